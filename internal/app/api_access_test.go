@@ -28,7 +28,7 @@ var accessNeeded = map[string]string{
 
 	"start_agent_task": "run", "stop_agent_task": "run", "send_task_message": "run", "answer_question": "run",
 
-	"delete_agent": "own", "start_agent": "own", "stop_agent": "own", "restart_agent": "own", "share_agent": "own", "unshare_agent": "own", "delete_task": "own",
+	"delete_agent": "own", "restore_agent": "own", "list_kept_work": "alike", "start_agent": "own", "stop_agent": "own", "restart_agent": "own", "share_agent": "own", "unshare_agent": "own", "delete_task": "own",
 
 	"list_audit": "admin", "list_principals": "admin", "list_replicas": "admin", "forget_replica": "admin",
 	"create_token": "admin", "list_tokens": "admin", "rotate_token": "admin", "revoke_token": "admin",

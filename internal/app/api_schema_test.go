@@ -28,6 +28,8 @@ var goodRequests = map[string]string{
 	"show_agent":                `{"agent_name":"papi"}`,
 	"show_agent_task_history":   `{"agent_name":"papi"}`,
 	"delete_agent":              `{"agent_name":"nobody"}`,
+	"list_kept_work":            `{}`,
+	"restore_agent":             `{"agent_name":"nobody"}`,
 	"start_agent_task":          `{"agent_name":"papi","task_description":"wait gate"}`,
 	"stop_agent_task":           `{"agent_name":"papi"}`,
 	"list_agent_roles":          `{"project":"Setup"}`,

@@ -24,7 +24,7 @@ const maxPlaceAnswer = 64 << 20
 // placeQuestion is a request to call one of the methods of state.PlaceReader.
 type placeQuestion struct {
 	Place   string `json:"place"`
-	Method  string `json:"method"` // Projects, Roles or Log
+	Method  string `json:"method"` // the name of the method
 	Project string `json:"project,omitempty"`
 	Agent   string `json:"agent,omitempty"` // uid
 	Lines   int    `json:"lines,omitempty"`
@@ -32,11 +32,13 @@ type placeQuestion struct {
 
 // placeAnswer has the results of the called method, or its error.
 type placeAnswer struct {
-	Projects []fleet.Project `json:"projects,omitempty"`
-	Roles    []fleet.Role    `json:"roles,omitempty"`
-	Log      []string        `json:"log,omitempty"`
-	More     bool            `json:"more,omitempty"`
-	Error    *placeError     `json:"error,omitempty"`
+	Projects []fleet.Project  `json:"projects,omitempty"`
+	Roles    []fleet.Role     `json:"roles,omitempty"`
+	Log      []string         `json:"log,omitempty"`
+	More     bool             `json:"more,omitempty"`
+	Kept     []fleet.KeptWork `json:"kept,omitempty"`
+	Unsaved  string           `json:"unsaved,omitempty"`
+	Error    *placeError      `json:"error,omitempty"`
 }
 
 // placeError is the JSON form of a fleet.Error.
@@ -83,17 +85,27 @@ func (a *App) answerPlace(ctx context.Context, q placeQuestion) (answer placeAns
 		answer.Projects, err = place.Projects(ctx)
 	case "Roles":
 		answer.Roles, err = place.Roles(ctx, q.Project)
-	case "Log":
+	case "Kept":
+		if k, ok := place.(fleet.Keeper); ok {
+			answer.Kept, err = k.Kept(ctx, q.Agent)
+		}
+	case "Log", "Unsaved":
 		var agent *fleet.Agent
 		err = a.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 			agent, err = tx.Agent(q.Agent)
 			return err
 		})
-		if err == nil && (agent == nil || agent.Place != q.Place) {
+		e, examines := place.(fleet.Examiner)
+		switch {
+		case err != nil:
+		case agent == nil || agent.Place != q.Place:
 			err = fleet.Errorf(fleet.ReasonAgentNotFound, "the agent is not on this machine")
-		}
-		if err == nil {
+		case q.Method == "Log":
 			answer.Log, answer.More, err = place.Log(ctx, *agent, q.Lines)
+		case !examines:
+			err = fleet.Errorf(fleet.ReasonUnimplemented, "%s does not examine workspaces", q.Place)
+		default:
+			answer.Unsaved, err = e.Unsaved(ctx, *agent)
 		}
 	default:
 		err = fleet.Errorf(fleet.ReasonUnimplemented, "the server %s does not support %s: it may be older, so upgrade it", a.cfg.Replica, fleet.Shorten(q.Method, 40))
@@ -125,6 +137,16 @@ func (r peerPlace) Roles(ctx context.Context, project string) ([]fleet.Role, err
 func (r peerPlace) Log(ctx context.Context, agent fleet.Agent, lines int) ([]string, bool, error) {
 	a, err := r.ask(ctx, placeQuestion{Method: "Log", Agent: agent.UID, Lines: lines})
 	return a.Log, a.More, err
+}
+
+func (r peerPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
+	a, err := r.ask(ctx, placeQuestion{Method: "Kept", Agent: uid})
+	return a.Kept, err
+}
+
+func (r peerPlace) Unsaved(ctx context.Context, agent fleet.Agent) (string, error) {
+	a, err := r.ask(ctx, placeQuestion{Method: "Unsaved", Agent: agent.UID})
+	return a.Unsaved, err
 }
 
 // ask sends the question to the other server and returns its answer.

@@ -75,6 +75,8 @@ const (
 	ReasonCursorExpired      Reason = "CURSOR_EXPIRED"
 	ReasonChecksFailed       Reason = "CHECKS_FAILED"
 	ReasonBundleNotFound     Reason = "BUNDLE_NOT_FOUND"
+	ReasonKeptWorkNotFound   Reason = "KEPT_WORK_NOT_FOUND"
+	ReasonUnsavedWork        Reason = "UNSAVED_WORK"
 	ReasonSubagentNotFound   Reason = "SUBAGENT_NOT_FOUND"
 	ReasonDefinitionInvalid  Reason = "DEFINITION_INVALID"
 	ReasonTaskFailed         Reason = "TASK_FAILED"
@@ -118,6 +120,8 @@ var reasonCodes = map[Reason]Code{
 	ReasonOutputNotFound:     NotFound,
 	ReasonCursorExpired:      InvalidArgument,
 	ReasonChecksFailed:       Aborted,
+	ReasonKeptWorkNotFound:   NotFound,
+	ReasonUnsavedWork:        FailedPrecondition,
 	ReasonBundleNotFound:     NotFound,
 	ReasonSubagentNotFound:   NotFound,
 	ReasonDefinitionInvalid:  FailedPrecondition,

@@ -241,6 +241,21 @@ type Tidier interface {
 	Tidy(ctx context.Context, now time.Time) error
 }
 
+// Keeper is implemented by a place whose Delete keeps the workspace for a while if work in it may exist nowhere else. Start
+// brings the workspace of a deleted agent back.
+type Keeper interface {
+	// Kept returns the kept workspaces, oldest first. If uid is not empty, it returns only that of the agent with the uid.
+	Kept(ctx context.Context, uid string) ([]KeptWork, error)
+}
+
+// Examiner is implemented by a place that knows better than Runner.Bundle which work exists only in a workspace.
+type Examiner interface {
+	// Unsaved describes, for people, the work of the agent that may exist only in its workspace. It is empty only if it is
+	// proved that there is no such work. It is called while the agent has no task. UNIMPLEMENTED means that only
+	// Runner.Bundle knows.
+	Unsaved(ctx context.Context, a Agent) (what string, err error)
+}
+
 // Workspace is where an agent lives, as its place reports it.
 type Workspace struct {
 	ID       string

@@ -117,7 +117,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 			_, _, err = h.StartAgent(h.Context(), "papi", "")
 			require.NoError(t, err)
 			require.Len(t, h.World.Workspaces(), 1)
-			gone, _, err := h.DeleteAgent(h.Context(), "papi", "")
+			gone, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 			require.NoError(t, err)
 			require.Equal(t, v.UID, gone.UID)
 			require.Empty(t, h.World.Workspaces())

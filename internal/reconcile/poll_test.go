@@ -62,7 +62,7 @@ func TestNameInTwoPlaces(t *testing.T) {
 	h.MustCreate("papi", "fake/Setup")
 	b.AddWorkspace(fleet.Workspace{Name: "papi", Owner: "alice", Project: "Web"})
 	h.Observed(func() bool { return strings.Contains(h.Problem(1), "1 of its workspaces are not shown") })
-	_, _, err := h.DeleteAgent(h.Context(), "papi", "")
+	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)
 	h.Stored(func() bool {
 		v, err := h.ShowAgent(h.Context(), "papi")
@@ -104,7 +104,7 @@ func TestAdoption(t *testing.T) {
 		return err == nil && v.Status() == fleet.StatusIdle && v.Spec == "its spec"
 	})
 	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("found", "done").ID).Status)
-	_, _, err := h.DeleteAgent(h.Context(), "found", "")
+	_, _, err := h.DeleteAgent(h.Context(), "found", false, "")
 	require.NoError(t, err)
 	listed, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
 	require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestAdoptionOfLateWorkspace(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: "fake", Adopts: true}}, nil)
 	first := h.Create("papi")
-	_, _, err := h.DeleteAgent(h.Context(), "papi", "")
+	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)
 	h.World.AddWorkspace(fleet.Workspace{AgentUID: first.UID, ID: "late", Name: "papi", Owner: "alice", Project: "Setup", Role: "coder"})
 	h.Stored(func() bool {

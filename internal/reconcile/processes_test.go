@@ -72,7 +72,7 @@ func twoProcesses(t *testing.T, fails int64) {
 				case n < 19:
 					_, _, err = s.StartAgent(h.Context(), name, "")
 				default:
-					_, _, err = s.DeleteAgent(h.Context(), name, "")
+					_, _, err = s.DeleteAgent(h.Context(), name, false, "")
 				}
 				switch fleet.ReasonOf(err) {
 				case "", fleet.ReasonAgentNotFound, fleet.ReasonAgentExists, fleet.ReasonAgentBusy, fleet.ReasonAgentOffline, fleet.ReasonNoRunningTask:

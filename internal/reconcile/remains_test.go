@@ -23,7 +23,7 @@ func TestWorkIsKept(t *testing.T) {
 	world := fake.Config{Traits: fleet.Traits{Changes: true, Bundles: true}}
 	remove := func(h *servicetest.Harness, agent string) string {
 		h.T.Helper()
-		_, said, err := h.DeleteAgent(h.Context(), agent, "")
+		_, said, err := h.DeleteAgent(h.Context(), agent, false, "")
 		require.NoError(h.T, err)
 		return said
 	}
@@ -117,7 +117,7 @@ func TestWorkIsKept(t *testing.T) {
 		h.World.FailAfter(fake.Delete, 1, nil) // the workspace is deleted, but the call returns an error
 		signal, cancel := h.Store.Subscribe()
 		defer cancel()
-		_, _, err := h.DeleteAgent(h.Context(), "papi", "")
+		_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 		require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 		for {
 			if _, err := h.ShowAgent(h.Context(), "papi"); err != nil {

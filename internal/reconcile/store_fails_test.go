@@ -41,7 +41,7 @@ func TestStoreFails(t *testing.T) {
 	require.Equal(t, 1, strings.Count(text, "line 300"))
 	require.True(t, strings.HasSuffix(text, "line 300last"), text)
 	require.Equal(t, 1, h.World.Deliveries(task.ID))
-	_, _, err := h.DeleteAgent(h.Context(), "papi", "")
+	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)
 }
 

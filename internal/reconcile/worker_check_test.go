@@ -173,7 +173,7 @@ func TestChecks(t *testing.T) {
 		h.Create("papi")
 		task := startChecked(h, "papi", "change made a line\ndone well", 1, "wait gate")
 		<-h.World.Reached("gate")
-		_, _, err := h.DeleteAgent(h.Context(), "papi", "")
+		_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 		require.NoError(t, err)
 		require.Equal(t, fleet.TaskStopped, h.End(task.ID).Status)
 		require.Equal(t, "made", changed(h, task.ID))

@@ -234,7 +234,7 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 			sent <- err
 		}()
 		<-h.World.Called(fake.Send, 1)
-		_, _, err := h.DeleteAgent(h.Context(), "papi", "")
+		_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 		require.NoError(t, err)
 		require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(<-sent))
 	})

@@ -153,9 +153,15 @@ func orUnknown(reason string) string {
 	return strings.TrimRight(reason, ". ")
 }
 
-// DeleteAgent destroys the agent's workspace, even if it is busy, and waits for that, at most Config.CreateWait.
-func (s *Service) DeleteAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
-	v, err := s.changeDesired(ctx, "DeleteAgent", ref, requestID, nil, nil, func(v *fleet.AgentView) error {
+// DeleteAgent destroys the agent's workspace, even if it is busy, and waits for that, at most Config.CreateWait. With
+// keepUnsaved, the error is UNSAVED_WORK if the agent may have work that exists only in its workspace.
+func (s *Service) DeleteAgent(ctx context.Context, ref string, keepUnsaved bool, requestID string) (*fleet.AgentView, string, error) {
+	var arg []string
+	var check func(*fleet.AgentView) error
+	if keepUnsaved {
+		arg, check = []string{"keep_unsaved"}, func(v *fleet.AgentView) error { return s.checkSaved(ctx, v) }
+	}
+	v, err := s.changeDesired(ctx, "DeleteAgent", ref, requestID, arg, check, func(v *fleet.AgentView) error {
 		v.Desired = fleet.DesiredDeleted
 		v.Attempts, v.RetryAt = 0, time.Time{}
 		return nil

@@ -41,7 +41,7 @@ func TestCreateAgainWithTheSameID(t *testing.T) {
 
 	_, _, err = h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi", RequestID: "restart"})
 	require.NoError(t, err)
-	_, _, err = h.DeleteAgent(h.Context(), "papi", "")
+	_, _, err = h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)
 	again, message, err = create()
 	require.NoError(t, err, "the agent was created, and has been deleted since")

@@ -67,7 +67,7 @@ func TestSharesOfDeletedAgent(t *testing.T) {
 	share(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
 	task := h.Start("papi", "echo hello\ndone")
 	h.End(task.ID)
-	_, _, err := h.DeleteAgent(h.Context(), "papi", "")
+	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)
 	check := func() {
 		t.Helper()

@@ -86,6 +86,22 @@ func (b absentPlace) Log(ctx context.Context, a fleet.Agent, lines int) ([]strin
 	return nil, false, b.err()
 }
 
+// Kept implements fleet.Keeper.
+func (b absentPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
+	if r := b.reads(); r != nil {
+		return r.Kept(ctx, uid)
+	}
+	return nil, b.err()
+}
+
+// Unsaved implements fleet.Examiner.
+func (b absentPlace) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
+	if r := b.reads(); r != nil {
+		return r.Unsaved(ctx, a)
+	}
+	return "", b.err()
+}
+
 // Unconfined implements fleet.Confiner. It answers as this server's place of the same kind would, because it is called in
 // transactions, which must not wait for the other server. If this server does not have the agent's project, it cannot know
 // whether the programs are confined.

@@ -16,11 +16,13 @@ type Elsewhere interface {
 	Place(server, name string) PlaceReader
 }
 
-// PlaceReader has the methods of fleet.Place that only read.
+// PlaceReader has the methods of fleet.Place, and of its optional interfaces, that only read.
 type PlaceReader interface {
 	Projects(ctx context.Context) ([]fleet.Project, error)
 	Roles(ctx context.Context, project string) ([]fleet.Role, error)
 	Log(ctx context.Context, a fleet.Agent, lines int) (log []string, more bool, err error)
+	fleet.Keeper
+	fleet.Examiner
 }
 
 // elsewhere returns the place with the name if another server has it, and this server has a place of the same kind;

@@ -26,8 +26,8 @@ func (t *Telemetry) Place(p fleet.Place) fleet.Place {
 	return &place{Place: p, telemetry: t, name: p.Traits().Name}
 }
 
-// place measures a place. It always implements Confiner, Tidier and Versioner. These methods do nothing if the measured
-// place does not implement them.
+// place measures a place. It always implements Confiner, Examiner, Keeper, Tidier and Versioner. These methods do nothing if
+// the measured place does not implement them.
 type place struct {
 	fleet.Place
 	telemetry *Telemetry
@@ -161,6 +161,28 @@ func (p *place) CheckStart(ctx context.Context, a fleet.Agent) (_ string, err er
 	ctx, end := p.begin(ctx, "check_start")
 	defer end(&err)
 	return v.CheckStart(ctx, a)
+}
+
+// Kept implements fleet.Keeper.
+func (p *place) Kept(ctx context.Context, uid string) (_ []fleet.KeptWork, err error) {
+	k, ok := p.Place.(fleet.Keeper)
+	if !ok {
+		return nil, nil
+	}
+	ctx, end := p.begin(ctx, "kept")
+	defer end(&err)
+	return k.Kept(ctx, uid)
+}
+
+// Unsaved implements fleet.Examiner.
+func (p *place) Unsaved(ctx context.Context, a fleet.Agent) (_ string, err error) {
+	e, ok := p.Place.(fleet.Examiner)
+	if !ok {
+		return "", fleet.Errorf(fleet.ReasonUnimplemented, "%s does not examine workspaces", p.name)
+	}
+	ctx, end := p.begin(ctx, "unsaved")
+	defer end(&err)
+	return e.Unsaved(ctx, a)
 }
 
 // Tidy implements fleet.Tidier.

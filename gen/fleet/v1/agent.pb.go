@@ -662,7 +662,9 @@ type DeletedAgent struct {
 	// Size in bytes of the bundle with the agent's unpushed work, which DownloadAgentBundle sends; absent when none is kept.
 	BundleSize *int32 `protobuf:"varint,3,opt,name=bundle_size,json=bundleSize,proto3,oneof" json:"bundle_size,omitempty"`
 	// The work that may be lost with the workspace, as a sentence; absent when none is.
-	MayBeLost     *string `protobuf:"bytes,4,opt,name=may_be_lost,json=mayBeLost,proto3,oneof" json:"may_be_lost,omitempty"`
+	MayBeLost *string `protobuf:"bytes,4,opt,name=may_be_lost,json=mayBeLost,proto3,oneof" json:"may_be_lost,omitempty"`
+	// The agent's directory, which is kept for a while; absent when it is not kept.
+	Kept          *KeptWork `protobuf:"bytes,5,opt,name=kept,proto3,oneof" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -723,6 +725,141 @@ func (x *DeletedAgent) GetMayBeLost() string {
 		return *x.MayBeLost
 	}
 	return ""
+}
+
+func (x *DeletedAgent) GetKept() *KeptWork {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+// KeptWork is the directory of a deleted agent. It is kept for a while, because work in it may exist nowhere else.
+type KeptWork struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the agent.
+	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Id of the agent; `restore_agent` takes it if several deleted agents have the name.
+	AgentId string `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// Name of the principal that owned the agent.
+	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Project of the agent; empty when it had none.
+	Project string `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
+	// Name of the place that keeps the directory.
+	Place string `protobuf:"bytes,5,opt,name=place,proto3" json:"place,omitempty"`
+	// What may exist only in the directory, as a sentence.
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Path of the directory on the machine of the place. Restore the agent instead of working there: git does not recognise the
+	// repositories in it as long as it is kept.
+	Location string `protobuf:"bytes,7,opt,name=location,proto3" json:"location,omitempty"`
+	// Size of the directory in bytes.
+	Size float64 `protobuf:"fixed64,8,opt,name=size,proto3" json:"size,omitempty"`
+	// When the agent was deleted.
+	KeptAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=kept_at,json=keptAt,proto3" json:"kept_at,omitempty"`
+	// When the directory is removed. It is removed earlier if the kept directories exceed their size limit.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptWork) Reset() {
+	*x = KeptWork{}
+	mi := &file_fleet_v1_agent_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptWork) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptWork) ProtoMessage() {}
+
+func (x *KeptWork) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_agent_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptWork.ProtoReflect.Descriptor instead.
+func (*KeptWork) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_agent_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *KeptWork) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+func (x *KeptWork) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *KeptWork) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *KeptWork) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *KeptWork) GetPlace() string {
+	if x != nil {
+		return x.Place
+	}
+	return ""
+}
+
+func (x *KeptWork) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *KeptWork) GetLocation() string {
+	if x != nil {
+		return x.Location
+	}
+	return ""
+}
+
+func (x *KeptWork) GetSize() float64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *KeptWork) GetKeptAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.KeptAt
+	}
+	return nil
+}
+
+func (x *KeptWork) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
 }
 
 var File_fleet_v1_agent_proto protoreflect.FileDescriptor
@@ -819,15 +956,31 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\b_waitingB\n" +
 	"\n" +
 	"\b_stalledB\v\n" +
-	"\t_outdated\"\xb0\x01\n" +
+	"\t_outdated\"\xe6\x01\n" +
 	"\fDeletedAgent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12$\n" +
 	"\vbundle_size\x18\x03 \x01(\x05H\x00R\n" +
 	"bundleSize\x88\x01\x01\x12#\n" +
-	"\vmay_be_lost\x18\x04 \x01(\tH\x01R\tmayBeLost\x88\x01\x01B\x0e\n" +
+	"\vmay_be_lost\x18\x04 \x01(\tH\x01R\tmayBeLost\x88\x01\x01\x12+\n" +
+	"\x04kept\x18\x05 \x01(\v2\x12.fleet.v1.KeptWorkH\x02R\x04kept\x88\x01\x01B\x0e\n" +
 	"\f_bundle_sizeB\x0e\n" +
-	"\f_may_be_lostB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\f_may_be_lostB\a\n" +
+	"\x05_kept\"\xc2\x02\n" +
+	"\bKeptWork\x12\x1d\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tR\tagentName\x12\x19\n" +
+	"\bagent_id\x18\x02 \x01(\tR\aagentId\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x18\n" +
+	"\aproject\x18\x04 \x01(\tR\aproject\x12\x14\n" +
+	"\x05place\x18\x05 \x01(\tR\x05place\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x1a\n" +
+	"\blocation\x18\a \x01(\tR\blocation\x12\x12\n" +
+	"\x04size\x18\b \x01(\x01R\x04size\x123\n" +
+	"\akept_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x06keptAt\x129\n" +
+	"\n" +
+	"expires_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAtB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_agent_proto_rawDescOnce sync.Once
@@ -842,7 +995,7 @@ func file_fleet_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_fleet_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_fleet_v1_agent_proto_goTypes = []any{
 	(Agent_Status)(0),              // 0: fleet.v1.Agent.Status
 	(Agent_State)(0),               // 1: fleet.v1.Agent.State
@@ -850,35 +1003,39 @@ var file_fleet_v1_agent_proto_goTypes = []any{
 	(*AgentLink)(nil),              // 3: fleet.v1.AgentLink
 	(*AgentSummary)(nil),           // 4: fleet.v1.AgentSummary
 	(*DeletedAgent)(nil),           // 5: fleet.v1.DeletedAgent
-	nil,                            // 6: fleet.v1.Agent.MetadataEntry
-	(*wrapperspb.StringValue)(nil), // 7: google.protobuf.StringValue
-	(*timestamppb.Timestamp)(nil),  // 8: google.protobuf.Timestamp
-	(*Share)(nil),                  // 9: fleet.v1.Share
-	(Share_Access)(0),              // 10: fleet.v1.Share.Access
+	(*KeptWork)(nil),               // 6: fleet.v1.KeptWork
+	nil,                            // 7: fleet.v1.Agent.MetadataEntry
+	(*wrapperspb.StringValue)(nil), // 8: google.protobuf.StringValue
+	(*timestamppb.Timestamp)(nil),  // 9: google.protobuf.Timestamp
+	(*Share)(nil),                  // 10: fleet.v1.Share
+	(Share_Access)(0),              // 11: fleet.v1.Share.Access
 }
 var file_fleet_v1_agent_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Agent.status:type_name -> fleet.v1.Agent.Status
-	7,  // 1: fleet.v1.Agent.current_task:type_name -> google.protobuf.StringValue
-	8,  // 2: fleet.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 3: fleet.v1.Agent.updated_at:type_name -> google.protobuf.Timestamp
-	6,  // 4: fleet.v1.Agent.metadata:type_name -> fleet.v1.Agent.MetadataEntry
+	8,  // 1: fleet.v1.Agent.current_task:type_name -> google.protobuf.StringValue
+	9,  // 2: fleet.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
+	9,  // 3: fleet.v1.Agent.updated_at:type_name -> google.protobuf.Timestamp
+	7,  // 4: fleet.v1.Agent.metadata:type_name -> fleet.v1.Agent.MetadataEntry
 	1,  // 5: fleet.v1.Agent.state:type_name -> fleet.v1.Agent.State
-	7,  // 6: fleet.v1.Agent.current_task_id:type_name -> google.protobuf.StringValue
-	9,  // 7: fleet.v1.Agent.shares:type_name -> fleet.v1.Share
-	10, // 8: fleet.v1.Agent.access:type_name -> fleet.v1.Share.Access
+	8,  // 6: fleet.v1.Agent.current_task_id:type_name -> google.protobuf.StringValue
+	10, // 7: fleet.v1.Agent.shares:type_name -> fleet.v1.Share
+	11, // 8: fleet.v1.Agent.access:type_name -> fleet.v1.Share.Access
 	3,  // 9: fleet.v1.Agent.links:type_name -> fleet.v1.AgentLink
-	8,  // 10: fleet.v1.Agent.stops_at:type_name -> google.protobuf.Timestamp
-	8,  // 11: fleet.v1.Agent.dormant_at:type_name -> google.protobuf.Timestamp
-	8,  // 12: fleet.v1.Agent.deletion_at:type_name -> google.protobuf.Timestamp
+	9,  // 10: fleet.v1.Agent.stops_at:type_name -> google.protobuf.Timestamp
+	9,  // 11: fleet.v1.Agent.dormant_at:type_name -> google.protobuf.Timestamp
+	9,  // 12: fleet.v1.Agent.deletion_at:type_name -> google.protobuf.Timestamp
 	0,  // 13: fleet.v1.AgentSummary.status:type_name -> fleet.v1.Agent.Status
-	7,  // 14: fleet.v1.AgentSummary.current_task:type_name -> google.protobuf.StringValue
+	8,  // 14: fleet.v1.AgentSummary.current_task:type_name -> google.protobuf.StringValue
 	1,  // 15: fleet.v1.AgentSummary.state:type_name -> fleet.v1.Agent.State
-	7,  // 16: fleet.v1.AgentSummary.current_task_id:type_name -> google.protobuf.StringValue
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	8,  // 16: fleet.v1.AgentSummary.current_task_id:type_name -> google.protobuf.StringValue
+	6,  // 17: fleet.v1.DeletedAgent.kept:type_name -> fleet.v1.KeptWork
+	9,  // 18: fleet.v1.KeptWork.kept_at:type_name -> google.protobuf.Timestamp
+	9,  // 19: fleet.v1.KeptWork.expires_at:type_name -> google.protobuf.Timestamp
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_agent_proto_init() }
@@ -898,7 +1055,7 @@ func file_fleet_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_agent_proto_rawDesc), len(file_fleet_v1_agent_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -113,5 +113,27 @@ func (m *DeletedAgent) AppendJSON(b []byte) []byte {
 	if m.MayBeLost != nil {
 		b = wire.AppendString(append(b, `,"may_be_lost":`...), *m.MayBeLost)
 	}
+	if m.Kept != nil {
+		b = wire.AppendMessage(append(b, `,"kept":`...), m.Kept)
+	}
+	return wire.End(b, begin)
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *KeptWork) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendString(append(b, `,"agent_name":`...), m.AgentName)
+	b = wire.AppendString(append(b, `,"agent_id":`...), m.AgentId)
+	b = wire.AppendString(append(b, `,"owner":`...), m.Owner)
+	b = wire.AppendString(append(b, `,"project":`...), m.Project)
+	b = wire.AppendString(append(b, `,"place":`...), m.Place)
+	b = wire.AppendString(append(b, `,"reason":`...), m.Reason)
+	b = wire.AppendString(append(b, `,"location":`...), m.Location)
+	b = wire.AppendFloat(append(b, `,"size":`...), m.Size)
+	b = wire.AppendTime(append(b, `,"kept_at":`...), m.KeptAt)
+	b = wire.AppendTime(append(b, `,"expires_at":`...), m.ExpiresAt)
 	return wire.End(b, begin)
 }

@@ -122,6 +122,11 @@ const (
 	ErrorReason_REPLICA_NOT_FOUND ErrorReason = 42
 	// The server is running; only a server that is not running can be forgotten. Metadata: replica.
 	ErrorReason_REPLICA_RUNNING ErrorReason = 43
+	// The agent has work that exists only in its workspace, or Fleet cannot tell, and the call asked not to delete it then.
+	// Metadata: agent_name.
+	ErrorReason_UNSAVED_WORK ErrorReason = 44
+	// No directory of a deleted agent with this name is kept. Metadata: agent_name.
+	ErrorReason_KEPT_WORK_NOT_FOUND ErrorReason = 45
 )
 
 // Enum value maps for ErrorReason.
@@ -171,6 +176,8 @@ var (
 		41: "CURSOR_EXPIRED",
 		42: "REPLICA_NOT_FOUND",
 		43: "REPLICA_RUNNING",
+		44: "UNSAVED_WORK",
+		45: "KEPT_WORK_NOT_FOUND",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -217,6 +224,8 @@ var (
 		"CURSOR_EXPIRED":           41,
 		"REPLICA_NOT_FOUND":        42,
 		"REPLICA_RUNNING":          43,
+		"UNSAVED_WORK":             44,
+		"KEPT_WORK_NOT_FOUND":      45,
 	}
 )
 
@@ -251,7 +260,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xaf\a\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xda\a\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -298,7 +307,9 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x10OUTPUT_NOT_FOUND\x10(\x12\x12\n" +
 	"\x0eCURSOR_EXPIRED\x10)\x12\x15\n" +
 	"\x11REPLICA_NOT_FOUND\x10*\x12\x13\n" +
-	"\x0fREPLICA_RUNNING\x10+B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x0fREPLICA_RUNNING\x10+\x12\x10\n" +
+	"\fUNSAVED_WORK\x10,\x12\x17\n" +
+	"\x13KEPT_WORK_NOT_FOUND\x10-B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

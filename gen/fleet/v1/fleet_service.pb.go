@@ -75,7 +75,7 @@ func (x WaitTasksRequest_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WaitTasksRequest_Mode.Descriptor instead.
 func (WaitTasksRequest_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{20, 0}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{24, 0}
 }
 
 // Toolset says which toolset the agents of the tasks belong to.
@@ -144,7 +144,7 @@ func (x ListTasksRequest_Toolset) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ListTasksRequest_Toolset.Descriptor instead.
 func (ListTasksRequest_Toolset) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31, 0}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35, 0}
 }
 
 // CreateAgentRequest describes the agent to create.
@@ -796,7 +796,10 @@ type DeleteAgentRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
 	// result.
-	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Optional. Refuse with UNSAVED_WORK if the agent has work that exists only in its workspace, or if Fleet cannot tell. Absent
+	// means false: the agent is deleted, and the answer says what was kept and what may be lost.
+	KeepUnsaved   *bool `protobuf:"varint,3,opt,name=keep_unsaved,json=keepUnsaved,proto3,oneof" json:"keep_unsaved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -845,10 +848,17 @@ func (x *DeleteAgentRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *DeleteAgentRequest) GetKeepUnsaved() bool {
+	if x != nil && x.KeepUnsaved != nil {
+		return *x.KeepUnsaved
+	}
+	return false
+}
+
 // DeleteAgentResponse says what was deleted.
 type DeleteAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was done, as a sentence, and where uncommitted work was kept.
+	// What was done, what was kept and how to get it back, as a sentence.
 	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	// The deleted agent.
 	DeletedAgent *DeletedAgent `protobuf:"bytes,2,opt,name=deleted_agent,json=deletedAgent,proto3" json:"deleted_agent,omitempty"`
@@ -910,6 +920,246 @@ func (x *DeleteAgentResponse) GetUnfinished() bool {
 	return false
 }
 
+// ListKeptWorkRequest selects a part of the kept directories.
+type ListKeptWorkRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Return at most this many directories; next_cursor says where to continue. Absent means all.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// Optional. Continue a list: the next_cursor of the previous answer.
+	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListKeptWorkRequest) Reset() {
+	*x = ListKeptWorkRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListKeptWorkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListKeptWorkRequest) ProtoMessage() {}
+
+func (x *ListKeptWorkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListKeptWorkRequest.ProtoReflect.Descriptor instead.
+func (*ListKeptWorkRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListKeptWorkRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListKeptWorkRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+// ListKeptWorkResponse has the kept directories that the caller may restore, oldest first.
+type ListKeptWorkResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kept directories.
+	Kept []*KeptWork `protobuf:"bytes,1,rep,name=kept,proto3" json:"kept,omitempty"`
+	// Number of all of them.
+	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// Cursor of the next part; absent when nothing follows.
+	NextCursor    *string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListKeptWorkResponse) Reset() {
+	*x = ListKeptWorkResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListKeptWorkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListKeptWorkResponse) ProtoMessage() {}
+
+func (x *ListKeptWorkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListKeptWorkResponse.ProtoReflect.Descriptor instead.
+func (*ListKeptWorkResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListKeptWorkResponse) GetKept() []*KeptWork {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+func (x *ListKeptWorkResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *ListKeptWorkResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
+// RestoreAgentRequest names the deleted agent to restore.
+type RestoreAgentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the deleted agent.
+	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Optional. Id of the agent, as `list_kept_work` shows it, if several deleted agents have the name. Absent means the one
+	// that was deleted last.
+	AgentId *string `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3,oneof" json:"agent_id,omitempty"`
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
+	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreAgentRequest) Reset() {
+	*x = RestoreAgentRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreAgentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreAgentRequest) ProtoMessage() {}
+
+func (x *RestoreAgentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreAgentRequest.ProtoReflect.Descriptor instead.
+func (*RestoreAgentRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RestoreAgentRequest) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+func (x *RestoreAgentRequest) GetAgentId() string {
+	if x != nil && x.AgentId != nil {
+		return *x.AgentId
+	}
+	return ""
+}
+
+func (x *RestoreAgentRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// RestoreAgentResponse has the restored agent.
+type RestoreAgentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreAgentResponse) Reset() {
+	*x = RestoreAgentResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreAgentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreAgentResponse) ProtoMessage() {}
+
+func (x *RestoreAgentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreAgentResponse.ProtoReflect.Descriptor instead.
+func (*RestoreAgentResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RestoreAgentResponse) GetAgent() *Agent {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+func (x *RestoreAgentResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // StartAgentTaskRequest describes the task to start.
 type StartAgentTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -936,7 +1186,7 @@ type StartAgentTaskRequest struct {
 
 func (x *StartAgentTaskRequest) Reset() {
 	*x = StartAgentTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[10]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1198,7 @@ func (x *StartAgentTaskRequest) String() string {
 func (*StartAgentTaskRequest) ProtoMessage() {}
 
 func (x *StartAgentTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[10]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1211,7 @@ func (x *StartAgentTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentTaskRequest.ProtoReflect.Descriptor instead.
 func (*StartAgentTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{10}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StartAgentTaskRequest) GetAgentName() string {
@@ -1028,7 +1278,7 @@ type StartAgentTaskResponse struct {
 
 func (x *StartAgentTaskResponse) Reset() {
 	*x = StartAgentTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[11]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1290,7 @@ func (x *StartAgentTaskResponse) String() string {
 func (*StartAgentTaskResponse) ProtoMessage() {}
 
 func (x *StartAgentTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[11]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1303,7 @@ func (x *StartAgentTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentTaskResponse.ProtoReflect.Descriptor instead.
 func (*StartAgentTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{11}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StartAgentTaskResponse) GetTask() *Task {
@@ -1091,7 +1341,7 @@ type StopAgentTaskRequest struct {
 
 func (x *StopAgentTaskRequest) Reset() {
 	*x = StopAgentTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[12]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1353,7 @@ func (x *StopAgentTaskRequest) String() string {
 func (*StopAgentTaskRequest) ProtoMessage() {}
 
 func (x *StopAgentTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[12]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1366,7 @@ func (x *StopAgentTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentTaskRequest.ProtoReflect.Descriptor instead.
 func (*StopAgentTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{12}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StopAgentTaskRequest) GetAgentName() string {
@@ -1148,7 +1398,7 @@ type StopAgentTaskResponse struct {
 
 func (x *StopAgentTaskResponse) Reset() {
 	*x = StopAgentTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[13]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1410,7 @@ func (x *StopAgentTaskResponse) String() string {
 func (*StopAgentTaskResponse) ProtoMessage() {}
 
 func (x *StopAgentTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[13]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1423,7 @@ func (x *StopAgentTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentTaskResponse.ProtoReflect.Descriptor instead.
 func (*StopAgentTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{13}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StopAgentTaskResponse) GetTask() *Task {
@@ -1212,7 +1462,7 @@ type ListAgentRolesRequest struct {
 
 func (x *ListAgentRolesRequest) Reset() {
 	*x = ListAgentRolesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[14]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1224,7 +1474,7 @@ func (x *ListAgentRolesRequest) String() string {
 func (*ListAgentRolesRequest) ProtoMessage() {}
 
 func (x *ListAgentRolesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[14]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1237,7 +1487,7 @@ func (x *ListAgentRolesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentRolesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentRolesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{14}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListAgentRolesRequest) GetProject() string {
@@ -1276,7 +1526,7 @@ type ListAgentRolesResponse struct {
 
 func (x *ListAgentRolesResponse) Reset() {
 	*x = ListAgentRolesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[15]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1538,7 @@ func (x *ListAgentRolesResponse) String() string {
 func (*ListAgentRolesResponse) ProtoMessage() {}
 
 func (x *ListAgentRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[15]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1551,7 @@ func (x *ListAgentRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentRolesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{15}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListAgentRolesResponse) GetRoles() []*Role {
@@ -1338,7 +1588,7 @@ type ListAgentProjectsRequest struct {
 
 func (x *ListAgentProjectsRequest) Reset() {
 	*x = ListAgentProjectsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[16]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1600,7 @@ func (x *ListAgentProjectsRequest) String() string {
 func (*ListAgentProjectsRequest) ProtoMessage() {}
 
 func (x *ListAgentProjectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[16]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1613,7 @@ func (x *ListAgentProjectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentProjectsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentProjectsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{16}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListAgentProjectsRequest) GetCursor() string {
@@ -1397,7 +1647,7 @@ type ListAgentProjectsResponse struct {
 
 func (x *ListAgentProjectsResponse) Reset() {
 	*x = ListAgentProjectsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[17]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1659,7 @@ func (x *ListAgentProjectsResponse) String() string {
 func (*ListAgentProjectsResponse) ProtoMessage() {}
 
 func (x *ListAgentProjectsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[17]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1672,7 @@ func (x *ListAgentProjectsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentProjectsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentProjectsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{17}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListAgentProjectsResponse) GetProjects() []*Project {
@@ -1480,7 +1730,7 @@ type WatchFleetRequest struct {
 
 func (x *WatchFleetRequest) Reset() {
 	*x = WatchFleetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[18]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1492,7 +1742,7 @@ func (x *WatchFleetRequest) String() string {
 func (*WatchFleetRequest) ProtoMessage() {}
 
 func (x *WatchFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[18]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1505,7 +1755,7 @@ func (x *WatchFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFleetRequest.ProtoReflect.Descriptor instead.
 func (*WatchFleetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{18}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchFleetRequest) GetCursor() string {
@@ -1577,7 +1827,7 @@ type WatchFleetResponse struct {
 
 func (x *WatchFleetResponse) Reset() {
 	*x = WatchFleetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[19]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1839,7 @@ func (x *WatchFleetResponse) String() string {
 func (*WatchFleetResponse) ProtoMessage() {}
 
 func (x *WatchFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[19]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1852,7 @@ func (x *WatchFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFleetResponse.ProtoReflect.Descriptor instead.
 func (*WatchFleetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{19}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WatchFleetResponse) GetEvents() []*Event {
@@ -1636,7 +1886,7 @@ type WaitTasksRequest struct {
 
 func (x *WaitTasksRequest) Reset() {
 	*x = WaitTasksRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[20]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1898,7 @@ func (x *WaitTasksRequest) String() string {
 func (*WaitTasksRequest) ProtoMessage() {}
 
 func (x *WaitTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[20]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1911,7 @@ func (x *WaitTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTasksRequest.ProtoReflect.Descriptor instead.
 func (*WaitTasksRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{20}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WaitTasksRequest) GetTaskIds() []string {
@@ -1707,7 +1957,7 @@ type WaitTasksResponse struct {
 
 func (x *WaitTasksResponse) Reset() {
 	*x = WaitTasksResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[21]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1969,7 @@ func (x *WaitTasksResponse) String() string {
 func (*WaitTasksResponse) ProtoMessage() {}
 
 func (x *WaitTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[21]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1982,7 @@ func (x *WaitTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTasksResponse.ProtoReflect.Descriptor instead.
 func (*WaitTasksResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{21}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WaitTasksResponse) GetTasks() []*Task {
@@ -1777,7 +2027,7 @@ type ShowTaskRequest struct {
 
 func (x *ShowTaskRequest) Reset() {
 	*x = ShowTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[22]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +2039,7 @@ func (x *ShowTaskRequest) String() string {
 func (*ShowTaskRequest) ProtoMessage() {}
 
 func (x *ShowTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[22]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +2052,7 @@ func (x *ShowTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskRequest.ProtoReflect.Descriptor instead.
 func (*ShowTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{22}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ShowTaskRequest) GetTaskId() string {
@@ -1858,7 +2108,7 @@ type ShowTaskResponse struct {
 
 func (x *ShowTaskResponse) Reset() {
 	*x = ShowTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[23]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +2120,7 @@ func (x *ShowTaskResponse) String() string {
 func (*ShowTaskResponse) ProtoMessage() {}
 
 func (x *ShowTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[23]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +2133,7 @@ func (x *ShowTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskResponse.ProtoReflect.Descriptor instead.
 func (*ShowTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{23}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ShowTaskResponse) GetTask() *TaskDetail {
@@ -1906,7 +2156,7 @@ type DownloadTaskPayloadRequest struct {
 
 func (x *DownloadTaskPayloadRequest) Reset() {
 	*x = DownloadTaskPayloadRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2168,7 @@ func (x *DownloadTaskPayloadRequest) String() string {
 func (*DownloadTaskPayloadRequest) ProtoMessage() {}
 
 func (x *DownloadTaskPayloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2181,7 @@ func (x *DownloadTaskPayloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadTaskPayloadRequest.ProtoReflect.Descriptor instead.
 func (*DownloadTaskPayloadRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{24}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DownloadTaskPayloadRequest) GetTaskId() string {
@@ -1959,7 +2209,7 @@ type DownloadAgentBundleRequest struct {
 
 func (x *DownloadAgentBundleRequest) Reset() {
 	*x = DownloadAgentBundleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2221,7 @@ func (x *DownloadAgentBundleRequest) String() string {
 func (*DownloadAgentBundleRequest) ProtoMessage() {}
 
 func (x *DownloadAgentBundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2234,7 @@ func (x *DownloadAgentBundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadAgentBundleRequest.ProtoReflect.Descriptor instead.
 func (*DownloadAgentBundleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{25}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DownloadAgentBundleRequest) GetAgentName() string {
@@ -2014,7 +2264,7 @@ type PayloadInfo struct {
 
 func (x *PayloadInfo) Reset() {
 	*x = PayloadInfo{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2276,7 @@ func (x *PayloadInfo) String() string {
 func (*PayloadInfo) ProtoMessage() {}
 
 func (x *PayloadInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2289,7 @@ func (x *PayloadInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadInfo.ProtoReflect.Descriptor instead.
 func (*PayloadInfo) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PayloadInfo) GetOffset() int64 {
@@ -2100,7 +2350,7 @@ type ShowTaskChangesRequest struct {
 
 func (x *ShowTaskChangesRequest) Reset() {
 	*x = ShowTaskChangesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2362,7 @@ func (x *ShowTaskChangesRequest) String() string {
 func (*ShowTaskChangesRequest) ProtoMessage() {}
 
 func (x *ShowTaskChangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +2375,7 @@ func (x *ShowTaskChangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskChangesRequest.ProtoReflect.Descriptor instead.
 func (*ShowTaskChangesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ShowTaskChangesRequest) GetTaskId() string {
@@ -2198,7 +2448,7 @@ type ShowTaskChangesResponse struct {
 
 func (x *ShowTaskChangesResponse) Reset() {
 	*x = ShowTaskChangesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2460,7 @@ func (x *ShowTaskChangesResponse) String() string {
 func (*ShowTaskChangesResponse) ProtoMessage() {}
 
 func (x *ShowTaskChangesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2473,7 @@ func (x *ShowTaskChangesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskChangesResponse.ProtoReflect.Descriptor instead.
 func (*ShowTaskChangesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ShowTaskChangesResponse) GetChanges() *TaskChanges {
@@ -2286,7 +2536,7 @@ type ShowTaskOutputRequest struct {
 
 func (x *ShowTaskOutputRequest) Reset() {
 	*x = ShowTaskOutputRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2298,7 +2548,7 @@ func (x *ShowTaskOutputRequest) String() string {
 func (*ShowTaskOutputRequest) ProtoMessage() {}
 
 func (x *ShowTaskOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2311,7 +2561,7 @@ func (x *ShowTaskOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskOutputRequest.ProtoReflect.Descriptor instead.
 func (*ShowTaskOutputRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{29}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ShowTaskOutputRequest) GetTaskId() string {
@@ -2366,7 +2616,7 @@ type ShowTaskOutputResponse struct {
 
 func (x *ShowTaskOutputResponse) Reset() {
 	*x = ShowTaskOutputResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +2628,7 @@ func (x *ShowTaskOutputResponse) String() string {
 func (*ShowTaskOutputResponse) ProtoMessage() {}
 
 func (x *ShowTaskOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +2641,7 @@ func (x *ShowTaskOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskOutputResponse.ProtoReflect.Descriptor instead.
 func (*ShowTaskOutputResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{30}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ShowTaskOutputResponse) GetOutput() string {
@@ -2474,7 +2724,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2736,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2749,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListTasksRequest) GetAgentName() string {
@@ -2603,7 +2853,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2615,7 +2865,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2628,7 +2878,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -2694,7 +2944,7 @@ type DeleteTaskRequest struct {
 
 func (x *DeleteTaskRequest) Reset() {
 	*x = DeleteTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2706,7 +2956,7 @@ func (x *DeleteTaskRequest) String() string {
 func (*DeleteTaskRequest) ProtoMessage() {}
 
 func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2719,7 +2969,7 @@ func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DeleteTaskRequest) GetTaskId() string {
@@ -2749,7 +2999,7 @@ type DeleteTaskResponse struct {
 
 func (x *DeleteTaskResponse) Reset() {
 	*x = DeleteTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2761,7 +3011,7 @@ func (x *DeleteTaskResponse) String() string {
 func (*DeleteTaskResponse) ProtoMessage() {}
 
 func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2774,7 +3024,7 @@ func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DeleteTaskResponse) GetMessage() string {
@@ -2807,7 +3057,7 @@ type SendTaskMessageRequest struct {
 
 func (x *SendTaskMessageRequest) Reset() {
 	*x = SendTaskMessageRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2819,7 +3069,7 @@ func (x *SendTaskMessageRequest) String() string {
 func (*SendTaskMessageRequest) ProtoMessage() {}
 
 func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2832,7 +3082,7 @@ func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageRequest.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SendTaskMessageRequest) GetAgentName() string {
@@ -2869,7 +3119,7 @@ type SendTaskMessageResponse struct {
 
 func (x *SendTaskMessageResponse) Reset() {
 	*x = SendTaskMessageResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2881,7 +3131,7 @@ func (x *SendTaskMessageResponse) String() string {
 func (*SendTaskMessageResponse) ProtoMessage() {}
 
 func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2894,7 +3144,7 @@ func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageResponse.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SendTaskMessageResponse) GetTask() *Task {
@@ -2930,7 +3180,7 @@ type ListQuestionsRequest struct {
 
 func (x *ListQuestionsRequest) Reset() {
 	*x = ListQuestionsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2942,7 +3192,7 @@ func (x *ListQuestionsRequest) String() string {
 func (*ListQuestionsRequest) ProtoMessage() {}
 
 func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2955,7 +3205,7 @@ func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuestionsRequest.ProtoReflect.Descriptor instead.
 func (*ListQuestionsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListQuestionsRequest) GetAgentName() string {
@@ -3008,7 +3258,7 @@ type ListQuestionsResponse struct {
 
 func (x *ListQuestionsResponse) Reset() {
 	*x = ListQuestionsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3020,7 +3270,7 @@ func (x *ListQuestionsResponse) String() string {
 func (*ListQuestionsResponse) ProtoMessage() {}
 
 func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3033,7 +3283,7 @@ func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuestionsResponse.ProtoReflect.Descriptor instead.
 func (*ListQuestionsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListQuestionsResponse) GetQuestions() []*Question {
@@ -3076,7 +3326,7 @@ type AnswerQuestionRequest struct {
 
 func (x *AnswerQuestionRequest) Reset() {
 	*x = AnswerQuestionRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3088,7 +3338,7 @@ func (x *AnswerQuestionRequest) String() string {
 func (*AnswerQuestionRequest) ProtoMessage() {}
 
 func (x *AnswerQuestionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3101,7 +3351,7 @@ func (x *AnswerQuestionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerQuestionRequest.ProtoReflect.Descriptor instead.
 func (*AnswerQuestionRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AnswerQuestionRequest) GetQuestionId() string {
@@ -3145,7 +3395,7 @@ type AnswerQuestionResponse struct {
 
 func (x *AnswerQuestionResponse) Reset() {
 	*x = AnswerQuestionResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3157,7 +3407,7 @@ func (x *AnswerQuestionResponse) String() string {
 func (*AnswerQuestionResponse) ProtoMessage() {}
 
 func (x *AnswerQuestionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3170,7 +3420,7 @@ func (x *AnswerQuestionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerQuestionResponse.ProtoReflect.Descriptor instead.
 func (*AnswerQuestionResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AnswerQuestionResponse) GetQuestion() *Question {
@@ -3201,7 +3451,7 @@ type StartAgentRequest struct {
 
 func (x *StartAgentRequest) Reset() {
 	*x = StartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3213,7 +3463,7 @@ func (x *StartAgentRequest) String() string {
 func (*StartAgentRequest) ProtoMessage() {}
 
 func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3226,7 +3476,7 @@ func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentRequest.ProtoReflect.Descriptor instead.
 func (*StartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{41}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StartAgentRequest) GetAgentName() string {
@@ -3259,7 +3509,7 @@ type StartAgentResponse struct {
 
 func (x *StartAgentResponse) Reset() {
 	*x = StartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3271,7 +3521,7 @@ func (x *StartAgentResponse) String() string {
 func (*StartAgentResponse) ProtoMessage() {}
 
 func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3284,7 +3534,7 @@ func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentResponse.ProtoReflect.Descriptor instead.
 func (*StartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{42}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StartAgentResponse) GetAgent() *Agent {
@@ -3322,7 +3572,7 @@ type StopAgentRequest struct {
 
 func (x *StopAgentRequest) Reset() {
 	*x = StopAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3334,7 +3584,7 @@ func (x *StopAgentRequest) String() string {
 func (*StopAgentRequest) ProtoMessage() {}
 
 func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3347,7 +3597,7 @@ func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentRequest.ProtoReflect.Descriptor instead.
 func (*StopAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{43}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StopAgentRequest) GetAgentName() string {
@@ -3380,7 +3630,7 @@ type StopAgentResponse struct {
 
 func (x *StopAgentResponse) Reset() {
 	*x = StopAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3392,7 +3642,7 @@ func (x *StopAgentResponse) String() string {
 func (*StopAgentResponse) ProtoMessage() {}
 
 func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3405,7 +3655,7 @@ func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentResponse.ProtoReflect.Descriptor instead.
 func (*StopAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{44}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StopAgentResponse) GetAgent() *Agent {
@@ -3449,7 +3699,7 @@ type RestartAgentRequest struct {
 
 func (x *RestartAgentRequest) Reset() {
 	*x = RestartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3461,7 +3711,7 @@ func (x *RestartAgentRequest) String() string {
 func (*RestartAgentRequest) ProtoMessage() {}
 
 func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3474,7 +3724,7 @@ func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentRequest.ProtoReflect.Descriptor instead.
 func (*RestartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{45}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RestartAgentRequest) GetAgentName() string {
@@ -3528,7 +3778,7 @@ type RestartAgentResponse struct {
 
 func (x *RestartAgentResponse) Reset() {
 	*x = RestartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3540,7 +3790,7 @@ func (x *RestartAgentResponse) String() string {
 func (*RestartAgentResponse) ProtoMessage() {}
 
 func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3553,7 +3803,7 @@ func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentResponse.ProtoReflect.Descriptor instead.
 func (*RestartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{46}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RestartAgentResponse) GetAgent() *Agent {
@@ -3590,7 +3840,7 @@ type ShowAgentLogRequest struct {
 
 func (x *ShowAgentLogRequest) Reset() {
 	*x = ShowAgentLogRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3602,7 +3852,7 @@ func (x *ShowAgentLogRequest) String() string {
 func (*ShowAgentLogRequest) ProtoMessage() {}
 
 func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3615,7 +3865,7 @@ func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogRequest.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{47}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ShowAgentLogRequest) GetAgentName() string {
@@ -3645,7 +3895,7 @@ type ShowAgentLogResponse struct {
 
 func (x *ShowAgentLogResponse) Reset() {
 	*x = ShowAgentLogResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3657,7 +3907,7 @@ func (x *ShowAgentLogResponse) String() string {
 func (*ShowAgentLogResponse) ProtoMessage() {}
 
 func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3670,7 +3920,7 @@ func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogResponse.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{48}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ShowAgentLogResponse) GetLines() []string {
@@ -3707,7 +3957,7 @@ type ShareAgentRequest struct {
 
 func (x *ShareAgentRequest) Reset() {
 	*x = ShareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3719,7 +3969,7 @@ func (x *ShareAgentRequest) String() string {
 func (*ShareAgentRequest) ProtoMessage() {}
 
 func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3732,7 +3982,7 @@ func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
 func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{49}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ShareAgentRequest) GetAgentName() string {
@@ -3783,7 +4033,7 @@ type ShareAgentResponse struct {
 
 func (x *ShareAgentResponse) Reset() {
 	*x = ShareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3795,7 +4045,7 @@ func (x *ShareAgentResponse) String() string {
 func (*ShareAgentResponse) ProtoMessage() {}
 
 func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3808,7 +4058,7 @@ func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
 func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{50}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ShareAgentResponse) GetMessage() string {
@@ -3843,7 +4093,7 @@ type UnshareAgentRequest struct {
 
 func (x *UnshareAgentRequest) Reset() {
 	*x = UnshareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3855,7 +4105,7 @@ func (x *UnshareAgentRequest) String() string {
 func (*UnshareAgentRequest) ProtoMessage() {}
 
 func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3868,7 +4118,7 @@ func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
 func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{51}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *UnshareAgentRequest) GetAgentName() string {
@@ -3912,7 +4162,7 @@ type UnshareAgentResponse struct {
 
 func (x *UnshareAgentResponse) Reset() {
 	*x = UnshareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3924,7 +4174,7 @@ func (x *UnshareAgentResponse) String() string {
 func (*UnshareAgentResponse) ProtoMessage() {}
 
 func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3937,7 +4187,7 @@ func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
 func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{52}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *UnshareAgentResponse) GetMessage() string {
@@ -3965,7 +4215,7 @@ type ListAgentSharesRequest struct {
 
 func (x *ListAgentSharesRequest) Reset() {
 	*x = ListAgentSharesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3977,7 +4227,7 @@ func (x *ListAgentSharesRequest) String() string {
 func (*ListAgentSharesRequest) ProtoMessage() {}
 
 func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3990,7 +4240,7 @@ func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{53}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListAgentSharesRequest) GetAgentName() string {
@@ -4011,7 +4261,7 @@ type ListAgentSharesResponse struct {
 
 func (x *ListAgentSharesResponse) Reset() {
 	*x = ListAgentSharesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4023,7 +4273,7 @@ func (x *ListAgentSharesResponse) String() string {
 func (*ListAgentSharesResponse) ProtoMessage() {}
 
 func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4036,7 +4286,7 @@ func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{54}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListAgentSharesResponse) GetShares() []*Share {
@@ -4133,19 +4383,43 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"totalPages\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"n\n" +
+	"\f_next_cursor\"\xac\x01\n" +
 	"\x12DeleteAgentRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x120\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\xa0\x01\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12+\n" +
+	"\fkeep_unsaved\x18\x03 \x01(\bB\x03\xe0A\x01H\x00R\vkeepUnsaved\x88\x01\x01B\x0f\n" +
+	"\r_keep_unsaved\"\xa0\x01\n" +
 	"\x13DeleteAgentResponse\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12;\n" +
 	"\rdeleted_agent\x18\x02 \x01(\v2\x16.fleet.v1.DeletedAgentR\fdeletedAgent\x12#\n" +
 	"\n" +
 	"unfinished\x18\x03 \x01(\bH\x00R\n" +
 	"unfinished\x88\x01\x01B\r\n" +
-	"\v_unfinished\"\xc4\x03\n" +
+	"\v_unfinished\"c\n" +
+	"\x13ListKeptWorkRequest\x12%\n" +
+	"\x05limit\x18\x01 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01\x12\x1b\n" +
+	"\x06cursor\x18\x02 \x01(\tB\x03\xe0A\x01R\x06cursorB\b\n" +
+	"\x06_limit\"\x95\x01\n" +
+	"\x14ListKeptWorkResponse\x12&\n" +
+	"\x04kept\x18\x01 \x03(\v2\x12.fleet.v1.KeptWorkR\x04kept\x12\x1f\n" +
+	"\vtotal_count\x18\x02 \x01(\x05R\n" +
+	"totalCount\x12$\n" +
+	"\vnext_cursor\x18\x03 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"\xa1\x01\n" +
+	"\x13RestoreAgentRequest\x12&\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12#\n" +
+	"\bagent_id\x18\x02 \x01(\tB\x03\xe0A\x01H\x00R\aagentId\x88\x01\x01\x120\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestIdB\v\n" +
+	"\t_agent_id\"W\n" +
+	"\x14RestoreAgentResponse\x12%\n" +
+	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xc4\x03\n" +
 	"\x15StartAgentTaskRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12=\n" +
@@ -4473,7 +4747,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\x87%\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\x9c'\n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x86\x01\n" +
@@ -4485,7 +4759,12 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x14ShowAgentTaskHistory\x12%.fleet.v1.ShowAgentTaskHistoryRequest\x1a&.fleet.v1.ShowAgentTaskHistoryResponse\"O\x92\xf4\x18#\n" +
 	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/agents/{agent_name}/tasks\x90\x02\x01\x12}\n" +
 	"\vDeleteAgent\x12\x1c.fleet.v1.DeleteAgentRequest\x1a\x1d.fleet.v1.DeleteAgentResponse\"1\xd2\xf3\x18\n" +
-	"agent_name\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x19*\x17/v1/agents/{agent_name}\x12\x81\x01\n" +
+	"agent_name\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x19*\x17/v1/agents/{agent_name}\x12\x88\x01\n" +
+	"\fListKeptWork\x12\x1d.fleet.v1.ListKeptWorkRequest\x1a\x1e.fleet.v1.ListKeptWorkResponse\"9\x92\xf4\x18\"\n" +
+	"\x05limit\x12\x04kept\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\n" +
+	"\x12\b/v1/kept\x90\x02\x01\x12\x87\x01\n" +
+	"\fRestoreAgent\x12\x1d.fleet.v1.RestoreAgentRequest\x1a\x1e.fleet.v1.RestoreAgentResponse\"8\xd2\xf3\x18\n" +
+	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restore\x12\x81\x01\n" +
 	"\x0eStartAgentTask\x12\x1f.fleet.v1.StartAgentTaskRequest\x1a .fleet.v1.StartAgentTaskResponse\",\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/agents/{agent_name}/tasks\x12\x91\x01\n" +
 	"\rStopAgentTask\x12\x1e.fleet.v1.StopAgentTaskRequest\x1a\x1f.fleet.v1.StopAgentTaskResponse\"?\xd2\xf3\x18\n" +
 	"agent_name\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/agents/{agent_name}/tasks:stop\x12\xa3\x01\n" +
@@ -4555,7 +4834,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -4569,202 +4848,213 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ShowAgentTaskHistoryResponse)(nil), // 9: fleet.v1.ShowAgentTaskHistoryResponse
 	(*DeleteAgentRequest)(nil),           // 10: fleet.v1.DeleteAgentRequest
 	(*DeleteAgentResponse)(nil),          // 11: fleet.v1.DeleteAgentResponse
-	(*StartAgentTaskRequest)(nil),        // 12: fleet.v1.StartAgentTaskRequest
-	(*StartAgentTaskResponse)(nil),       // 13: fleet.v1.StartAgentTaskResponse
-	(*StopAgentTaskRequest)(nil),         // 14: fleet.v1.StopAgentTaskRequest
-	(*StopAgentTaskResponse)(nil),        // 15: fleet.v1.StopAgentTaskResponse
-	(*ListAgentRolesRequest)(nil),        // 16: fleet.v1.ListAgentRolesRequest
-	(*ListAgentRolesResponse)(nil),       // 17: fleet.v1.ListAgentRolesResponse
-	(*ListAgentProjectsRequest)(nil),     // 18: fleet.v1.ListAgentProjectsRequest
-	(*ListAgentProjectsResponse)(nil),    // 19: fleet.v1.ListAgentProjectsResponse
-	(*WatchFleetRequest)(nil),            // 20: fleet.v1.WatchFleetRequest
-	(*WatchFleetResponse)(nil),           // 21: fleet.v1.WatchFleetResponse
-	(*WaitTasksRequest)(nil),             // 22: fleet.v1.WaitTasksRequest
-	(*WaitTasksResponse)(nil),            // 23: fleet.v1.WaitTasksResponse
-	(*ShowTaskRequest)(nil),              // 24: fleet.v1.ShowTaskRequest
-	(*ShowTaskResponse)(nil),             // 25: fleet.v1.ShowTaskResponse
-	(*DownloadTaskPayloadRequest)(nil),   // 26: fleet.v1.DownloadTaskPayloadRequest
-	(*DownloadAgentBundleRequest)(nil),   // 27: fleet.v1.DownloadAgentBundleRequest
-	(*PayloadInfo)(nil),                  // 28: fleet.v1.PayloadInfo
-	(*ShowTaskChangesRequest)(nil),       // 29: fleet.v1.ShowTaskChangesRequest
-	(*ShowTaskChangesResponse)(nil),      // 30: fleet.v1.ShowTaskChangesResponse
-	(*ShowTaskOutputRequest)(nil),        // 31: fleet.v1.ShowTaskOutputRequest
-	(*ShowTaskOutputResponse)(nil),       // 32: fleet.v1.ShowTaskOutputResponse
-	(*ListTasksRequest)(nil),             // 33: fleet.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),            // 34: fleet.v1.ListTasksResponse
-	(*DeleteTaskRequest)(nil),            // 35: fleet.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),           // 36: fleet.v1.DeleteTaskResponse
-	(*SendTaskMessageRequest)(nil),       // 37: fleet.v1.SendTaskMessageRequest
-	(*SendTaskMessageResponse)(nil),      // 38: fleet.v1.SendTaskMessageResponse
-	(*ListQuestionsRequest)(nil),         // 39: fleet.v1.ListQuestionsRequest
-	(*ListQuestionsResponse)(nil),        // 40: fleet.v1.ListQuestionsResponse
-	(*AnswerQuestionRequest)(nil),        // 41: fleet.v1.AnswerQuestionRequest
-	(*AnswerQuestionResponse)(nil),       // 42: fleet.v1.AnswerQuestionResponse
-	(*StartAgentRequest)(nil),            // 43: fleet.v1.StartAgentRequest
-	(*StartAgentResponse)(nil),           // 44: fleet.v1.StartAgentResponse
-	(*StopAgentRequest)(nil),             // 45: fleet.v1.StopAgentRequest
-	(*StopAgentResponse)(nil),            // 46: fleet.v1.StopAgentResponse
-	(*RestartAgentRequest)(nil),          // 47: fleet.v1.RestartAgentRequest
-	(*RestartAgentResponse)(nil),         // 48: fleet.v1.RestartAgentResponse
-	(*ShowAgentLogRequest)(nil),          // 49: fleet.v1.ShowAgentLogRequest
-	(*ShowAgentLogResponse)(nil),         // 50: fleet.v1.ShowAgentLogResponse
-	(*ShareAgentRequest)(nil),            // 51: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 52: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 53: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 54: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 55: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 56: fleet.v1.ListAgentSharesResponse
-	nil,                                  // 57: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 58: fleet.v1.RestartAgentRequest.ParametersEntry
-	(*Agent)(nil),                        // 59: fleet.v1.Agent
-	(Agent_Status)(0),                    // 60: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 61: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 62: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 63: fleet.v1.PlaceStatus
-	(*Task)(nil),                         // 64: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 65: fleet.v1.DeletedAgent
-	(*Role)(nil),                         // 66: fleet.v1.Role
-	(*Project)(nil),                      // 67: fleet.v1.Project
-	(*Event)(nil),                        // 68: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 69: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 70: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 71: fleet.v1.FileChange
-	(Task_Status)(0),                     // 72: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 73: fleet.v1.Task.Source
-	(*Question)(nil),                     // 74: fleet.v1.Question
-	(Share_Access)(0),                    // 75: fleet.v1.Share.Access
-	(*Share)(nil),                        // 76: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 77: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 78: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 79: fleet.v1.SearchFleetRequest
-	(*ListAuditRequest)(nil),             // 80: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 81: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 82: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 83: fleet.v1.ForgetReplicaRequest
-	(*httpbody.HttpBody)(nil),            // 84: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 85: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 86: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 87: fleet.v1.SearchFleetResponse
-	(*ListAuditResponse)(nil),            // 88: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 89: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 90: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 91: fleet.v1.ForgetReplicaResponse
+	(*ListKeptWorkRequest)(nil),          // 12: fleet.v1.ListKeptWorkRequest
+	(*ListKeptWorkResponse)(nil),         // 13: fleet.v1.ListKeptWorkResponse
+	(*RestoreAgentRequest)(nil),          // 14: fleet.v1.RestoreAgentRequest
+	(*RestoreAgentResponse)(nil),         // 15: fleet.v1.RestoreAgentResponse
+	(*StartAgentTaskRequest)(nil),        // 16: fleet.v1.StartAgentTaskRequest
+	(*StartAgentTaskResponse)(nil),       // 17: fleet.v1.StartAgentTaskResponse
+	(*StopAgentTaskRequest)(nil),         // 18: fleet.v1.StopAgentTaskRequest
+	(*StopAgentTaskResponse)(nil),        // 19: fleet.v1.StopAgentTaskResponse
+	(*ListAgentRolesRequest)(nil),        // 20: fleet.v1.ListAgentRolesRequest
+	(*ListAgentRolesResponse)(nil),       // 21: fleet.v1.ListAgentRolesResponse
+	(*ListAgentProjectsRequest)(nil),     // 22: fleet.v1.ListAgentProjectsRequest
+	(*ListAgentProjectsResponse)(nil),    // 23: fleet.v1.ListAgentProjectsResponse
+	(*WatchFleetRequest)(nil),            // 24: fleet.v1.WatchFleetRequest
+	(*WatchFleetResponse)(nil),           // 25: fleet.v1.WatchFleetResponse
+	(*WaitTasksRequest)(nil),             // 26: fleet.v1.WaitTasksRequest
+	(*WaitTasksResponse)(nil),            // 27: fleet.v1.WaitTasksResponse
+	(*ShowTaskRequest)(nil),              // 28: fleet.v1.ShowTaskRequest
+	(*ShowTaskResponse)(nil),             // 29: fleet.v1.ShowTaskResponse
+	(*DownloadTaskPayloadRequest)(nil),   // 30: fleet.v1.DownloadTaskPayloadRequest
+	(*DownloadAgentBundleRequest)(nil),   // 31: fleet.v1.DownloadAgentBundleRequest
+	(*PayloadInfo)(nil),                  // 32: fleet.v1.PayloadInfo
+	(*ShowTaskChangesRequest)(nil),       // 33: fleet.v1.ShowTaskChangesRequest
+	(*ShowTaskChangesResponse)(nil),      // 34: fleet.v1.ShowTaskChangesResponse
+	(*ShowTaskOutputRequest)(nil),        // 35: fleet.v1.ShowTaskOutputRequest
+	(*ShowTaskOutputResponse)(nil),       // 36: fleet.v1.ShowTaskOutputResponse
+	(*ListTasksRequest)(nil),             // 37: fleet.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),            // 38: fleet.v1.ListTasksResponse
+	(*DeleteTaskRequest)(nil),            // 39: fleet.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),           // 40: fleet.v1.DeleteTaskResponse
+	(*SendTaskMessageRequest)(nil),       // 41: fleet.v1.SendTaskMessageRequest
+	(*SendTaskMessageResponse)(nil),      // 42: fleet.v1.SendTaskMessageResponse
+	(*ListQuestionsRequest)(nil),         // 43: fleet.v1.ListQuestionsRequest
+	(*ListQuestionsResponse)(nil),        // 44: fleet.v1.ListQuestionsResponse
+	(*AnswerQuestionRequest)(nil),        // 45: fleet.v1.AnswerQuestionRequest
+	(*AnswerQuestionResponse)(nil),       // 46: fleet.v1.AnswerQuestionResponse
+	(*StartAgentRequest)(nil),            // 47: fleet.v1.StartAgentRequest
+	(*StartAgentResponse)(nil),           // 48: fleet.v1.StartAgentResponse
+	(*StopAgentRequest)(nil),             // 49: fleet.v1.StopAgentRequest
+	(*StopAgentResponse)(nil),            // 50: fleet.v1.StopAgentResponse
+	(*RestartAgentRequest)(nil),          // 51: fleet.v1.RestartAgentRequest
+	(*RestartAgentResponse)(nil),         // 52: fleet.v1.RestartAgentResponse
+	(*ShowAgentLogRequest)(nil),          // 53: fleet.v1.ShowAgentLogRequest
+	(*ShowAgentLogResponse)(nil),         // 54: fleet.v1.ShowAgentLogResponse
+	(*ShareAgentRequest)(nil),            // 55: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 56: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 57: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 58: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 59: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 60: fleet.v1.ListAgentSharesResponse
+	nil,                                  // 61: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 62: fleet.v1.RestartAgentRequest.ParametersEntry
+	(*Agent)(nil),                        // 63: fleet.v1.Agent
+	(Agent_Status)(0),                    // 64: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 65: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 66: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 67: fleet.v1.PlaceStatus
+	(*Task)(nil),                         // 68: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 69: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 70: fleet.v1.KeptWork
+	(*Role)(nil),                         // 71: fleet.v1.Role
+	(*Project)(nil),                      // 72: fleet.v1.Project
+	(*Event)(nil),                        // 73: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 74: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 75: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 76: fleet.v1.FileChange
+	(Task_Status)(0),                     // 77: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 78: fleet.v1.Task.Source
+	(*Question)(nil),                     // 79: fleet.v1.Question
+	(Share_Access)(0),                    // 80: fleet.v1.Share.Access
+	(*Share)(nil),                        // 81: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 82: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 83: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 84: fleet.v1.SearchFleetRequest
+	(*ListAuditRequest)(nil),             // 85: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 86: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 87: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 88: fleet.v1.ForgetReplicaRequest
+	(*httpbody.HttpBody)(nil),            // 89: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 90: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 91: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 92: fleet.v1.SearchFleetResponse
+	(*ListAuditResponse)(nil),            // 93: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 94: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 95: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 96: fleet.v1.ForgetReplicaResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	57, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	59, // 1: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	60, // 2: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	61, // 3: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	62, // 4: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	63, // 5: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	59, // 6: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	62, // 7: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	64, // 8: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	65, // 9: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	64, // 10: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	60, // 11: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	64, // 12: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	60, // 13: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	66, // 14: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	67, // 15: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	63, // 16: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	68, // 17: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
-	0,  // 18: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	64, // 19: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	69, // 20: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	70, // 21: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	71, // 22: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	72, // 23: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	73, // 24: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	62, // 25: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
-	1,  // 26: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	64, // 27: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	64, // 28: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	74, // 29: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	74, // 30: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	59, // 31: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	59, // 32: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	58, // 33: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	59, // 34: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	75, // 35: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	76, // 36: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	76, // 37: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	76, // 38: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,  // 39: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,  // 40: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,  // 41: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,  // 42: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10, // 43: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12, // 44: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	14, // 45: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	16, // 46: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	18, // 47: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	20, // 48: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	22, // 49: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	24, // 50: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	26, // 51: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	27, // 52: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	29, // 53: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	31, // 54: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	33, // 55: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	77, // 56: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	78, // 57: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	79, // 58: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	35, // 59: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	37, // 60: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	39, // 61: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	41, // 62: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	43, // 63: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	45, // 64: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	47, // 65: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	51, // 66: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	53, // 67: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	55, // 68: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	80, // 69: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	81, // 70: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	82, // 71: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	83, // 72: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	49, // 73: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,  // 74: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,  // 75: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,  // 76: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,  // 77: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11, // 78: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13, // 79: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	15, // 80: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	17, // 81: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	19, // 82: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	21, // 83: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	23, // 84: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	25, // 85: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	84, // 86: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	84, // 87: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	30, // 88: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	32, // 89: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	34, // 90: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	85, // 91: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	86, // 92: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	87, // 93: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	36, // 94: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	38, // 95: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	40, // 96: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	42, // 97: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	44, // 98: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	46, // 99: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	48, // 100: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	52, // 101: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	54, // 102: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	56, // 103: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	88, // 104: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	89, // 105: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	90, // 106: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	91, // 107: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	50, // 108: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	74, // [74:109] is the sub-list for method output_type
-	39, // [39:74] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	61, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	63, // 1: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	64, // 2: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	65, // 3: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	66, // 4: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	67, // 5: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	63, // 6: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	66, // 7: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	68, // 8: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	69, // 9: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	70, // 10: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	63, // 11: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	68, // 12: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	64, // 13: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	68, // 14: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	64, // 15: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	71, // 16: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	72, // 17: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	67, // 18: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	73, // 19: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	0,  // 20: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
+	68, // 21: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	74, // 22: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	75, // 23: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	76, // 24: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	77, // 25: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	78, // 26: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	66, // 27: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	1,  // 28: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
+	68, // 29: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	68, // 30: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	79, // 31: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	79, // 32: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	63, // 33: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	63, // 34: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	62, // 35: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	63, // 36: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	80, // 37: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	81, // 38: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	81, // 39: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	81, // 40: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,  // 41: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,  // 42: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,  // 43: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,  // 44: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10, // 45: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12, // 46: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	14, // 47: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	16, // 48: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	18, // 49: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	20, // 50: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	22, // 51: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	24, // 52: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	26, // 53: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	28, // 54: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	30, // 55: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	31, // 56: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	33, // 57: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	35, // 58: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	37, // 59: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	82, // 60: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	83, // 61: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	84, // 62: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	39, // 63: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	41, // 64: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	43, // 65: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	45, // 66: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	47, // 67: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	49, // 68: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	51, // 69: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	55, // 70: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	57, // 71: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	59, // 72: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	85, // 73: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	86, // 74: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	87, // 75: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	88, // 76: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	53, // 77: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,  // 78: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,  // 79: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,  // 80: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,  // 81: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11, // 82: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13, // 83: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15, // 84: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	17, // 85: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	19, // 86: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	21, // 87: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	23, // 88: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	25, // 89: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	27, // 90: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	29, // 91: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	89, // 92: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	89, // 93: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	34, // 94: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	36, // 95: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	38, // 96: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	90, // 97: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	91, // 98: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	92, // 99: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	40, // 100: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	42, // 101: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	44, // 102: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	46, // 103: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	48, // 104: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	50, // 105: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	52, // 106: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	56, // 107: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	58, // 108: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	60, // 109: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	93, // 110: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	94, // 111: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	95, // 112: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	96, // 113: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	54, // 114: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	78, // [78:115] is the sub-list for method output_type
+	41, // [41:78] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -4792,34 +5082,38 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[5].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[6].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[7].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[8].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[9].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[10].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[11].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[12].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[14].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[15].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[16].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[17].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[18].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[19].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[20].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[21].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[22].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[27].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[28].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[29].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[30].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[24].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[26].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[31].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[32].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[37].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[38].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[33].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[34].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[35].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[36].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[41].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[42].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[44].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[46].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[47].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[48].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[50].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[51].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   57,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

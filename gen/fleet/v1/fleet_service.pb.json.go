@@ -154,6 +154,8 @@ func (m *DeleteAgentRequest) ReadField(r *wire.Reader, name []byte) bool {
 		r.String(&m.AgentName)
 	case "request_id":
 		r.String(&m.RequestId)
+	case "keep_unsaved":
+		wire.Optional(r, &m.KeepUnsaved, (*wire.Reader).Bool)
 	default:
 		return false
 	}
@@ -171,6 +173,59 @@ func (m *DeleteAgentResponse) AppendJSON(b []byte) []byte {
 	if m.Unfinished != nil {
 		b = wire.AppendBool(append(b, `,"unfinished":`...), *m.Unfinished)
 	}
+	return wire.End(b, begin)
+}
+
+// ReadField reads the value of the named field from r. It reports whether there is such a field.
+func (m *ListKeptWorkRequest) ReadField(r *wire.Reader, name []byte) bool {
+	switch string(name) {
+	case "limit":
+		wire.Optional(r, &m.Limit, (*wire.Reader).Int)
+	case "cursor":
+		r.String(&m.Cursor)
+	default:
+		return false
+	}
+	return true
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *ListKeptWorkResponse) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendList(append(b, `,"kept":`...), m.Kept, wire.AppendMessage)
+	b = wire.AppendInt(append(b, `,"total_count":`...), m.TotalCount)
+	if m.NextCursor != nil {
+		b = wire.AppendString(append(b, `,"next_cursor":`...), *m.NextCursor)
+	}
+	return wire.End(b, begin)
+}
+
+// ReadField reads the value of the named field from r. It reports whether there is such a field.
+func (m *RestoreAgentRequest) ReadField(r *wire.Reader, name []byte) bool {
+	switch string(name) {
+	case "agent_name":
+		r.String(&m.AgentName)
+	case "agent_id":
+		wire.Optional(r, &m.AgentId, (*wire.Reader).String)
+	case "request_id":
+		r.String(&m.RequestId)
+	default:
+		return false
+	}
+	return true
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *RestoreAgentResponse) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendMessage(append(b, `,"agent":`...), m.Agent)
+	b = wire.AppendString(append(b, `,"message":`...), m.Message)
 	return wire.End(b, begin)
 }
 

@@ -67,8 +67,30 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: true, Idempotent: true,
 			Input:       fleetServiceDeleteAgentInput,
 			Output:      fleetServiceDeleteAgentOutput,
-			Description: "Delete an agent and destroy its workspace, even if it is busy. The history of its tasks is kept. A later agent with the same name does not inherit it.",
+			Description: "Delete an agent and destroy its workspace, even if it is busy. The history of its tasks is kept. A later agent with the same name does not inherit it. On the server's machine, work that may exist nowhere else is kept for a while: `restore_agent` brings the agent back with it. With keep_unsaved, an agent with such work is not deleted.",
 		}, c.DeleteAgent, tool.Progress(watch, (*DeleteAgentRequest).GetAgentName)),
+		tool.Unary(tool.Spec{
+			Name:     "list_kept_work",
+			Title:    "List kept work",
+			Method:   FleetService_ListKeptWork_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceListKeptWorkInput,
+			Output:      fleetServiceListKeptWorkOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "kept", Unless: ""},
+			Description: "List the directories of deleted agents that are kept for a while, because they have work that may exist nowhere else. `restore_agent` brings such an agent back.\nA long answer has the first kept only: call again with next_cursor as cursor for more.",
+		}, c.ListKeptWork),
+		tool.Unary(tool.Spec{
+			Name:     "restore_agent",
+			Title:    "Restore agent",
+			Method:   FleetService_RestoreAgent_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:  fleetServiceRestoreAgentInput,
+			Output: fleetServiceRestoreAgentOutput,
+			Cuts: []tool.Cut{
+				{Field: "agent.spec", NextOffset: "spec_next_offset"},
+			},
+			Description: "Bring a deleted agent back with its kept directory, its history and its conversation, and wait until the agent is ready. `list_kept_work` shows which agents can be restored.",
+		}, c.RestoreAgent, tool.Progress(watch, (*RestoreAgentRequest).GetAgentName)),
 		tool.Unary(tool.Spec{
 			Name:     "start_agent_task",
 			Title:    "Start agent task",
@@ -1407,6 +1429,10 @@ const fleetServiceDeleteAgentInput = `{
       "type": "string",
       "maxLength": 128,
       "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+    },
+    "keep_unsaved": {
+      "type": "boolean",
+      "description": "Refuse with UNSAVED_WORK if the agent has work that exists only in its workspace, or if Fleet cannot tell. Absent means false: the agent is deleted, and the answer says what was kept and what may be lost."
     }
   },
   "required": [
@@ -1420,7 +1446,7 @@ const fleetServiceDeleteAgentOutput = `{
   "properties": {
     "message": {
       "type": "string",
-      "description": "What was done, as a sentence, and where uncommitted work was kept."
+      "description": "What was done, what was kept and how to get it back, as a sentence."
     },
     "deleted_agent": {
       "$ref": "#/$defs/DeletedAgent",
@@ -1454,6 +1480,17 @@ const fleetServiceDeleteAgentOutput = `{
         "may_be_lost": {
           "type": "string",
           "description": "The work that may be lost with the workspace, as a sentence; absent when none is."
+        },
+        "kept": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/KeptWork",
+              "description": "The agent's directory, which is kept for a while; absent when it is not kept."
+            },
+            {
+              "type": "null"
+            }
+          ]
         }
       },
       "required": [
@@ -1461,6 +1498,474 @@ const fleetServiceDeleteAgentOutput = `{
         "workspace_id"
       ],
       "description": "DeletedAgent names an agent that was deleted."
+    },
+    "KeptWork": {
+      "type": "object",
+      "properties": {
+        "agent_name": {
+          "type": "string",
+          "description": "Name of the agent."
+        },
+        "agent_id": {
+          "type": "string",
+          "description": "Id of the agent; ` + "`" + `restore_agent` + "`" + ` takes it if several deleted agents have the name."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owned the agent."
+        },
+        "project": {
+          "type": "string",
+          "description": "Project of the agent; empty when it had none."
+        },
+        "place": {
+          "type": "string",
+          "description": "Name of the place that keeps the directory."
+        },
+        "reason": {
+          "type": "string",
+          "description": "What may exist only in the directory, as a sentence."
+        },
+        "location": {
+          "type": "string",
+          "description": "Path of the directory on the machine of the place. Restore the agent instead of working there: git does not recognise the repositories in it as long as it is kept."
+        },
+        "size": {
+          "type": "number",
+          "description": "Size of the directory in bytes."
+        },
+        "kept_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent was deleted."
+        },
+        "expires_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the directory is removed. It is removed earlier if the kept directories exceed their size limit."
+        }
+      },
+      "required": [
+        "agent_name",
+        "agent_id",
+        "owner",
+        "project",
+        "place",
+        "reason",
+        "location",
+        "size",
+        "kept_at",
+        "expires_at"
+      ],
+      "description": "KeptWork is the directory of a deleted agent. It is kept for a while, because work in it may exist nowhere else."
+    }
+  }
+}`
+
+const fleetServiceListKeptWorkInput = `{
+  "type": "object",
+  "properties": {
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many directories; next_cursor says where to continue. Absent means all."
+    },
+    "cursor": {
+      "type": "string",
+      "description": "Continue a list: the next_cursor of the previous answer."
+    }
+  },
+  "additionalProperties": false
+}`
+
+const fleetServiceListKeptWorkOutput = `{
+  "type": "object",
+  "properties": {
+    "kept": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/KeptWork"
+      },
+      "description": "The kept directories."
+    },
+    "total_count": {
+      "type": "integer",
+      "description": "Number of all of them."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Cursor of the next part; absent when nothing follows."
+    }
+  },
+  "required": [
+    "kept",
+    "total_count"
+  ],
+  "$defs": {
+    "KeptWork": {
+      "type": "object",
+      "properties": {
+        "agent_name": {
+          "type": "string",
+          "description": "Name of the agent."
+        },
+        "agent_id": {
+          "type": "string",
+          "description": "Id of the agent; ` + "`" + `restore_agent` + "`" + ` takes it if several deleted agents have the name."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owned the agent."
+        },
+        "project": {
+          "type": "string",
+          "description": "Project of the agent; empty when it had none."
+        },
+        "place": {
+          "type": "string",
+          "description": "Name of the place that keeps the directory."
+        },
+        "reason": {
+          "type": "string",
+          "description": "What may exist only in the directory, as a sentence."
+        },
+        "location": {
+          "type": "string",
+          "description": "Path of the directory on the machine of the place. Restore the agent instead of working there: git does not recognise the repositories in it as long as it is kept."
+        },
+        "size": {
+          "type": "number",
+          "description": "Size of the directory in bytes."
+        },
+        "kept_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent was deleted."
+        },
+        "expires_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the directory is removed. It is removed earlier if the kept directories exceed their size limit."
+        }
+      },
+      "required": [
+        "agent_name",
+        "agent_id",
+        "owner",
+        "project",
+        "place",
+        "reason",
+        "location",
+        "size",
+        "kept_at",
+        "expires_at"
+      ],
+      "description": "KeptWork is the directory of a deleted agent. It is kept for a while, because work in it may exist nowhere else."
+    }
+  }
+}`
+
+const fleetServiceRestoreAgentInput = `{
+  "type": "object",
+  "properties": {
+    "agent_name": {
+      "type": "string",
+      "description": "Name of the deleted agent."
+    },
+    "agent_id": {
+      "type": "string",
+      "description": "Id of the agent, as ` + "`" + `list_kept_work` + "`" + ` shows it, if several deleted agents have the name. Absent means the one that was deleted last."
+    },
+    "request_id": {
+      "type": "string",
+      "maxLength": 128,
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+    }
+  },
+  "required": [
+    "agent_name"
+  ],
+  "additionalProperties": false
+}`
+
+const fleetServiceRestoreAgentOutput = `{
+  "type": "object",
+  "properties": {
+    "agent": {
+      "$ref": "#/$defs/Agent",
+      "description": "The agent."
+    },
+    "message": {
+      "type": "string",
+      "description": "What was done, as a sentence."
+    }
+  },
+  "required": [
+    "agent",
+    "message"
+  ],
+  "$defs": {
+    "Agent": {
+      "type": "object",
+      "properties": {
+        "name": {
+          "type": "string",
+          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared ignoring case."
+        },
+        "workspace_id": {
+          "type": "string",
+          "description": "Id of the workspace at its host; empty until the workspace exists."
+        },
+        "status": {
+          "type": "string",
+          "enum": [
+            "busy",
+            "idle",
+            "offline"
+          ],
+          "description": "Whether the agent can take a task.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."
+        },
+        "role": {
+          "type": "string",
+          "description": "Role, one of ` + "`" + `list_agent_roles` + "`" + `."
+        },
+        "project": {
+          "type": "string",
+          "description": "Project, one of ` + "`" + `list_agent_projects` + "`" + `."
+        },
+        "spec": {
+          "type": "string",
+          "description": "Specification of the agent's work: objective, context and deliverables."
+        },
+        "current_task": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "description": "Summary of the task the agent works on; null when it has none."
+        },
+        "created_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent was created."
+        },
+        "updated_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent last changed."
+        },
+        "metadata": {
+          "type": "object",
+          "additionalProperties": {
+            "type": "string"
+          },
+          "description": "What the workspace reports about itself: fleet_mcp_agent_spec, and where they exist fleet_mcp_pull_request_url, fleet_mcp_pull_request_status and fleet_mcp_pull_request_check_status."
+        },
+        "state": {
+          "type": "string",
+          "enum": [
+            "pending",
+            "starting",
+            "running",
+            "stopping",
+            "stopped",
+            "failed",
+            "canceling",
+            "canceled",
+            "deleting",
+            "deleted",
+            "unhealthy"
+          ],
+          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+        },
+        "state_reason": {
+          "type": "string",
+          "description": "Reason for the state, as a sentence; empty when there is none."
+        },
+        "current_task_id": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "description": "Id of the task the agent works on; null when it has none."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owns the agent."
+        },
+        "location": {
+          "type": "string",
+          "description": "Directory or address where the agent works, for people; empty when its host does not say."
+        },
+        "place": {
+          "type": "string",
+          "description": "Name of the place where the agent lives, such as local or coder."
+        },
+        "spec_next_offset": {
+          "type": "integer",
+          "description": "Offset in bytes at which the next portion of the spec begins, for ` + "`" + `show_agent` + "`" + `; absent when nothing follows."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
+        },
+        "last_step": {
+          "type": "string",
+          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "shares": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/Share"
+          },
+          "description": "The shares of the agent."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "links": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/AgentLink"
+          },
+          "description": "Addresses at which people can open the agent's workspace, its editors and its ports; empty when its host has none."
+        },
+        "outdated": {
+          "type": "boolean",
+          "description": "Whether the project has a newer version than the agent's workspace, which ` + "`" + `restart_agent` + "`" + ` takes with update; absent otherwise."
+        },
+        "stops_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the host stops the workspace, unless somebody uses it; absent when it does not."
+        },
+        "dormant_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "Since when the workspace is dormant, because nobody has used it; absent when it is not."
+        },
+        "deletion_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the host deletes the dormant workspace; absent when it does not."
+        }
+      },
+      "required": [
+        "name",
+        "workspace_id",
+        "status",
+        "role",
+        "project",
+        "spec",
+        "current_task",
+        "created_at",
+        "updated_at",
+        "metadata",
+        "state",
+        "state_reason",
+        "current_task_id",
+        "owner",
+        "location",
+        "place",
+        "shares",
+        "links"
+      ],
+      "description": "Agent is a long-lived named worker in a workspace."
+    },
+    "Share": {
+      "type": "object",
+      "properties": {
+        "person": {
+          "type": "string",
+          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
+        },
+        "group": {
+          "type": "string",
+          "description": "Group with which the agent is shared; empty if it is shared with a person."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "shared_by": {
+          "type": "string",
+          "description": "Name of the principal who has shared the agent."
+        },
+        "shared_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent was shared."
+        }
+      },
+      "required": [
+        "person",
+        "group",
+        "access",
+        "shared_by",
+        "shared_at"
+      ],
+      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
+    },
+    "AgentLink": {
+      "type": "object",
+      "properties": {
+        "name": {
+          "type": "string",
+          "description": "What it opens, for people, such as Workspace or code-server."
+        },
+        "url": {
+          "type": "string",
+          "description": "The address."
+        }
+      },
+      "required": [
+        "name",
+        "url"
+      ],
+      "description": "AgentLink is an address at which people can open a part of an agent's workspace."
     }
   }
 }`

@@ -25,6 +25,8 @@ const (
 	FleetService_ShowAgent_FullMethodName            = "/fleet.v1.FleetService/ShowAgent"
 	FleetService_ShowAgentTaskHistory_FullMethodName = "/fleet.v1.FleetService/ShowAgentTaskHistory"
 	FleetService_DeleteAgent_FullMethodName          = "/fleet.v1.FleetService/DeleteAgent"
+	FleetService_ListKeptWork_FullMethodName         = "/fleet.v1.FleetService/ListKeptWork"
+	FleetService_RestoreAgent_FullMethodName         = "/fleet.v1.FleetService/RestoreAgent"
 	FleetService_StartAgentTask_FullMethodName       = "/fleet.v1.FleetService/StartAgentTask"
 	FleetService_StopAgentTask_FullMethodName        = "/fleet.v1.FleetService/StopAgentTask"
 	FleetService_ListAgentRoles_FullMethodName       = "/fleet.v1.FleetService/ListAgentRoles"
@@ -76,8 +78,16 @@ type FleetServiceClient interface {
 	// agents.
 	ShowAgentTaskHistory(ctx context.Context, in *ShowAgentTaskHistoryRequest, opts ...grpc.CallOption) (*ShowAgentTaskHistoryResponse, error)
 	// Delete an agent and destroy its workspace, even if it is busy.
-	// The history of its tasks is kept. A later agent with the same name does not inherit it.
+	// The history of its tasks is kept. A later agent with the same name does not inherit it. On the server's machine, work that
+	// may exist nowhere else is kept for a while: `restore_agent` brings the agent back with it. With keep_unsaved, an agent
+	// with such work is not deleted.
 	DeleteAgent(ctx context.Context, in *DeleteAgentRequest, opts ...grpc.CallOption) (*DeleteAgentResponse, error)
+	// List the directories of deleted agents that are kept for a while, because they have work that may exist nowhere else.
+	// `restore_agent` brings such an agent back.
+	ListKeptWork(ctx context.Context, in *ListKeptWorkRequest, opts ...grpc.CallOption) (*ListKeptWorkResponse, error)
+	// Bring a deleted agent back with its kept directory, its history and its conversation, and wait until the agent is ready.
+	// `list_kept_work` shows which agents can be restored.
+	RestoreAgent(ctx context.Context, in *RestoreAgentRequest, opts ...grpc.CallOption) (*RestoreAgentResponse, error)
 	// Start a new task on an agent that is idle.
 	// The call returns at once; follow the task with `wait_tasks`, `show_task` or `watch_fleet`.
 	StartAgentTask(ctx context.Context, in *StartAgentTaskRequest, opts ...grpc.CallOption) (*StartAgentTaskResponse, error)
@@ -215,6 +225,26 @@ func (c *fleetServiceClient) DeleteAgent(ctx context.Context, in *DeleteAgentReq
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteAgentResponse)
 	err := c.cc.Invoke(ctx, FleetService_DeleteAgent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ListKeptWork(ctx context.Context, in *ListKeptWorkRequest, opts ...grpc.CallOption) (*ListKeptWorkResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListKeptWorkResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListKeptWork_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) RestoreAgent(ctx context.Context, in *RestoreAgentRequest, opts ...grpc.CallOption) (*RestoreAgentResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RestoreAgentResponse)
+	err := c.cc.Invoke(ctx, FleetService_RestoreAgent_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -567,8 +597,16 @@ type FleetServiceServer interface {
 	// agents.
 	ShowAgentTaskHistory(context.Context, *ShowAgentTaskHistoryRequest) (*ShowAgentTaskHistoryResponse, error)
 	// Delete an agent and destroy its workspace, even if it is busy.
-	// The history of its tasks is kept. A later agent with the same name does not inherit it.
+	// The history of its tasks is kept. A later agent with the same name does not inherit it. On the server's machine, work that
+	// may exist nowhere else is kept for a while: `restore_agent` brings the agent back with it. With keep_unsaved, an agent
+	// with such work is not deleted.
 	DeleteAgent(context.Context, *DeleteAgentRequest) (*DeleteAgentResponse, error)
+	// List the directories of deleted agents that are kept for a while, because they have work that may exist nowhere else.
+	// `restore_agent` brings such an agent back.
+	ListKeptWork(context.Context, *ListKeptWorkRequest) (*ListKeptWorkResponse, error)
+	// Bring a deleted agent back with its kept directory, its history and its conversation, and wait until the agent is ready.
+	// `list_kept_work` shows which agents can be restored.
+	RestoreAgent(context.Context, *RestoreAgentRequest) (*RestoreAgentResponse, error)
 	// Start a new task on an agent that is idle.
 	// The call returns at once; follow the task with `wait_tasks`, `show_task` or `watch_fleet`.
 	StartAgentTask(context.Context, *StartAgentTaskRequest) (*StartAgentTaskResponse, error)
@@ -676,6 +714,12 @@ func (UnimplementedFleetServiceServer) ShowAgentTaskHistory(context.Context, *Sh
 }
 func (UnimplementedFleetServiceServer) DeleteAgent(context.Context, *DeleteAgentRequest) (*DeleteAgentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteAgent not implemented")
+}
+func (UnimplementedFleetServiceServer) ListKeptWork(context.Context, *ListKeptWorkRequest) (*ListKeptWorkResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListKeptWork not implemented")
+}
+func (UnimplementedFleetServiceServer) RestoreAgent(context.Context, *RestoreAgentRequest) (*RestoreAgentResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RestoreAgent not implemented")
 }
 func (UnimplementedFleetServiceServer) StartAgentTask(context.Context, *StartAgentTaskRequest) (*StartAgentTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StartAgentTask not implemented")
@@ -874,6 +918,42 @@ func _FleetService_DeleteAgent_Handler(srv interface{}, ctx context.Context, dec
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(FleetServiceServer).DeleteAgent(ctx, req.(*DeleteAgentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ListKeptWork_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListKeptWorkRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListKeptWork(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListKeptWork_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListKeptWork(ctx, req.(*ListKeptWorkRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_RestoreAgent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RestoreAgentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).RestoreAgent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_RestoreAgent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).RestoreAgent(ctx, req.(*RestoreAgentRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1423,6 +1503,14 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteAgent",
 			Handler:    _FleetService_DeleteAgent_Handler,
+		},
+		{
+			MethodName: "ListKeptWork",
+			Handler:    _FleetService_ListKeptWork_Handler,
+		},
+		{
+			MethodName: "RestoreAgent",
+			Handler:    _FleetService_RestoreAgent_Handler,
 		},
 		{
 			MethodName: "StartAgentTask",

@@ -28,6 +28,7 @@ Create one with "fleet agent create", then give it work with "fleet task run".`,
 		calls(p.newAgentUnshare(), "unshare_agent", "agent_name"),
 		calls(p.newAgentShares(), "list_agent_shares", "agent_name"),
 		calls(p.newAgentRescue(), "download_agent_bundle", "agent_name"),
+		calls(p.newAgentRestore(), "restore_agent", "agent_name"),
 	)
 	return cmd
 }

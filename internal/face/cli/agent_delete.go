@@ -11,20 +11,22 @@ import (
 )
 
 func (p *program) newAgentDelete() *cobra.Command {
-	var yes bool
+	var yes, keepUnsaved bool
 	var requestID string
 	cmd := &cobra.Command{
 		Use:     "delete AGENT...",
 		Aliases: []string{"rm"},
 		Short:   "Delete agents and their workspaces",
 		Long: `Delete agents and their workspaces, even while they are busy. The history of their
-tasks is kept. If the project is a repository, Fleet also keeps work that was not
-committed or pushed. The command prints where this work is, and what may still be
-lost. "fleet agent rescue" fetches the work.
+tasks is kept. If work in a workspace may exist nowhere else, Fleet keeps it if it
+can. The command prints what is kept and how to get it back, and what may be lost.
 
-On a terminal the command asks for confirmation. Elsewhere it needs --yes.`,
+On a terminal the command asks for confirmation, and asks again if an agent may have
+work that exists only in its workspace. Elsewhere it needs --yes, and deletes such
+agents too. With --keep-unsaved it deletes no agent with such work.`,
 		Example: `  fleet agent delete papi
   fleet agent delete papi sony --yes
+  fleet agent delete papi --yes --keep-unsaved
   fleet agent list --status offline -q | xargs fleet agent delete --yes`,
 		Args:              args("AGENT..."),
 		ValidArgsFunction: p.completeAgents(),
@@ -39,7 +41,13 @@ On a terminal the command asks for confirmation. Elsewhere it needs --yes.`,
 			}
 			var first error
 			for _, name := range names {
-				err := s.deleteAgent(ctx, name, requestID)
+				err := s.deleteAgent(ctx, name, requestID, keepUnsaved || !yes)
+				if !yes && !keepUnsaved && reasonOf(err) == fleetv1.ErrorReason_UNSAVED_WORK.String() {
+					s.tell(s.explain(ctx, err, s.target))
+					if err = s.confirm(ctx, "Delete "+name+" anyway?"); err == nil {
+						err = s.deleteAgent(ctx, name, requestID, false)
+					}
+				}
 				switch {
 				case err == nil:
 				case first == nil:
@@ -55,14 +63,17 @@ On a terminal the command asks for confirmation. Elsewhere it needs --yes.`,
 		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "delete without asking")
+	cmd.Flags().BoolVar(&keepUnsaved, "keep-unsaved", false, "do not delete an agent with work that exists only in its workspace")
 	addRequestID(cmd, &requestID)
 	return cmd
 }
 
-func (s *session) deleteAgent(ctx context.Context, name, requestID string) error {
+// deleteAgent deletes the agent. If keepUnsaved is set, the error is UNSAVED_WORK for an agent with work that exists only in
+// its workspace.
+func (s *session) deleteAgent(ctx context.Context, name, requestID string, keepUnsaved bool) error {
 	var resp *fleetv1.DeleteAgentResponse
 	err := s.during(ctx, name, "deleting "+name, func() (err error) {
-		resp, err = s.fleet.DeleteAgent(ctx, &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: requestID})
+		resp, err = s.fleet.DeleteAgent(ctx, &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: requestID, KeepUnsaved: &keepUnsaved})
 		return err
 	})
 	return s.print(resp, err, func() { s.say(resp.GetMessage(), resp.GetDeletedAgent().GetName()) })

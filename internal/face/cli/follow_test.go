@@ -227,6 +227,25 @@ func TestDeleteAsksOnATerminal(t *testing.T) {
 	require.Empty(t, s.agents)
 }
 
+// TestDeleteAsksBeforeWorkIsLost checks that the command asks again if an agent has work that exists only in its workspace, and
+// that it does not ask with --yes or --keep-unsaved.
+func TestDeleteAsksBeforeWorkIsLost(t *testing.T) {
+	t.Parallel()
+	s, server, _ := stubWithAgent(t)
+	s.unsaved = "three commits exist only there"
+	for _, answer := range []string{"n", "y"} {
+		screen, keys, end := onTerminal(t, server, "", "agent", "delete", "papi")
+		screen.await(t, "[y/N] ")
+		press(t, keys, "y\n")
+		screen.await(t, "three commits exist only there")
+		screen.await(t, "anyway? [y/N] ")
+		press(t, keys, answer+"\n")
+		end()
+		_, exists := s.agents["papi"]
+		require.Equal(t, answer == "n", exists, screen.String())
+	}
+}
+
 func TestATerminalIsNotAtTheMercyOfAgents(t *testing.T) {
 	t.Parallel()
 	_, server, _ := stubWithAgent(t)

@@ -62,6 +62,7 @@ type stub struct {
 	events  []*fleetv1.Event
 	answers map[string]proto.Message
 	tokens  []*fleetv1.Token
+	unsaved string                    // work that exists only in the workspaces of all agents
 	deleted int                       // how many tasks were deleted
 	listed  *fleetv1.ListTasksRequest // the last request for a list of tasks
 	running sync.WaitGroup
@@ -240,6 +241,9 @@ func (s *stub) DeleteAgent(_ context.Context, r *fleetv1.DeleteAgentRequest) (*f
 		a, err := s.agent(r.GetAgentName())
 		if err != nil {
 			return nil, err
+		}
+		if r.GetKeepUnsaved() && s.unsaved != "" {
+			return nil, refusal(codes.FailedPrecondition, "UNSAVED_WORK", s.unsaved, map[string]string{"agent_name": a.Name})
 		}
 		delete(s.agents, strings.ToLower(a.Name))
 		s.log(fleetv1.Event_agent_deleted, a.Name, "", "", "deleted")

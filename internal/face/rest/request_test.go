@@ -111,7 +111,7 @@ func TestBadRequests(t *testing.T) {
 		"path not UTF-8":         {method: "GET", target: "/v1/agents/%ff", reason: "INVALID_ARGUMENT", field: "agent_name", says: []string{"UTF-8"}},
 		"path without a name":    {method: "DELETE", target: "/v1/agents/", reason: "INVALID_ARGUMENT", field: "agent_name", says: []string{"no agent_name"}},
 		"body on GET":            {method: "GET", target: "/v1/agents", body: "{}", reason: "INVALID_ARGUMENT", says: []string{"takes no body", "page_size"}},
-		"body on DELETE":         {method: "DELETE", target: "/v1/agents/papi", body: `{"request_id":"x"}`, reason: "INVALID_ARGUMENT", says: []string{"request_id into the query"}},
+		"body on DELETE":         {method: "DELETE", target: "/v1/agents/papi", body: `{"request_id":"x"}`, reason: "INVALID_ARGUMENT", says: []string{"request_id, keep_unsaved into the query"}},
 
 		"no body":            {method: "POST", target: "/v1/agents", reason: "INVALID_NAME", field: "name", says: []string{"name, project, spec"}},
 		"blank body":         {method: "POST", target: "/v1/agents/papi/tasks", body: " \n", reason: "TASK_REQUIRED", field: "task_description", says: []string{"is empty"}},

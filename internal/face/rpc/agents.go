@@ -83,7 +83,7 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 
 // DeleteAgent deletes an agent.
 func (f *Fleet) DeleteAgent(ctx context.Context, r *fleetv1.DeleteAgentRequest) (*fleetv1.DeleteAgentResponse, error) {
-	v, message, err := f.svc.DeleteAgent(ctx, r.GetAgentName(), r.GetRequestId())
+	v, message, err := f.svc.DeleteAgent(ctx, r.GetAgentName(), r.GetKeepUnsaved(), r.GetRequestId())
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +94,9 @@ func (f *Fleet) DeleteAgent(ctx context.Context, r *fleetv1.DeleteAgentRequest) 
 	gone := &fleetv1.DeletedAgent{Name: v.Name, WorkspaceId: v.WorkspaceID, MayBeLost: someText(left.Lost)}
 	if left.Size > 0 {
 		gone.BundleSize = some32(left.Size)
+	}
+	if k := f.svc.KeptOf(ctx, v); k != nil {
+		gone.Kept = keptOf(*k)
 	}
 	return &fleetv1.DeleteAgentResponse{Message: message, DeletedAgent: gone, Unfinished: only(!v.Settled())}, nil
 }

@@ -102,11 +102,14 @@ type Place struct {
 	changing  map[string]Method // by agent uid
 	overlaps  []string
 	left      map[string]string // work of deleted agents, by uid
+	kept      []*workspace      // workspaces that Delete has kept, oldest first
 }
 
 var (
 	_ fleet.Place     = (*Place)(nil)
 	_ fleet.Versioner = (*Place)(nil)
+	_ fleet.Keeper    = (*Place)(nil)
+	_ fleet.Examiner  = (*Place)(nil)
 )
 
 // New creates a world.
@@ -286,6 +289,9 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 		defer b.mu.Unlock()
 		w := b.of(a)
 		if w == nil {
+			w = b.restore(a)
+		}
+		if w == nil {
 			return gone(a)
 		}
 		b.settle(w)
@@ -324,6 +330,9 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err err
 		if w := b.of(a); w != nil {
 			kept = w.kept
 			b.destroy(w, fleet.TaskStopped)
+			if kept != "" {
+				w.keptAt, b.kept = b.config.Now(), append(b.kept, w)
+			}
 		}
 		return nil
 	})

@@ -309,7 +309,12 @@ func TestExternalChanges(t *testing.T) {
 	require.Panics(t, func() { b.DeleteWorkspace("papi") })
 	_, _, err = b.Log(t.Context(), papi, 1)
 	require.ErrorContains(t, err, "is gone")
-	require.ErrorContains(t, b.Start(t.Context(), papi), "is gone")
+
+	found, err := b.Kept(t.Context(), "uid-papi")
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.NoError(t, b.Start(t.Context(), papi), "a kept workspace is restored")
+	require.ErrorContains(t, b.Start(t.Context(), fleet.Agent{UID: "uid-nobody"}), "is gone")
 }
 
 func TestAdoption(t *testing.T) {

@@ -16,7 +16,8 @@ type workspace struct {
 	run      *run // the last run
 	checking *run // the last run for which a check was started
 	log      []string
-	kept     string // the result of Delete
+	kept     string // the result of Delete, and why Delete keeps the workspace
+	keptAt   time.Time
 
 	files map[string]bool // files that runs have changed
 	made  []string        // the lines that runs have added

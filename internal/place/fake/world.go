@@ -165,7 +165,7 @@ func (b *Place) SetMetadata(ref, key, value string) {
 	w.Metadata[key] = value
 }
 
-// SetKept sets the result of Delete for the workspace.
+// SetKept makes Delete keep the workspace, and return the text.
 func (b *Place) SetKept(ref, kept string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newKept() *cobra.Command {
+	cmd := Group(&cobra.Command{
+		Use:   "kept",
+		Short: "Show what is kept of deleted agents",
+		Long: `If an agent on the server's machine is deleted while work in its directory may exist
+nowhere else, Fleet keeps the directory for a while. "fleet agent restore" brings the
+agent back.`,
+		Example: `  fleet kept list
+  fleet agent restore papi`,
+	})
+	cmd.AddCommand(calls(p.newKeptList(), "list_kept_work"))
+	return cmd
+}
+
+func (p *program) newKeptList() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the kept directories of deleted agents",
+		Long: `List the kept directories of your deleted agents, oldest first, with what may exist
+only there. They are removed when their time is over or, oldest first, when all of
+them exceed their size limit.`,
+		Example: `  fleet kept list
+  fleet kept list -o json`,
+		Args:              args(""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
+			resp, err := s.fleet.ListKeptWork(ctx, &fleetv1.ListKeptWorkRequest{})
+			return s.print(resp, err, func() {
+				g := newGrid("AGENT", "ID", "SIZE", "DELETED", "KEPT UNTIL", "WHAT")
+				for _, k := range resp.GetKept() {
+					g.row(k.GetAgentName(), k.GetAgentId(), size(k.GetSize()), s.age(k.GetKeptAt()), s.when(k.GetExpiresAt()), k.GetReason())
+				}
+				s.show(g, "Nothing is kept.")
+				if len(resp.GetKept()) > 0 {
+					s.hint("Bring an agent back: fleet agent restore AGENT")
+				}
+			})
+		}),
+	}
+}
+
+func (p *program) newAgentRestore() *cobra.Command {
+	var id string
+	cmd := p.power(&cobra.Command{
+		Use:   "restore AGENT",
+		Short: "Bring a deleted agent back, with its kept directory",
+		Long: `Bring a deleted agent back, with its kept directory, its history and its conversation,
+and wait until it is ready. "fleet kept list" shows which agents can be restored. If
+several deleted agents had the name, --id says which one is meant; by default it is
+the one that was deleted last.`,
+		Example: `  fleet agent restore papi
+  fleet agent restore papi --id 0198c0de-7f3a-7c1e-9d55-2f0c3b8a6e11`,
+	}, "restoring", giveWork, func(ctx context.Context, s *session, name, requestID string) (powered, error) {
+		r := &fleetv1.RestoreAgentRequest{AgentName: name, RequestId: requestID}
+		if id != "" {
+			r.AgentId = &id
+		}
+		return s.fleet.RestoreAgent(ctx, r)
+	})
+	cmd.Flags().StringVar(&id, "id", "", "restore the agent with this `ID`")
+	complete(cmd, "id", cobra.NoFileCompletions)
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	return cmd
+}

@@ -1,0 +1,42 @@
+package rpc
+
+import (
+	"context"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// ListKeptWork lists the kept directories of deleted agents.
+func (f *Fleet) ListKeptWork(ctx context.Context, r *fleetv1.ListKeptWorkRequest) (*fleetv1.ListKeptWorkResponse, error) {
+	all, err := f.svc.ListKeptWork(ctx)
+	if err != nil {
+		return nil, err
+	}
+	part, next, err := fleet.Cut(all, partOf(r.GetCursor(), r.Limit), 0)
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ListKeptWorkResponse{Kept: make([]*fleetv1.KeptWork, len(part)), TotalCount: int32Of(len(all)), NextCursor: some(next)}
+	for i, k := range part {
+		resp.Kept[i] = keptOf(k)
+	}
+	return resp, nil
+}
+
+// RestoreAgent restores a deleted agent.
+func (f *Fleet) RestoreAgent(ctx context.Context, r *fleetv1.RestoreAgentRequest) (*fleetv1.RestoreAgentResponse, error) {
+	v, message, err := f.svc.RestoreAgent(ctx, service.RestoreAgentRequest{Agent: r.GetAgentName(), ID: r.GetAgentId(), RequestID: r.GetRequestId()})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.RestoreAgentResponse{Agent: agentOf(v), Message: message}, nil
+}
+
+func keptOf(k fleet.KeptWork) *fleetv1.KeptWork {
+	return &fleetv1.KeptWork{
+		AgentName: k.AgentName, AgentId: k.AgentUID, Owner: k.Owner, Project: k.Project, Place: k.Place, Reason: textOf(k.Reason), Location: textOf(k.Location),
+		Size: float64(k.Size), KeptAt: timeOf(k.KeptAt), ExpiresAt: timeOf(k.Until),
+	}
+}

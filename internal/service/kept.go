@@ -1,0 +1,189 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// ListKeptWork returns the kept workspaces of deleted agents that the caller owns, of all toolsets, oldest first.
+func (s *Service) ListKeptWork(ctx context.Context) ([]fleet.KeptWork, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.places.Kept(ctx)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		uids := make([]string, len(all))
+		for i, k := range all {
+			uids[i] = k.AgentUID
+		}
+		agents, err := tx.AgentViews(uids)
+		if err != nil {
+			return err
+		}
+		all = slices.DeleteFunc(all, func(k fleet.KeptWork) bool {
+			return !slices.ContainsFunc(agents, func(v *fleet.AgentView) bool {
+				return v.UID == k.AgentUID && p.May(&v.Agent) == fleet.AccessOwn
+			})
+		})
+		return nil
+	})
+	return all, err
+}
+
+// RestoreAgentRequest names a deleted agent.
+type RestoreAgentRequest struct {
+	Agent     string
+	ID        string // the agent's uid; empty means the agent of that name that was deleted last
+	RequestID string `json:"-"`
+}
+
+// RestoreAgent brings a deleted agent back with its kept workspace, and waits until it is ready, at most Config.CreateWait.
+// The error is KEPT_WORK_NOT_FOUND if no workspace of the agent is kept, and AGENT_EXISTS if another agent has its name.
+func (s *Service) RestoreAgent(ctx context.Context, r RestoreAgentRequest) (*fleet.AgentView, string, error) {
+	c := Call{Method: "RestoreAgent", RequestID: r.RequestID, Body: r}
+	old, err := s.Before(ctx, c)
+	if err != nil {
+		return nil, "", err
+	}
+	var made Made
+	if old != nil {
+		made = *old
+	} else if made, err = s.restore(ctx, c, r); err != nil {
+		return nil, "", err
+	}
+	v, err := s.madeAgent(ctx, made)
+	if err != nil {
+		return nil, "", err
+	}
+	return s.awaitReady(ctx, v, func(v *fleet.AgentView) string { return fmt.Sprintf("Agent '%s' is restored", v.Name) })
+}
+
+// restore records that the deleted agent is to be restored.
+func (s *Service) restore(ctx context.Context, c Call, r RestoreAgentRequest) (Made, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return Made{}, err
+	}
+	a, err := s.deletedAgent(ctx, p, r)
+	if err != nil {
+		return Made{}, err
+	}
+	place := s.places.Of(a)
+	kept, err := place.KeptOf(ctx, a.UID)
+	switch {
+	case err != nil:
+		return Made{}, err
+	case kept != nil && a.Toolset != fleet.ToolsetFleet:
+		return Made{}, fleet.Errorf(fleet.ReasonUnimplemented, "agent %q belonged to the toolset %s, so it cannot be restored: copy what you need from %s", a.Name, a.Toolset, kept.Location)
+	case kept == nil:
+		return Made{}, fleet.Errorf(fleet.ReasonKeptWorkNotFound, "nothing is kept of agent %q: all its work was in its repository, or the time for which it was kept is over", a.Name).
+			Next("{list_kept_work} shows the agents that can be restored").With("agent_name", a.Name)
+	}
+	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+		now, err := tx.Agent(a.UID)
+		if err != nil || now == nil || now.DeletedAt.IsZero() { // another call has restored it
+			return Made{AgentUID: a.UID}, err
+		}
+		if same, err := place.SameName(tx, now.Name, now.Owner); err != nil || same != nil {
+			if same != nil {
+				err = fleet.Errorf(fleet.ReasonAgentExists, "another agent has the name %q", same.Name).
+					Next("delete it with {delete_agent} first: its own work is kept too").With("agent_name", same.Name)
+			}
+			return Made{}, err
+		}
+		if err := admit(ctx, s.cfg.Limits, tx, p, now.Owner, increase{agents: 1, project: now.Project}); err != nil {
+			return Made{}, err
+		}
+		now.DeletedAt, now.State, now.StateReason, now.Desired = time.Time{}, fleet.StateStopped, "it is being restored", fleet.DesiredRunning
+		now.Restart++
+		now.Attempts, now.RetryAt, now.UpdatedAt, now.Trace = 0, time.Time{}, s.now(), fleet.TraceFrom(ctx)
+		if err := tx.UpdateAgent(now); err != nil {
+			return Made{}, err
+		}
+		return Made{AgentUID: now.UID}, tx.Append(now.Event(fleet.EventAgentCreated, now.UpdatedAt, "agent restored with its kept directory"))
+	})
+	return made, err
+}
+
+// deletedAgent returns the deleted agent that the request names.
+func (s *Service) deletedAgent(ctx context.Context, p fleet.Principal, r RestoreAgentRequest) (a *fleet.Agent, err error) {
+	uid := r.ID
+	if uid == "" {
+		if uid, err = s.lastAgentUID(ctx, r.Agent, fleet.AccessOwn); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		a, err = tx.Agent(uid)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	name, _ := fleet.ParseAgentRef(r.Agent)
+	switch {
+	case a == nil || p.Access(a) == fleet.AccessNone || r.ID != "" && !strings.EqualFold(a.Name, name):
+		return nil, fleet.AgentNotFound(r.Agent)
+	case a.DeletedAt.IsZero():
+		return nil, fleet.Errorf(fleet.ReasonAgentExists, "agent %q is not deleted", a.Name).
+			Next("if another one with its name was deleted, {list_kept_work} shows its id").With("agent_name", a.Name)
+	}
+	return a, requireAccess(p, a, fleet.AccessOwn)
+}
+
+// KeptOf returns the kept workspace of a deleted agent; nil if none is kept. The caller has already checked the access to the
+// agent. If the place does not answer, the workspace counts as not kept: the deletion has succeeded.
+func (s *Service) KeptOf(ctx context.Context, v *fleet.AgentView) *fleet.KeptWork {
+	if v.DeletedAt.IsZero() {
+		return nil
+	}
+	k, err := s.places.Of(&v.Agent).KeptOf(ctx, v.UID)
+	if err != nil {
+		s.log.WarnContext(ctx, "kept work of deleted agent not read", "agent", v.Name, "error", err)
+	}
+	return k
+}
+
+// checkSaved returns UNSAVED_WORK if the agent may have work that exists only in its workspace.
+func (s *Service) checkSaved(ctx context.Context, v *fleet.AgentView) error {
+	what, err := s.unsaved(ctx, v)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		what = "Fleet cannot tell what exists only there: " + fleet.PublicMessage(err)
+	case what == "":
+		return nil
+	}
+	return fleet.Errorf(fleet.ReasonUnsavedWork, "agent %q is not deleted, because it may have work that exists only in its workspace: %s", v.Name, what).
+		Next("save this work, or delete the agent without keep_unsaved").With("agent_name", v.Name)
+}
+
+// unsaved describes for people the work that may exist only in the agent's workspace.
+func (s *Service) unsaved(ctx context.Context, v *fleet.AgentView) (what string, err error) {
+	place := s.places.Of(&v.Agent)
+	switch {
+	case v.Task != nil:
+		return "its task is not over", nil
+	case v.WorkspaceID == "":
+		return "", nil
+	}
+	if e, ok := place.Place.(fleet.Examiner); ok {
+		if what, err := e.Unsaved(ctx, v.Agent); fleet.ReasonOf(err) != fleet.ReasonUnimplemented {
+			return what, err
+		}
+	}
+	content, err := s.places.Bundle(ctx, &v.Agent)
+	if err != nil || len(content) == 0 {
+		return "", err
+	}
+	return "commits that no remote has, or changes that it did not commit", nil
+}

@@ -1,0 +1,61 @@
+package state
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// Kept returns the kept workspaces in all places, also in those of other servers, oldest first. A place that does not answer is
+// left out.
+func (ps *Places) Kept(ctx context.Context) (all []fleet.KeptWork, err error) {
+	servers, err := ps.store.Replicas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	places := slices.Clone(ps.All)
+	for _, p := range ps.All {
+		for _, s := range servers {
+			kind, _ := fleet.ReplicaOf(p.Name)
+			if other := ps.elsewhere(fleet.PlaceOn(kind, s.Name)); other != nil && p.Name != kind {
+				places = append(places, other)
+			}
+		}
+	}
+	for _, p := range places {
+		kept, err := p.kept(ctx, "")
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			ps.cfg.Logger.WarnContext(ctx, "kept work of a place not listed", slog.String("place", p.Name), slog.Any("error", err))
+			continue
+		}
+		all = append(all, kept...)
+	}
+	slices.SortStableFunc(all, func(a, b fleet.KeptWork) int { return a.KeptAt.Compare(b.KeptAt) })
+	return all, nil
+}
+
+// KeptOf returns the kept workspace of the deleted agent; nil if none is kept.
+func (p *ManagedPlace) KeptOf(ctx context.Context, uid string) (*fleet.KeptWork, error) {
+	all, err := p.kept(ctx, uid)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return &all[0], nil
+}
+
+func (p *ManagedPlace) kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
+	k, ok := p.Place.(fleet.Keeper)
+	if !ok {
+		return nil, nil
+	}
+	all, err := k.Kept(ctx, uid)
+	for i := range all {
+		all[i].Place = p.Name
+	}
+	return all, err
+}
