@@ -134,9 +134,10 @@ func (t *Task) Excerpt() string { return Shorten(t.Description, MaxRowDescriptio
 // ShortHeadline returns the beginning of the headline for lists.
 func (t *Task) ShortHeadline() string { return Shorten(t.Headline(), MaxRowSummary) }
 
-// Headline returns the summary of the task if it has one, else its title.
+// Headline returns the summary of the task. Until a task has completed, that is its title if it has no summary. The agent of
+// a completed task may have had nothing to say.
 func (t *Task) Headline() string {
-	if t.Summary != "" {
+	if t.Summary != "" || t.Status == TaskCompleted {
 		return t.Summary
 	}
 	return t.Title()

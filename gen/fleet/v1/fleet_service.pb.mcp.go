@@ -1303,7 +1303,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "The agent's report at the end, shortened to 500 characters; until then the first line of the description."
+          "description": "The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
         },
         "status": {
           "type": "string",
@@ -2062,7 +2062,7 @@ const fleetServiceStartAgentTaskOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "The agent's report at the end, shortened to 500 characters; until then the first line of the description."
+          "description": "The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
         },
         "status": {
           "type": "string",
@@ -2236,7 +2236,7 @@ const fleetServiceStopAgentTaskOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "The agent's report at the end, shortened to 500 characters; until then the first line of the description."
+          "description": "The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
         },
         "status": {
           "type": "string",
@@ -2822,7 +2822,7 @@ const fleetServiceWaitTasksOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "The agent's report at the end, shortened to 500 characters; until then the first line of the description."
+          "description": "The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
         },
         "status": {
           "type": "string",
@@ -3000,7 +3000,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "The agent's report at the end; until then the first line of the description."
+          "description": "The agent's report at the end; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
         },
         "status": {
           "type": "string",
@@ -3779,7 +3779,7 @@ const fleetServiceListTasksOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "The agent's report at the end, shortened to 500 characters; until then the first line of the description."
+          "description": "The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
         },
         "status": {
           "type": "string",
@@ -4398,7 +4398,7 @@ const fleetServiceSendTaskMessageOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "The agent's report at the end, shortened to 500 characters; until then the first line of the description."
+          "description": "The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
         },
         "status": {
           "type": "string",

@@ -151,7 +151,8 @@ type Task struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Name of the agent that has the task.
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// The agent's report at the end, shortened to 500 characters; until then the first line of the description.
+	// The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task
+	// failed or was stopped without a report, the first line of the description.
 	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
 	// Progress of the task.
 	Status Task_Status `protobuf:"varint,4,opt,name=status,proto3,enum=fleet.v1.Task_Status" json:"status,omitempty"`
@@ -372,7 +373,8 @@ type TaskDetail struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Name of the agent that has the task.
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// The agent's report at the end; until then the first line of the description.
+	// The agent's report at the end; empty if it had nothing to say. Until then, and if the task failed or was stopped without
+	// a report, the first line of the description.
 	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
 	// Progress of the task.
 	Status Task_Status `protobuf:"varint,4,opt,name=status,proto3,enum=fleet.v1.Task_Status" json:"status,omitempty"`

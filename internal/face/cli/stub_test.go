@@ -373,6 +373,8 @@ func (s *stub) end(t *fleetv1.TaskDetail, output string, err error) {
 	if lines := strings.Fields(strings.ReplaceAll(output, " ", "\u00a0")); len(lines) > 0 {
 		t.Summary = strings.ReplaceAll(lines[len(lines)-1], "\u00a0", " ")
 		t.Payload, t.PayloadSize = proto.String(output), int32(len(output))
+	} else if err == nil {
+		t.Summary = ""
 	}
 	switch {
 	case s.stopped[t.Id]:

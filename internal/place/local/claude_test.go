@@ -226,7 +226,10 @@ func TestClaudeOutcomes(t *testing.T) {
 	}{
 		{"an error", "exit 1", []string{claudeInit, `{"type":"result","subtype":"success","is_error":true,"result":"Invalid API key"}`}, fleet.TaskFailed, "Invalid API key", ""},
 		{"errors", "exit 1", []string{claudeSays, `{"type":"result","subtype":"error_during_execution","errors":["one","two"]}`}, fleet.TaskFailed, "one; two", "I will look."},
-		{"too many turns", "", []string{`{"type":"result","subtype":"error_max_turns","num_turns":9}`}, fleet.TaskFailed, "it reached its limit of turns after 9", ""},
+		{"too many turns", "", []string{`{"type":"result","subtype":"error_max_turns","num_turns":9}`}, fleet.TaskFailed, "it reached its limit of turns, after 9 turns", ""},
+		{"too many turns, in its words", "", []string{`{"type":"result","subtype":"error_max_turns","num_turns":3,"errors":["Reached maximum number of turns (2)"]}`}, fleet.TaskFailed, "Reached maximum number of turns (2)", ""},
+		{"too expensive", "", []string{`{"type":"result","subtype":"error_max_budget_usd","total_cost_usd":0.15,"errors":["Reached maximum budget ($0.10)"]}`}, fleet.TaskFailed, "Reached maximum budget ($0.10)", ""},
+		{"too expensive, without words", "", []string{`{"type":"result","subtype":"error_max_budget_usd","total_cost_usd":0.15}`}, fleet.TaskFailed, "it reached its limit of cost; it had spent $0.15", ""},
 		{"an error without a word", "", []string{`{"type":"result","subtype":"error_new"}`}, fleet.TaskFailed, "claude reported a failure without a reason (error_new)", ""},
 		{"no result", "", []string{claudeInit, claudeSays}, fleet.TaskFailed, "claude ended without a result; Fleet was tested with claude 2.1.332", "I will look."},
 		{"nothing", "", nil, fleet.TaskFailed, "this version of claude writes no output that Fleet understands; Fleet was tested with claude 2.1.332", ""},

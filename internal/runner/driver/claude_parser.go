@@ -254,19 +254,20 @@ func (p *claudeParser) conversation() conversation {
 	return c
 }
 
-// claudeFailure returns the reason of a failure from a result that reports one.
+// claudeFailure returns the reason of a failure from a result that reports one, in Claude's own words if there are any.
+// The number of turns and the cost are not limits: Claude checks its limits after a turn.
 func claudeFailure(e *claudeEvent) string {
 	words := strings.Join(e.Errors, "; ")
 	if words == "" {
 		words = e.Result
 	}
-	switch e.Subtype {
-	case "error_max_turns":
-		words = fmt.Sprintf("it reached its limit of turns after %d", e.Turns)
-	case "error_max_budget_usd":
-		words = fmt.Sprintf("it reached its limit of cost at $%.2f", e.Cost)
-	}
-	if words == "" {
+	switch {
+	case words != "":
+	case e.Subtype == "error_max_turns":
+		words = fmt.Sprintf("it reached its limit of turns, after %d turns", e.Turns)
+	case e.Subtype == "error_max_budget_usd":
+		words = fmt.Sprintf("it reached its limit of cost; it had spent $%.2f", e.Cost)
+	default:
 		words = "claude reported a failure without a reason (" + e.Subtype + ")"
 	}
 	return shorten(valid(words), maxReason)
