@@ -37,7 +37,12 @@ func (d *definition) advise(lookup func(string) (string, bool), approve []string
 				advice = append(advice, fmt.Sprintf("agent %q: this build does not have the provider %q of its model", name, clip(p, 60)))
 			}
 		}
-		if refused := d.refused(&a, approve); len(refused) > 0 {
+		refused, limited := d.refused(&a, approve)
+		if len(limited) > 0 {
+			advice = append(advice, fmt.Sprintf("agent %q: %s may only be used with the arguments that permissions.allow names, since nobody is there to be asked about others",
+				name, strings.Join(limited, ", ")))
+		}
+		if len(refused) > 0 {
 			advice = append(advice, fmt.Sprintf("agent %q: these tools are refused, since nobody is there to be asked: %s. Name them under permissions.allow, in version \"3\" of definitions",
 				name, strings.Join(refused, ", ")))
 		}
@@ -60,9 +65,18 @@ func (d *definition) hasProvider(name string) bool {
 	return alias || custom || slices.Contains(ownProviders, name)
 }
 
-// refused returns the agent's tools that change something and that no permission allows.
-func (d *definition) refused(a *latest.AgentConfig, approve []string) (names []string) {
-	allowed := permissions.NewChecker(d.config.Permissions)
+// refused returns the agent's tools that change something and that no permission allows, and those that a permission
+// allows with some arguments only. It leaves out tools that the definition denies: their author knows.
+func (d *definition) refused(a *latest.AgentConfig, approve []string) (names, limited []string) {
+	allowed, some := permissions.NewChecker(d.config.Permissions), permissions.NewChecker(nil)
+	if p := d.config.Permissions; p != nil {
+		var tools []string
+		for _, pattern := range p.Allow {
+			tool, _, _ := strings.Cut(pattern, ":")
+			tools = append(tools, tool)
+		}
+		some = permissions.NewChecker(&latest.PermissionsConfig{Allow: tools})
+	}
 	for _, t := range a.Toolsets {
 		if slices.Contains(approve, t.Type) {
 			continue
@@ -71,10 +85,14 @@ func (d *definition) refused(a *latest.AgentConfig, approve []string) (names []s
 			if len(t.Tools) > 0 && !slices.Contains(t.Tools, tool) {
 				continue // the agent does not have the tool
 			}
-			if allowed.Check(tool) != permissions.Allow {
+			switch {
+			case allowed.Check(tool) != permissions.Ask:
+			case some.Check(tool) == permissions.Allow:
+				limited = append(limited, tool)
+			default:
 				names = append(names, tool)
 			}
 		}
 	}
-	return names
+	return names, limited
 }

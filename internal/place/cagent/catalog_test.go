@@ -126,10 +126,19 @@ func TestManyFiles(t *testing.T) {
 // pushed pushes an artifact with the layers to the registry.
 func pushed(t *testing.T, ref string, annotated bool, layers ...v1.Layer) v1.Hash {
 	t.Helper()
+	if !annotated {
+		return pushedWith(t, ref, "", layers...)
+	}
+	return pushedWith(t, ref, "io.docker.cagent.version", layers...)
+}
+
+// pushedWith pushes an artifact with the layers and, unless it is empty, the annotation.
+func pushedWith(t *testing.T, ref, annotation string, layers ...v1.Layer) v1.Hash {
+	t.Helper()
 	img, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), layers...)
 	require.NoError(t, err)
-	if annotated {
-		img, _ = mutate.Annotations(img, map[string]string{"io.docker.cagent.version": "v1.19.0"}).(v1.Image)
+	if annotation != "" {
+		img, _ = mutate.Annotations(img, map[string]string{annotation: "v1.19.0"}).(v1.Image)
 	}
 	r, err := name.ParseReference(ref)
 	require.NoError(t, err)
@@ -195,6 +204,9 @@ func TestPull(t *testing.T) {
 	_, err = c.Pull(asAdmin(t.Context()), host+"/fleet/zipped")
 	require.NoError(t, err)
 	_, err = c.Pull(asAdmin(t.Context()), host+"/fleet/hello@"+digest.String())
+	require.NoError(t, err)
+	pushedWith(t, host+"/newer/agent", "io.docker.agent.version", layer(plainDocument))
+	_, err = cagent.NewCatalog(cagent.CatalogConfig{StoreDir: t.TempDir()}).Pull(asAdmin(t.Context()), host+"/newer/agent")
 	require.NoError(t, err)
 
 	for _, ref := range []string{host + "/fleet/hello:v1", "hello:v1", "zipped:latest", "zipped", host + "/fleet/hello@" + digest.String()} {

@@ -34,6 +34,7 @@ func load(document []byte) (*latest.Config, []string, error) {
 	}
 	l.leaveOutVersion()
 	l.leaveOutParts()
+	l.fillIn()
 	for len(l.warnings) < maxUnknown {
 		text, err := l.text(document)
 		if err != nil {
@@ -60,6 +61,7 @@ func load(document []byte) (*latest.Config, []string, error) {
 type lenient struct {
 	tree     yaml.MapSlice
 	warnings []string
+	changed  bool // the tree differs from the document
 	// replaced are the paths of toolsets that were replaced by a placeholder and are removed at the end. Until then,
 	// the placeholders keep the positions of the other toolsets in warnings right.
 	replaced [][]any
@@ -68,7 +70,7 @@ type lenient struct {
 // text returns the definition as YAML. If nothing was removed, it returns the original document, so that errors show
 // the author's lines.
 func (l *lenient) text(document []byte) ([]byte, error) {
-	if len(l.warnings) == 0 {
+	if !l.changed {
 		return document, nil
 	}
 	return yaml.Marshal(l.tree)
@@ -81,6 +83,7 @@ func (l *lenient) leaveOut(path []any, why string) {
 
 func (l *lenient) warn(path []any, why string) {
 	l.warnings = append(l.warnings, fmt.Sprintf("%s %s and is left out", clip(pathText(path), 200), why))
+	l.changed = true
 }
 
 // leaveOutVersion changes the version of a definition to the newest known version if it is newer.
@@ -92,7 +95,7 @@ func (l *lenient) leaveOutVersion() {
 		}
 		newest, _ := strconv.Atoi(latest.Version)
 		if n, err := strconv.Atoi(version); err == nil && n > newest {
-			l.tree[i].Value = latest.Version
+			l.tree[i].Value, l.changed = latest.Version, true
 			l.warnings = append(l.warnings, fmt.Sprintf("version %d is newer than this server knows: it is read as version %s", n, latest.Version))
 		}
 	}
@@ -129,6 +132,37 @@ func (l *lenient) leaveOutParts() {
 		for i, other := range slices.Backward(others) {
 			if n, ok := other.(string); ok && strings.Contains(n, "/") && get(agents, n) == nil {
 				l.leaveOut(append(slices.Clone(at), "sub_agents", i), fmt.Sprintf("is %q, an agent of a registry, which this build does not fetch,", clip(n, 60)))
+			}
+		}
+	}
+}
+
+// fillIn writes parts in the form that this version of the library reads: a path for each memory, and skills as true or
+// false. Newer versions read a list of sources of skills, of which this build has the local one.
+func (l *lenient) fillIn() {
+	agents, _ := get(l.tree, "agents").(yaml.MapSlice)
+	for _, item := range agents {
+		name := fmt.Sprint(item.Key)
+		toolsets, _ := get(item.Value, "toolsets").([]any)
+		for i, t := range toolsets {
+			if get(t, "type") == "memory" && get(t, "path") == nil {
+				toolsets[i] = append(slices.Clone(t.(yaml.MapSlice)), yaml.MapItem{Key: "path", Value: name + "/memory.db"})
+				l.changed = true
+			}
+		}
+		sources, ok := get(item.Value, "skills").([]any)
+		if !ok {
+			continue
+		}
+		for i, s := range sources {
+			if s != "local" {
+				l.warn([]any{"agents", name, "skills", i}, fmt.Sprintf("is %q, and not the skills of this machine (local),", clip(fmt.Sprint(s), 60)))
+			}
+		}
+		agent, _ := item.Value.(yaml.MapSlice)
+		for i := range agent {
+			if agent[i].Key == "skills" {
+				agent[i].Value, l.changed = slices.Contains(sources, any("local")), true
 			}
 		}
 	}

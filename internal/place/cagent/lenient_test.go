@@ -62,6 +62,22 @@ agents:
 	}
 }
 
+// TestOtherForms checks that parts in the form of a newer version are read.
+func TestOtherForms(t *testing.T) {
+	t.Parallel()
+	d, err := parse([]byte("agents:\n  root:\n    model: openai/m\n    skills: [local, \"https://example.com/skills\"]\n    toolsets: [{type: memory}, {type: filesystem}]\n" +
+		"  other:\n    model: openai/m\n    skills: [\"https://example.com/skills\"]\n    toolsets: [{type: memory}]\n"))
+	require.NoError(t, err)
+	root, other := d.config.Agents["root"], d.config.Agents["other"]
+	require.True(t, *root.Skills)
+	require.False(t, *other.Skills)
+	require.NotEqual(t, root.Toolsets[0].Path, other.Toolsets[0].Path, "each agent has memories of its own")
+	require.Equal(t, []string{
+		`agents.root.skills[1] is "https://example.com/skills", and not the skills of this machine (local), and is left out`,
+		`agents.other.skills[0] is "https://example.com/skills", and not the skills of this machine (local), and is left out`,
+	}, d.warnings)
+}
+
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	set := func(string) (string, bool) { return "a key", true }
@@ -82,9 +98,13 @@ func TestAdvice(t *testing.T) {
 			"agents: {root: {model: amazon-bedrock/m}}", set,
 			[]string{`agent "root": this build does not have the provider "amazon-bedrock" of its model`},
 		},
+		"tools that may be used with some arguments": {
+			"version: \"3\"\nagents: {root: {model: openai/m, toolsets: [{type: shell, tools: [shell]}]}}\npermissions: {allow: ['shell:cmd=ls *'], deny: ['shell:cmd=rm *']}", set,
+			[]string{`agent "root": shell may only be used with the arguments that permissions.allow names, since nobody is there to be asked about others`},
+		},
 		"tools that change something": {
 			"version: \"3\"\nagents: {root: {model: openai/m, toolsets: [{type: shell}, {type: filesystem}]}}\npermissions: {allow: [shell], deny: [write_file]}", set,
-			[]string{`agent "root": these tools are refused, since nobody is there to be asked: run_background_job, stop_background_job, edit_file, write_file. Name them under permissions.allow, in version "3" of definitions`},
+			[]string{`agent "root": these tools are refused, since nobody is there to be asked: run_background_job, stop_background_job, edit_file. Name them under permissions.allow, in version "3" of definitions`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -122,6 +122,47 @@ func TestHangingMCPServer(t *testing.T) {
 	waittest.Until(t, "a process group gives no signal when it ends", func() bool { return syscall.Kill(-pid, 0) != nil })
 }
 
+// TestMissingToolsets checks that a toolset that cannot be created costs its tools, and that one warning says so.
+func TestMissingToolsets(t *testing.T) {
+	t.Parallel()
+	for name, toolset := range map[string]string{
+		"the toolset memory":                       "{type: memory, path: ../outside.db}",
+		`the MCP server "docker:no-such-server-1"`: `{type: mcp, ref: "docker:no-such-server-1"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newFixture(t, fleet.AgentConfig{Document: "models: {stub: {provider: anthropic, model: stub-large, base_url: MODEL}}\n" +
+				"agents: {root: {model: stub, toolsets: [{type: think}, " + toolset + "]}}"}, nil)
+			all, o := d.does("model: tool think {\"thought\":\"x\"}\nmodel: say done")
+			require.Equal(t, "done", o.Summary, o.Reason)
+			require.Equal(t, 1, strings.Count(fmt.Sprint(all), "warning: "))
+			require.Contains(t, all[0].Text, "warning: ")
+			require.Contains(t, string(all[0].Data), strings.ReplaceAll(name, `"`, `\"`)+" did not start, so its tools are missing")
+			require.Equal(t, []string{"think"}, d.model.Requests()[0].ToolNames())
+		})
+	}
+}
+
+// TestToolArguments checks that a registered tool is called only with arguments that match its parameters.
+func TestToolArguments(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	parameters := []byte(`{"type":"object","properties":{"name":{"type":"string","pattern":"^(?!root)"}},"required":["name"]}`)
+	d := newFixture(t, fleet.AgentConfig{Tools: []fleet.Tool{
+		{Name: "greet", Description: "Greets.", Parameters: parameters, Command: []string{"cat"}},
+		{Name: "sum", Description: "Sums.", MCP: &fleet.MCPTool{Server: fleet.MCPServer{Name: "x", Command: self, Args: []string{asServer}}, Tool: "add"}},
+	}}, nil)
+	results := d.use("greet", map[string]any{"name": "Ann"}, "greet", map[string]any{}, "greet", map[string]any{"name": "root"}, "greet", map[string]any{"name": 1},
+		"sum", map[string]any{"a": 1, "b": 2}, "sum", map[string]any{"a": "one", "b": 2})
+	require.JSONEq(t, `{"name":"Ann"}`, results[0])
+	require.Equal(t, "3", results[4])
+	for i, want := range map[int]string{1: "missing property 'name'", 2: "does not match pattern", 3: "at /name", 5: "at /a"} {
+		require.Contains(t, results[i], "The arguments do not match the tool's parameters: at /")
+		require.Contains(t, results[i], want)
+	}
+}
+
 // TestMCPServerInside checks which agents reach an MCP server on the server's own network: agents with a definition of
 // the operator, and agents with a registered tool to which the host is allowed.
 func TestMCPServerInside(t *testing.T) { bothKinds(t, checkMCPServerInside) }

@@ -27,8 +27,8 @@ import (
 // maxTransfer limits an answer of a registry, in bytes.
 const maxTransfer = 4 << 20
 
-// agentAnnotation marks artifacts that `cagent push` has created.
-const agentAnnotation = "io.docker.cagent.version"
+// agentAnnotations mark artifacts that `cagent push` or, in newer versions, `docker agent push` has created.
+var agentAnnotations = []string{"io.docker.agent.version", "io.docker.cagent.version"}
 
 // Pull implements fleet.Catalog. It uses the logins of the server's user only if CatalogConfig.Login is LoginDocker,
 // because every caller may then pull everything that these logins can access.
@@ -156,8 +156,8 @@ func documentOf(img v1.Image) ([]byte, error) {
 	if err != nil {
 		return nil, refuse("its manifest cannot be read: %v", err)
 	}
-	if _, ok := m.Annotations[agentAnnotation]; !ok {
-		return nil, refuse("it was not made by `cagent push`: it has no annotation %s", agentAnnotation)
+	if !slices.ContainsFunc(agentAnnotations, func(name string) bool { _, ok := m.Annotations[name]; return ok }) {
+		return nil, refuse("it was not made by `cagent push`: it has no annotation %s", strings.Join(agentAnnotations, " or "))
 	}
 	if len(m.Layers) == 0 {
 		return nil, refuse("it is empty: it has no layer")

@@ -239,7 +239,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 	for _, t := range c.Toolsets {
 		s, err := bounded(ctx, r, r.engine.startTimeout(), func(ctx context.Context) (tools.ToolSet, error) { return b.toolset(ctx, name, &t) })
 		if err != nil {
-			return nil, fmt.Errorf("toolset %s: %w", t.Type, err)
+			s = &missing{err: err}
 		}
 		s = teamloader.WithToolsFilter(s, t.Tools...)
 		s = teamloader.WithInstructions(s, t.Instruction)

@@ -23,6 +23,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/process"
+	"fleet/internal/schema"
 )
 
 // scriptTools is a toolset of scripts that accept only declared arguments. The library passes arguments as environment
@@ -176,11 +177,29 @@ type registry struct {
 }
 
 func (r *registry) add(t fleet.Tool, h tools.ToolHandler) {
-	var schema any
-	if json.Unmarshal(t.Parameters, &schema) != nil || schema == nil {
-		schema = map[string]any{"type": "object", "properties": map[string]any{}}
+	var parameters any
+	if json.Unmarshal(t.Parameters, &parameters) != nil || parameters == nil {
+		parameters = map[string]any{"type": "object", "properties": map[string]any{}}
 	}
-	r.all = append(r.all, tools.Tool{Name: t.Name, Description: t.Description, Parameters: schema, Handler: h})
+	r.all = append(r.all, tools.Tool{Name: t.Name, Description: t.Description, Parameters: parameters, Handler: checked(parameters, h)})
+}
+
+// checked returns a handler that calls h only with arguments that match the parameters.
+func checked(parameters any, h tools.ToolHandler) tools.ToolHandler {
+	text, err := json.Marshal(parameters)
+	if err != nil {
+		return h
+	}
+	s, err := schema.Compile(text)
+	if err != nil {
+		return h // of an MCP server; the parameters of other tools were checked when they were registered
+	}
+	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
+		if problems := s.Check(json.RawMessage(c.Function.Arguments)); problems != nil {
+			return tools.ResultError("The arguments do not match the tool's parameters: " + strings.Join(problems, "; ")), nil
+		}
+		return h(ctx, c)
+	}
 }
 
 // Tools implements tools.ToolSet.
@@ -207,6 +226,7 @@ func (r *renamed) Tools(ctx context.Context) ([]tools.Tool, error) {
 	if r.as.Description != "" {
 		t.Description = r.as.Description
 	}
+	t.Handler = checked(t.Parameters, t.Handler)
 	return []tools.Tool{t}, nil
 }
 

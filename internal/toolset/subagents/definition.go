@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"fleet/internal/schema"
 
 	"fleet/internal/fleet"
 )
@@ -50,7 +50,7 @@ type Definition struct {
 
 	OutputFormat string
 	Schema       json.RawMessage // JSON Schema of the result; nil accepts any result
-	schema       *jsonschema.Schema
+	schema       *schema.Schema
 
 	System string // the body of the file, with the agent's memory
 

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"fleet/internal/fleet"
+	"fleet/internal/schema"
 	"fleet/internal/service"
 )
 
@@ -214,7 +215,7 @@ func (d *Definition) checkOutput(h header) error {
 		return errors.New("output_schema contains a value that JSON does not have")
 	}
 	d.Schema = b
-	if d.schema, err = compile(b); err != nil {
+	if d.schema, err = schema.Compile(b); err != nil {
 		return fmt.Errorf("output_schema is not a valid JSON Schema: %w", err)
 	}
 	return nil

@@ -1,0 +1,124 @@
+// Package schema compiles JSON Schemas that callers and authors write, and checks values with them. Regular expressions
+// are those of ECMAScript, as JSON Schema says.
+//
+// Toolsets and places call this package. It must never read a file or call a host: a schema that refers to another
+// document is refused.
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/dlclark/regexp2"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"fleet/internal/fleet"
+)
+
+// maxProblems is the largest number of problems of a value that are reported.
+const maxProblems = 10
+
+// matchTimeout limits the time to match one text with an expression that Go's package regexp does not have. Such an
+// expression can take exponential time.
+const matchTimeout = 100 * time.Millisecond
+
+// Schema is a compiled schema. It is safe for concurrent use.
+type Schema struct{ compiled *jsonschema.Schema }
+
+// nowhere is a loader that refuses every reference.
+type nowhere struct{}
+
+func (nowhere) Load(string) (any, error) {
+	return nil, errors.New("it refers to another document: put that document under $defs")
+}
+
+// Compile returns the compiled schema. Its errors are for the schema's author.
+func Compile(text []byte) (*Schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	const here = "fleet:schema"
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(nowhere{})
+	c.UseRegexpEngine(compilePattern)
+	if err := c.AddResource(here, doc); err != nil {
+		return nil, err
+	}
+	s, err := c.Compile(here)
+	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		return nil, errors.New(strings.Join(problemsOf(invalid.Err), "; "))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Schema{s}, nil
+}
+
+// Check returns how the JSON value violates the schema; nil if it does not.
+func (s *Schema) Check(value json.RawMessage) []string {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return []string{"it is not JSON: " + err.Error()}
+	}
+	return problemsOf(s.compiled.Validate(v))
+}
+
+// compilePattern compiles a regular expression. Most expressions mean the same to Go, which matches them in linear time.
+func compilePattern(text string) (jsonschema.Regexp, error) {
+	if r, err := regexp.Compile(text); err == nil {
+		return r, nil
+	}
+	r, err := regexp2.Compile(text, regexp2.ECMAScript|regexp2.Unicode)
+	if err != nil {
+		return nil, err
+	}
+	r.MatchTimeout = matchTimeout
+	return pattern{r}, nil
+}
+
+// pattern is an expression with features that Go's package regexp does not have, such as lookahead.
+type pattern struct{ *regexp2.Regexp }
+
+// MatchString reports whether the text matches. A text that takes too long does not match.
+func (p pattern) MatchString(text string) bool {
+	ok, err := p.Regexp.MatchString(text)
+	return ok && err == nil
+}
+
+var english = message.NewPrinter(language.English)
+
+// problemsOf returns the problems in a schema's validation error, at most maxProblems and then how many more there are.
+// It returns nil if err is nil.
+func problemsOf(err error) []string {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		return []string{err.Error()}
+	}
+	var problems []string
+	var walk func(e *jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		if len(e.Causes) == 0 {
+			problems = append(problems, fmt.Sprintf("at /%s: %s", strings.Join(e.InstanceLocation, "/"), fleet.Shorten(e.ErrorKind.LocalizedString(english), 200)))
+		}
+		for _, c := range e.Causes {
+			walk(c)
+		}
+	}
+	walk(invalid)
+	if len(problems) > maxProblems {
+		problems = append(problems[:maxProblems], fmt.Sprintf("and %d more", len(problems)-maxProblems))
+	}
+	return problems
+}
