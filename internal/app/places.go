@@ -167,6 +167,10 @@ func (p *places) newCoder() (fleet.Place, error) {
 	if c.RunnerKey, err = runnerKey(context.Background(), p.store); err != nil {
 		return nil, err
 	}
+	c.Remember = func(ctx context.Context, user string) (string, error) {
+		stored, err := p.store.Secret(ctx, "coder-user", []byte(user))
+		return string(stored), err
+	}
 	if p.cfg.Auth.Has(AuthCoder) {
 		c.Users = coderPrincipals{p.service}
 	}

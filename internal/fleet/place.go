@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"time"
@@ -12,8 +13,10 @@ import (
 //
 // Every method returns promptly with the context's error when its context is done. The same call can then be repeated to
 // finish the work. Errors are *Error: BACKEND_UNAVAILABLE if the host does not answer, so that the caller retries; others
-// if a retry does not help. Methods are safe for concurrent use. The methods for one agent are called one at a time,
-// except that Interrupt and Send may be called during Follow, and List and Inspect at any time.
+// if a retry does not help. If the host knows its callers, the place proves before each request that it still asks as the
+// same one: another one may see other workspaces, or none. If not, every method fails with ErrOtherIdentity. Methods are
+// safe for concurrent use. The methods for one agent are called one at a time, except that Interrupt and Send may be
+// called during Follow, and List and Inspect at any time.
 type Place interface {
 	// Traits returns facts about the place. They never change.
 	Traits() Traits
@@ -40,13 +43,15 @@ type Place interface {
 
 	// Delete destroys the workspace and ends the runs in it. kept describes, for people, the work that Delete has kept
 	// because it must not be lost. Nothing else is left of the workspace after a nil error. A missing workspace is not an
-	// error.
+	// error. If the host does not show the workspace, and does not say that it was deleted, kept says so.
 	Delete(ctx context.Context, a Agent) (kept string, err error)
 
-	// Inspect returns the state of one workspace. A missing workspace has StateDeleted and is not an error.
+	// Inspect returns the state of one workspace. StateDeleted means that the host says of this workspace that it was
+	// deleted, or that the agent never had one. A workspace that the host merely does not show has Missing set.
 	Inspect(ctx context.Context, a Agent) (Workspace, error)
 
-	// List returns all workspaces that host agents, including those that Fleet's store does not know. A problem with
+	// List returns all workspaces that host agents, including those that Fleet's store does not know. The caller must not
+	// conclude that a workspace was deleted because it is not listed. A problem with
 	// one workspace does not fail the listing: the workspace is listed with a Reason and the fields that are known. A
 	// workspace without a Name is not adopted yet. If the Role is missing, Owner, Role and Spec are taken from a later
 	// listing.
@@ -264,6 +269,9 @@ type Workspace struct {
 	Location string // where it is, for people
 	Metadata map[string]string
 	Host     HostFacts
+	// Missing means that the host does not show the workspace to the place, and does not say that it was deleted. The State
+	// is then StateUnhealthy.
+	Missing bool
 
 	// AgentUID is the agent that the workspace was made for; empty if the place does not know.
 	AgentUID string
@@ -273,6 +281,10 @@ type Workspace struct {
 	// RoleUnknown means that the host does not say the role, and that Role is the default for an adopted agent.
 	RoleUnknown bool
 }
+
+// ErrOtherIdentity is in the chain of the error of a place whose host takes it for another caller than before, for example
+// because its token was replaced. The place does nothing until an operator has decided who it is.
+var ErrOtherIdentity = errors.New("the place asks as another caller than before")
 
 // Offline returns AGENT_OFFLINE, with the reason, if the agent's workspace does not run.
 func (w Workspace) Offline(agent string) error {

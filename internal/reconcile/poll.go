@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"fleet/internal/fleet"
@@ -57,6 +56,9 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 	before := slices.DeleteFunc(slices.Clone(r.snap.All()), func(v *fleet.AgentView) bool { return r.places.Lookup(v.Place) != p })
 	at := r.now()
 	workspaces, err := r.list(ctx, p)
+	if errors.Is(err, fleet.ErrOtherIdentity) {
+		err = errors.Join(err, r.recordUnknown(ctx, before, fleet.PublicMessage(err)))
+	}
 	if err != nil {
 		return err
 	}
@@ -79,7 +81,7 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 			if slices.ContainsFunc(before, func(of *fleet.AgentView) bool { return of.WorkspaceID == "" && p.HasName(&of.Agent, ws.Name, ws.Owner) }) {
 				continue // probably made for this agent, which may have been deleted since the listing: the next listing will tell
 			}
-			taken, err := r.adopt(ctx, p, ws)
+			taken, err := r.adopt(ctx, p, ws, at)
 			complete = complete && err == nil && !awaitsName(p, ws)
 			errs = append(errs, err)
 			if taken != "" {
@@ -98,10 +100,10 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 	if complete || !p.ObservedAt().IsZero() {
 		errs = append(errs, p.Listed(ctx, at))
 	}
-	missing := slices.DeleteFunc(slices.Clone(before), func(v *fleet.AgentView) bool {
+	missing := slices.DeleteFunc(before, func(v *fleet.AgentView) bool {
 		return listed[v.UID] || v.WorkspaceID == "" || !v.Settled()
 	})
-	return errors.Join(append(errs, r.inspectAll(ctx, missing))...)
+	return errors.Join(append(errs, r.lookForMissing(ctx, missing))...)
 }
 
 // list lists the workspaces of the place, and records whether the listing succeeded.
@@ -123,38 +125,6 @@ func (r *Reconciler) list(ctx context.Context, p *state.ManagedPlace) ([]fleet.W
 	return workspaces, nil
 }
 
-// inspectMissing limits how long a place may take to inspect a workspace that it did not list.
-const inspectMissing = 5 * time.Second
-
-// inspectAll inspects the agents' workspaces, several at a time, and records their states.
-func (r *Reconciler) inspectAll(ctx context.Context, agents []*fleet.AgentView) error {
-	ctx, cancel := context.WithTimeout(ctx, min(r.cfg.CallTimeout, inspectMissing))
-	defer cancel()
-	errs := make([]error, len(agents))
-	var looking sync.WaitGroup
-	for i, v := range agents {
-		select {
-		case r.callSlots <- struct{}{}:
-		case <-ctx.Done():
-			errs[i] = ctx.Err()
-			continue
-		}
-		looking.Go(func() {
-			defer func() { <-r.callSlots }()
-			ws, err := r.places.Of(&v.Agent).Inspect(ctx, v.Agent)
-			if ws.ID == "" {
-				ws.ID = v.WorkspaceID
-			}
-			if err == nil {
-				err = r.recordObserved(ctx, v, ws)
-			}
-			errs[i] = err
-		})
-	}
-	looking.Wait()
-	return errors.Join(errs...)
-}
-
 // recordObserved records the observed state of a workspace, unless a worker handles its agent or the agent has changed since v
 // was read: the observation may then be outdated.
 func (r *Reconciler) recordObserved(ctx context.Context, v *fleet.AgentView, ws fleet.Workspace) error {
@@ -172,7 +142,7 @@ func (r *Reconciler) recordObserved(ctx context.Context, v *fleet.AgentView, ws 
 		}
 		a.UpdatedAt = r.now()
 		if a.State == fleet.StateDeleted {
-			return r.recordDeleted(tx, a)
+			return r.recordDeleted(tx, a, ws.Missing)
 		}
 		if err := tx.UpdateAgent(a); err != nil {
 			return err
@@ -187,16 +157,18 @@ func awaitsName(p *state.ManagedPlace, ws fleet.Workspace) bool {
 	return p.Adopts() && ws.Name == "" && ws.State != fleet.StateDeleted && ws.State != fleet.StateDeleting
 }
 
-// adopt adds the agent of a workspace that has no agent in the store. If an agent of another place has the name, adopt does
-// nothing and returns the name of that place.
-func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.Workspace) (taken string, err error) {
+// adopt adds the agent of a workspace that has no agent in the store. If the store has a deleted agent of the workspace, that
+// agent comes back. If an agent of another place has the name, adopt does nothing and returns the name of that place. at is
+// when the listing of the workspace began.
+func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.Workspace, at time.Time) (taken string, err error) {
 	if !p.Adopts() || ws.Name == "" || ws.State == fleet.StateDeleted || ws.State == fleet.StateDeleting {
 		return "", nil
 	}
 	err = r.store.Update(ctx, func(tx fleet.Tx) error {
 		taken = ""
-		if a, err := tx.AgentByWorkspace(p.Name, ws.ID); err != nil || a != nil {
-			return err
+		known, err := tx.AgentByWorkspace(p.Name, ws.ID)
+		if err != nil || known != nil && (known.DeletedAt.IsZero() || !known.DeletedAt.Before(at)) {
+			return err // its workspace may have been deleted since the listing began
 		}
 		if same, err := p.SameName(tx, ws.Name, ws.Owner); err != nil || same != nil {
 			if same != nil && same.Place != p.Name { // in the same place, the agent is just being created
@@ -205,6 +177,9 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 			return err
 		}
 		now := r.now()
+		if known != nil {
+			return r.bringBack(tx, known, ws)
+		}
 		a := &fleet.Agent{
 			UID: ws.AgentUID, Name: ws.Name, Owner: ws.Owner, Place: p.Name, Project: ws.Project, Role: ws.Role, Spec: ws.Spec,
 			Desired: fleet.DesiredRunning, CreatedAt: ws.CreatedAt, UpdatedAt: now,

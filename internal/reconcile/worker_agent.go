@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"time"
@@ -55,7 +56,7 @@ func (w *worker) observe(ctx context.Context, ws fleet.Workspace, also func(a *f
 			also(a)
 		}
 		if a.State == fleet.StateDeleted {
-			return "", w.recordDeleted(tx, a)
+			return "", w.recordDeleted(tx, a, false)
 		}
 		return stateText(a.State, a.StateReason), nil
 	})
@@ -63,7 +64,7 @@ func (w *worker) observe(ctx context.Context, ws fleet.Workspace, also func(a *f
 
 // applyWorkspace copies the observed state of the workspace to the agent.
 func applyWorkspace(a *fleet.Agent, ws fleet.Workspace) {
-	a.WorkspaceID, a.State, a.StateReason = ws.ID, ws.State, ws.Reason
+	a.WorkspaceID, a.State, a.StateReason = ws.ID, stateOf(a, ws), ws.Reason
 	if ws.Location != "" {
 		a.Location = ws.Location
 	}
@@ -77,6 +78,15 @@ func applyWorkspace(a *fleet.Agent, ws fleet.Workspace) {
 	if completes(a, ws) {
 		a.Role, a.Spec, a.Owner = ws.Role, ws.Spec, cmp.Or(ws.Owner, a.Owner)
 	}
+}
+
+// stateOf returns the state of the agent that follows from what was observed of its workspace. A stopped workspace that its
+// host does not show counts as stopped, so that nobody tries to stop it.
+func stateOf(a *fleet.Agent, ws fleet.Workspace) fleet.State {
+	if ws.Missing && ws.State != fleet.StateDeleted && a.Desired == fleet.DesiredStopped {
+		return fleet.StateStopped
+	}
+	return ws.State
 }
 
 // completes reports whether the workspace has the fields that were missing when the agent was adopted. Such an agent has no
@@ -93,7 +103,7 @@ func hasOtherRole(a *fleet.Agent, ws fleet.Workspace) bool {
 
 // workspaceDiffers reports whether applyWorkspace would change the agent.
 func workspaceDiffers(a *fleet.Agent, ws fleet.Workspace) bool {
-	return completes(a, ws) || hasOtherRole(a, ws) || !a.Host.Equal(ws.Host) || a.WorkspaceID != ws.ID || a.State != ws.State || a.StateReason != ws.Reason ||
+	return completes(a, ws) || hasOtherRole(a, ws) || !a.Host.Equal(ws.Host) || a.WorkspaceID != ws.ID || a.State != stateOf(a, ws) || a.StateReason != ws.Reason ||
 		ws.Location != "" && a.Location != ws.Location || ws.Metadata != nil && !maps.Equal(a.Metadata, ws.Metadata)
 }
 
@@ -109,6 +119,9 @@ func (w *worker) look(ctx context.Context, a *fleet.Agent) (time.Duration, error
 	}
 	if ws.ID == "" {
 		ws.ID = a.WorkspaceID
+	}
+	if ws.Missing { // perhaps it is shown again
+		return w.failed(ctx, a, fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", ws.Reason), "")
 	}
 	// The host may not show the last request yet.
 	if ws.State == a.State || a.State == fleet.StateStopping && ws.State == fleet.StateRunning {
@@ -253,9 +266,13 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 	})
 }
 
-// recordDeleted records that the agent is deleted, because its workspace was deleted outside Fleet.
-func (r *Reconciler) recordDeleted(tx fleet.Tx, a *fleet.Agent) error {
+// recordDeleted records that the agent is deleted, because its workspace was deleted outside Fleet, or was not shown for
+// missingKept.
+func (r *Reconciler) recordDeleted(tx fleet.Tx, a *fleet.Agent, missing bool) error {
 	now, reason := r.now(), "its workspace was deleted at its host"
+	if missing {
+		reason = fmt.Sprintf("its host has not shown its workspace for %d days", int(missingKept.Hours()/24))
+	}
 	if err := r.endActive(tx, a, fleet.TaskFailed, reason); err != nil {
 		return err
 	}

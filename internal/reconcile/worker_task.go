@@ -15,8 +15,9 @@ import (
 // earlier.
 const deadlineGrace = 5 * time.Second
 
-// These are the steps of a stop. Each is taken if the previous step has not ended the run within the grace period. A
-// step that fails is retried during that period.
+// These are the steps of a stop. Each is taken if the previous step has not ended the run within the grace period. A step
+// that the run's host refuses is retried during that period. A step that did not reach the host is retried until it does:
+// nothing is known yet of a run that was told nothing.
 const (
 	stopInterrupt = iota
 	stopKill
@@ -28,6 +29,7 @@ type stopping struct {
 	taskID  string
 	step    int
 	started time.Time // when the step was first tried; zero if it was not
+	away    bool      // the log says that the host cannot be reached
 	next    time.Time // when the next step or retry is due
 }
 
@@ -321,10 +323,34 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 		w.log.WarnContext(ctx, "run not stopped, retrying", slog.String("task", t.ID), slog.Any("error", err))
 		s.next = w.now().Add(retryFirst)
 	}
+	wanted := a.Desired == fleet.DesiredRunning && a.Restart == a.Restarted // else stopping its workspace must not wait for the step
+	if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable && wanted {
+		return s.next.Sub(w.now()), w.stopUndelivered(ctx, a, t, err)
+	}
 	if (err == nil || !s.started.Add(w.places.Of(a).Grace).After(s.next)) && s.step < stopWorkspace {
 		s.step, s.started = s.step+1, time.Time{}
 	}
 	return s.next.Sub(w.now()), nil
+}
+
+// stopUndelivered records that a step of the stop did not reach the run's host. When the run has certainly ended, because
+// its host enforces its time limit, the task ends.
+func (w *worker) stopUndelivered(ctx context.Context, a *fleet.Agent, t *fleet.Task, why error) error {
+	if limit := t.StartedAt.Add(t.Timeout + 2*deadlineGrace); w.now().After(limit) {
+		if err := w.saveChanges(ctx, a, t, false); err != nil { // notes that they are still to be saved
+			return err
+		}
+		return w.finish(ctx, t.ID, fleet.Outcome{
+			Status: fleet.TaskFailed, Reason: "its agent could not be reached until its time limit: " + fleet.PublicMessage(why),
+		})
+	}
+	if w.stop.away {
+		return nil
+	}
+	w.stop.away = true
+	return w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
+		return tx.Append(t.Event(fleet.EventTaskStopping, w.now(), "the stop is not delivered yet, trying until it is: "+fleet.PublicMessage(why)))
+	})
 }
 
 // stopAct returns the current step of the stop: a text for the event log, and the function that takes the step.

@@ -67,7 +67,7 @@ func TestReplicas(t *testing.T) {
 		b.eventually(t, "the agent works", func() bool { return b.given(t, ws, prompt) == 1 })
 		for i, m := range []string{"echo heard of one", "echo heard of another"} { // one message through the server that follows the task, and one through the other server
 			r := p[i].call(t, "send_task_message", object{"agent_name": "Twin", "message": m})
-			require.Contains(t, r["message"], "is kept", "the message must be kept, because the agent works: %v", r)
+			require.Contains(t, r["message"], "is stored", "the message must be stored, because the agent works: %v", r)
 			require.Equal(t, id, r.text("task.id"))
 			p[i].kill(t)
 			p[i] = b.serve(whole, setup{prefix: first.prefix, data: first.data}).through("grpc")

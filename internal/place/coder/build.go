@@ -2,6 +2,7 @@ package coder
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -88,6 +89,9 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 // Delete implements fleet.Place. It returns when the workspace has been deleted.
 func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	at, err := b.find(ctx, a)
+	if errors.Is(err, errNotShown) {
+		return fleet.PublicMessage(err) + "; if it exists, it was not deleted", nil
+	}
 	if err != nil {
 		return "", err
 	}

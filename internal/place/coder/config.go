@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"fleet/internal/fleet"
 )
 
@@ -25,6 +27,10 @@ type Config struct {
 	// principal, it is the Coder user of the agent's owner: the user who has signed in, else the user with the owner's
 	// name. principal requires a token with Coder's owner role. The default is principal if Users is set, else self.
 	Owner string `yaml:"owner"`
+
+	// User is the id of the Coder user whose token Fleet must have. If it is empty, it is the user of the first token that
+	// this Fleet ever used, as Remember says. With another user's token, the place refuses every request.
+	User string `yaml:"user"`
 
 	// TokenFile is the path of a file with the session token, for FindToken. If it is empty, the token comes from the
 	// environment or from Coder's own login.
@@ -48,6 +54,9 @@ type Config struct {
 	// Token returns the session token. Place calls it before every request, so that the token can change. Users see its
 	// errors.
 	Token func(context.Context) (string, error) `yaml:"-"`
+	// Remember stores the id of the Coder user if none is stored yet, and returns the stored id. It makes the place refuse
+	// another user's token after a restart too. If it is nil, the first token of this process counts.
+	Remember func(ctx context.Context, user string) (stored string, err error) `yaml:"-"`
 	// Users maps principals to the Coder users with which they have signed in; nil if principals cannot sign in with
 	// Coder.
 	Users Users `yaml:"-"`
@@ -151,6 +160,13 @@ func (c *Config) check() (*url.URL, error) {
 	u.Path = strings.TrimRight(u.Path, "/")
 	if c.Token == nil {
 		return nil, errors.New("there is no Coder session token: set CODER_SESSION_TOKEN, coder.token_file, or log in with `coder login`")
+	}
+	if c.User != "" {
+		id, err := uuid.Parse(c.User)
+		if err != nil {
+			return nil, fmt.Errorf("coder.user is %q: it must be the id of a Coder user, which `coder users show me` prints", c.User)
+		}
+		c.User = id.String()
 	}
 	switch c.Owner {
 	case "":

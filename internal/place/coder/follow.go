@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	pollPause    = time.Second     // pause between attempts to reach a runner
-	patienceLost = 2 * time.Minute // how long a runner may be unreachable before its run fails
+	pollPause    = time.Second      // pause between attempts to reach a runner
+	mostPollWait = 15 * time.Second // the longest such pause
 )
 
 // follower follows a run in a fleet-runner.
@@ -21,7 +21,7 @@ type follower struct {
 	run   fleet.Run
 	sink  func(fleet.Output) error
 	at    *place
-	lost  time.Time // when the runner became unreachable; zero while it is reachable
+	pause time.Duration // the next pause; it grows while the runner is unreachable
 }
 
 func failed(reason string) fleet.Outcome {
@@ -29,7 +29,7 @@ func failed(reason string) fleet.Outcome {
 }
 
 // follow passes on the outputs of the run after the cursor until the run ends, and returns the outcome. It retries
-// while the runner is unreachable, for up to patienceLost.
+// as long as the runner is unreachable: the run goes on in its workspace, and the runner ends it at its time limit.
 func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -67,7 +67,7 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 			from := cursor
 			sinking.Unlock()
 			if o, err = r.Follow(ctx, f.run, from, func(out fleet.Output) error {
-				f.lost = time.Time{}
+				f.pause = 0
 				return pass(out)
 			}); err == nil {
 				return o, nil
@@ -76,14 +76,8 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 		if reason := fleet.ReasonOf(err); ctx.Err() != nil || reason != fleet.ReasonBackendUnavailable && reason != fleet.ReasonAgentOffline {
 			return fleet.Outcome{}, err
 		}
-		now := f.b.config.Now()
-		if f.lost.IsZero() {
-			f.lost = now
-		}
-		if now.Sub(f.lost) > patienceLost {
-			return failed("the agent could not be reached for " + patienceLost.String() + ": " + fleet.PublicMessage(err)), nil
-		}
-		if err := f.b.wait(ctx, pollPause); err != nil {
+		f.pause = min(max(2*f.pause, pollPause), mostPollWait)
+		if err := f.b.wait(ctx, f.pause); err != nil {
 			return fleet.Outcome{}, err
 		}
 		there, err := f.at.refresh(ctx)

@@ -104,11 +104,14 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 		}
 	}
 	at, err := b.find(ctx, a)
+	if errors.Is(err, errNotShown) {
+		return fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateUnhealthy, Missing: true, Reason: fleet.PublicMessage(err)}, nil
+	}
 	if err != nil {
 		return fleet.Workspace{}, err
 	}
 	if at == nil {
-		return fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateDeleted, Reason: "its workspace no longer exists in Coder"}, nil
+		return fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateDeleted, Reason: "its workspace was deleted in Coder"}, nil
 	}
 	return b.inspect(ctx, a, at)
 }

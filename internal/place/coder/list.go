@@ -85,14 +85,14 @@ func (b *Place) places(ctx context.Context) ([]*hostedWorkspace, error) {
 	inUse, builds := map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
 	for _, ws := range all.Workspaces {
 		p := byTemplate[ws.TemplateID]
-		if p == nil || ws.IsPrebuild || b.config.Owner == OwnerSelf && !strings.EqualFold(ws.OwnerName, me) {
+		if p == nil || ws.IsPrebuild || b.config.Owner == OwnerSelf && ws.OwnerID != me.ID {
 			continue
 		}
 		name, ok := cutPrefixFold(ws.Name, p.prefix())
 		if !ok || fleet.ValidateName(name) != nil {
 			continue
 		}
-		acc, err := b.accountOf(ws.OwnerName)
+		acc, err := b.accountOf(ws.OwnerID.String(), me)
 		if err != nil {
 			b.config.Logger.WarnContext(ctx, "workspace without an owner, ignoring it", "workspace", ws.Name, "error", err)
 			continue

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
 
 	"fleet/internal/fleet"
 )
@@ -19,21 +20,12 @@ const (
 	mintedLife  = time.Hour
 	mintedRenew = 15 * time.Minute
 	revokeTime  = 5 * time.Second // limit for revoking all tokens when the place is closed
-	nameLife    = time.Minute     // how long a user's name is cached
 )
 
-// owners holds the Coder users on whose behalf Fleet acts.
+// owners holds the tokens of the Coder users on whose behalf Fleet acts.
 type owners struct {
 	mu     sync.Mutex
-	me     string // name of the user of Fleet's own token; empty until it was requested
-	tokens map[string]*ownerToken
-	names  map[string]userName // by id of the user
-}
-
-// userName is a cached name of a Coder user. Names can change.
-type userName struct {
-	name  string
-	until time.Time
+	tokens map[string]*ownerToken // by the user's id, or by name if a principal's name is a user's name
 }
 
 // ownerToken is a token that Fleet created for an owner. It is kept in memory only.
@@ -44,7 +36,7 @@ type ownerToken struct {
 	expires time.Time
 }
 
-func (o *owners) init() { o.tokens, o.names = map[string]*ownerToken{}, map[string]userName{} }
+func (o *owners) init() { o.tokens = map[string]*ownerToken{} }
 
 // Users maps principals to Coder users, and the other way round.
 type Users interface {
@@ -58,7 +50,7 @@ type Users interface {
 // fleet.Subject.
 const usersSource = ":"
 
-// userOf returns the name of the Coder user who owns the agent.
+// userOf returns the Coder user who owns the agent: the id of a user who has signed in, else the owner's name.
 func (b *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
 	if b.config.Users == nil || !strings.Contains(a.Owner, usersSource) {
 		return a.Owner, nil
@@ -71,23 +63,7 @@ func (b *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
 		return "", fleet.Errorf(fleet.ReasonInvalidArgument,
 			"%q is not a Coder user, but on this server each agent's workspace belongs to the Coder user of the agent's owner (coder.owner is principal): sign in with a Coder session token", a.Owner)
 	}
-	o := &b.owners
-	o.mu.Lock()
-	known, ok := o.names[id]
-	o.mu.Unlock()
-	if ok && b.config.Now().Before(known.until) {
-		return known.name, nil
-	}
-	u, err := ask(ctx, "looking for the Coder user "+a.Owner, func(ctx context.Context) (codersdk.User, error) {
-		return b.self.sdk.User(ctx, id)
-	})
-	if err != nil {
-		return "", err
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.names[id] = userName{u.Username, b.config.Now().Add(nameLife)}
-	return u.Username, nil
+	return id, nil
 }
 
 // principalOf returns the owner of the agent in the workspace, which follows from the workspace's Coder user.
@@ -98,49 +74,33 @@ func (b *Place) principalOf(ctx context.Context, ws codersdk.Workspace) (string,
 	return b.config.Users.PrincipalOf(ctx, ws.OwnerID.String(), ws.OwnerName)
 }
 
-// whoami returns the name of the Coder user of Fleet's own token.
-func (b *Place) whoami(ctx context.Context) (string, error) {
-	b.owners.mu.Lock()
-	me := b.owners.me
-	b.owners.mu.Unlock()
-	if me != "" {
-		return me, ctx.Err()
-	}
-	u, err := ask(ctx, "asking Coder whose token Fleet has", func(ctx context.Context) (codersdk.User, error) {
-		return b.self.sdk.User(ctx, codersdk.Me)
-	})
-	if err != nil {
-		return "", err
-	}
-	b.owners.mu.Lock()
-	defer b.owners.mu.Unlock()
-	b.owners.me = u.Username
-	return u.Username, nil
-}
-
-// owner returns the Coder user who owns the agent's workspace, and the account for requests as that user.
+// owner returns the Coder user who owns the agent's workspace, for paths of requests, and the account for requests as
+// that user.
 func (b *Place) owner(ctx context.Context, a fleet.Agent) (string, *account, error) {
 	me, err := b.whoami(ctx)
 	if err != nil || b.config.Owner == OwnerSelf {
-		return me, b.self, err
+		return codersdk.Me, b.self, err
 	}
 	user, err := b.userOf(ctx, a)
 	if err != nil {
 		return "", nil, err
 	}
-	account, err := b.accountOf(user)
+	if strings.EqualFold(user, me.Username) {
+		return user, b.self, nil
+	}
+	account, err := b.accountOf(user, me)
 	return user, account, err
 }
 
-// accountOf returns the account for requests as the Coder user.
-func (b *Place) accountOf(user string) (*account, error) {
+// accountOf returns the account for requests as the Coder user with the id. me is the user of Fleet's own token.
+func (b *Place) accountOf(user string, me codersdk.User) (*account, error) {
 	o := &b.owners
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if b.config.Owner == OwnerSelf || strings.EqualFold(user, o.me) {
+	if b.config.Owner == OwnerSelf || user == me.ID.String() {
 		return b.self, nil
 	}
-	if user == "" {
+	if user == "" || user == uuid.Nil.String() {
 		return nil, fleet.Errorf(fleet.ReasonPermissionDenied, "the agent's workspace has no owner in Coder")
 	}
 	m := o.tokens[user]
@@ -150,6 +110,16 @@ func (b *Place) accountOf(user string) (*account, error) {
 		o.tokens[user] = m
 	}
 	return m.account, nil
+}
+
+// sameUser records that the user with the name has the id, as Coder has just answered, so that they share a token.
+func (b *Place) sameUser(name string, id uuid.UUID) {
+	o := &b.owners
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if m := o.tokens[name]; m != nil && o.tokens[id.String()] == nil {
+		o.tokens[id.String()] = m
+	}
 }
 
 // mint returns a token of the user. If the token expires within mintedRenew, or there is none, it creates a token and

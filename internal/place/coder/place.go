@@ -23,6 +23,7 @@ type Place struct {
 
 	catalog        catalog
 	owners         owners
+	identity       identity
 	known          known
 	workspaceFacts factCache
 	deployment     deployment
@@ -61,7 +62,7 @@ func New(c Config) (*Place, error) {
 		base = c.Wrap(base)
 	}
 	b.throttle = &throttle{base: base, now: c.Now, wait: wait}
-	b.self = b.newAccount(c.Token)
+	b.self = b.newAccount(b.provedToken)
 	b.screens = agentapi.New(agentapi.Config{Now: c.Now, Wait: wait})
 	b.catalog.init()
 	b.owners.init()

@@ -43,6 +43,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	switch {
 	case err == nil:
 		b.known.set(a.UID, ws.ID)
+		b.sameUser(user, ws.OwnerID)
 		b.config.Logger.InfoContext(ctx, "workspace created", "workspace", ws.Name, "owner", ws.OwnerName)
 		return b.inspect(ctx, a, b.place(ws, acc))
 	case conflict(err):

@@ -24,6 +24,11 @@ func (w runner) find(ctx context.Context) (fleet.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	return w.connect(at)
+}
+
+// connect returns the runner of the workspace; at is nil if the agent has none.
+func (w runner) connect(at *place) (fleet.Runner, error) {
 	if at == nil || at.hasRunner() || at.hasNoApp() {
 		return w.place.remote(w.agent, at)
 	}
@@ -82,16 +87,24 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	return w.screen(at).Follow(ctx, r, cursor, sink)
 }
 
-// Interrupt implements fleet.Runner. If the agent cannot be reached, the caller can stop its workspace instead.
+// Interrupt implements fleet.Runner. Only a workspace that does not run has certainly no runs: an agent that cannot be
+// reached was not interrupted.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
-	next, err := w.find(ctx)
-	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
-		return nil // runs end with their workspace
-	}
-	if err != nil {
+	at, err := w.place.find(ctx, w.agent)
+	if err != nil || at == nil {
 		return err
 	}
-	return next.Interrupt(ctx, r, kill)
+	if _, ended := w.place.ended(at); ended {
+		return nil
+	}
+	next, err := w.connect(at)
+	if err == nil {
+		err = next.Interrupt(ctx, r, kill)
+	}
+	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
+		return unavailable("%s", fleet.PublicMessage(err)).WithCause(err)
+	}
+	return err
 }
 
 // Send implements fleet.Runner.

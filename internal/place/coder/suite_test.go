@@ -1,18 +1,102 @@
 package coder_test
 
 import (
+	"bytes"
+	"context"
 	"crypto/ed25519"
+	"encoding/json"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/placetest"
 )
+
+// hosted is a place whose view of Coder a case of the suite can change.
+type hosted struct {
+	*coder.Place
+	other  atomic.Bool // whether requests have the admin's token, who sees all workspaces
+	mu     sync.Mutex
+	hidden map[string]bool // ids of workspaces that Coder does not show
+}
+
+func (h *hosted) token(own func(context.Context) (string, error)) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		if h.other.Load() {
+			return os.Getenv("TESTBED_ADMIN_TOKEN"), nil
+		}
+		return own(ctx)
+	}
+}
+
+// hides returns a transport that answers 404 for hidden workspaces, as Coder does to a user who may not see them.
+func (h *hosted) hides(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for id := range h.hidden {
+			if strings.HasPrefix(r.URL.Path, "/api/v2/workspaces/"+id) {
+				r = r.Clone(r.Context())
+				r.URL.Path = "/api/v2/workspaces/" + uuid.NewString()
+			}
+		}
+		res, err := next.RoundTrip(r)
+		if err != nil || r.URL.Path != "/api/v2/workspaces" || len(h.hidden) == 0 || res.StatusCode != http.StatusOK {
+			return res, err
+		}
+		defer func() { _ = res.Body.Close() }()
+		var list struct {
+			Workspaces []map[string]any `json:"workspaces"`
+			Count      int              `json:"count"`
+		}
+		if err := json.NewDecoder(res.Body).Decode(&list); err != nil {
+			return nil, err
+		}
+		list.Workspaces = slices.DeleteFunc(list.Workspaces, func(ws map[string]any) bool { return h.hidden[ws["id"].(string)] })
+		b, err := json.Marshal(list)
+		res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+		res.Header.Del("Content-Length")
+		return res, err
+	})
+}
+
+// hide hides the agent's workspace, and returns a function that shows it again.
+func hide(_ *testing.T, b fleet.Place, a fleet.Agent) func() {
+	h := hostOf(b)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hidden[a.WorkspaceID] = true
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.hidden, a.WorkspaceID)
+	}
+}
+
+func changeCaller(_ *testing.T, b fleet.Place) func() {
+	h := hostOf(b)
+	h.other.Store(true)
+	return func() { h.other.Store(false) }
+}
+
+func hostOf(b fleet.Place) *hosted {
+	if s, ok := b.(screens); ok {
+		b = s.Place
+	}
+	return b.(*hosted)
+}
 
 // screens is a place whose workspaces have only AgentAPI.
 type screens struct{ fleet.Place }
@@ -29,8 +113,9 @@ func TestSuite(t *testing.T) {
 	real := realPlace(t)
 	open := func(t *testing.T) fleet.Place { return screens{real(t)} }
 	placetest.Run(t, placetest.Harness{
-		New:     open,
-		Reopen:  func(t *testing.T, _ fleet.Place) fleet.Place { return open(t) },
+		New:    open,
+		Reopen: func(t *testing.T, _ fleet.Place) fleet.Place { return open(t) },
+		Hide:   hide, ChangeCaller: changeCaller,
 		Project: "Setup", Role: "operator", Begins: "Prompt first",
 		Prompts: placetest.Prompts{
 			Says: placetest.Prompt{
@@ -49,8 +134,9 @@ func TestSuite(t *testing.T) {
 func TestSuiteRunner(t *testing.T) {
 	open := realPlace(t)
 	placetest.Run(t, placetest.Harness{
-		New:     open,
-		Reopen:  func(t *testing.T, _ fleet.Place) fleet.Place { return open(t) },
+		New:    open,
+		Reopen: func(t *testing.T, _ fleet.Place) fleet.Place { return open(t) },
+		Hide:   hide, ChangeCaller: changeCaller,
 		Project: "Runner", Role: "operator",
 		Checks: placetest.Checks{
 			Fails: "echo no compiler >&2; exit 3", Hangs: "echo no compiler; sleep 3600", Output: "no compiler", Sees: "grep 'one line' made",
@@ -85,17 +171,20 @@ func realPlace(t *testing.T) func(t *testing.T) fleet.Place {
 	_, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
 	prefix := "e2e-"
+	var stored remembered
 	return func(t *testing.T) fleet.Place {
 		level := slog.LevelWarn
 		if testing.Verbose() {
 			level = slog.LevelDebug
 		}
+		h := &hosted{hidden: map[string]bool{}}
 		b, err := coder.New(coder.Config{
-			URL: os.Getenv("CODER_URL"), Token: coder.FindToken(os.Getenv, "", ""),
+			URL: os.Getenv("CODER_URL"), Token: h.token(coder.FindToken(os.Getenv, "", "")), Remember: stored.remember, Wrap: h.hides,
 			Settings: coder.Settings{Prefix: &prefix}, RunnerKey: key,
 			Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level})),
 		})
 		require.NoError(t, err)
-		return b
+		h.Place = b
+		return h
 	}
 }

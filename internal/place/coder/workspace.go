@@ -2,7 +2,9 @@ package coder
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -23,7 +25,8 @@ type place struct {
 	Settings
 }
 
-// find returns the agent's workspace, or nil if the agent has none.
+// find returns the agent's workspace. It returns nil if Coder says that the workspace was deleted, or if the agent has none.
+// The error is errNotShown if Coder does not show the workspace, which does not mean that it was deleted.
 func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -51,10 +54,10 @@ func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
 	if err != nil || ws == nil {
 		return nil, err
 	}
-	if b.config.Owner == OwnerSelf && !strings.EqualFold(ws.OwnerName, me) {
-		return nil, nil // the workspace of another user, which only an admin's token sees
+	if b.config.Owner == OwnerSelf && ws.OwnerID != me.ID { // only an admin's token sees it
+		return nil, notShown("its workspace %s belongs to the Coder user %s", ws.Name, ws.OwnerName)
 	}
-	acc, err := b.accountOf(ws.OwnerName)
+	acc, err := b.accountOf(ws.OwnerID.String(), me)
 	if err != nil {
 		return nil, err
 	}
@@ -100,16 +103,33 @@ func (b *Place) byName(ctx context.Context, user string, acc *account, name stri
 	return &ws, nil
 }
 
-// getWorkspace returns the workspace, or nil if it does not exist.
+// getWorkspace returns the workspace. It returns nil if Coder says that the workspace was deleted. The error is errNotShown
+// if Coder does not find the workspace: Coder answers so to everybody who may not see it.
 func getWorkspace(ctx context.Context, acc *account, id uuid.UUID) (*codersdk.Workspace, error) {
+	deleted := false
 	ws, err := ask(ctx, "reading a workspace", func(ctx context.Context) (codersdk.Workspace, error) {
 		ws, err := acc.sdk.Workspace(ctx, id)
-		return ws, ifGone(err)
+		switch statusOf(err) {
+		case http.StatusGone:
+			deleted, err = true, nil
+		case http.StatusNotFound:
+			err = notShown("Coder does not show its workspace %s to the user of Fleet's token, and does not say that it was deleted", id)
+		}
+		return ws, err
 	})
-	if err != nil || ws.ID == uuid.Nil || ws.LatestBuild.Status == codersdk.WorkspaceStatusDeleted {
+	if err != nil || deleted || ws.LatestBuild.Status == codersdk.WorkspaceStatusDeleted {
 		return nil, err
 	}
 	return &ws, nil
+}
+
+// errNotShown is the cause of errors about a workspace that Coder does not show. It may exist.
+var errNotShown = errors.New("the workspace is not shown")
+
+// notShown returns the error about a workspace that Coder does not show. Callers retry, because the workspace may be shown
+// again.
+func notShown(format string, args ...any) error {
+	return unavailable(format, args...).WithCause(errNotShown)
 }
 
 // ifGone returns nil if err means that something does not exist, else err.
@@ -135,7 +155,7 @@ func (b *Place) settingsOf(ws codersdk.Workspace) Settings {
 	return b.config.Settings
 }
 
-// refresh reads the workspace again. It returns false if the workspace does not exist any more.
+// refresh reads the workspace again. It returns false if Coder says that the workspace was deleted.
 func (p *place) refresh(ctx context.Context) (bool, error) {
 	ws, err := getWorkspace(ctx, p.account, p.ws.ID)
 	if err != nil || ws == nil {

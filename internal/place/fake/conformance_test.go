@@ -54,7 +54,15 @@ func TestBackend(t *testing.T) {
 					t.Cleanup(b.Destroy)
 					return b
 				},
-				Reopen:    func(_ *testing.T, b fleet.Place) fleet.Place { return b },
+				Reopen: func(_ *testing.T, b fleet.Place) fleet.Place { return b },
+				Hide: func(_ *testing.T, b fleet.Place, a fleet.Agent) func() {
+					b.(*fake.Place).HideWorkspace(a.UID)
+					return func() { b.(*fake.Place).ShowWorkspace(a.UID) }
+				},
+				ChangeCaller: func(_ *testing.T, b fleet.Place) func() {
+					b.(*fake.Place).ChangeCaller(true)
+					return func() { b.(*fake.Place).ChangeCaller(false) }
+				},
 				Project:   "Setup",
 				Role:      "operator",
 				Begins:    "Prompt",

@@ -193,11 +193,35 @@ func (b *Place) call(ctx context.Context, c Call, act func() error) error {
 	if err := b.moment(ctx, c, false, b.config.Before); err != nil {
 		return err
 	}
+	if err := b.refused(c); err != nil {
+		return err
+	}
 	if err := act(); err != nil {
 		return err
 	}
 	return b.moment(ctx, c, true, b.config.After)
 }
+
+// refused returns why the host does not carry out the call: it takes the place for another caller, or it does not show the
+// workspace.
+func (b *Place) refused(c Call) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.otherCaller {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the token belongs to another user").WithCause(fleet.ErrOtherIdentity)
+	}
+	switch c.Method {
+	case Projects, Roles, List, Inspect, Delete:
+		return nil
+	}
+	if w := b.of(c.Agent); w != nil && w.hidden {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", notShown)
+	}
+	return nil
+}
+
+// notShown is the reason of a workspace that the host does not show.
+const notShown = "its host does not show its workspace"
 
 // enter records the start of a call and returns a function that records its end.
 func (b *Place) enter(c Call) (leave func()) {

@@ -103,6 +103,8 @@ type Place struct {
 	overlaps  []string
 	left      map[string]string // work of deleted agents, by uid
 	kept      []*workspace      // workspaces that Delete has kept, oldest first
+	// otherCaller means that the host takes the place for another caller.
+	otherCaller bool
 }
 
 var (
@@ -327,7 +329,11 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err err
 	err = b.call(ctx, Call{Method: Delete, Agent: a}, func() error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if w := b.of(a); w != nil {
+		switch w := b.of(a); {
+		case w == nil:
+		case w.hidden:
+			kept = notShown + "; if it exists, it was not deleted"
+		default:
 			kept = w.kept
 			b.destroy(w, fleet.TaskStopped)
 			if kept != "" {
@@ -349,6 +355,10 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace,
 			ws = fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateDeleted, AgentUID: a.UID}
 			return nil
 		}
+		if w.hidden {
+			ws = fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateUnhealthy, Missing: true, Reason: notShown, AgentUID: a.UID}
+			return nil
+		}
 		b.settle(w)
 		ws = w.view()
 		b.look(w)
@@ -366,6 +376,9 @@ func (b *Place) List(ctx context.Context) (all []fleet.Workspace, err error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, w := range b.workspaces {
+			if w.hidden {
+				continue
+			}
 			b.settle(w)
 			all = append(all, w.view())
 			b.look(w)

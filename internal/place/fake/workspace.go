@@ -15,6 +15,7 @@ type workspace struct {
 	fleet.Workspace
 	run      *run // the last run
 	checking *run // the last run for which a check was started
+	hidden   bool // the host does not show it
 	log      []string
 	kept     string // the result of Delete, and why Delete keeps the workspace
 	keptAt   time.Time

@@ -69,6 +69,26 @@ func (b *Place) DeleteWorkspace(ref string) {
 	b.destroy(b.find(ref), fleet.TaskFailed)
 }
 
+// HideWorkspace makes the host stop showing the workspace, until ShowWorkspace. The run in it continues.
+func (b *Place) HideWorkspace(ref string) { b.hide(ref, true) }
+
+// ShowWorkspace undoes HideWorkspace.
+func (b *Place) ShowWorkspace(ref string) { b.hide(ref, false) }
+
+func (b *Place) hide(ref string, hidden bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.find(ref).hidden = hidden
+}
+
+// ChangeCaller makes the host take the place for another caller, so that every call of the port fails. With other unset,
+// it takes the place for the first caller again.
+func (b *Place) ChangeCaller(other bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.otherCaller = other
+}
+
 // MakeUnhealthy makes the workspace unhealthy. The workspace then accepts no new runs, and an active run continues.
 func (b *Place) MakeUnhealthy(ref, reason string) {
 	b.mu.Lock()

@@ -57,6 +57,13 @@ type Harness struct {
 	// Checks are commands for Check. Without them, Check must return UNIMPLEMENTED.
 	Checks Checks
 
+	// Hide makes the host stop showing the agent's workspace to b, as if the rights of b's user had changed. It returns a
+	// function that undoes this. If Hide is nil, nothing can hide a workspace.
+	Hide func(t *testing.T, b fleet.Place, a fleet.Agent) (show func())
+	// ChangeCaller makes b's requests come from another user of the host, as if its token had been replaced. It returns a
+	// function that undoes this. If ChangeCaller is nil, the host does not know its callers.
+	ChangeCaller func(t *testing.T, b fleet.Place) (back func())
+
 	// NoLog says that workspaces have no log.
 	NoLog bool
 
@@ -180,6 +187,8 @@ var cases = []struct {
 	{"delete an unknown agent", deleteNothing},
 	{"delete ends runs", deleteEndsRuns},
 	{"a name can be used again", deleteThenSameName},
+	{"a workspace that the host does not show", hidden},
+	{"another caller", otherCaller},
 	{"a run that completes", runCompletes},
 	{"a run that fails", runFails},
 	{"a run with a payload", runPayload},

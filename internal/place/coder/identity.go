@@ -1,0 +1,78 @@
+package coder
+
+import (
+	"context"
+	"sync"
+
+	"github.com/coder/coder/v2/codersdk"
+
+	"fleet/internal/fleet"
+)
+
+// identity is the Coder user of Fleet's own token. Coder shows each user other workspaces, and answers 404 for the rest.
+// So no answer means anything before the user of the token is proved: a token of another user would make every
+// workspace look deleted.
+type identity struct {
+	mu     sync.Mutex
+	token  string        // the last token whose user was asked for
+	user   codersdk.User // the user of that token
+	first  string        // the id of the user whose token was accepted first; used without Config.Remember
+	failed error         // why the token is refused; nil if it is accepted
+}
+
+// provedToken returns the token for requests as Fleet's own user. It fails if the token belongs to another user than the
+// one to whom the workspaces of this Fleet belong, so that no request is ever made as that other user.
+func (b *Place) provedToken(ctx context.Context) (string, error) {
+	token, err := b.config.Token(ctx)
+	if err != nil || b.config.User == "" && b.config.Remember == nil {
+		return token, err
+	}
+	_, err = b.identify(ctx, token)
+	return token, err
+}
+
+// whoami returns the Coder user of Fleet's own token.
+func (b *Place) whoami(ctx context.Context) (codersdk.User, error) {
+	token, err := b.config.Token(ctx)
+	if err != nil {
+		return codersdk.User{}, translate("asking Coder whose token Fleet has", tokenError{err})
+	}
+	return b.identify(ctx, token)
+}
+
+// identify returns the user of the token. A token never changes its user, so Coder is asked once for each token.
+func (b *Place) identify(ctx context.Context, token string) (codersdk.User, error) {
+	id := &b.identity
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.token == token && token != "" {
+		return id.user, id.failed
+	}
+	as := b.newAccount(func(context.Context) (string, error) { return token, nil })
+	u, err := ask(ctx, "asking Coder whose token Fleet has", func(ctx context.Context) (codersdk.User, error) {
+		return as.sdk.User(ctx, codersdk.Me)
+	})
+	if err != nil {
+		return codersdk.User{}, err
+	}
+	want := b.config.User
+	if want == "" && b.config.Remember != nil {
+		if want, err = b.config.Remember(ctx, u.ID.String()); err != nil {
+			return codersdk.User{}, err
+		}
+	}
+	if want == "" {
+		if id.first == "" {
+			id.first = u.ID.String()
+		}
+		want = id.first
+	}
+	id.token, id.user, id.failed = token, u, nil
+	if want != u.ID.String() {
+		id.failed = fleet.Errorf(fleet.ReasonBackendUnavailable,
+			"the Coder token belongs to the user %s (%s), but the agents of this Fleet belong to the Coder user %s: give the server a token of that user, or set coder.user to %s to go on as %s",
+			u.Username, u.ID, want, u.ID, u.Username).WithCause(fleet.ErrOtherIdentity)
+		b.config.Logger.ErrorContext(ctx, "coder token belongs to another user, nothing is done", "user", u.Username, "user_id", u.ID.String(), "expected_id", want)
+	}
+	return id.user, id.failed
+}

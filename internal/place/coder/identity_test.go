@@ -1,0 +1,142 @@
+package coder_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/coder"
+)
+
+// remembered stores the id of the first Coder user, as the store does.
+type remembered struct {
+	mu sync.Mutex
+	id string
+}
+
+func (r *remembered) remember(_ context.Context, user string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.id == "" {
+		r.id = user
+	}
+	return r.id, nil
+}
+
+// TestOtherUsersToken replaces the token by a token of another user, to whom Coder shows no workspace. Nothing may be
+// requested as that user, also after a restart of the server, until an operator names the user.
+func TestOtherUsersToken(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	ids := map[string]uuid.UUID{"token-of-fleet": uuid.New(), "token-of-bob": uuid.New()}
+	x.ws.OwnerID = ids["token-of-fleet"]
+	var mu sync.Mutex
+	token := "token-of-fleet"
+	var asBob []string // paths that were requested with bob's token
+	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		sent := r.Header.Get(codersdk.SessionTokenHeader)
+		if sent == "token-of-bob" {
+			mu.Lock()
+			asBob = append(asBob, r.URL.Path)
+			mu.Unlock()
+		}
+		var answer any
+		switch {
+		case r.URL.Path == "/api/v2/users/me":
+			u := codersdk.User{}
+			u.ID, u.Username = ids[sent], strings.TrimPrefix(sent, "token-of-")
+			answer = u
+		case sent == "token-of-bob" && r.URL.Path == "/api/v2/workspaces":
+			answer = codersdk.WorkspacesResponse{}
+		case sent == "token-of-bob" && strings.HasPrefix(r.URL.Path, "/api/v2/workspaces/"):
+			problem(w, http.StatusNotFound, "Resource not found or you do not have access to this resource")
+			return true
+		default:
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		return json.NewEncoder(w).Encode(answer) == nil
+	}
+	var stored remembered
+	open := func(user string) *coder.Place {
+		b, err := coder.New(coder.Config{URL: x.server.URL, User: user, Remember: stored.remember, Token: func(context.Context) (string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return token, nil
+		}})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, b.Close()) })
+		return b
+	}
+	use := func(s string) {
+		mu.Lock()
+		defer mu.Unlock()
+		token = s
+	}
+	a := x.agent()
+	b := open("")
+	all, err := b.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+
+	use("token-of-bob")
+	for _, b := range []*coder.Place{b, open("")} { // the second is the server after a restart
+		_, err = b.List(t.Context())
+		require.ErrorIs(t, err, fleet.ErrOtherIdentity)
+		require.ErrorContains(t, err, "coder.user")
+		_, err = b.Projects(t.Context())
+		require.ErrorIs(t, err, fleet.ErrOtherIdentity)
+		_, err = b.Inspect(t.Context(), a)
+		require.ErrorIs(t, err, fleet.ErrOtherIdentity)
+		_, err = b.Delete(t.Context(), a)
+		require.ErrorIs(t, err, fleet.ErrOtherIdentity)
+	}
+	require.Equal(t, []string{"/api/v2/users/me", "/api/v2/users/me"}, asBob, "nothing else may be requested as bob")
+
+	use("token-of-fleet")
+	all, err = b.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+
+	use("token-of-bob")
+	decided := open(ids["token-of-bob"].String())
+	all, err = decided.List(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, all)
+	w, err := decided.Inspect(t.Context(), a)
+	require.NoError(t, err)
+	require.True(t, w.Missing, "404 does not mean that it was deleted: %+v", w)
+}
+
+// TestRenamedUser renames the user of Fleet's token in Coder. The workspaces are still Fleet's, and requests use the new name.
+func TestRenamedUser(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	b := x.backend()
+	all, err := b.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	x.change(func() { x.ws.OwnerName = "renamed" })
+	all, err = b.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Contains(t, all[0].Location, "@renamed/")
+	w, err := b.Inspect(t.Context(), x.agent())
+	require.NoError(t, err)
+	require.False(t, w.Missing)
+}
+
+// TestUserOfConfig checks that coder.user must be an id.
+func TestUserOfConfig(t *testing.T) {
+	t.Parallel()
+	_, err := coder.New(coder.Config{URL: "http://coder.test", User: "bob", Token: func(context.Context) (string, error) { return "t", nil }})
+	require.ErrorContains(t, err, `coder.user is "bob"`)
+}

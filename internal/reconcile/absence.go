@@ -1,0 +1,100 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	// inspectTime limits how long a place may take to inspect the workspaces that it did not list.
+	inspectTime = 5 * time.Second
+	// inspectAtOnce limits how many of these workspaces are inspected after one listing.
+	inspectAtOnce = 64
+	// believable is how many workspaces of a place may disappear at once. If its host says of more that they were deleted,
+	// something is wrong with the host, or a person should confirm it.
+	believable = 3
+	// missingKept is how long an agent is kept whose host does not show its workspace.
+	missingKept = 7 * 24 * time.Hour
+)
+
+// lookForMissing inspects the workspaces of agents that their place did not list, and records what it finds. An agent counts
+// as deleted only if its host says so of its workspace. All agents are of one place.
+func (r *Reconciler) lookForMissing(ctx context.Context, agents []*fleet.AgentView) error {
+	rand.Shuffle(len(agents), func(i, j int) { agents[i], agents[j] = agents[j], agents[i] }) // so that each is inspected sometimes
+	agents = agents[:min(len(agents), inspectAtOnce)]
+	found, errs := r.inspectAll(ctx, agents)
+	deleted := 0
+	for i := range found {
+		if errs[i] == nil && found[i].State == fleet.StateDeleted {
+			deleted++
+		}
+	}
+	for i, v := range agents {
+		ws := found[i]
+		if errs[i] != nil {
+			continue
+		}
+		if ws.State == fleet.StateDeleted && deleted > believable {
+			ws.State, ws.Missing = fleet.StateUnhealthy, true
+			ws.Reason = fmt.Sprintf("its host says that more than %d workspaces were deleted at once, this one too: delete the agent if that is right", believable)
+		}
+		if ws.Missing && r.now().Sub(v.UpdatedAt) > missingKept {
+			ws.State = fleet.StateDeleted
+		}
+		errs[i] = r.recordObserved(ctx, v, ws)
+	}
+	return errors.Join(errs...)
+}
+
+// inspectAll inspects the agents' workspaces, several at a time.
+func (r *Reconciler) inspectAll(ctx context.Context, agents []*fleet.AgentView) ([]fleet.Workspace, []error) {
+	ctx, cancel := context.WithTimeout(ctx, min(r.cfg.CallTimeout, inspectTime))
+	defer cancel()
+	found, errs := make([]fleet.Workspace, len(agents)), make([]error, len(agents))
+	var looking sync.WaitGroup
+	for i, v := range agents {
+		select {
+		case r.callSlots <- struct{}{}:
+		case <-ctx.Done():
+			errs[i] = ctx.Err()
+			continue
+		}
+		looking.Go(func() {
+			defer func() { <-r.callSlots }()
+			found[i], errs[i] = r.places.Of(&v.Agent).Inspect(ctx, v.Agent)
+			if found[i].ID == "" {
+				found[i].ID = v.WorkspaceID
+			}
+		})
+	}
+	looking.Wait()
+	return found, errs
+}
+
+// recordUnknown records that nothing is known about the agents' workspaces, and why.
+func (r *Reconciler) recordUnknown(ctx context.Context, agents []*fleet.AgentView, reason string) error {
+	var errs []error
+	for _, v := range agents {
+		if v.WorkspaceID != "" {
+			errs = append(errs, r.recordObserved(ctx, v, fleet.Workspace{ID: v.WorkspaceID, State: fleet.StateUnhealthy, Missing: true, Reason: reason}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// bringBack records that an agent exists that was recorded as deleted, because its host lists its workspace.
+func (r *Reconciler) bringBack(tx fleet.Tx, a *fleet.Agent, ws fleet.Workspace) error {
+	a.Desired, a.DeletedAt, a.UpdatedAt = fleet.DesiredRunning, time.Time{}, r.now()
+	a.Restarted, a.Attempts, a.RetryAt = a.Restart, 0, time.Time{}
+	applyWorkspace(a, ws)
+	if err := tx.UpdateAgent(a); err != nil {
+		return err
+	}
+	return tx.Append(a.Event(fleet.EventAgentCreated, a.UpdatedAt, "agent is back: it was recorded as deleted, but its host has its workspace"))
+}

@@ -1,0 +1,190 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+)
+
+// TestPlaceThatAsksAsAnother gives the place another user's token. No agent may count as deleted, all must say why nothing is
+// known of them, and a task must go on afterwards, also if the server was restarted meanwhile.
+func TestPlaceThatAsksAsAnother(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
+	names := make([]string, 6)
+	for i := range names {
+		names[i] = fmt.Sprintf("agent-%d", i)
+		h.Create(names[i])
+	}
+	task := h.Start("agent-0", "wait gate\ndone at last")
+	<-h.World.Reached("gate")
+	h.World.ChangeCaller(true)
+	for range 2 {
+		for _, name := range names {
+			h.Until(name, func(v *fleet.AgentView) bool {
+				return v.State == fleet.StateUnhealthy && strings.Contains(v.StateReason, "another user") && v.Status() == fleet.StatusOffline
+			})
+		}
+		h.Observed(func() bool { return strings.Contains(h.Problem(0), "another user") })
+		h.Restart()
+	}
+	require.Empty(t, h.Events(fleet.EventAgentDeleted))
+	h.World.ChangeCaller(false)
+	for _, name := range names {
+		h.Until(name, func(v *fleet.AgentView) bool { return v.State == fleet.StateRunning && v.StateReason == "" })
+	}
+	h.World.Release("gate")
+	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, 1, h.World.Deliveries(task.ID))
+}
+
+// TestWorkspaceThatIsNotShown hides a running and a stopped workspace. Their agents must stay, say why, and be as before when
+// the host shows the workspaces again.
+func TestWorkspaceThatIsNotShown(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
+	h.Create("papi")
+	h.Create("still")
+	_, _, err := h.StopAgent(h.Context(), "still", "")
+	require.NoError(t, err)
+	h.World.HideWorkspace("papi")
+	h.World.HideWorkspace("still")
+	notShown := func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "does not show") }
+	require.Equal(t, fleet.StateUnhealthy, h.Until("papi", notShown).State)
+	require.Equal(t, fleet.StateStopped, h.Until("still", notShown).State)
+	stops := h.World.Calls(fake.Stop)
+	h.Restart()
+	h.World.ShowWorkspace("papi")
+	h.World.ShowWorkspace("still")
+	h.Until("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
+	v := h.Until("still", func(v *fleet.AgentView) bool { return v.StateReason == "" })
+	require.Equal(t, []any{fleet.StateStopped, fleet.DesiredStopped}, []any{v.State, v.Desired})
+	require.Equal(t, stops, h.World.Calls(fake.Stop), "nobody may try to stop a stopped workspace")
+	require.Empty(t, h.Events(fleet.EventAgentDeleted))
+}
+
+// TestManyWorkspacesDeletedAtOnce deletes more workspaces at the host than is believable. The agents must stay until a person
+// deletes them.
+func TestManyWorkspacesDeletedAtOnce(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
+	for i := range 5 {
+		h.Create(fmt.Sprintf("agent-%d", i))
+	}
+	gate := h.World.Hold(fake.List) // so that one listing shows all deletions
+	<-gate.Arrived()
+	for i := range 5 {
+		h.World.DeleteWorkspace(fmt.Sprintf("agent-%d", i))
+	}
+	gate.Open()
+	for i := range 5 {
+		v := h.Until(fmt.Sprintf("agent-%d", i), func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "deleted at once") })
+		require.Equal(t, fleet.StateUnhealthy, v.State)
+	}
+	h.Restart()
+	<-h.World.Called(fake.List, h.World.Calls(fake.List)+3)
+	require.Empty(t, h.Events(fleet.EventAgentDeleted))
+	for i := range 5 {
+		_, _, err := h.DeleteAgent(h.Context(), fmt.Sprintf("agent-%d", i), false, "")
+		if fleet.ReasonOf(err) != fleet.ReasonAgentNotFound { // as soon as few are left, they count as deleted
+			require.NoError(t, err)
+		}
+	}
+}
+
+// TestWorkspaceThatIsNotShownForDays checks that the agent of a workspace that its host does not show for long is recorded as
+// deleted, and comes back as the same agent when the host shows the workspace again.
+func TestWorkspaceThatIsNotShownForDays(t *testing.T) {
+	t.Parallel()
+	var passed atomic.Int64
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, func(c *state.Config) {
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
+	})
+	v := h.Create("papi")
+	h.World.HideWorkspace("papi")
+	h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
+	passed.Store(int64(6 * 24 * time.Hour))
+	<-h.World.Called(fake.Inspect, h.World.Calls(fake.Inspect)+3)
+	h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
+	passed.Store(int64(8 * 24 * time.Hour))
+	require.Contains(t, h.Gone(v.UID).StateReason, "for 7 days")
+	h.World.ShowWorkspace("papi")
+	h.Stored(func() bool {
+		back, err := h.ShowAgent(h.Context(), "papi")
+		return err == nil && back.UID == v.UID && back.Status() == fleet.StatusIdle
+	})
+}
+
+// TestAgentThatWasDeletedByMistake deletes an agent whose workspace the host does not show. The answer must say that the
+// workspace may exist. When the host shows it again, the agent comes back with its history.
+func TestAgentThatWasDeletedByMistake(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
+	v := h.Create("papi")
+	task := h.Start("papi", "done")
+	h.End(task.ID)
+	h.World.HideWorkspace("papi")
+	_, text, err := h.DeleteAgent(h.Context(), "papi", false, "")
+	require.NoError(t, err)
+	require.Contains(t, text, "was not deleted")
+	h.World.ShowWorkspace("papi")
+	h.Stored(func() bool {
+		back, err := h.ShowAgent(h.Context(), "papi")
+		return err == nil && back.UID == v.UID && back.Status() == fleet.StatusIdle
+	})
+	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
+	require.Contains(t, h.Events(fleet.EventAgentCreated)[1], "is back")
+}
+
+// TestStopThatIsNotDelivered stops a task while its agent cannot be reached. The run must not be killed, nor its workspace
+// stopped, before it was told to end.
+func TestStopThatIsNotDelivered(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}}, nil)
+	h.Create("papi")
+	task := h.Start("papi", "wait gate")
+	<-h.World.Reached("gate")
+	h.World.Fail(fake.Interrupt, 5, nil) // longer than all grace periods together
+	stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
+	require.NoError(t, err)
+	require.Equal(t, task.ID, stopped.ID)
+	require.Equal(t, fleet.TaskStopped, h.End(task.ID).Status)
+	require.Equal(t, 6, h.World.Calls(fake.Interrupt))
+	require.Zero(t, h.World.Calls(fake.Stop))
+	steps := h.TaskEvents(task.ID, fleet.EventTaskStopping)
+	require.Contains(t, strings.Join(steps, "\n"), "not delivered yet")
+	require.NotContains(t, strings.Join(steps, "\n"), "kill")
+}
+
+// TestStopThatIsNeverDelivered checks that a task whose agent cannot be reached ends soon after its time limit.
+func TestStopThatIsNeverDelivered(t *testing.T) {
+	t.Parallel()
+	var passed atomic.Int64
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}}, func(c *state.Config) {
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
+	})
+	h.Create("papi")
+	task := h.Start("papi", "wait gate")
+	<-h.World.Reached("gate")
+	h.World.Fail(fake.Interrupt, 1<<30, nil)
+	stopped := make(chan error, 1)
+	go func() {
+		_, _, _, err := h.StopTask(h.Context(), "papi", "")
+		stopped <- err
+	}()
+	<-h.World.Called(fake.Interrupt, 2)
+	passed.Store(int64(100 * time.Hour))
+	require.NoError(t, <-stopped)
+	ended := h.End(task.ID)
+	require.Equal(t, fleet.TaskStopped, ended.Status)
+	require.Zero(t, h.World.Calls(fake.Stop))
+}
