@@ -126,7 +126,7 @@ func (r *rescue) fetch(ctx context.Context) error {
 		return nil
 	}
 	for _, branch := range branches {
-		r.screen.raw(printable(branch) + "\n")
+		r.screen.print(printable(branch) + "\n")
 	}
 	r.hint("Look at it: git log -p %s", branches[len(branches)-1])
 	return nil

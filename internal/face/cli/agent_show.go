@@ -31,7 +31,7 @@ why, where it works, and its task.`,
 
 func (s *session) showAgent(a *fleetv1.Agent) {
 	if s.quiet {
-		s.screen.raw(printable(a.GetName()) + "\n")
+		s.screen.print(printable(a.GetName()) + "\n")
 		return
 	}
 	colors := s.screen.onOut.colored(s.noColor)

@@ -68,7 +68,7 @@ func (s *session) showAnswer(m protoreflect.Message, portion *fleetv1.Portion) {
 // showName prints the name or id of what the message is about.
 func (s *session) showName(m protoreflect.Message) {
 	if f := withRole(m.Descriptor(), fleetv1.Shown_name); f != nil && m.Get(f).String() != "" {
-		s.screen.raw(printable(m.Get(f).String()) + "\n")
+		s.screen.print(printable(m.Get(f).String()) + "\n")
 	}
 }
 
@@ -79,16 +79,13 @@ func (s *session) showText(m protoreflect.Message, f protoreflect.FieldDescripto
 	plain := strings.TrimSpace((&sanitizer{}).clean(text))
 	if plain == "" || !strings.HasSuffix(strings.TrimSpace(spoken), plain) {
 		if spoken != "" && !strings.HasSuffix(spoken, "\n") {
-			s.screen.raw("\n")
+			s.screen.print("\n")
 		}
 		spoken = text
-		if s.screen.onOut.is() {
-			text = (&sanitizer{colors: s.screen.onOut.colored(s.noColor)}).clean(text)
-		}
-		s.screen.raw(text)
+		s.screen.print(text)
 	}
 	if spoken != "" && !strings.HasSuffix(spoken, "\n") {
-		s.screen.raw("\n")
+		s.screen.print("\n")
 	}
 	var facts []string
 	s.facts(m, failed(m) != nil, &facts)

@@ -17,7 +17,7 @@ func (s *session) showLists(m protoreflect.Message, lists, others []protoreflect
 			continue
 		}
 		if shown++; shown > 1 {
-			s.screen.raw("\n" + labelOf(f) + ":\n")
+			s.screen.print("\n" + labelOf(f) + ":\n")
 		}
 		s.showList(f, items)
 	}
@@ -51,7 +51,7 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 	}
 	for i := range items.Len() {
 		if i > 0 {
-			s.screen.raw("\n")
+			s.screen.print("\n")
 		}
 		s.screen.output(s.cardOf(items.Get(i).Message()))
 	}

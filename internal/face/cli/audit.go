@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/face/wire"
 )
 
 func (p *program) newAudit() *cobra.Command {
@@ -100,11 +99,11 @@ give the time of that export with --since.`,
 					return err
 				}
 				for _, e := range resp.GetEntries() {
-					line, err := wire.Marshal(e)
+					line, err := jsonLine(e)
 					if err != nil {
 						return err
 					}
-					s.screen.raw(string(line) + "\n")
+					s.screen.print(line)
 				}
 				req.Cursor = resp.GetNextCursor()
 				if err := s.screen.failed(); err != nil || req.GetCursor() == "" {

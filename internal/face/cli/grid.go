@@ -199,10 +199,10 @@ func truncate(s string, width int) string {
 func (s *session) show(g *grid, none string) {
 	switch {
 	case s.quiet:
-		s.screen.raw(g.names())
+		s.screen.print(g.names())
 	case len(g.rows) == 0:
 		s.hint("%s", none)
 	default:
-		s.screen.raw(g.render(s.screen.onOut.width(), s.screen.onOut.colored(s.noColor)))
+		s.screen.print(g.render(s.screen.onOut.width(), s.screen.onOut.colored(s.noColor)))
 	}
 }

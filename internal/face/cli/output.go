@@ -42,14 +42,21 @@ func (f *format) Set(s string) error {
 // document converts compact JSON into the output format.
 func (f format) document(compact []byte) (string, error) {
 	if f == yamlForm {
-		return toYAML(compact)
+		text, err := toYAML(compact)
+		return escaped(text), err
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, compact, "", "  "); err != nil {
 		return "", err
 	}
 	b.WriteByte('\n')
-	return b.String(), nil
+	return escaped(b.String()), nil
+}
+
+// jsonLine returns the message as a line of JSON.
+func jsonLine(m proto.Message) (string, error) {
+	compact, err := wire.Marshal(m)
+	return escaped(string(compact)) + "\n", err
 }
 
 // print prints an answer of the API: as a document for programs, or with the function people for people. If the call
@@ -74,6 +81,6 @@ func (s *session) print(m proto.Message, err error, people func()) error {
 		text = "---\n" + text
 	}
 	s.printed = true
-	s.screen.raw(text)
+	s.screen.print(text)
 	return s.screen.failed()
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -54,7 +56,9 @@ func TestSpansAndTimes(t *testing.T) {
 func TestSanitizer(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"plain\ttext\r\n":                   "plain\ttext\r\n",
+		"plain\ttext\r\n":                   "plain\ttext\n",
+		"rm -rf /\rls      \r\r\nx\r":       "rm -rf /\nls      \nx",
+		"a\u200eb\u061cc":                   "abc",
 		"\x1b[1;31mred\x1b[0m":              "\x1b[1;31mred\x1b[0m",
 		"a\x1b]0;title\ab":                  "ab",
 		"a\x1b]52;c;Zm9v\x1b\\b":            "ab",
@@ -73,7 +77,7 @@ func TestSanitizer(t *testing.T) {
 
 func TestSanitizerLetsNothingThroughInPieces(t *testing.T) {
 	t.Parallel()
-	text := rapid.StringOf(rapid.OneOf(rapid.Rune(), rapid.SampledFrom([]rune("\x1b[]P\\0123;mJ\a\n\u009b\u009d\u009c"))))
+	text := rapid.StringOf(rapid.OneOf(rapid.Rune(), rapid.SampledFrom([]rune("\x1b[]P\\0123;mJ\a\r\n\u009b\u009d\u009c"))))
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOf(text).Draw(t, "pieces")
 		inPieces, whole := &sanitizer{}, &sanitizer{}
@@ -83,7 +87,30 @@ func TestSanitizerLetsNothingThroughInPieces(t *testing.T) {
 		}
 		require.Equal(t, whole.clean(strings.Join(pieces, "")), got.String())
 		for _, r := range got.String() {
-			require.False(t, unicode.IsControl(r) && !strings.ContainsRune("\n\r\t", r), "%q", r)
+			require.False(t, unicode.IsControl(r) && !strings.ContainsRune("\n\t", r), "%q", r)
 		}
 	})
+}
+
+// TestDocumentsAreHarmless checks that documents for programs contain no characters that a terminal would interpret, and
+// still have the same content.
+func TestDocumentsAreHarmless(t *testing.T) {
+	t.Parallel()
+	text := "a\u202eb\u200f\u009b31m\x7f\x1b[2J\rc\n\u2066"
+	entry := &fleetv1.AuditEntry{Target: text}
+	line, err := jsonLine(entry)
+	require.NoError(t, err)
+	documents := map[string]func([]byte, any) error{line: json.Unmarshal}
+	for f, decode := range map[format]func([]byte, any) error{jsonForm: json.Unmarshal, yamlForm: yaml.Unmarshal} {
+		document, err := f.document([]byte(line))
+		require.NoError(t, err)
+		documents[document] = decode
+	}
+	require.Len(t, documents, 3)
+	for document, decode := range documents {
+		require.Equal(t, -1, strings.IndexFunc(document, func(r rune) bool { return unicode.IsControl(r) && r != '\n' || isDirectional(r) }), "%q", document)
+		var got struct{ Target string }
+		require.NoError(t, decode([]byte(document), &got))
+		require.Equal(t, text, got.Target)
+	}
 }

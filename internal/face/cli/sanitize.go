@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 )
@@ -23,16 +24,30 @@ func printable(s string) string {
 
 // isDirectional reports whether r changes the direction of the surrounding text, which can make it read as something
 // else.
-func isDirectional(r rune) bool {
-	return r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
+func isDirectional(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
+
+// escaped returns a JSON or YAML document in which characters that a terminal would interpret are written as escape
+// sequences. Fleet's documents contain such characters only in quotes, where the escape sequence means the same.
+func escaped(document string) string {
+	var b strings.Builder
+	for _, r := range document {
+		if r != '\n' && unicode.IsControl(r) || isDirectional(r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // sanitizer removes from a stream of text what a terminal would interpret, except line breaks, tabs and, where allowed,
-// colours. A sequence may be split between two calls.
+// colours. A carriage return becomes a line break, because the text after it would hide the text before it. A sequence
+// may be split between two calls.
 type sanitizer struct {
-	colors  bool
-	state   sanitizerState
-	pending strings.Builder // a sequence that may be a colour
+	colors   bool
+	state    sanitizerState
+	pending  strings.Builder // a sequence that may be a colour
+	returned bool            // the last character was a carriage return
 }
 
 type sanitizerState int
@@ -57,6 +72,12 @@ func (f *sanitizer) clean(text string) string {
 }
 
 func (f *sanitizer) step(b *strings.Builder, r rune) {
+	if f.returned && r != '\r' {
+		f.returned = false
+		if r != '\n' {
+			b.WriteByte('\n')
+		}
+	}
 	switch f.state {
 	case escape:
 		f.state = plain
@@ -117,7 +138,9 @@ func (f *sanitizer) inText(b *strings.Builder, r rune) {
 		f.begin()
 	case r == 0x90 || r == 0x98 || r == 0x9d || r == 0x9e || r == 0x9f:
 		f.state = skipping
-	case r == '\n' || r == '\t' || r == '\r' || !unicode.IsControl(r) && !isDirectional(r):
+	case r == '\r':
+		f.returned = true
+	case r == '\n' || r == '\t' || !unicode.IsControl(r) && !isDirectional(r):
 		b.WriteRune(r)
 	}
 }

@@ -7,7 +7,8 @@ import (
 )
 
 // screen combines standard output and standard error. Both may be the same terminal. screen erases the progress line at
-// the bottom of the terminal before it prints something, and draws it again afterwards.
+// the bottom of the terminal before it prints something, and draws it again afterwards. Everything that it writes to a
+// terminal is sanitized, except the progress line.
 type screen struct {
 	mu       sync.Mutex
 	out, err io.Writer
@@ -23,14 +24,17 @@ type screen struct {
 	fault    error  // why writing to standard output failed
 }
 
-// raw writes text to standard output unchanged.
-func (s *screen) raw(text string) {
+// print writes a complete text to standard output.
+func (s *screen) print(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.onOut.is() {
+		text = (&sanitizer{colors: s.clean.colors}).clean(text)
+	}
 	s.write(text)
 }
 
-// output writes an agent's text to standard output: unchanged, or sanitized for a terminal.
+// output writes a part of an agent's output to standard output. Escape sequences may continue in the next part.
 func (s *screen) output(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,6 +84,7 @@ func (s *screen) line(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
+	text = s.forErr(text)
 	if s.midline && s.onErr.is() {
 		text = "\n" + text
 		s.midline = false
@@ -132,5 +137,13 @@ func (s *screen) prompt(question string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
-	_, _ = io.WriteString(s.err, question)
+	_, _ = io.WriteString(s.err, s.forErr(question))
+}
+
+// forErr returns a complete text as it may be written to standard error.
+func (s *screen) forErr(text string) string {
+	if s.onErr.is() {
+		text = (&sanitizer{colors: s.colors}).clean(text)
+	}
+	return text
 }

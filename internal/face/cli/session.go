@@ -96,5 +96,5 @@ func (s *session) say(message, name string) {
 	if s.quiet {
 		message = name
 	}
-	s.screen.raw(printable(message) + "\n")
+	s.screen.print(printable(message) + "\n")
 }

@@ -38,7 +38,7 @@ questions, what the tasks of the last 24 hours used, and your limits.`,
 					}
 					g.row(l.GetSetting(), used, strconv.FormatFloat(l.GetMax(), 'f', -1, 64))
 				}
-				s.screen.raw("\n")
+				s.screen.print("\n")
 				s.show(g, "")
 			})
 		}),

@@ -43,7 +43,7 @@ func (o *order) start(ctx context.Context, s *session, agent, description string
 func (s *session) tellStarted(resp *fleetv1.StartAgentTaskResponse) error {
 	return s.print(resp, nil, func() {
 		t := resp.GetTask()
-		s.screen.raw(printable(t.GetId()) + "\n")
+		s.screen.print(printable(t.GetId()) + "\n")
 		s.hint("%s works on it. Follow it: fleet watch --task %s --follow", t.GetAgentName(), t.GetId())
 		s.hint("Wait for its end: fleet task wait %s", t.GetId())
 		s.hint("Stop it: fleet task stop %s", t.GetAgentName())

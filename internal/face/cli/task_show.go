@@ -56,7 +56,7 @@ const terminalWords = "the agent's terminal: lines may be broken, and pieces of 
 
 func (s *session) showTask(t *fleetv1.TaskDetail) {
 	if s.quiet {
-		s.screen.raw(printable(t.GetId()) + "\n")
+		s.screen.print(printable(t.GetId()) + "\n")
 		return
 	}
 	var c card

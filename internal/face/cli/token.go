@@ -54,7 +54,7 @@ Keep the secret in a file that only its holder can read, and give the file with
 			req.Name = args[0]
 			resp, err := s.tokens.CreateToken(ctx, req)
 			return s.print(resp, err, func() {
-				s.screen.raw(resp.GetSecret() + "\n")
+				s.screen.print(resp.GetSecret() + "\n")
 				if n := resp.GetOwnedAgents(); n > 0 {
 					s.hint("The holder of the new token also owns the %d existing agents of an earlier token %q.",
 						n, resp.GetToken().GetName())

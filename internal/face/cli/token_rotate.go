@@ -36,7 +36,7 @@ is not from a file. It expires no later than the old secret.`,
 			req.Name = args[0]
 			resp, err := s.tokens.RotateToken(ctx, req)
 			return s.print(resp, err, func() {
-				s.screen.raw(resp.GetSecret() + "\n")
+				s.screen.print(resp.GetSecret() + "\n")
 				s.oldSecretEnds(resp.GetOldSecretEndsAt())
 				s.secretShown(resp.GetToken())
 			})
@@ -52,7 +52,7 @@ func (s *session) rotateOwn(ctx context.Context, req *fleetv1.RotateOwnTokenRequ
 	if s.target.TokenFile == "" {
 		resp, err := s.tokens.RotateOwnToken(ctx, req)
 		return s.print(resp, err, func() {
-			s.screen.raw(resp.GetSecret() + "\n")
+			s.screen.print(resp.GetSecret() + "\n")
 			s.oldSecretEnds(resp.GetOldSecretEndsAt())
 			s.secretShown(resp.GetToken())
 		})
@@ -67,7 +67,7 @@ func (s *session) rotateOwn(ctx context.Context, req *fleetv1.RotateOwnTokenRequ
 		return err
 	}
 	if err := file.write(resp.GetSecret() + "\n"); err != nil { // print the secret, or the holder would be locked out
-		s.screen.raw(resp.GetSecret() + "\n")
+		s.screen.print(resp.GetSecret() + "\n")
 		return Fail(ExitError, "keep the secret that was printed", "the token is rotated, but the token file cannot be written: %v", err)
 	}
 	resp.Secret = ""

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/face/wire"
 )
 
 func (p *program) newWatch() *cobra.Command {
@@ -99,21 +98,18 @@ func filters(req *fleetv1.WatchFleetRequest) string {
 
 func (s *session) printEvent(e *fleetv1.Event) error {
 	if s.output.forPeople() {
-		s.screen.raw(s.eventLine(e) + "\n")
+		s.screen.print(s.eventLine(e) + "\n")
 		return nil
 	}
-	compact, err := wire.Marshal(e)
+	text, err := jsonLine(e)
+	if s.output == yamlForm && err == nil {
+		text, err = s.output.document([]byte(text))
+		text = "---\n" + text
+	}
 	if err != nil {
 		return err
 	}
-	text := string(compact) + "\n"
-	if s.output == yamlForm {
-		if text, err = toYAML(compact); err != nil {
-			return err
-		}
-		text = "---\n" + text
-	}
-	s.screen.raw(text)
+	s.screen.print(text)
 	return nil
 }
 
