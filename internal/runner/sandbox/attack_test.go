@@ -96,6 +96,14 @@ func attack(name string, args []string) error {
 		return os.Chtimes(arg(0), time.Unix(1, 0), time.Unix(1, 0))
 	case "attribute":
 		return unix.Setxattr(arg(0), "user.attacked", []byte("x"), 0)
+	case "attribute at a descriptor": // which Landlock gives only for readable files
+		fd, err := unix.Open(arg(0), unix.O_RDONLY, 0)
+		if err != nil {
+			if fd, err = unix.Open(".", unix.O_RDONLY, 0); err != nil {
+				return err
+			}
+		}
+		return unix.Fsetxattr(fd, "user.attacked", []byte("x"), 0)
 	case "signal":
 		return syscall.Kill(int(number(0)), syscall.Signal(number(1)))
 	case "pidfd": // a signal through a pidfd
@@ -149,9 +157,24 @@ func attack(name string, args []string) error {
 	case "family":
 		_, err := unix.Socket(int(number(0)), unix.SOCK_DGRAM, 0)
 		return err
-	case "pair":
-		_, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	case "pair": // a pair of sockets of the type, which can send nothing to the socket with the path arg(1)
+		pair, err := unix.Socketpair(unix.AF_UNIX, int(number(0)), 0)
+		if err != nil {
+			return err
+		}
+		if unix.Sendto(pair[0], []byte("x"), 0, &unix.SockaddrUnix{Name: arg(1)}) != nil { // some types ignore the name
+			if _, err := unix.Write(pair[0], []byte("x")); err != nil {
+				return err
+			}
+		}
+		_, _, err = unix.Recvfrom(pair[1], make([]byte, 1), unix.MSG_DONTWAIT)
 		return err
+	case "smuggle": // sends data and a descriptor to the socket with the path, from a pair of datagram sockets
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		return unix.Sendmsg(pair[0], []byte("attacked"), unix.UnixRights(pair[1]), &unix.SockaddrUnix{Name: arg(0)}, 0)
 	case "ring":
 		var params [120]byte
 		return call(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])))

@@ -230,9 +230,20 @@ func TestModes(t *testing.T) {
 			a.repels(how, theirs)
 			a.repels(how, a.outside)
 		}
-		a.refuses("attribute", theirs)
 		a.refuses("mode", "/etc/passwd")
 		a.refuses("mode", a.attacker)
+	})
+}
+
+// TestAttributes checks that no program can change extended attributes, which Landlock does not restrict.
+func TestAttributes(t *testing.T) {
+	each(t, func(t *testing.T, a *arena) {
+		theirs := a.file(filepath.Join(a.outside, "theirs"), "")
+		for _, how := range []string{"attribute", "attribute at a descriptor"} {
+			a.repels(how, theirs)
+			said, _ := a.do(true, how, theirs)
+			require.Contains(t, said, "operation not supported", "programs must see a file system without attributes")
+		}
 	})
 }
 
@@ -269,6 +280,11 @@ func TestSockets(t *testing.T) {
 			}
 			a.repels("dial", "unix", address)
 		}
+		datagrams := filepath.Join(a.outside, "datagrams")
+		unixgram, err := net.ListenPacket("unixgram", datagrams)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = unixgram.Close() })
+		a.give(datagrams)
 		tcp, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = tcp.Close() })
@@ -277,7 +293,13 @@ func TestSockets(t *testing.T) {
 		t.Cleanup(func() { _ = udp.Close() })
 		a.allows("dial", "tcp", tcp.Addr().String())
 		a.allows("dial", "udp", udp.LocalAddr().String())
-		a.allows("pair")
+		pairs := func() {
+			for _, kind := range []int{unix.SOCK_STREAM, unix.SOCK_SEQPACKET, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK} {
+				a.allows("pair", strconv.Itoa(kind), datagrams)
+			}
+			a.repels("smuggle", datagrams)
+		}
+		pairs()
 		for _, family := range []int{unix.AF_PACKET, unix.AF_VSOCK, unix.AF_ALG, unix.AF_BLUETOOTH} {
 			a.refuses("family", strconv.Itoa(family))
 		}
@@ -287,7 +309,7 @@ func TestSockets(t *testing.T) {
 		a.repels("dial", "udp", udp.LocalAddr().String())
 		a.refuses("multipath")
 		a.refuses("dial", "tcp", "[::1]:1")
-		a.allows("pair")
+		pairs()
 	})
 }
 
@@ -351,8 +373,6 @@ func TestAllow(t *testing.T) {
 		require.NoError(t, udp.SetReadDeadline(time.Now()))
 		_, _, err = udp.ReadFrom(make([]byte, 1))
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "no datagram must arrive")
-		a.allows("pair")
-
 		a.policy.Network = sandbox.Allow()
 		a.refuses("proxy", allowed)
 	})
@@ -363,7 +383,7 @@ func TestAllow(t *testing.T) {
 func TestMarks(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
 		out := filepath.Join(a.own, "status")
-		p, err := sandbox.Start(a.policy, "/bin/sh", []string{"sh", "-c", "cat /proc/self/status >status"}, &os.ProcAttr{
+		p, err := sandbox.Start(a.policy, "/bin/sh", []string{"sh", "-c", "cat /proc/self/status /proc/self/limits >status"}, &os.ProcAttr{
 			Dir: a.own, Sys: &syscall.SysProcAttr{Credential: a.user.credential},
 		})
 		require.NoError(t, err)
@@ -374,6 +394,7 @@ func TestMarks(t *testing.T) {
 		for _, want := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
 			require.Contains(t, string(b), want)
 		}
+		require.Regexp(t, `Max core file size +0 +0 `, string(b))
 		if a.user.name == "root" {
 			require.Contains(t, string(b), "CapBnd:\t0000000000000000")
 		}

@@ -34,17 +34,23 @@ type rule struct {
 
 // condition is a condition for the argument with the index arg. If whole is set, one of the argument's 64 bits must be
 // set. Otherwise, if any is not 0, the argument's lower 32 bits must include one of the bits of any. Otherwise the
-// lower 32 bits must be equal to equal.
+// lower 32 bits, without the bits of ignored, must be equal to equal.
 type condition struct {
-	arg   uint32
-	any   uint32
-	equal uint32
-	whole bool
+	arg     uint32
+	any     uint32
+	equal   uint32
+	ignored uint32
+	whole   bool
 }
 
 func hasAny(arg, bits uint32) condition { return condition{arg: arg, any: bits} }
 func equals(arg, v uint32) condition    { return condition{arg: arg, equal: v} }
 func notZero(arg uint32) condition      { return condition{arg: arg, whole: true} }
+
+// socketType matches a type of sockets with any flags.
+func socketType(arg, v uint32) condition {
+	return condition{arg: arg, equal: v, ignored: unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK}
+}
 
 // namespaces are the flags of clone that create namespaces.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
@@ -53,7 +59,11 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS |
 const (
 	setID     = unix.S_ISUID | unix.S_ISGID
 	creates   = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
-	sysFchmod = 452 // the number of fchmodat2 on every architecture
+
+	// Numbers of calls on every architecture.
+	sysFchmod        = 452 // fchmodat2
+	sysSetxattrat    = 463
+	sysRemovexattrat = 466
 )
 
 // rules returns the rules of the filter. The first matching rule counts. A call that no rule matches is allowed.
@@ -78,6 +88,11 @@ func rules(n Network) []rule {
 	}
 	all = append(all, rule{unix.SYS_SOCKET, []condition{equals(0, unix.AF_NETLINK), equals(2, unix.NETLINK_ROUTE)}, answerAllow})
 	never(unix.EACCES, unix.SYS_SOCKET)
+	// The sockets of a pair of datagram sockets can send data and descriptors to every socket with a path.
+	for _, kind := range []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET} {
+		all = append(all, rule{unix.SYS_SOCKETPAIR, []condition{equals(0, unix.AF_UNIX), socketType(1, kind)}, answerAllow})
+	}
+	never(unix.EACCES, unix.SYS_SOCKETPAIR)
 
 	// Calls that affect other processes of the user. Landlock restricts only signals and ptrace.
 	when(unix.EPERM, unix.SYS_PRLIMIT64, notZero(0), notZero(2))
@@ -110,6 +125,12 @@ func rules(n Network) []rule {
 		when(unix.EPERM, c.number, c.when...)
 	}
 
+	// Extended attributes. Landlock does not restrict changes of them. Programs know that some file systems have none.
+	never(
+		unix.EOPNOTSUPP, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, sysSetxattrat, unix.SYS_REMOVEXATTR,
+		unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, sysRemovexattrat,
+	)
+
 	// Calls that insert input into a terminal. The input would count as that of the terminal's user.
 	when(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCSTI))
 	when(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCLINUX))
@@ -139,6 +160,7 @@ func assemble(all []rule) []unix.SockFilter {
 		equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
 		least = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
 		bits  = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+		mask  = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
 		give  = unix.BPF_RET | unix.BPF_K
 	)
 	program := []unix.SockFilter{
@@ -156,6 +178,8 @@ func assemble(all []rule) []unix.SockFilter {
 				body = append(body, statement(load, high), jump(bits, math.MaxUint32, 2, 0), statement(load, low), jump(bits, math.MaxUint32, 0, past))
 			case c.any != 0:
 				body = append(body, statement(load, low), jump(bits, c.any, 0, past))
+			case c.ignored != 0:
+				body = append(body, statement(load, low), statement(mask, ^c.ignored), jump(equal, c.equal, 0, past))
 			default:
 				body = append(body, statement(load, low), jump(equal, c.equal, 0, past))
 			}
