@@ -75,12 +75,12 @@ type Task struct {
 	StopReason string
 
 	// The fields below describe the end of the run.
-	Summary string
-	// ChecksFailed means that the task failed because its checks failed.
-	ChecksFailed bool
-	Reported     bool // the agent itself reported the result; false if Fleet derived it from the end of the run
-	PayloadSize  int  // size of the payload before compression, in bytes; the store has the payload
-	PayloadGap   Gap
+	Summary     string
+	ReasonCode  ReasonCode
+	RetryAt     time.Time // when the cause of a failure ends; zero if that is not known
+	Reported    bool      // the agent itself reported the result; false if Fleet derived it from the end of the run
+	PayloadSize int       // size of the payload before compression, in bytes; the store has the payload
+	PayloadGap  Gap
 	// PayloadRemoved means that the payload was removed after its retention period. Only Store.PrunePayloads sets it.
 	PayloadRemoved bool
 	ExitCode       *int

@@ -218,7 +218,7 @@ func (w *worker) checked(ctx context.Context, a *fleet.Agent, t *fleet.Task, f *
 	case t.Try < retries(*f.checks) && repairable(known):
 		return w.tryAgain(ctx, t, o)
 	}
-	o.Status, o.Reason, o.ChecksFailed = fleet.TaskFailed, failureReason(known, len(f.checks.Commands)), true
+	o.Status, o.Reason, o.ReasonCode = fleet.TaskFailed, failureReason(known, len(f.checks.Commands)), fleet.CodeChecksFailed
 	return w.finish(ctx, t.ID, o)
 }
 

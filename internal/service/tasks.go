@@ -140,7 +140,7 @@ func asStarted(t *fleet.Task) *fleet.Task {
 		return nil
 	}
 	c := *t
-	c.Try, c.ChecksFailed = 0, false
+	c.Try, c.ReasonCode, c.RetryAt = 0, "", time.Time{}
 	c.Status, c.EndedAt, c.Reason, c.Summary, c.PayloadSize, c.PayloadGap, c.CostUSD = fleet.TaskRunning, time.Time{}, "", "", 0, fleet.Gap{}, 0
 	return &c
 }

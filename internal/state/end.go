@@ -95,7 +95,9 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 	}
 	t.Reported = o.Reported && t.Status == o.Status
 	t.Terminal = t.Terminal || o.Terminal
-	t.ChecksFailed = o.ChecksFailed && t.Status == fleet.TaskFailed
+	if t.Status == fleet.TaskFailed && o.Status == fleet.TaskFailed {
+		t.ReasonCode, t.RetryAt = o.ReasonCode, o.RetryAt
+	}
 	t.Summary, t.ExitCode = o.Summary, o.ExitCode
 	t.AddUsage(o)
 	if err := keepPayload(tx, t, o.Payload, o.Gap, t.EndedAt); err != nil {

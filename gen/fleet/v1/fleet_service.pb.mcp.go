@@ -1395,7 +1395,15 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" if its agent completed it but its checks failed; absent otherwise."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program."
+        },
+        "retry_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
         }
       },
       "required": [
@@ -1411,7 +1419,8 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         "payload_size",
         "cost_usd",
         "description",
-        "owner"
+        "owner",
+        "retry_at"
       ],
       "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
@@ -2154,7 +2163,15 @@ const fleetServiceStartAgentTaskOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" if its agent completed it but its checks failed; absent otherwise."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program."
+        },
+        "retry_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
         }
       },
       "required": [
@@ -2170,7 +2187,8 @@ const fleetServiceStartAgentTaskOutput = `{
         "payload_size",
         "cost_usd",
         "description",
-        "owner"
+        "owner",
+        "retry_at"
       ],
       "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
@@ -2328,7 +2346,15 @@ const fleetServiceStopAgentTaskOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" if its agent completed it but its checks failed; absent otherwise."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program."
+        },
+        "retry_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
         }
       },
       "required": [
@@ -2344,7 +2370,8 @@ const fleetServiceStopAgentTaskOutput = `{
         "payload_size",
         "cost_usd",
         "description",
-        "owner"
+        "owner",
+        "retry_at"
       ],
       "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
@@ -2914,7 +2941,15 @@ const fleetServiceWaitTasksOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" if its agent completed it but its checks failed; absent otherwise."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program."
+        },
+        "retry_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
         }
       },
       "required": [
@@ -2930,7 +2965,8 @@ const fleetServiceWaitTasksOutput = `{
         "payload_size",
         "cost_usd",
         "description",
-        "owner"
+        "owner",
+        "retry_at"
       ],
       "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
@@ -3154,7 +3190,15 @@ const fleetServiceShowTaskOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" if its agent completed it but its checks failed; absent otherwise."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program."
+        },
+        "retry_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
         },
         "checks": {
           "anyOf": [
@@ -3183,7 +3227,8 @@ const fleetServiceShowTaskOutput = `{
         "description",
         "preview",
         "owner",
-        "turns"
+        "turns",
+        "retry_at"
       ],
       "description": "TaskDetail is a task with all its details."
     },
@@ -3871,7 +3916,15 @@ const fleetServiceListTasksOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" if its agent completed it but its checks failed; absent otherwise."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program."
+        },
+        "retry_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
         }
       },
       "required": [
@@ -3887,7 +3940,8 @@ const fleetServiceListTasksOutput = `{
         "payload_size",
         "cost_usd",
         "description",
-        "owner"
+        "owner",
+        "retry_at"
       ],
       "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
@@ -4490,7 +4544,15 @@ const fleetServiceSendTaskMessageOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" if its agent completed it but its checks failed; absent otherwise."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program."
+        },
+        "retry_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
         }
       },
       "required": [
@@ -4506,7 +4568,8 @@ const fleetServiceSendTaskMessageOutput = `{
         "payload_size",
         "cost_usd",
         "description",
-        "owner"
+        "owner",
+        "retry_at"
       ],
       "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }

@@ -190,8 +190,13 @@ type Task struct {
 	// Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long
 	// lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise.
 	FromTerminal *bool `protobuf:"varint,19,opt,name=from_terminal,json=fromTerminal,proto3,oneof" json:"from_terminal,omitempty"`
-	// Why the task failed, for programs: "CHECKS_FAILED" if its agent completed it but its checks failed; absent otherwise.
-	ReasonCode    *string `protobuf:"bytes,21,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
+	// Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but
+	// its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's
+	// API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task.
+	// PROGRAM_CHANGED: Fleet does not understand this version of the agent's program.
+	ReasonCode *string `protobuf:"bytes,21,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
+	// When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known.
+	RetryAt       *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -366,6 +371,13 @@ func (x *Task) GetReasonCode() string {
 	return ""
 }
 
+func (x *Task) GetRetryAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RetryAt
+	}
+	return nil
+}
+
 // TaskDetail is a task with all its details.
 type TaskDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -438,8 +450,13 @@ type TaskDetail struct {
 	ConversationLost *string `protobuf:"bytes,35,opt,name=conversation_lost,json=conversationLost,proto3,oneof" json:"conversation_lost,omitempty"`
 	// Usage of the agent's model; absent while the task runs, and if the agent does not report it.
 	Usage *TaskUsage `protobuf:"bytes,36,opt,name=usage,proto3,oneof" json:"usage,omitempty"`
-	// Why the task failed, for programs: "CHECKS_FAILED" if its agent completed it but its checks failed; absent otherwise.
+	// Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but
+	// its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's
+	// API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task.
+	// PROGRAM_CHANGED: Fleet does not understand this version of the agent's program.
 	ReasonCode *string `protobuf:"bytes,37,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
+	// When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known.
+	RetryAt *timestamppb.Timestamp `protobuf:"bytes,39,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`
 	// Results of the task's checks; absent if it has no checks.
 	Checks        *TaskChecks `protobuf:"bytes,38,opt,name=checks,proto3,oneof" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -700,6 +717,13 @@ func (x *TaskDetail) GetReasonCode() string {
 	return ""
 }
 
+func (x *TaskDetail) GetRetryAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RetryAt
+	}
+	return nil
+}
+
 func (x *TaskDetail) GetChecks() *TaskChecks {
 	if x != nil {
 		return x.Checks
@@ -784,7 +808,7 @@ var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd6\b\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8d\t\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -810,7 +834,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x11conversation_lost\x18\x14 \x01(\tH\x04R\x10conversationLost\x88\x01\x01\x12(\n" +
 	"\rfrom_terminal\x18\x13 \x01(\bH\x05R\ffromTerminal\x88\x01\x01\x12$\n" +
 	"\vreason_code\x18\x15 \x01(\tH\x06R\n" +
-	"reasonCode\x88\x01\x01\"\x8a\x01\n" +
+	"reasonCode\x88\x01\x01\x125\n" +
+	"\bretry_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\"\x8a\x01\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\x13\n" +
 	"\apending\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x13\n" +
@@ -832,7 +857,7 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"_last_stepB\x14\n" +
 	"\x12_conversation_lostB\x10\n" +
 	"\x0e_from_terminalB\x0e\n" +
-	"\f_reason_code\"\xb4\r\n" +
+	"\f_reason_code\"\xeb\r\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -873,7 +898,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x11conversation_lost\x18# \x01(\tH\x0eR\x10conversationLost\x88\x01\x01\x12.\n" +
 	"\x05usage\x18$ \x01(\v2\x13.fleet.v1.TaskUsageH\x0fR\x05usage\x88\x01\x01\x12$\n" +
 	"\vreason_code\x18% \x01(\tH\x10R\n" +
-	"reasonCode\x88\x01\x01\x121\n" +
+	"reasonCode\x88\x01\x01\x125\n" +
+	"\bretry_at\x18' \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\x121\n" +
 	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x11R\x06checks\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
@@ -936,19 +962,21 @@ var file_fleet_v1_task_proto_depIdxs = []int32{
 	5,  // 2: fleet.v1.Task.created_at:type_name -> google.protobuf.Timestamp
 	5,  // 3: fleet.v1.Task.started_at:type_name -> google.protobuf.Timestamp
 	5,  // 4: fleet.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
-	0,  // 5: fleet.v1.TaskDetail.status:type_name -> fleet.v1.Task.Status
-	1,  // 6: fleet.v1.TaskDetail.source:type_name -> fleet.v1.Task.Source
-	5,  // 7: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
-	5,  // 8: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
-	5,  // 9: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
-	6,  // 10: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
-	4,  // 11: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
-	7,  // 12: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	5,  // 5: fleet.v1.Task.retry_at:type_name -> google.protobuf.Timestamp
+	0,  // 6: fleet.v1.TaskDetail.status:type_name -> fleet.v1.Task.Status
+	1,  // 7: fleet.v1.TaskDetail.source:type_name -> fleet.v1.Task.Source
+	5,  // 8: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
+	5,  // 9: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
+	5,  // 10: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
+	6,  // 11: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
+	4,  // 12: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
+	5,  // 13: fleet.v1.TaskDetail.retry_at:type_name -> google.protobuf.Timestamp
+	7,  // 14: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_task_proto_init() }

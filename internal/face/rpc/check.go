@@ -35,11 +35,3 @@ func checksOf(c *fleet.TaskChecks) *fleetv1.TaskChecks {
 	}
 	return out
 }
-
-// reasonCodeOf returns a code for programs that says why the task failed, or nil. Only failed checks have a code.
-func reasonCodeOf(t *fleet.Task) *string {
-	if !t.ChecksFailed {
-		return nil
-	}
-	return some(string(fleet.ReasonChecksFailed))
-}

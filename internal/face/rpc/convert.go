@@ -111,7 +111,7 @@ func taskOf(t *fleet.Task) *fleetv1.Task {
 		Description: textOf(t.Excerpt()), Owner: t.Owner, Waiting: only(t.Waiting > 0),
 		Stalled: only(t.Stalled()), LastStep: someText(t.LastStep), FromTerminal: only(t.Terminal),
 		ConversationLost: someText(t.ConversationLost),
-		ReasonCode:       reasonCodeOf(t),
+		ReasonCode:       someText(string(t.ReasonCode)), RetryAt: timeOf(t.RetryAt),
 	}
 }
 
@@ -143,7 +143,7 @@ func detailOf(t *service.Shown) *fleetv1.TaskDetail {
 		Description: textOf(t.Description), Preview: textOf(t.Preview), Owner: t.Owner, Turns: int32Of(t.Turns),
 		Changes: changesOf(t.Changes), FromTerminal: only(t.Terminal), ConversationLost: someText(t.ConversationLost),
 		Usage:      taskUsageOf(t.Usage),
-		ReasonCode: reasonCodeOf(t.Task), Checks: checksOf(t.Checks),
+		ReasonCode: someText(string(t.ReasonCode)), RetryAt: timeOf(t.RetryAt), Checks: checksOf(t.Checks),
 	}
 	if p := t.Payload; p != nil {
 		text, encoding := payloadOf(p.Bytes)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/coder/acp-go-sdk"
 
+	"fleet/internal/fleet"
 	"fleet/internal/runner/mailbox"
 	"fleet/internal/runner/program"
 )
@@ -310,9 +311,9 @@ func (c *client) turn(ctx context.Context, prompt string) error {
 	case string(acp.StopReasonMaxTokens):
 		return fmt.Errorf("%s reached the limit of tokens of its model", c.name())
 	case string(acp.StopReasonMaxTurnRequests):
-		return fmt.Errorf("%s reached its limit of requests to its model", c.name())
+		return failure{fmt.Errorf("%s reached its limit of requests to its model", c.name()), fleet.CodeMaxTurns}
 	case string(acp.StopReasonRefusal):
-		return fmt.Errorf("%s: the model refused the task", c.name())
+		return failure{fmt.Errorf("%s: the model refused the task", c.name()), fleet.CodeRefused}
 	}
 	return fmt.Errorf("%s ended the turn with %q, which this version of Fleet does not know%s", c.name(), r.StopReason, c.tested())
 }

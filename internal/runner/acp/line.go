@@ -2,10 +2,13 @@ package acp
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"sync"
 	"time"
+
+	"fleet/internal/fleet"
 )
 
 // Types of lines.
@@ -43,6 +46,20 @@ type Line struct {
 	StopReason string          `json:"stop_reason,omitempty"`
 	Usage      *Usage          `json:"usage,omitempty"`
 	Text       string          `json:"text,omitempty"`
+	// Code says for programs why the run has failed; empty if no code is known.
+	Code fleet.ReasonCode `json:"code,omitempty"`
+}
+
+// failure is an error with a code for programs.
+type failure struct {
+	error
+	code fleet.ReasonCode
+}
+
+// codeOf returns the code of the error, or an empty code.
+func codeOf(err error) fleet.ReasonCode {
+	f, _ := errors.AsType[failure](err)
+	return f.code
 }
 
 // Usage is the number of tokens of a turn, if the program reports it. Input includes the tokens that the model's cache

@@ -31,7 +31,7 @@ func Main(args []string) int {
 		err = run(ctx, j, out)
 	}
 	if err != nil {
-		out.write(Line{Type: LineError, Text: err.Error()})
+		out.write(Line{Type: LineError, Text: err.Error(), Code: codeOf(err)})
 		return 1
 	}
 	return 0

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/coder/acp-go-sdk"
+
+	"fleet/internal/fleet"
 )
 
 // greeting is the program's description of itself. It has only the fields that Fleet needs, so that other fields may
@@ -222,8 +224,8 @@ func authorized[T any](ctx context.Context, c *client, g greeting, f func() (T, 
 			return f()
 		}
 	}
-	return v, fmt.Errorf("%s is not logged in (%s): log in as the server's user, or give the agents its API key in the project's env or pass_env; it offers the logins %s",
-		c.name(), errorText(r), strings.Join(names, ", "))
+	return v, failure{fmt.Errorf("%s is not logged in (%s): log in as the server's user, or give the agents its API key in the project's env or pass_env; it offers the logins %s",
+		c.name(), errorText(r), strings.Join(names, ", ")), fleet.CodeAuth}
 }
 
 // choose sets the model and the mode of the session.

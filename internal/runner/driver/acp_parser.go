@@ -24,7 +24,8 @@ type acpParser struct {
 	broken        bool   // the next text starts a new message
 	midline       bool   // the output does not end with a newline
 	failed        string
-	errored       bool // Codex reported that an error ended the turn; the error is the agent's last text
+	code          fleet.ReasonCode // of failed
+	errored       bool             // Codex reported that an error ended the turn; the error is the agent's last text
 	turns         int
 	used          tokens
 	tools         int
@@ -94,7 +95,7 @@ func (p *acpParser) Line(line []byte) []Piece {
 		}
 		return p.endLine()
 	case acp.LineError:
-		p.failed = l.Text
+		p.failed, p.code = l.Text, l.Code
 	}
 	return nil
 }
@@ -177,6 +178,7 @@ func (p *acpParser) Result(e Exit) Result {
 	switch {
 	case p.failed != "":
 		fail(&o, shorten(valid(p.failed), maxReason))
+		o.ReasonCode = p.code
 		if last := lastLine(e.Stderr); p.turns == 0 && last != "" {
 			o.Reason = shorten(valid(p.failed+" (its last error: "+last+")"), maxReason)
 		}

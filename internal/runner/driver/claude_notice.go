@@ -45,16 +45,18 @@ type claudeLimit struct {
 	Utilization float64 `json:"utilization"`
 }
 
-// notice returns a step for an event that people want to see, or nil.
-func notice(line []byte) []Piece {
+// notice remembers what the event says about failures, and returns a step if people want to see the event.
+func (p *claudeParser) notice(line []byte) []Piece {
 	var n claudeNotice
 	if err := json.Unmarshal(line, &n); err != nil && !wrongType(err) {
 		return nil
 	}
 	switch {
 	case n.Type == "rate_limit_event":
+		p.limit = n.Limit
 		return n.Limit.pieces()
 	case n.Subtype == "api_retry":
+		p.apiError, p.unreachable = n.Error, n.Status == 0
 		text := fmt.Sprintf("the model's API refused a request (%s): attempt %d of %d follows in %s",
 			cmp.Or(strings.TrimSpace(fmt.Sprintf("%s %s", number(n.Status), n.Error)), "unknown error"), n.Attempt+1, n.MaxRetries+1,
 			(time.Duration(n.DelayMS) * time.Millisecond).Round(100*time.Millisecond))
@@ -73,6 +75,14 @@ func notice(line []byte) []Piece {
 	return nil
 }
 
+// resets returns when the window ends, or a zero time.
+func (l *claudeLimit) resets() time.Time {
+	if l.ResetsAt <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(l.ResetsAt, 0).UTC()
+}
+
 // pieces returns a step for a limit that is nearly or completely used up.
 func (l *claudeLimit) pieces() []Piece {
 	if l == nil || l.Status == "" || l.Status == "allowed" {
@@ -82,8 +92,8 @@ func (l *claudeLimit) pieces() []Piece {
 	if l.Status == "rejected" {
 		text = fmt.Sprintf("the limit of the subscription (%s) is used up", strings.ReplaceAll(cmp.Or(l.Window, "unknown window"), "_", " "))
 	}
-	if l.ResetsAt > 0 {
-		text += "; it resets at " + time.Unix(l.ResetsAt, 0).UTC().Format(time.RFC3339)
+	if at := l.resets(); !at.IsZero() {
+		text += "; it resets at " + at.Format(time.RFC3339)
 	}
 	return warned(text)
 }

@@ -3,6 +3,7 @@ package driver
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -73,4 +74,47 @@ func TestClaudeWrongKey(t *testing.T) {
 	o := p.Result(Exit{Code: 1}).Outcome
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Equal(t, "the model's API refuses the key: check the key of the project", o.Reason)
+}
+
+// TestClaudeReasonCodes checks the codes of failures. The lines are events of version 2.1.332, without their ids.
+func TestClaudeReasonCodes(t *testing.T) {
+	t.Parallel()
+	const (
+		rejected = `{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1795770908,"rateLimitType":"five_hour"}}`
+		refused  = `{"type":"assistant","message":{"id":"m","model":"<synthetic>","content":[{"type":"text","text":"No"}]},"error":"billing_error","is_api_error_message":true}`
+		retried  = `{"type":"system","subtype":"api_retry","attempt":10,"max_retries":10,"retry_delay_ms":1,"error_status":null,"error":"unknown"}`
+		result   = `{"type":"result","subtype":"success","is_error":true,"result":"You've hit your limit"`
+	)
+	for _, tc := range []struct {
+		lines []string
+		want  fleet.ReasonCode
+		retry string
+	}{
+		{[]string{rejected, result + `,"api_error_status":429,"terminal_reason":"api_error"}`}, fleet.CodeUsageWindow, "2026-11-27T09:15:08Z"},
+		{[]string{result + `,"api_error_status":429}`}, fleet.CodeRateLimited, ""},
+		{[]string{result + `,"api_error_status":529}`}, fleet.CodeOverloaded, ""},
+		{[]string{result + `,"api_error_status":401}`}, fleet.CodeAuth, ""},
+		{[]string{result + `,"api_error_status":404}`}, fleet.CodeInvalidRequest, ""},
+		{[]string{result + `,"api_error_status":400,"terminal_reason":"prompt_too_long"}`}, fleet.CodeContextFull, ""},
+		{[]string{result + `,"stop_reason":"refusal"}`}, fleet.CodeRefused, ""},
+		{[]string{refused, result + `,"api_error_status":null}`}, fleet.CodeBilling, ""},
+		{[]string{retried, result + `}`}, fleet.CodeNetwork, ""},
+		{[]string{retried, `{"type":"assistant","message":{"content":[]}}`, result + `}`}, "", ""},
+		{[]string{`{"type":"result","subtype":"error_max_turns","is_error":true}`}, fleet.CodeMaxTurns, ""},
+		{[]string{`{"type":"result","subtype":"error_max_budget_usd","is_error":true}`}, fleet.CodeBudget, ""},
+		{[]string{`{"type":"result","subtype":"success","result":"Done","stop_reason":"end_turn"}`}, "", ""},
+		{[]string{`{"event":"begin"}`}, fleet.CodeProgramChanged, ""},
+	} {
+		p := newClaudeParser(Format{})
+		for _, line := range tc.lines {
+			p.Line([]byte(line))
+		}
+		o := p.Result(Exit{}).Outcome
+		require.Equal(t, tc.want, o.ReasonCode, "%q", tc.lines)
+		if tc.retry == "" {
+			require.Zero(t, o.RetryAt)
+		} else {
+			require.Equal(t, tc.retry, o.RetryAt.Format(time.RFC3339))
+		}
+	}
 }

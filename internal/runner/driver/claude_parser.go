@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"fleet/internal/fleet"
 )
 
 // claudeParser parses the events of --output-format stream-json, one per line. It skips unknown events.
@@ -29,6 +31,10 @@ type claudeParser struct {
 	began    bool            // the first turn has begun
 	gaveUp   string          // why Fleet ended the run, because it could not succeed
 	usage    claudeUsage
+
+	limit       *claudeLimit // the newest state of a limit of the subscription
+	apiError    string       // the newest error of the model's API, as Claude Code names it
+	unreachable bool         // the newest request to the model got no answer
 }
 
 func newClaudeParser(f Format) *claudeParser {
@@ -51,11 +57,16 @@ type claudeEvent struct {
 		Cost float64 `json:"costUSD"`
 		claudeTokens
 	} `json:"model_usage_since_last_result"`
-	Usage   *messageTokens `json:"usage"` // in a result: the usage since the last result
-	Model   string         `json:"model"` // in the first event
-	Version string         `json:"claude_code_version"`
-	Servers []claudeServer `json:"mcp_servers"` // in the first event
-	Message struct {
+	Usage *messageTokens `json:"usage"` // in a result: the usage since the last result
+	// The following fields are set in a result that reports a failure. APIError is set in a message that does.
+	APIStatus      int            `json:"api_error_status"`
+	APIError       string         `json:"error"`
+	StopReason     string         `json:"stop_reason"`
+	TerminalReason string         `json:"terminal_reason"`
+	Model          string         `json:"model"` // in the first event
+	Version        string         `json:"claude_code_version"`
+	Servers        []claudeServer `json:"mcp_servers"` // in the first event
+	Message        struct {
 		ID      string          `json:"id"`
 		Model   string          `json:"model"`
 		Content json.RawMessage `json:"content"`
@@ -131,21 +142,22 @@ func (p *claudeParser) Line(line []byte) []Piece {
 		if first {
 			return serverWarnings(e.Servers)
 		}
-		return notice(line)
+		return p.notice(line)
 	case "rate_limit_event":
 		p.known = true
-		return notice(line)
+		return p.notice(line)
 	case "fleet": // an event of Fleet's own process, which talks to Claude Code
 		p.known = true
 		if e.Subtype == "gave_up" {
 			p.gaveUp = "the model's API refuses the key: check the key of the project"
 		}
-		return notice(line)
+		return p.notice(line)
 	case "result":
 		p.known = true
 		p.took(&e)
 	case "assistant":
 		p.known, p.heard = true, true
+		p.apiError, p.unreachable = e.APIError, false
 		p.usage.message(&e)
 		return p.assistant(e)
 	case "user":
@@ -223,15 +235,19 @@ func (p *claudeParser) Result(e Exit) Result {
 		switch {
 		case e.Code == 0 && !p.known:
 			fail(&o, unknownOutput("", p.first, "claude", p.version, p.tested))
+			o.ReasonCode = fleet.CodeProgramChanged
 		case e.Code == 0:
 			fail(&o, unknownOutput("claude ended without a result", "", "claude", p.version, p.tested))
 		case !p.known && e.Signal == "" && p.resumed.id == "":
 			o.Reason = unknownOutput(o.Reason, p.first, "claude", p.version, p.tested)
+			o.ReasonCode = fleet.CodeProgramChanged
 		}
 	case p.gaveUp != "":
 		fail(&o, p.gaveUp)
+		o.ReasonCode = fleet.CodeAuth
 	case res.IsError || strings.HasPrefix(res.Subtype, "error"):
 		fail(&o, claudeFailure(res))
+		o.ReasonCode, o.RetryAt = p.failureCode(res)
 		report(&o, p.lastText)
 	default:
 		report(&o, res.Result)

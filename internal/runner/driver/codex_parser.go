@@ -246,6 +246,7 @@ func (p *codexParser) Result(e Exit) Result {
 	case !p.known && e.Signal == "":
 		o.Status = fleet.TaskFailed
 		o.Reason = unknownOutput(o.Reason, p.first, "codex", "", p.format.Tested)
+		o.ReasonCode = fleet.CodeProgramChanged
 	case e.Code == 0 && p.turns == 0:
 		fail(&o, unknownOutput("codex ended before it completed a turn", "", "codex", "", p.format.Tested))
 	}
@@ -258,7 +259,7 @@ func (p *codexParser) Result(e Exit) Result {
 	o.Usage = fleet.Usage{Model: p.format.Model, InputTokens: used.in, OutputTokens: used.out, ToolCalls: p.tools}
 	r := Result{Outcome: o, Session: p.conversation()}
 	if p.resumed.id != "" && p.session == "" && strings.Contains(e.Stderr, "no rollout found") {
-		r.Session, r.Forget = "", true
+		r.Session, r.Forget, r.Outcome.ReasonCode = "", true, ""
 		r.Outcome.Reason = "codex no longer has the conversation " + p.resumed.id + "; the agent's next task begins a new conversation"
 	}
 	return r

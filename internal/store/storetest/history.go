@@ -198,9 +198,10 @@ var historyCases = []testCase{
 			require.Equal(t, c, getChecks(t, s, task.ID))
 		}
 		put(&fleet.TaskChecks{Asked: fleet.Checks{Commands: []string{"go test ./..."}, Timeout: time.Minute, Retries: new(0)}})
-		task.Status, task.EndedAt, task.ChecksFailed = fleet.TaskFailed, noon, true
+		task.Status, task.EndedAt, task.ReasonCode, task.RetryAt = fleet.TaskFailed, noon, fleet.CodeUsageWindow, noon.Add(time.Hour)
 		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
-		require.True(t, getTask(t, s, task.ID).ChecksFailed)
+		require.Equal(t, fleet.CodeUsageWindow, getTask(t, s, task.ID).ReasonCode)
+		require.Equal(t, noon.Add(time.Hour), getTask(t, s, task.ID).RetryAt)
 		put(&fleet.TaskChecks{Try: 2, Results: []fleet.CheckResult{
 			{Command: "a", Status: fleet.CheckFailed, ExitCode: new(3), Output: "no\n", Truncated: true, StartedAt: noon, EndedAt: noon.Add(time.Second)},
 			{Command: "b", Status: fleet.CheckTimedOut, Reason: "it ran longer than 1m0s", StartedAt: noon, EndedAt: noon},
@@ -210,7 +211,7 @@ var historyCases = []testCase{
 	{"only a failed task has failed checks", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		task := newTask("t1", a)
-		task.ChecksFailed = true
+		task.ReasonCode = fleet.CodeChecksFailed
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertTask(task) }))
 	}},
 

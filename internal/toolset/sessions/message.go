@@ -194,7 +194,7 @@ func failed(t *fleet.Task) error {
 	switch {
 	case t.Status == fleet.TaskStopped:
 		words = "was stopped"
-	case t.ChecksFailed:
+	case t.ReasonCode == fleet.CodeChecksFailed:
 		reason = fleet.ReasonChecksFailed
 	case t.Timeout > 0 && t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // only the timeout ends a turn this late
 		reason, words = fleet.ReasonTaskTimedOut, "was too slow"

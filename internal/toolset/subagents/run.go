@@ -283,7 +283,7 @@ func (r *run) failed(t *fleet.Task) error {
 	switch {
 	case t.Status == fleet.TaskStopped:
 		words = "was stopped"
-	case t.ChecksFailed:
+	case t.ReasonCode == fleet.CodeChecksFailed:
 		reason = fleet.ReasonChecksFailed
 	case t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // only the timeout ends a task this late
 		reason, words = fleet.ReasonTaskTimedOut, "was too slow"

@@ -663,7 +663,11 @@ type Outcome struct {
 	// Summary and payload were read from the agent's terminal.
 	Terminal bool `protobuf:"varint,17,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	// The agent's next run continues the conversation of this one.
-	Conversation  bool `protobuf:"varint,18,opt,name=conversation,proto3" json:"conversation,omitempty"`
+	Conversation bool `protobuf:"varint,18,opt,name=conversation,proto3" json:"conversation,omitempty"`
+	// Why it failed, for programs; empty if no code is known.
+	ReasonCode string `protobuf:"bytes,19,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
+	// When the cause of the failure ends; not set if that is not known.
+	RetryAt       *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -824,6 +828,20 @@ func (x *Outcome) GetConversation() bool {
 	return false
 }
 
+func (x *Outcome) GetReasonCode() string {
+	if x != nil {
+		return x.ReasonCode
+	}
+	return ""
+}
+
+func (x *Outcome) GetRetryAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RetryAt
+	}
+	return nil
+}
+
 // Fault is the detail of every error that the runner itself returns. An error without it comes from elsewhere, for example
 // from a proxy.
 type Fault struct {
@@ -952,7 +970,7 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\vanswered_by\x18\f \x01(\tR\n" +
 	"answeredBy\x12;\n" +
 	"\vanswered_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"answeredAt\"\xa4\x05\n" +
+	"answeredAt\"\xfc\x05\n" +
 	"\aOutcome\x127\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1f.fleet.runner.v1.Outcome.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
@@ -975,7 +993,10 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"tool_calls\x18\x10 \x01(\x05R\ttoolCalls\x12\x1a\n" +
 	"\bterminal\x18\x11 \x01(\bR\bterminal\x12\"\n" +
-	"\fconversation\x18\x12 \x01(\bR\fconversation\"H\n" +
+	"\fconversation\x18\x12 \x01(\bR\fconversation\x12\x1f\n" +
+	"\vreason_code\x18\x13 \x01(\tR\n" +
+	"reasonCode\x125\n" +
+	"\bretry_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\"H\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\r\n" +
 	"\tcompleted\x10\x01\x12\n" +
@@ -1032,13 +1053,14 @@ var file_fleet_runner_v1_run_proto_depIdxs = []int32{
 	10, // 7: fleet.runner.v1.Question.answered_at:type_name -> google.protobuf.Timestamp
 	0,  // 8: fleet.runner.v1.Outcome.status:type_name -> fleet.runner.v1.Outcome.Status
 	10, // 9: fleet.runner.v1.Outcome.ended_at:type_name -> google.protobuf.Timestamp
-	8,  // 10: fleet.runner.v1.Fault.metadata:type_name -> fleet.runner.v1.Fault.MetadataEntry
-	9,  // 11: fleet.runner.v1.Fault.retry_after:type_name -> google.protobuf.Duration
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	10, // 10: fleet.runner.v1.Outcome.retry_at:type_name -> google.protobuf.Timestamp
+	8,  // 11: fleet.runner.v1.Fault.metadata:type_name -> fleet.runner.v1.Fault.MetadataEntry
+	9,  // 12: fleet.runner.v1.Fault.retry_after:type_name -> google.protobuf.Duration
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_fleet_runner_v1_run_proto_init() }

@@ -1,0 +1,22 @@
+package fleet
+
+// ReasonCode says for programs why a task failed. It is empty if the task did not fail, or if nothing is known but the
+// text of Reason. A driver derives it from typed fields of its program's output, and never from a text.
+type ReasonCode string
+
+// Reason codes.
+const (
+	CodeChecksFailed   ReasonCode = "CHECKS_FAILED"   // the agent completed the task, and its checks failed
+	CodeRateLimited    ReasonCode = "RATE_LIMITED"    // the model's API refused requests because there were too many
+	CodeUsageWindow    ReasonCode = "USAGE_WINDOW"    // a usage window of the subscription is used up; Task.RetryAt says until when
+	CodeOverloaded     ReasonCode = "OVERLOADED"      // the model's API failed or was overloaded
+	CodeAuth           ReasonCode = "AUTH"            // the model's API refused the key or the login
+	CodeBilling        ReasonCode = "BILLING"         // the account of the key cannot pay
+	CodeNetwork        ReasonCode = "NETWORK"         // the model's API could not be reached
+	CodeContextFull    ReasonCode = "CONTEXT_FULL"    // the conversation is too long for the model
+	CodeMaxTurns       ReasonCode = "MAX_TURNS"       // the limit of turns was reached
+	CodeBudget         ReasonCode = "BUDGET"          // the limit of cost was reached
+	CodeRefused        ReasonCode = "REFUSED"         // the model refused the task
+	CodeInvalidRequest ReasonCode = "INVALID_REQUEST" // the model's API refused a request as invalid, for example for an unknown model
+	CodeProgramChanged ReasonCode = "PROGRAM_CHANGED" // this version of the program writes no output that Fleet understands
+)
