@@ -14,6 +14,7 @@ import (
 	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/worktree"
+	"fleet/internal/scratch"
 )
 
 // settings are the flags of the command serve.
@@ -67,6 +68,7 @@ type machine struct {
 	program driver.Driver
 	git     *worktree.Git
 	host    *runner.Host
+	temp    *scratch.Dir
 }
 
 func newMachine(s settings) (*machine, error) {
@@ -97,10 +99,14 @@ func newMachine(s settings) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &machine{s, program, worktree.New(environ(nil)), runner.New(runner.Config{
+	temp, err := scratch.Open(filepath.Join(s.state, "tmp"))
+	if err != nil {
+		return nil, err
+	}
+	return &machine{s, program, worktree.New(environ(nil), temp.Path()), runner.New(runner.Config{
 		ShimCommand: []string{self, "shim"}, ClientCommand: []string{self, "client"}, AskCommand: []string{self, "ask"},
 		MaxOutput: s.maxPayloadOutput, OutputMax: s.maxRawOutput, StopGrace: s.grace, Logger: s.logger,
-	})}, nil
+	}), temp}, nil
 }
 
 // Connect implements remote.Runners.

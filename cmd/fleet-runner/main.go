@@ -106,6 +106,7 @@ func serve(args []string, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	defer func() { _ = m.temp.Close() }()
 	defer m.host.Close()
 	server, err := remote.NewServer(m, remote.ServerConfig{Key: public, Version: version, Logger: s.logger})
 	if err != nil {

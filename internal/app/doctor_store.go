@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"fleet/internal/scratch"
 	"fleet/internal/store/postgres"
 	"fleet/internal/store/record"
 	"fleet/internal/store/sqlite"
@@ -75,7 +76,7 @@ func (d *doctor) data(context.Context) {
 
 // writable returns an error if this user cannot create files in the directory.
 func writable(dir string) error {
-	f, err := os.CreateTemp(dir, ".doctor-*")
+	f, err := scratch.File(filepath.Join(dir, "doctor"))
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	"fleet/internal/face/cli"
 	"fleet/internal/fleet"
+	"fleet/internal/scratch"
 	"fleet/internal/store/postgres"
 	"fleet/internal/store/record"
 	"fleet/internal/store/sqlite"
@@ -233,12 +233,12 @@ func (p *program) importStore(cmd *cobra.Command, cfg Config) (err error) {
 	for _, kind := range []string{"local", "cagent"} { // their agents are on this machine
 		places[kind] = fleet.PlaceOn(kind, cfg.Replica)
 	}
-	dir, err := os.MkdirTemp(cfg.Data, "import-*")
+	temp, err := scratch.Open(filepath.Join(cfg.Data, "tmp"))
 	if err != nil {
 		return err
 	}
-	defer closeWith(&err, func() error { return os.RemoveAll(dir) })
-	copied := filepath.Join(dir, "fleet.db")
+	defer closeWith(&err, temp.Close)
+	copied := filepath.Join(temp.Path(), "fleet.db")
 	if err := sqlite.Backup(ctx, cfg.sqlitePath(), copied); err != nil {
 		return err
 	}

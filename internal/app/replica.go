@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"fleet/internal/scratch"
 )
 
 // replicaFile is the file in the data directory with the name of the server. The server's agents are in the same
@@ -72,7 +74,7 @@ func newFile(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	f, err := scratch.File(path)
 	if err != nil {
 		return err
 	}

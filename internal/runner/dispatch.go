@@ -120,7 +120,7 @@ func isMissing(err error) bool {
 // archiveUnstarted moves away the directory of a run that was never started. It removes all files but the claim, which
 // a late shim may still check.
 func archiveUnstarted(run shim.Run) error {
-	dir, err := os.MkdirTemp(filepath.Dir(string(run)), ".void-*")
+	dir, err := os.MkdirTemp(filepath.Dir(string(run)), voidPrefix+"*")
 	if err == nil {
 		err = os.Rename(string(run), filepath.Join(dir, "run"))
 	}

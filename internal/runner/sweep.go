@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"fleet/internal/place/agentfile"
 	"fleet/internal/runner/process"
@@ -14,7 +15,10 @@ import (
 )
 
 const (
-	newPrefix = ".new-"
+	newPrefix  = ".new-"
+	voidPrefix = ".void-"
+	// keptVoid is how long the claim of a run that was never started is kept. Its shim has started long before.
+	keptVoid = 24 * time.Hour
 	// keptRuns is the number of an agent's runs that keep their output. Older runs keep only the record of their end,
 	// so that they are never started again.
 	keptRuns = 20
@@ -58,7 +62,12 @@ func (h Home) sweep() error {
 		return err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), newPrefix) {
+		old := false
+		if strings.HasPrefix(e.Name(), voidPrefix) {
+			info, err := e.Info()
+			old = err == nil && time.Since(info.ModTime()) > keptVoid
+		}
+		if old || strings.HasPrefix(e.Name(), newPrefix) {
 			if err := os.RemoveAll(h.path("runs", e.Name())); err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/scratch"
 )
 
 func (p *program) newAgentRescue() *cobra.Command {
@@ -95,19 +96,20 @@ func (r *rescue) write(ctx context.Context, file string) error {
 
 // fetch fetches the bundle into the repository.
 func (r *rescue) fetch(ctx context.Context) error {
-	if _, err := r.git(ctx, "rev-parse", "--git-dir"); err != nil {
+	gitDir, err := r.git(ctx, "rev-parse", "--absolute-git-dir")
+	if err != nil {
 		return usagef("%s is not in a git repository: give a clone of the agent's project with --into, or write the bundle with -o FILE", r.dir)
 	}
 	content, err := r.bundle(ctx)
 	if err != nil {
 		return err
 	}
-	tmp, err := os.MkdirTemp("", "fleet-rescue-*")
+	tmp, err := scratch.Open(filepath.Join(strings.TrimSpace(gitDir), "fleet-rescue"))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(tmp) }()
-	file := filepath.Join(tmp, "bundle")
+	defer func() { _ = tmp.Close() }()
+	file := filepath.Join(tmp.Path(), "bundle")
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/scratch"
 )
 
 func (p *program) newTokenRotate() *cobra.Command {
@@ -105,7 +106,7 @@ func replaceFile(path string) (*replacement, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New(path + " is not a regular file")
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), ".token-*") // only the user can read it
+	temp, err := scratch.File(path)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
 	"fleet/internal/runner/sandbox"
+	"fleet/internal/scratch"
 )
 
 // home is an agent's directory, or the directory of one of its runs. An agent's directory contains agent.json,
@@ -112,7 +113,7 @@ func (h home) write(name string, v any) error {
 // writeFile replaces a file atomically: a crash leaves the old or the new content. It does not sync the directory, so
 // after a crash of the machine the file may still have the old content.
 func writeFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	f, err := scratch.File(path)
 	if err != nil {
 		return err
 	}

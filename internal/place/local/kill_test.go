@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
@@ -52,4 +56,18 @@ func serve(dir string) {
 		select {} // the sink never returns, so the server waits to be killed
 	})
 	panic(fmt.Sprint("the run has ended: ", err))
+}
+
+// TestTemporaryFilesOfKilledServer checks that a server removes the temporary files of a killed server.
+func TestTemporaryFilesOfKilledServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	left := filepath.Join(dir, "tmp", "fleet-1", "git-1")
+	require.NoError(t, os.MkdirAll(left, 0o700))
+	b := newBackend(t, dir, nil)
+	require.NoDirExists(t, left)
+	require.NoError(t, b.Close())
+	entries, err := os.ReadDir(filepath.Join(dir, "tmp"))
+	require.NoError(t, err)
+	require.Empty(t, entries)
 }

@@ -11,6 +11,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
 	"fleet/internal/runner/worktree"
+	"fleet/internal/scratch"
 )
 
 // Place runs agents on this machine. It implements fleet.Place.
@@ -19,6 +20,7 @@ type Place struct {
 	projects []project
 	git      *worktree.Git
 	host     *runner.Host
+	temp     *scratch.Dir
 }
 
 var (
@@ -35,7 +37,23 @@ func New(c Config) (*Place, error) {
 	if err := os.MkdirAll(filepath.Join(c.Dir, "agents"), 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create the directory for agents: %w", err)
 	}
-	return &Place{config: c, projects: projects, git: worktree.New(gitEnviron(c)), host: runner.New(runner.Config{
+	temp, err := scratch.Open(filepath.Join(c.Dir, "tmp"))
+	if err != nil {
+		return nil, fmt.Errorf("cannot create the directory for temporary files: %w", err)
+	}
+	for _, p := range projects {
+		repository := p.Repository
+		if isRemote(repository) {
+			repository = worktree.Mirror(filepath.Join(c.Dir, "repositories"), repository)
+		}
+		if repository == "" {
+			continue
+		}
+		if err := worktree.Sweep(repository); err != nil {
+			c.Logger.Warn("temporary files remain in a repository", "project", p.Name, "error", err)
+		}
+	}
+	return &Place{config: c, projects: projects, temp: temp, git: worktree.New(gitEnviron(c), temp.Path()), host: runner.New(runner.Config{
 		ShimCommand: c.ShimCommand, ClientCommand: c.ClientCommand, AskCommand: c.AskCommand, MaxOutput: c.MaxOutput, OutputMax: c.OutputMax, StopGrace: c.StopGrace, Logger: c.Logger,
 	})}, nil
 }
@@ -129,5 +147,5 @@ func (p project) role(name string) (Role, error) {
 // Close implements fleet.Place.
 func (b *Place) Close() error {
 	b.host.Close()
-	return nil
+	return b.temp.Close()
 }

@@ -12,6 +12,7 @@ import (
 
 	"fleet/internal/place/agentfile"
 	"fleet/internal/runner/process"
+	"fleet/internal/scratch"
 )
 
 // Run is the path of a run's directory, in any state of the run.
@@ -219,7 +220,7 @@ func writeOnce(path string, v any) error {
 }
 
 func writeTemp(path string, data []byte, mode os.FileMode) (string, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	f, err := scratch.File(path)
 	if err != nil {
 		return "", err
 	}

@@ -13,7 +13,7 @@ import (
 func BenchmarkTask(b *testing.B) {
 	dir := b.TempDir()
 	sh(b, dir, "git init -q -b main repo; cd repo; for i in $(seq 1000); do echo $i >f$i; done; git add .; git commit -qm one")
-	g := New(os.Environ())
+	g := New(os.Environ(), b.TempDir())
 	tree := Tree{Repository: filepath.Join(dir, "repo"), Dir: filepath.Join(dir, "work"), GitDir: filepath.Join(dir, "git"), Branch: "b", UID: "agent"}
 	require.NoError(b, g.Add(b.Context(), tree, "", false))
 	n := 0

@@ -174,7 +174,7 @@ func TestRepositories(t *testing.T) {
 			if real, err := filepath.EvalSymlinks(repo); err == nil {
 				repo = real
 			}
-			g, tree := New(os.Environ()), planned(t, repo, "b")
+			g, tree := New(os.Environ(), t.TempDir()), planned(t, repo, "b")
 			require.NoError(t, g.Add(t.Context(), tree, "", false))
 			require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 			sh(t, tree.Dir, "echo two >>file; git commit -qam mine")
@@ -193,7 +193,7 @@ func TestRepositories(t *testing.T) {
 			printf '#!/bin/sh\necho hook ran >&2\n' >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; echo ignored >.git/info/exclude
 			git update-ref refs/remotes/origin/main HEAD; git symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/main`)
 		tree := planned(t, repo, "b")
-		require.NoError(t, New(os.Environ()).Add(t.Context(), tree, "", false))
+		require.NoError(t, New(os.Environ(), t.TempDir()).Add(t.Context(), tree, "", false))
 		require.Equal(t, `git@example.com:x
 Quoted "name" # ;
 hook ran
@@ -211,6 +211,9 @@ func TestLargeFiles(t *testing.T) {
 		printf forged >lfs/objects/00/00/`+strings.Repeat("0", 64)+`; ln -s /etc/passwd lfs/objects/00/00/`+strings.Repeat("1", 64))
 	collected(t, g, tree)
 	require.Equal(t, "./48/6e/"+digest+"\n", sh(t, tree.Repository, "cd .git/lfs/objects; find . -type f -o -type l"))
+	sh(t, tree.Repository, "rmdir .git/lfs/tmp; mkdir -p .git/lfs/tmp/fleet-1; touch .git/lfs/tmp/fleet-1/x .git/lfs/tmp/theirs")
+	require.NoError(t, Sweep(tree.Repository), "remains of a killed process")
+	require.Equal(t, "theirs\n", sh(t, tree.Repository, "ls .git/lfs/tmp"))
 }
 
 // TestNamedPipes checks that an agent cannot block Fleet's git forever.

@@ -29,15 +29,17 @@ import (
 // Git runs git without prompts.
 type Git struct {
 	env     []string
+	temp    string        // directory for temporary files
 	limit   time.Duration // time limit for reading files that an agent wrote, which can block git
 	config  func() []string
 	sources sync.Map // from the path of a mirror to its URL
 	locks   sync.Map // from the path of a repository to a *sync.Mutex, because git's own locks fail instead of waiting
 }
 
-// New returns a Git that runs git with a safe version of the environment.
-func New(env []string) *Git {
-	g := &Git{limit: lookTime}
+// New returns a Git that runs git with a safe version of the environment. Its temporary files are in the directory temp,
+// which must exist.
+func New(env []string, temp string) *Git {
+	g := &Git{limit: lookTime, temp: temp}
 	g.config = sync.OnceValue(g.readConfig)
 	ssh := false
 	for _, v := range env {
@@ -144,7 +146,7 @@ const packTime = 10
 
 // withPackTime returns a Git with the longer limit.
 func (g *Git) withPackTime() *Git {
-	return &Git{env: g.env, limit: packTime * g.limit, config: g.config}
+	return &Git{env: g.env, temp: g.temp, limit: packTime * g.limit, config: g.config}
 }
 
 // readConfig returns the files outside the system's directories that git reads: the user's configuration files, the

@@ -10,10 +10,21 @@ import (
 	"path/filepath"
 	"regexp"
 	"syscall"
+
+	"fleet/internal/scratch"
 )
 
 // largeFile matches the path of a Git LFS file below lfs/objects: its digest in two levels of directories.
 var largeFile = regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{2}/([0-9a-f]{64})$`)
+
+// Sweep removes the temporary files that killed processes have left in the repository.
+func Sweep(repository string) error {
+	common := commonDir(repository)
+	if common == "" {
+		return nil
+	}
+	return scratch.Sweep(filepath.Join(common, "lfs", "tmp"))
+}
 
 // collectLFS copies the agent's Git LFS files into the repository. Commits contain only their digests.
 func (t Tree) collectLFS() error {
@@ -27,7 +38,13 @@ func (t Tree) collectLFS() error {
 		return nil //nolint:nilerr // the agent has no such files
 	}
 	defer func() { _ = dir.Close() }()
-	to := filepath.Join(commonDir(t.Repository), "lfs", "objects")
+	common := filepath.Join(commonDir(t.Repository), "lfs")
+	to := filepath.Join(common, "objects")
+	temp, err := scratch.Open(filepath.Join(common, "tmp")) // on the disk of the repository, so that a rename suffices
+	if err != nil {
+		return err
+	}
+	defer func() { _ = temp.Close() }()
 	return fs.WalkDir(dir.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		m := largeFile.FindStringSubmatch(path)
 		if err != nil || m == nil || !d.Type().IsRegular() {
@@ -36,25 +53,22 @@ func (t Tree) collectLFS() error {
 		if _, err := os.Lstat(filepath.Join(to, path)); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return copyLarge(dir, path, filepath.Join(to, path), m[1])
+		return copyLarge(dir, path, filepath.Join(temp.Path(), m[1]), filepath.Join(to, path), m[1])
 	})
 }
 
-// copyLarge copies a file if its content has the digest.
-func copyLarge(from *os.Root, name, to, digest string) error {
+// copyLarge copies a file to the path to, by way of the path temp, if its content has the digest.
+func copyLarge(from *os.Root, name, temp, to, digest string) error {
 	in, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil //nolint:nilerr // skip a file that the agent has made unreadable
 	}
 	defer func() { _ = in.Close() }()
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	out, err := os.CreateTemp(filepath.Dir(to), ".fleet-*")
+	out, err := os.Create(temp)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(out.Name()) }()
+	defer func() { _ = os.Remove(temp) }() // fails after the rename
 	sum := sha256.New()
 	_, err = io.Copy(io.MultiWriter(out, sum), in)
 	if cerr := out.Close(); err == nil {
@@ -63,5 +77,8 @@ func copyLarge(from *os.Root, name, to, digest string) error {
 	if err != nil || hex.EncodeToString(sum.Sum(nil)) != digest {
 		return err
 	}
-	return os.Rename(out.Name(), to)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return os.Rename(temp, to)
 }

@@ -28,7 +28,7 @@ func TestMigrate(t *testing.T) {
 			status := "git status --porcelain=2 --branch; git stash list; cd sub 2>/dev/null && git status -b --porcelain && git log --format=%s || true"
 			before := sh(t, tree.Dir, status)
 			require.Empty(t, tree.Problem())
-			g := New(os.Environ())
+			g := New(os.Environ(), t.TempDir())
 			for range 2 {
 				require.NoError(t, g.Migrate(t.Context(), tree))
 				require.True(t, tree.separate())
@@ -57,7 +57,7 @@ func TestMigrateIsFinished(t *testing.T) {
 			tree := planned(t, repository(t), "fleet/papi-1")
 			sh(t, tree.Repository, `git worktree add -q -b fleet/papi-1 "`+tree.Dir+`"; cp -a .git/worktrees "`+filepath.Dir(tree.Dir)+`"`)
 			sh(t, tree.Dir, "echo two >>file; cp .git ../link")
-			g := New(os.Environ())
+			g := New(os.Environ(), t.TempDir())
 			require.NoError(t, g.Migrate(t.Context(), tree))
 			sh(t, tree.Dir, `mkdir -p "`+tree.Repository+`/.git/worktrees"; cp -a ../worktrees/. "`+tree.Repository+`/.git/worktrees"; cp ../link .git;`+undo)
 			require.NoError(t, g.Migrate(t.Context(), tree))

@@ -40,7 +40,7 @@ func TestOddRepositories(t *testing.T) {
 			t.Parallel()
 			repo := filepath.Join(t.TempDir(), "new")
 			sh(t, repository(t), `NEW="`+repo+`"; `+change)
-			g := New(os.Environ())
+			g := New(os.Environ(), t.TempDir())
 			tree := planned(t, repo, "")
 			var err error
 			tree.Branch, err = g.FreeBranch(t.Context(), repo, "papi-1")
@@ -73,14 +73,14 @@ func TestHEADOfNothing(t *testing.T) {
 	t.Parallel()
 	repo := filepath.Join(t.TempDir(), "bare")
 	sh(t, repository(t), `git branch next; git init -q --bare -b master `+repo+`; git push -q `+repo+` main next`)
-	err := New(os.Environ()).Add(t.Context(), planned(t, repo, "b"), "", false)
+	err := New(os.Environ(), t.TempDir()).Add(t.Context(), planned(t, repo, "b"), "", false)
 	require.EqualError(t, err, `HEAD of the repository names the branch "master", which does not exist: set the project's branch to one of main, next`)
 }
 
 // TestDamagedRepository checks that a damaged repository is not reported as an empty one.
 func TestDamagedRepository(t *testing.T) {
 	t.Parallel()
-	g := New(os.Environ())
+	g := New(os.Environ(), t.TempDir())
 	tree := planned(t, repository(t), "b")
 	sh(t, tree.Repository, `rm -f .git/objects/*/*`)
 	err := g.Add(t.Context(), tree, "", false)
@@ -106,7 +106,7 @@ func TestHooks(t *testing.T) {
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, string(out))
 			tree := planned(t, repo, "b")
-			require.NoError(t, New(append(os.Environ(), "HOME="+home)).Add(t.Context(), tree, "", false))
+			require.NoError(t, New(append(os.Environ(), "HOME="+home), t.TempDir()).Add(t.Context(), tree, "", false))
 			require.Equal(t, tc.want, sh(t, tree.Dir, "export HOME=/nowhere; git commit -q --allow-empty -m x"))
 		})
 	}
@@ -173,4 +173,19 @@ func TestWorktreesOfAgent(t *testing.T) {
 	sh(t, tree.Dir, `mkdir ../git/worktrees/evil; ln -s /etc/passwd ../git/worktrees/evil/HEAD; mkdir ../git/worktrees/pipe; mkfifo ../git/worktrees/pipe/HEAD; mkdir "../git/worktrees/a b"; git rev-parse HEAD >"../git/worktrees/a b/HEAD"`)
 	require.Contains(t, collected(t, g, tree), "worktree-one one\n")
 	require.Equal(t, "two\n", sh(t, tree.Repository, "git log -1 --format=%s refs/fleet/agent/worktrees/two"))
+}
+
+// TestNoTemporaryDirectory checks that git needs no temporary directory of the system.
+func TestNoTemporaryDirectory(t *testing.T) {
+	g, tree := New(os.Environ(), t.TempDir()), planned(t, repository(t), "b")
+	t.Setenv("TMPDIR", "/nowhere")
+	require.NoError(t, g.Add(t.Context(), tree, "", false))
+	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	sh(t, tree.Dir, "echo two >>file; git commit -qam two")
+	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	require.NoError(t, err)
+	require.Equal(t, 1, c.Commits)
+	entries, err := os.ReadDir(g.temp)
+	require.NoError(t, err)
+	require.Empty(t, entries)
 }

@@ -48,7 +48,7 @@ func TestPasswordIsInNoCommandLine(t *testing.T) {
 	}))
 	defer server.Close()
 	source := strings.Replace(server.URL, "://", "://me:"+password+"@", 1) + "/" + filepath.Base(origin) + "/.git"
-	g := New(os.Environ())
+	g := New(os.Environ(), t.TempDir())
 	mirror := Mirror(filepath.Join(t.TempDir(), "repositories"), source)
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
 	tree := planned(t, mirror, "fleet/papi-1")

@@ -65,11 +65,10 @@ func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
 
 // clone creates the mirror atomically.
 func (g *Git) clone(ctx context.Context, source, mirror string) error {
-	parent := filepath.Dir(mirror)
-	if err := os.MkdirAll(parent, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(mirror), 0o700); err != nil {
 		return err
 	}
-	tmp, err := os.MkdirTemp(parent, ".clone-*")
+	tmp, err := os.MkdirTemp(g.temp, "clone-*")
 	if err != nil {
 		return err
 	}

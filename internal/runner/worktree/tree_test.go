@@ -47,7 +47,7 @@ func planned(t *testing.T, repository, branch string) Tree {
 func plant(t *testing.T) (*Git, Tree) {
 	t.Helper()
 	tree := planned(t, repository(t), "fleet/papi-1")
-	g := New(os.Environ())
+	g := New(os.Environ(), t.TempDir())
 	require.NoError(t, g.Add(t.Context(), tree, "", false))
 	return g, tree
 }
@@ -78,12 +78,12 @@ func TestAddHooks(t *testing.T) {
 	repo := repository(t)
 	sh(t, repo, `printf '#!/bin/sh\nexit 1\n' >.git/hooks/post-checkout; chmod +x .git/hooks/post-checkout`)
 	tree := planned(t, repo, "b")
-	require.NoError(t, New(os.Environ()).Add(t.Context(), tree, "main", false))
+	require.NoError(t, New(os.Environ(), t.TempDir()).Add(t.Context(), tree, "main", false))
 }
 
 func TestAddErrors(t *testing.T) {
 	t.Parallel()
-	g := New(os.Environ())
+	g := New(os.Environ(), t.TempDir())
 	empty := t.TempDir()
 	sh(t, empty, "git init -q")
 	tree := planned(t, empty, "b")
@@ -166,7 +166,7 @@ func TestFetch(t *testing.T) {
 	origin := repository(t)
 	source := "file://" + origin
 	require.True(t, Remote(source))
-	g := New(os.Environ())
+	g := New(os.Environ(), t.TempDir())
 	mirror := Mirror(filepath.Join(t.TempDir(), "repositories"), source)
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
 	tree := planned(t, mirror, "fleet/papi-1")
@@ -212,7 +212,7 @@ func TestCutOff(t *testing.T) {
 	t.Parallel()
 	repo := repository(t)
 	sh(t, repo, "for i in $(seq 300); do echo $i >f$i; done; git add .; git commit -qm many")
-	g := New(os.Environ())
+	g := New(os.Environ(), t.TempDir())
 	tree := planned(t, repo, "b")
 	for patience := time.Millisecond; ; patience += time.Millisecond + patience/8 {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -230,7 +230,7 @@ func TestCutOff(t *testing.T) {
 // must be complete when git has ended, although the child still runs.
 func TestOutputOfGit(t *testing.T) {
 	t.Parallel()
-	g := New(os.Environ())
+	g := New(os.Environ(), t.TempDir())
 	out, err := g.run(t.Context(), repository(t), "-c", "alias.shared=!sleep 3600 & echo $!; exit 0; :", "shared")
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(out)

@@ -91,7 +91,7 @@ func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool)
 // newView creates the directory of a view for the git directory own. The view's policy lets git write only this
 // directory.
 func (g *Git) newView(dir, own string, files bool) (*view, error) {
-	tmp, err := os.MkdirTemp("", "fleet-git-*")
+	tmp, err := os.MkdirTemp(g.temp, "git-*")
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func TestProgramsOfAgentsAreNotRun(t *testing.T) {
 	t.Run("fetching", func(t *testing.T) {
 		t.Parallel()
 		origin := repository(t)
-		g := New(os.Environ())
+		g := New(os.Environ(), t.TempDir())
 		mirror := Mirror(filepath.Join(t.TempDir(), "repositories"), "file://"+origin)
 		require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
 		tree := planned(t, mirror, "b")

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+
+	"fleet/internal/scratch"
 )
 
 // makeFile opens the file by its absolute path, and creates it if it does not exist. It makes the file private to this
@@ -54,7 +56,7 @@ func newFile(ctx context.Context, path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*.db")
+	f, err := scratch.File(path)
 	if err != nil {
 		return err
 	}

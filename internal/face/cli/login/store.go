@@ -14,6 +14,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/lockedfile"
 	"github.com/zalando/go-keyring"
+
+	"fleet/internal/scratch"
 )
 
 // Tokens are the tokens that the issuer has issued to a person.
@@ -76,7 +78,7 @@ func (s Store) write(l Login, t Tokens) (inKeyring bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	f, err := os.CreateTemp(s.Dir, ".login-*") // only the user can read it
+	f, err := scratch.File(s.file(l.Server))
 	if err != nil {
 		return false, err
 	}

@@ -1,0 +1,41 @@
+package app
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTemporaryFiles fails if the program creates temporary files that remain if it is killed. Use package scratch.
+func TestTemporaryFiles(t *testing.T) {
+	t.Parallel()
+	create := regexp.MustCompile(`os\.(MkdirTemp|CreateTemp)\((.*)\)`)
+	allowed := map[string]string{
+		"internal/scratch/scratch.go":            "removes them later",
+		"internal/place/cagent/provision.go":     "load removes them",
+		"internal/runner/dispatch.go":            "sweep removes them",
+		"internal/runner/worktree/view.go":       "below a directory of package scratch",
+		"internal/runner/worktree/repository.go": "below a directory of package scratch",
+		"internal/runner/remote/bundle.go":       "the file is unlinked at once",
+		"internal/runner/shim/socket_other.go":   "a symbolic link, for systems with short paths of sockets",
+	}
+	root := filepath.Join("..", "..")
+	for _, dir := range []string{"internal", "cmd"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
+			name, _ := filepath.Rel(root, path)
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(filepath.Dir(path), "test") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err == nil && create.Match(text) {
+				require.Contains(t, allowed, filepath.ToSlash(name), "it calls %s", create.Find(text))
+			}
+			return err
+		}))
+	}
+}

@@ -1,0 +1,124 @@
+// Package scratch creates temporary files and directories that a later process removes if this process is killed.
+package scratch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// prefix begins the names of the directories that Open creates.
+const prefix = "fleet-"
+
+// Dir is a directory for the temporary files of one process. The process holds a lock on it, which ends with the
+// process.
+type Dir struct {
+	path string
+	lock *os.File
+}
+
+// Open creates a directory below parent, and parent itself. It removes the directories of processes that have ended.
+func Open(parent string) (*Dir, error) {
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, err
+	}
+	_ = Sweep(parent) // what cannot be removed does not disturb this process
+	for {
+		path, err := os.MkdirTemp(parent, prefix+"*")
+		if err != nil {
+			return nil, err
+		}
+		lock, err := tryLock(path)
+		if err != nil {
+			return nil, err
+		}
+		if lock != nil {
+			return &Dir{path, lock}, nil
+		}
+		// Another process has removed the directory before it was locked.
+	}
+}
+
+// Path returns the path of the directory.
+func (d *Dir) Path() string { return d.path }
+
+// Close removes the directory.
+func (d *Dir) Close() error { return errors.Join(os.RemoveAll(d.path), d.lock.Close()) }
+
+// Sweep removes the directories that Open has created below parent in processes that have ended. It succeeds if parent
+// does not exist.
+func Sweep(parent string) error {
+	entries, err := os.ReadDir(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		path := filepath.Join(parent, e.Name())
+		lock, err := tryLock(path)
+		if err == nil && lock != nil {
+			err = errors.Join(os.RemoveAll(path), lock.Close())
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("cannot remove the temporary files of an earlier process: %w", err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// tryLock locks the directory. It returns nil if another process has locked it, or if it no longer exists.
+func tryLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	locked := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	now, err := os.Lstat(path)
+	mine, serr := f.Stat()
+	switch {
+	case locked == nil && err == nil && serr == nil && os.SameFile(now, mine):
+		return f, nil
+	case locked == nil, errors.Is(locked, syscall.EWOULDBLOCK):
+		return nil, f.Close()
+	}
+	return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", path, locked), f.Close())
+}
+
+// File creates a temporary file next to the file at path, which the caller replaces by it or links to it. Only this user
+// can read it. File removes the temporary files for the same path that processes left when they were killed.
+func File(path string) (*os.File, error) {
+	dir, start := filepath.Dir(path), "."+filepath.Base(path)+".tmp-"
+	if d, err := os.Open(dir); err == nil {
+		names, _ := d.Readdirnames(maxNames)
+		_ = d.Close()
+		for _, name := range names {
+			old := filepath.Join(dir, name)
+			if !strings.HasPrefix(name, start) {
+				continue
+			}
+			if info, err := os.Lstat(old); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > maxAge {
+				_ = os.Remove(old) // another process may have removed it
+			}
+		}
+	}
+	return os.CreateTemp(dir, start+"*")
+}
+
+const (
+	maxAge   = time.Hour // no process needs so much time to write a file
+	maxNames = 1000      // how many files of a directory File examines
+)

@@ -1,0 +1,109 @@
+package scratch
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain makes this program a process that opens a directory and waits.
+func TestMain(m *testing.M) {
+	if parent := os.Getenv("SCRATCH_PARENT"); parent != "" {
+		d, err := Open(parent)
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(d.Path(), "deep/er"), 0o700)
+		}
+		if err != nil {
+			panic(err)
+		}
+		_, _ = os.Stdout.WriteString(d.Path())
+		_ = os.Stdout.Close()
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestOpen kills processes. The next process removes their directories, and no others.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	parent := filepath.Join(t.TempDir(), "tmp")
+	start := func() (*exec.Cmd, string) {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "SCRATCH_PARENT="+parent)
+		_, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		path := make([]byte, 4096)
+		n, err := out.Read(path)
+		require.NoError(t, err)
+		return cmd, string(path[:n])
+	}
+	killed, old := start()
+	other, used := start()
+	require.NoError(t, killed.Process.Kill())
+	_ = killed.Wait()
+	require.NoError(t, os.WriteFile(filepath.Join(parent, "fleet-file"), nil, 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(parent, "theirs"), 0o700))
+	require.DirExists(t, old)
+	d, err := Open(parent)
+	require.NoError(t, err)
+	require.NoDirExists(t, old)
+	require.DirExists(t, used)
+	require.FileExists(t, filepath.Join(parent, "fleet-file"))
+	require.DirExists(t, filepath.Join(parent, "theirs"))
+	require.NoError(t, d.Close())
+	require.NoDirExists(t, d.Path())
+	require.NoError(t, other.Process.Kill())
+	_ = other.Wait()
+}
+
+// TestOpenAtOnce opens directories at once. None may remove another's.
+func TestOpenAtOnce(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	var wg sync.WaitGroup
+	dirs := make([]*Dir, 50)
+	for i := range dirs {
+		wg.Go(func() {
+			d, err := Open(parent)
+			if err == nil {
+				dirs[i] = d
+			}
+		})
+	}
+	wg.Wait()
+	for _, d := range dirs {
+		require.NotNil(t, d)
+		require.NoError(t, os.WriteFile(filepath.Join(d.Path(), "x"), nil, 0o600))
+	}
+}
+
+func TestFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "token")
+	left, err := File(path)
+	require.NoError(t, err)
+	other, err := File(filepath.Join(filepath.Dir(path), "tok"))
+	require.NoError(t, err)
+	long := time.Now().Add(-2 * maxAge)
+	require.NoError(t, os.Chtimes(left.Name(), long, long))
+	require.NoError(t, os.Chtimes(other.Name(), long, long))
+	f, err := File(path)
+	require.NoError(t, err)
+	again, err := File(path)
+	require.NoError(t, err)
+	require.NoFileExists(t, left.Name())
+	require.FileExists(t, other.Name())
+	require.FileExists(t, f.Name())
+	info, err := again.Stat()
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+}
