@@ -1111,7 +1111,10 @@ type RestoreAgentResponse struct {
 	// The agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// What was done, as a sentence.
-	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same
+	// request_id waits on.
+	Unfinished    *bool `protobuf:"varint,3,opt,name=unfinished,proto3,oneof" json:"unfinished,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1158,6 +1161,13 @@ func (x *RestoreAgentResponse) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *RestoreAgentResponse) GetUnfinished() bool {
+	if x != nil && x.Unfinished != nil {
+		return *x.Unfinished
+	}
+	return false
 }
 
 // StartAgentTaskRequest describes the task to start.
@@ -4416,10 +4426,14 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\bagent_id\x18\x02 \x01(\tB\x03\xe0A\x01H\x00R\aagentId\x88\x01\x01\x120\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestIdB\v\n" +
-	"\t_agent_id\"W\n" +
+	"\t_agent_id\"\x8b\x01\n" +
 	"\x14RestoreAgentResponse\x12%\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xc4\x03\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12#\n" +
+	"\n" +
+	"unfinished\x18\x03 \x01(\bH\x00R\n" +
+	"unfinished\x88\x01\x01B\r\n" +
+	"\v_unfinished\"\xc4\x03\n" +
 	"\x15StartAgentTaskRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12=\n" +
@@ -5087,6 +5101,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[10].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[11].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[12].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[13].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[14].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[18].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[19].OneofWrappers = []any{}

@@ -226,6 +226,9 @@ func (m *RestoreAgentResponse) AppendJSON(b []byte) []byte {
 	begin := len(b)
 	b = wire.AppendMessage(append(b, `,"agent":`...), m.Agent)
 	b = wire.AppendString(append(b, `,"message":`...), m.Message)
+	if m.Unfinished != nil {
+		b = wire.AppendBool(append(b, `,"unfinished":`...), *m.Unfinished)
+	}
 	return wire.End(b, begin)
 }
 

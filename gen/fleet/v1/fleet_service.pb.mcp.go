@@ -1719,6 +1719,10 @@ const fleetServiceRestoreAgentOutput = `{
     "message": {
       "type": "string",
       "description": "What was done, as a sentence."
+    },
+    "unfinished": {
+      "type": "boolean",
+      "description": "Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same request_id waits on."
     }
   },
   "required": [

@@ -11,6 +11,8 @@ import (
 func (p *program) newAgentCreate() *cobra.Command {
 	req := &fleetv1.CreateAgentRequest{}
 	var specFile string
+	var wait waiting
+	var values params
 	cmd := &cobra.Command{
 		Use:   "create NAME --project PROJECT",
 		Short: "Create an agent in a workspace of its own",
@@ -18,9 +20,13 @@ func (p *program) newAgentCreate() *cobra.Command {
 digits and single hyphens. The specification says what the agent is for: its
 objective, context and deliverables.
 
+If the agent is not ready after the time of --wait, the command ends with the exit
+code 10, and the agent goes on starting. "fleet agent start NAME" waits on.
+
 Next, give it a task with "fleet task run NAME ...".`,
 		Example: `  fleet agent create papi --project shell --spec "Keep the build green"
   fleet agent create sony --project web --role reviewer --spec-file spec.md
+  fleet agent create anna --project web --param region=eu --spec "Fix the login"
   git log -1 --format=%B | fleet agent create rev-1 --project web --spec-file -`,
 		Args:              args("NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -37,10 +43,15 @@ Next, give it a task with "fleet task run NAME ...".`,
 					return err
 				}
 			}
-			var resp *fleetv1.CreateAgentResponse
-			err = s.during(ctx, req.GetName(), "creating "+req.GetName(), func() (err error) {
-				resp, err = s.fleet.CreateAgent(ctx, req)
+			if req.Parameters, err = values.values(); err != nil {
 				return err
+			}
+			var resp *fleetv1.CreateAgentResponse
+			err = s.during(ctx, req.GetName(), "creating "+req.GetName(), func() error {
+				return s.finish(ctx, wait, func() (_ bool, err error) {
+					resp, err = s.fleet.CreateAgent(ctx, req)
+					return resp.GetUnfinished(), err
+				}, func() error { return notYet(resp.GetAgent(), "ready", "fleet agent start "+req.GetName()) })
 			})
 			return s.print(resp, err, func() {
 				a := resp.GetAgent()
@@ -58,6 +69,8 @@ Next, give it a task with "fleet task run NAME ...".`,
 	f.StringVar(&req.Role, "role", "", "the agent behaves as `ROLE`; \"fleet role list PROJECT\" shows the roles and the default")
 	f.StringVar(&req.Spec, "spec", "", "the specification of the agent is `TEXT`")
 	f.StringVar(&specFile, "spec-file", "", "read the specification from `FILE`, or from standard input with -")
+	values.addTo(cmd, "set a parameter of the project, see \"fleet project list -o wide\"; `NAME=VALUE`, can be repeated")
+	wait.addTo(cmd, "ready")
 	addRequestID(cmd, &req.RequestId)
 	complete(cmd, "project", flagValue(p.completeProjects()))
 	complete(cmd, "role", p.completeRoles())

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 func (p *program) newAgentDelete() *cobra.Command {
 	var yes, keepUnsaved bool
 	var requestID string
+	var wait waiting
 	cmd := &cobra.Command{
 		Use:     "delete AGENT...",
 		Aliases: []string{"rm"},
@@ -35,17 +37,20 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 				return usagef("--request-id works for one agent only: delete the agents one at a time")
 			}
 			if !yes {
-				if err := s.confirm(ctx, "Delete "+strings.Join(names, ", ")+" with everything in the workspace?"); err != nil {
+				question := "Delete " + strings.Join(names, ", ") + " with everything in the workspace?"
+				if err := s.confirm(ctx, question, "add --yes to delete without it", "nothing was deleted"); err != nil {
 					return err
 				}
 			}
-			var first error
-			for _, name := range names {
-				err := s.deleteAgent(ctx, name, requestID, keepUnsaved || !yes)
-				if !yes && !keepUnsaved && reasonOf(err) == fleetv1.ErrorReason_UNSAVED_WORK.String() {
+			d := deleting{wait: wait, requestID: requestID, keepUnsaved: keepUnsaved || !yes}
+			unsaved, first := s.deleteAgents(ctx, d, names)
+			for i, err := range unsaved {
+				name := names[i]
+				if err != nil && !keepUnsaved {
 					s.tell(s.explain(ctx, err, s.target))
-					if err = s.confirm(ctx, "Delete "+name+" anyway?"); err == nil {
-						err = s.deleteAgent(ctx, name, requestID, false)
+					if err = s.confirm(ctx, "Delete "+name+" anyway?", "add --yes to delete without it", "nothing was deleted"); err == nil {
+						d.keepUnsaved = false
+						_, err = s.deleteAgents(ctx, d, []string{name})
 					}
 				}
 				switch {
@@ -55,9 +60,6 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 				default: // the first error is reported at the end
 					s.tell(s.explain(ctx, err, s.target))
 				}
-				if ctx.Err() != nil {
-					break
-				}
 			}
 			return first
 		}),
@@ -65,24 +67,98 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "delete without asking")
 	cmd.Flags().BoolVar(&keepUnsaved, "keep-unsaved", false, "do not delete an agent with work that exists only in its workspace")
 	addRequestID(cmd, &requestID)
+	wait.addTo(cmd, "deleted")
 	return cmd
 }
 
-// deleteAgent deletes the agent. If keepUnsaved is set, the error is UNSAVED_WORK for an agent with work that exists only in
-// its workspace.
-func (s *session) deleteAgent(ctx context.Context, name, requestID string, keepUnsaved bool) error {
-	var resp *fleetv1.DeleteAgentResponse
-	err := s.during(ctx, name, "deleting "+name, func() (err error) {
-		resp, err = s.fleet.DeleteAgent(ctx, &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: requestID, KeepUnsaved: &keepUnsaved})
-		return err
-	})
-	return s.print(resp, err, func() { s.say(resp.GetMessage(), resp.GetDeletedAgent().GetName()) })
+// deleteParallel limits how many agents are deleted at the same time.
+const deleteParallel = 8
+
+// deleting says how agents are deleted.
+type deleting struct {
+	wait      waiting
+	requestID string
+	// keepUnsaved refuses to delete an agent with work that exists only in its workspace.
+	keepUnsaved bool
 }
 
-// confirm asks a yes or no question on the terminal. Without a terminal only --yes confirms.
-func (s *session) confirm(ctx context.Context, question string) error {
-	if !terminalOf(s.deps.Stdin, s.deps.Getenv).is() || !s.screen.onErr.is() {
-		return &failure{code: ExitUsage, reason: "USAGE", message: "there is no terminal to ask for confirmation", hint: "add --yes to delete without it"}
+// deletion is the result of deleting one agent.
+type deletion struct {
+	resp *fleetv1.DeleteAgentResponse
+	err  error
+}
+
+// deleteAgents deletes the agents, several at a time, and prints the results in the order of the names. It returns the
+// errors of agents with work that exists only in their workspaces, by index, and the first other error. It reports further
+// errors itself.
+func (s *session) deleteAgents(ctx context.Context, d deleting, names []string) (unsaved []error, first error) {
+	results := make([]chan deletion, len(names))
+	slots := make(chan struct{}, deleteParallel)
+	for i, name := range names {
+		results[i] = make(chan deletion, 1)
+		go func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			result := deletion{err: context.Cause(ctx)}
+			if result.err == nil {
+				result.resp, result.err = s.deleteAgent(ctx, d, name)
+			}
+			results[i] <- result
+		}()
+	}
+	unsaved = make([]error, len(names))
+	collect := func() error {
+		for i := range names {
+			result := <-results[i]
+			err := s.print(result.resp, result.err, func() { s.say(result.resp.GetMessage(), result.resp.GetDeletedAgent().GetName()) })
+			switch {
+			case err == nil:
+			case d.keepUnsaved && reasonOf(err) == fleetv1.ErrorReason_UNSAVED_WORK.String():
+				unsaved[i] = err
+			case first == nil:
+				first = err
+			case ctx.Err() == nil: // the first error is reported at the end
+				s.tell(s.explain(ctx, err, s.target))
+			}
+		}
+		return nil
+	}
+	if len(names) == 1 {
+		_ = s.during(ctx, names[0], "deleting "+names[0], collect)
+	} else {
+		p := s.progress(fmt.Sprintf("deleting %d agents", len(names)), s.deps.Now())
+		_ = collect()
+		p.done()
+	}
+	return unsaved, first
+}
+
+// deleteAgent deletes the agent. If d.keepUnsaved is set, the error is UNSAVED_WORK for an agent with work that exists only in
+// its workspace.
+func (s *session) deleteAgent(ctx context.Context, d deleting, name string) (resp *fleetv1.DeleteAgentResponse, err error) {
+	req := &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: d.requestID, KeepUnsaved: &d.keepUnsaved}
+	err = s.finish(ctx, d.wait, func() (_ bool, err error) {
+		resp, err = s.fleet.DeleteAgent(ctx, req)
+		return resp.GetUnfinished(), err
+	}, func() error {
+		return &failure{
+			code: ExitTimeout, reason: "TIMED_OUT", message: printable(name) + " is not deleted yet", hint: `"fleet agent list" shows it until it is`,
+			details: map[string]any{"agent_name": name},
+		}
+	})
+	return resp, err
+}
+
+// asks reports whether there is a terminal to ask for confirmation.
+func (s *session) asks() bool {
+	return terminalOf(s.deps.Stdin, s.deps.Getenv).is() && s.screen.onErr.is()
+}
+
+// confirm asks a yes or no question on the terminal. Without a terminal it fails, with the hint. declined is the message of
+// the error if the answer is no.
+func (s *session) confirm(ctx context.Context, question, hint, declined string) error {
+	if !s.asks() {
+		return &failure{code: ExitUsage, reason: "USAGE", message: "there is no terminal to ask for confirmation", hint: hint}
 	}
 	answers := make(chan string, 1)
 	go func() { // reading from a terminal cannot be cancelled; the process ends soon after Ctrl-C
@@ -98,6 +174,6 @@ func (s *session) confirm(ctx context.Context, question string) error {
 		if answer == "y" || answer == "yes" {
 			return nil
 		}
-		return Fail(ExitError, "", "nothing was deleted")
+		return Fail(ExitError, "", "%s", declined)
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -52,10 +53,11 @@ func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, req *fleetv1.List
 	g.column("PROJECT", true)
 	g.column("ROLE", true)
 	g.column("TASK", true)
+	g.column("VERSION", slices.ContainsFunc(resp.GetAgents(), (*fleetv1.AgentSummary).GetOutdated))
 	g.column("PLACE", s.output == wide || len(resp.GetPlaces()) > 1)
 	for _, a := range resp.GetAgents() {
 		g.row(a.GetName(), a.GetOwner(), busyCell(a.GetStatus(), a.GetStalled(), a.GetWaiting()), a.GetState(),
-			a.GetProject(), a.GetRole(), a.GetCurrentTask().GetValue(), a.GetPlace())
+			a.GetProject(), a.GetRole(), a.GetCurrentTask().GetValue(), versionCell(a), a.GetPlace())
 	}
 	none := `There are no agents yet. Create one: fleet agent create NAME --project PROJECT --spec "..."`
 	switch {
@@ -68,6 +70,14 @@ func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, req *fleetv1.List
 	if n := len(resp.GetAgents()); n > 0 && n < int(resp.GetTotalCount()) {
 		s.hint("%d of %d agents.", n, resp.GetTotalCount())
 	}
+}
+
+// versionCell returns the cell that says whether the agent has an old version of its project.
+func versionCell(a *fleetv1.AgentSummary) cell {
+	if a.GetOutdated() {
+		return cell{"outdated", yellow}
+	}
+	return cell{"", noColor}
 }
 
 // busyCell returns the status cell of an agent or a task. It adds whether the agent waits for an answer or is stalled.

@@ -57,7 +57,22 @@ func (s *session) showAgent(a *fleetv1.Agent) {
 	c.line("Shared with", strings.Join(shared, ", "))
 	c.line("Workspace", printable(a.GetWorkspaceId()))
 	c.line("Place", printable(a.GetPlace()))
+	if a.GetOutdated() {
+		c.line("Outdated", paint(colors, yellow, "yes")+" (\"fleet agent restart "+printable(a.GetName())+" --update\" gives it the newest version)")
+	}
+	if a.GetDormantAt() != nil {
+		c.line("Dormant", paint(colors, yellow, "since "+s.when(a.GetDormantAt())))
+	}
+	if a.GetDeletionAt() != nil {
+		c.line("Is deleted", paint(colors, red, s.when(a.GetDeletionAt())))
+	}
+	c.line("Stops", s.when(a.GetStopsAt()))
 	c.line("Location", printable(a.GetLocation()))
+	for _, l := range a.GetLinks() {
+		if l.GetUrl() != a.GetLocation() {
+			c.line(printable(l.GetName()), printable(l.GetUrl()))
+		}
+	}
 	c.line("Created", s.when(a.GetCreatedAt()))
 	c.line("Updated", s.when(a.GetUpdatedAt()))
 	for _, key := range slices.Sorted(maps.Keys(a.GetMetadata())) {

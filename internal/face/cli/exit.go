@@ -31,8 +31,8 @@ const exitHelp = `Every command ends with one of these exit codes:
     7  the server does not know the caller, or does not allow this
     8  a task failed, or a request to an agent failed
     9  a task was stopped
-   10  --timeout is over, or a task waits for an answer and --or-question was given;
-       tasks continue
+   10  the time of --timeout or --wait is over, or a task waits for an answer and
+       --or-question was given; tasks, and agents that start, continue
   130  interrupted with Ctrl-C; tasks continue
 
 "task run --follow" and "task wait" end with 0 only if every task they waited for

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +30,9 @@ of a project.`,
 		Short:   "List the projects",
 		Long: `List the projects that agents can work on.
 
+-o wide also shows the parameters that "fleet agent create --param" accepts, and their
+options. An agent needs those with a star.
+
 Next, see "fleet role list PROJECT", or "fleet agent create NAME --project PROJECT".`,
 		Example: `  fleet project list
   fleet project list -o json | jq -r '.projects[].name'`,
@@ -44,14 +49,36 @@ Next, see "fleet role list PROJECT", or "fleet agent create NAME --project PROJE
 			return s.print(resp, err, func() {
 				g := newGrid("NAME", "TITLE", "DESCRIPTION")
 				g.column("PLACE", several)
+				g.column("PARAMETERS", s.output == wide || slices.ContainsFunc(resp.GetProjects(), needsParameters))
 				for _, p := range resp.GetProjects() {
-					g.row(p.GetName(), p.GetDisplayName(), p.GetDescription(), p.GetPlace())
+					g.row(p.GetName(), p.GetDisplayName(), p.GetDescription(), p.GetPlace(), parametersText(p.GetParameters()))
 				}
 				s.show(g, "There are no projects. Add them to the configuration of the server.")
 			})
 		}),
 	}, "list_agent_projects"))
 	return cmd
+}
+
+// needsParameters reports whether an agent of the project cannot be created without --param, unless its role sets the value.
+func needsParameters(p *fleetv1.Project) bool {
+	return slices.ContainsFunc(p.GetParameters(), (*fleetv1.ProjectParameter).GetRequired)
+}
+
+// parametersText lists parameters with their options. Required ones are marked with a star.
+func parametersText(list []*fleetv1.ProjectParameter) string {
+	texts := make([]string, 0, len(list))
+	for _, q := range list {
+		text := q.GetName()
+		if q.GetRequired() {
+			text += "*"
+		}
+		if options := q.GetOptions(); len(options) > 0 {
+			text += "=" + strings.Join(options, "|")
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
 }
 
 func (p *program) newRole() *cobra.Command {

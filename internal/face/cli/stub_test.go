@@ -38,7 +38,8 @@ import (
 
 // stub is an in-memory fleet whose agents run their tasks with sh. It outlives its servers, as a database would.
 type stub struct {
-	bundle []byte // the bundle of every agent
+	bundle []byte         // the bundle of every agent
+	waits  map[string]int // how often a call that waits for an agent was made, by request id
 	fleetv1.UnimplementedFleetServiceServer
 	fleetv1.UnimplementedTokenServiceServer
 
@@ -180,7 +181,19 @@ func brief(t *fleetv1.TaskDetail) *fleetv1.Task {
 	}
 }
 
-func (s *stub) CreateAgent(_ context.Context, r *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
+func (s *stub) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
+	resp, err := s.create(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	resp = clone(resp)
+	if resp.Unfinished = s.unfinished(r.GetName(), r.GetRequestId()); resp.GetUnfinished() {
+		resp.Agent.State, resp.Agent.StateReason, resp.Agent.Status = fleetv1.Agent_starting, "its startup script runs", fleetv1.Agent_offline
+	}
+	return resp, nil
+}
+
+func (s *stub) create(_ context.Context, r *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return once(s, r.GetRequestId(), func() (*fleetv1.CreateAgentResponse, error) {
@@ -264,9 +277,27 @@ func (s *stub) power(name string, state fleetv1.Agent_State, st fleetv1.Agent_St
 	return clone(a), err
 }
 
+// unfinished reports whether the call is not finished yet: never for an agent whose name begins with stuck, and for the first
+// two calls with the same id if the name begins with slow.
+func (s *stub) unfinished(name, requestID string) *bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waits == nil {
+		s.waits = map[string]int{}
+	}
+	s.waits[requestID]++
+	if !strings.HasPrefix(name, "stuck") && (!strings.HasPrefix(name, "slow") || s.waits[requestID] > 2) {
+		return nil
+	}
+	return proto.Bool(true)
+}
+
 func (s *stub) StartAgent(_ context.Context, r *fleetv1.StartAgentRequest) (*fleetv1.StartAgentResponse, error) {
+	if strings.HasPrefix(r.GetAgentName(), "ill") {
+		return nil, refusal(codes.Aborted, "AGENT_BUSY", "the workspace is unhealthy: starting it again would end the task", map[string]string{"agent_name": r.GetAgentName()}, "wait for it with {wait_tasks}, or end it with {restart_agent}")
+	}
 	a, err := s.power(r.GetAgentName(), fleetv1.Agent_running, fleetv1.Agent_idle)
-	return &fleetv1.StartAgentResponse{Agent: a, Message: fmt.Sprintf("Agent '%s' started", r.GetAgentName())}, err
+	return &fleetv1.StartAgentResponse{Agent: a, Message: fmt.Sprintf("Agent '%s' started", r.GetAgentName()), Unfinished: s.unfinished(r.GetAgentName(), r.GetRequestId())}, err
 }
 
 func (s *stub) StopAgent(_ context.Context, r *fleetv1.StopAgentRequest) (*fleetv1.StopAgentResponse, error) {

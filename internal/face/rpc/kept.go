@@ -31,7 +31,7 @@ func (f *Fleet) RestoreAgent(ctx context.Context, r *fleetv1.RestoreAgentRequest
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.RestoreAgentResponse{Agent: agentOf(v), Message: message}, nil
+	return &fleetv1.RestoreAgentResponse{Agent: agentOf(v), Message: message, Unfinished: only(!v.Settled())}, nil
 }
 
 func keptOf(k fleet.KeptWork) *fleetv1.KeptWork {

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// finishLimit is how long a command waits for an agent by default. A workspace can take minutes to start.
+const finishLimit = 10 * time.Minute
+
+// finishPause is the shortest time between two calls that wait for an agent. The server usually answers much later.
+const finishPause = time.Second
+
+// waiting is how long a command waits for the end of what it has requested.
+type waiting struct{ limit time.Duration }
+
+// addTo adds the flag --wait.
+func (w *waiting) addTo(cmd *cobra.Command, what string) {
+	cmd.Flags().DurationVar(&w.limit, "wait", finishLimit, "wait at most `DURATION` until the agent is "+what)
+	complete(cmd, "wait", cobra.NoFileCompletions)
+}
+
+// finish makes a call that changes an agent, and repeats it until it is finished. The server waits for a limited time, and
+// then says that the call is unfinished. The same call waits on: the request keeps its request_id, so it has no further
+// effect. After the limit, finish returns the error late.
+func (s *session) finish(ctx context.Context, w waiting, call func() (unfinished bool, err error), late func() error) error {
+	end := s.deps.Now().Add(w.limit)
+	for {
+		begun := s.deps.Now()
+		unfinished, err := call()
+		if err != nil || !unfinished {
+			return err
+		}
+		left := end.Sub(s.deps.Now())
+		if left <= 0 {
+			return late()
+		}
+		pause := time.NewTimer(min(left, max(0, finishPause-s.deps.Now().Sub(begun))))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// notYet returns the error about an agent that is not ready, stopped or deleted within the time of --wait. command waits on.
+func notYet(a *fleetv1.Agent, what, command string) error {
+	why := a.GetState().String()
+	if a.GetStateReason() != "" {
+		why += ": " + strings.TrimRight(printable(a.GetStateReason()), ". ")
+	}
+	return &failure{
+		code: ExitTimeout, reason: "TIMED_OUT", message: fmt.Sprintf("%s is not %s yet, its workspace is %s", printable(a.GetName()), what, why),
+		hint: fmt.Sprintf("wait on with %q", command), details: map[string]any{"agent_name": a.GetName(), "state": a.GetState().String()},
+	}
+}
+
+// params are the values of the flag --param.
+type params []string
+
+// addTo adds the flag --param.
+func (p *params) addTo(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringArrayVar((*[]string)(p), "param", nil, usage)
+	complete(cmd, "param", cobra.NoFileCompletions)
+}
+
+// values returns the values by name.
+func (p params) values() (map[string]string, error) {
+	if len(p) == 0 {
+		return nil, nil
+	}
+	values := map[string]string{}
+	for _, text := range p {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, usagef("--param is %q: write NAME=VALUE", text)
+		}
+		if _, twice := values[name]; twice {
+			return nil, usagef("--param gives %s twice: give it once", name)
+		}
+		values[name] = value
+	}
+	return values, nil
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestCreateWaits checks that a command does not succeed before the agent is ready.
+func TestCreateWaits(t *testing.T) {
+	t.Parallel()
+	server, _ := newStub(t).listen(t, "")
+	out, _, code := fleet(server, "agent", "create", "slow", "--project", "shell", "--spec", "x")
+	require.Equal(t, ExitOK, code)
+	require.Contains(t, out, "created successfully")
+
+	out, told, code := fleet(server, "agent", "create", "stuck", "--project", "shell", "--spec", "x", "--wait", "1ms")
+	require.Equal(t, ExitTimeout, code)
+	require.Empty(t, out)
+	require.Equal(t, "fleet: stuck is not ready yet, its workspace is starting: its startup script runs; wait on with \"fleet agent start stuck\"\n", told)
+	_, told, code = fleet(server, "agent", "start", "stuck", "--wait", "1ms", "-o", "json")
+	require.Equal(t, ExitTimeout, code)
+	require.Contains(t, told, `"error": "TIMED_OUT"`)
+}
+
+// TestStartEndsNoTask checks that a task of an unhealthy agent is ended only with --yes.
+func TestStartEndsNoTask(t *testing.T) {
+	t.Parallel()
+	server, _ := newStub(t).listen(t, "")
+	_, _, code := fleet(server, "agent", "create", "ill", "--project", "shell", "--spec", "x")
+	require.Equal(t, ExitOK, code)
+	_, told, code := fleet(server, "agent", "start", "ill")
+	require.Equal(t, ExitConflict, code)
+	require.Contains(t, told, "would end the task")
+	require.Contains(t, told, "--yes")
+	out, _, code := fleet(server, "agent", "start", "ill", "--yes")
+	require.Equal(t, ExitOK, code)
+	require.Contains(t, out, "restarted")
+}
+
+// TestParams checks the flag --param.
+func TestParams(t *testing.T) {
+	t.Parallel()
+	values, err := params{"region=eu", "list=a=b,c"}.values()
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"region": "eu", "list": "a=b,c"}, values)
+	for _, wrong := range []params{{"region"}, {"=eu"}, {"a=1", "a=2"}} {
+		_, err := wrong.values()
+		require.ErrorContains(t, err, "--param", "%s", strings.Join(wrong, " "))
+	}
+}
