@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -61,6 +62,7 @@ at a time, run "fleet serve".`,
 
 func (p *program) serveStdio(ctx context.Context, conn grpc.ClientConnInterface, c mcp.Config) error {
 	c.Version, c.Rights = p.version, rightsOver(conn)
+	ctx = metadata.AppendToOutgoingContext(ctx, rpc.ControllerKey, "true")
 	return mcp.Stdio(ctx, conn, c, p.stdin, p.stdout)
 }
 

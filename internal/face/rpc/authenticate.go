@@ -21,6 +21,10 @@ const authorization = "authorization"
 // FaceKey is the metadata key that names the face of a call: "rest" or "mcp".
 const FaceKey = "fleet-face"
 
+// ControllerKey is the metadata key with which a client says that an AI makes its calls. A caller can only lose by it, so
+// it needs no proof.
+const ControllerKey = "fleet-controller"
+
 // NoAuth identifies every caller as the one user who runs Fleet on this machine. Calls through MCP count as calls of an
 // AI controller, so that the history distinguishes them from the user's own calls.
 //
@@ -71,9 +75,10 @@ func (a TokenAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Prin
 	return p, err
 }
 
-// kindOn returns the kind of a caller whose credentials do not determine it: controller through MCP, otherwise human.
+// kindOn returns the kind of a caller whose credentials do not determine it: controller through MCP, also if another
+// process serves MCP, otherwise human.
 func kindOn(md metadata.MD) fleet.Kind {
-	if v := md.Get(FaceKey); len(v) > 0 && v[0] == "mcp" {
+	if v := md.Get(FaceKey); len(v) > 0 && v[0] == "mcp" || len(md.Get(ControllerKey)) > 0 {
 		return fleet.Controller
 	}
 	return fleet.Human
