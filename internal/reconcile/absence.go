@@ -96,5 +96,16 @@ func (r *Reconciler) bringBack(tx fleet.Tx, a *fleet.Agent, ws fleet.Workspace) 
 	if err := tx.UpdateAgent(a); err != nil {
 		return err
 	}
+	left, err := tx.Remains(a.UID)
+	if err == nil && left != nil && left.Lost == "" { // so that the next deletion fetches its work again
+		var content []byte
+		if content, err = tx.Bundle(a.UID); err == nil {
+			left.Lost = "what it did after it came back"
+			err = tx.PutRemains(a.UID, left, content)
+		}
+	}
+	if err != nil {
+		return err
+	}
 	return tx.Append(a.Event(fleet.EventAgentCreated, a.UpdatedAt, "agent is back: it was recorded as deleted, but its host has its workspace"))
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/state"
@@ -25,12 +26,19 @@ func remainsText(r *fleet.Remains, agent, kept string) string {
 	return strings.Join(slices.DeleteFunc(texts, fleet.IsBlank), "; ")
 }
 
-// saveWork stores a bundle of the agent's work that exists nowhere else, before the workspace is deleted. If that fails, it
-// records what may be lost; the workspace is deleted anyway.
-func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) error {
+// rescueTime limits how long a deletion waits for a workspace that is started to fetch the work in it.
+const rescueTime = 10 * time.Minute
+
+// rescueReason is the reason of the state deleting while that workspace is started.
+const rescueReason = "its workspace is started first, to fetch the work in it"
+
+// saveWork stores a bundle of the agent's work that exists nowhere else, before the workspace is deleted. It starts a stopped
+// workspace for that; wait is then how long to wait before the next call. If nothing helps, it records what may be lost, and
+// the workspace is deleted anyway.
+func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Duration, err error) {
 	t := w.places.Of(a).Facts
 	if !t.Bundles || t.KeepsWork || a.WorkspaceID == "" {
-		return nil
+		return 0, nil
 	}
 	var known *fleet.Remains
 	var last []*fleet.Task
@@ -44,12 +52,18 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) error {
 		}
 		changes, err = tx.Changes(last[0].ID)
 		return err
-	}); err != nil || known != nil && known.Lost == "" || len(last) == 0 {
-		return err // stored before a crash, or the agent never had a task
+	}); err != nil || known != nil && known.Lost == "" {
+		return 0, err // stored before a crash
 	}
 	content, err := w.places.Bundle(ctx, a)
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return 0, ctx.Err()
+	}
+	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
+		wait, done, err := w.startForWork(ctx, a, len(last) > 0)
+		if err != nil || done || wait > 0 {
+			return wait, err
+		}
 	}
 	r := &fleet.Remains{KeptAt: w.now()}
 	if err != nil {
@@ -64,7 +78,53 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) error {
 		r.Lost = "the disk of the server's data is full, so what the agent had not pushed is not kept" + unpushedText(changes)
 		err = put(nil)
 	}
-	return err
+	return 0, err
+}
+
+// startForWork starts the workspace of an agent that is to be deleted, so that its work can be fetched, for at most rescueTime.
+// wait is how long to wait before the bundle is tried again; 0 means that nothing more can be done. done means that there is
+// nothing to lose: the workspace was deleted, or it never ran and worked says that the agent never had a task.
+func (w *worker) startForWork(ctx context.Context, a *fleet.Agent, worked bool) (wait time.Duration, done bool, err error) {
+	if w.rescue.IsZero() {
+		w.rescue = w.now()
+	}
+	if w.now().Sub(w.rescue) > rescueTime {
+		return 0, false, nil
+	}
+	var ws fleet.Workspace
+	if err := w.ask(ctx, a, func(ctx context.Context) (err error) {
+		ws, err = w.places.Of(a).Inspect(ctx, *a)
+		return err
+	}); err != nil {
+		wait, err := w.failed(ctx, a, err, "")
+		return max(wait, retryFirst), false, err
+	}
+	switch ws.State {
+	case fleet.StateDeleted:
+		return 0, true, nil
+	case fleet.StatePending, fleet.StateStarting, fleet.StateFailed, fleet.StateCanceling, fleet.StateCanceled:
+		if !worked && !w.started && a.StateReason != rescueReason {
+			return 0, true, nil
+		}
+	}
+	switch ws.State {
+	case fleet.StateStopped, fleet.StateFailed, fleet.StateCanceled:
+		if w.started { // it has stopped or failed again
+			return 0, false, nil
+		}
+		if err := w.set(ctx, fleet.StateDeleting, rescueReason, nil); err != nil {
+			return 0, false, err
+		}
+		err := w.op(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Start(ctx, *a) })
+		if err != nil {
+			w.log.WarnContext(ctx, "workspace not started to fetch the work in it", slog.String("agent", a.Name), slog.Any("error", err))
+			return 0, false, ctx.Err()
+		}
+		w.started = true
+	case fleet.StateUnhealthy:
+		return 0, false, nil
+	}
+	return inspectMost, false, nil
 }
 
 // lossReason describes for people what may be lost with a workspace if its bundle failed with the error.

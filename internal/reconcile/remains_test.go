@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,12 +94,61 @@ func TestWorkIsKept(t *testing.T) {
 		require.Equal(t, fleet.ReasonBundleNotFound, fleet.ReasonOf(err))
 		require.ErrorContains(t, err, "could not be reached")
 	})
-	t.Run("an unreachable workspace without a task loses nothing", func(t *testing.T) {
+	t.Run("an unreachable workspace may have work, although the store has no task of the agent", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, nil)
 		h.Create("papi")
 		h.World.Fail(fake.Bundle, 1, nil)
+		require.Contains(t, remove(h, "papi"), "may be lost: its workspace could not be reached")
+	})
+	t.Run("an adopted agent without a task in the store", func(t *testing.T) {
+		t.Parallel()
+		adopts := world
+		adopts.Traits.Adopts = true
+		h := servicetest.New(t, adopts, nil)
+		h.Create("papi")
+		h.End(h.Start("papi", "change made a line").ID)
+		other := servicetest.NewIn(t, h.World, nil) // a Fleet that has lost its database
+		require.Contains(t, remove(other, "papi"), "is kept: fleet agent rescue papi")
+		kept, err := rescue(other, "papi")
+		require.NoError(t, err)
+		require.Equal(t, "made a line\n", kept)
+	})
+	t.Run("a stopped workspace is started first", func(t *testing.T) {
+		t.Parallel()
+		slow := world
+		slow.BuildLooks = 2
+		h := servicetest.New(t, slow, nil)
+		h.Create("papi")
+		h.End(h.Start("papi", "change made a line").ID)
+		_, _, err := h.StopAgent(h.Context(), "papi", "")
+		require.NoError(t, err)
+		require.Contains(t, remove(h, "papi"), "is kept: fleet agent rescue papi")
+		kept, err := rescue(h, "papi")
+		require.NoError(t, err)
+		require.Equal(t, "made a line\n", kept)
+		require.Contains(t, strings.Join(h.Events(fleet.EventAgentChanged), "\n"), "its workspace is started first, to fetch the work in it")
+		require.Empty(t, h.World.Workspaces())
+	})
+	t.Run("a stopped workspace that cannot be started", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, world, nil)
+		h.Create("papi")
+		h.End(h.Start("papi", "change made a line").ID)
+		_, _, err := h.StopAgent(h.Context(), "papi", "")
+		require.NoError(t, err)
+		h.World.FailBuild("papi", "no quota")
+		require.Contains(t, remove(h, "papi"), "may be lost: its workspace could not be reached")
+		require.Empty(t, h.World.Workspaces())
+	})
+	t.Run("an agent that never ran has nothing to lose", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, world, nil)
+		h.World.FailBuild("papi", "no quota")
+		_, err := h.CreateIn("papi", "Setup")
+		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err))
 		require.Equal(t, "Agent 'papi' deleted successfully", remove(h, "papi"))
+		require.Equal(t, 0, h.World.Calls(fake.Start))
 	})
 	t.Run("a bundle over the limit is not kept", func(t *testing.T) {
 		t.Parallel()

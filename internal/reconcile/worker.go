@@ -33,6 +33,8 @@ type worker struct {
 	failures        failures                // consecutive errors of dispatching and following the task
 	answering       answering
 	contractChecked bool          // the checks of its contract were run, or there are none
+	rescue          time.Time     // since when a deletion waits for the agent's work; zero if it does not
+	started         bool          // the deletion has started the workspace to fetch the agent's work
 	inspect         time.Duration // how long until the next look at a moving workspace
 }
 

@@ -237,8 +237,8 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 	if err := w.saveLastChanges(ctx, a); err != nil {
 		return 0, err
 	}
-	if err := w.saveWork(ctx, a); err != nil {
-		return 0, err
+	if d, err := w.saveWork(ctx, a); d > 0 || err != nil {
+		return d, err
 	}
 	w.cfg.Fault(FaultDeleteBefore)
 	var kept string

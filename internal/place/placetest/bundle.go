@@ -31,6 +31,15 @@ func bundle(x *fixture) {
 	full := errors.New("full")
 	x.ErrorIs(x.b.Connect(a).Bundle(x.ctx, failing{full}), full)
 
+	x.NoError(x.b.Stop(x.ctx, a))
+	x.await(a, fleet.StateStopped)
+	if err := x.b.Connect(a).Bundle(x.ctx, &bytes.Buffer{}); err != nil {
+		x.reason(err, fleet.ReasonAgentOffline) // which says that the workspace has to run for it
+	}
+	x.NoError(x.b.Start(x.ctx, a))
+	x.await(a, fleet.StateRunning)
+	x.NotEmpty(made(), "the work must survive a stop")
+
 	_, err = x.b.Delete(x.ctx, a)
 	x.NoError(err)
 	if x.b.Traits().KeepsWork {

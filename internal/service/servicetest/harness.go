@@ -42,11 +42,22 @@ func New(t testing.TB, world fake.Config, with func(*state.Config), more ...flee
 // NewOver is New with the store that wrap returns.
 func NewOver(t testing.TB, world fake.Config, with func(*state.Config), wrap func(fleet.Store) fleet.Store, more ...fleet.Place) *Harness {
 	t.Helper()
+	return newIn(t, fake.New(world), with, wrap, more...)
+}
+
+// NewIn starts another fleet, with a store of its own, in the world of a fleet.
+func NewIn(t testing.TB, world *fake.Place, with func(*state.Config)) *Harness {
+	t.Helper()
+	return newIn(t, world, with, func(s fleet.Store) fleet.Store { return s })
+}
+
+func newIn(t testing.TB, world *fake.Place, with func(*state.Config), wrap func(fleet.Store) fleet.Store, more ...fleet.Place) *Harness {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "fleet.db")
 	store, err := sqlitetest.Open(t.Context(), path)
 	require.NoError(t, err)
 	// Leases outlive any pause of a slow machine. A test whose leases must expire sets LeaseTTL.
-	h := &Harness{T: t, World: fake.New(world), More: more, Store: wrap(store), Path: path, Config: state.Config{
+	h := &Harness{T: t, World: world, More: more, Store: wrap(store), Path: path, Config: state.Config{
 		CreateWait: waittest.Limit, MessageWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: waittest.Limit,
 		Logger: slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}}
