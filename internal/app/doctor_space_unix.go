@@ -2,7 +2,12 @@
 
 package app
 
-import "golang.org/x/sys/unix"
+import (
+	"io/fs"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // freeSpace returns the disk space that is free for this user, in bytes.
 func freeSpace(dir string) (uint64, error) {
@@ -11,4 +16,12 @@ func freeSpace(dir string) (uint64, error) {
 		return 0, err
 	}
 	return s.Bavail * uint64(s.Bsize), nil //nolint:gosec // a size
+}
+
+// spaceOf returns the disk space that a file uses, in bytes. Of a file with several names, each has a part.
+func spaceOf(info fs.FileInfo) uint64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(s.Blocks) * 512 / max(1, uint64(s.Nlink)) //nolint:gosec // a size
+	}
+	return uint64(info.Size()) //nolint:gosec // a size
 }

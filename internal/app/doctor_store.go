@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"fleet/internal/scratch"
@@ -29,7 +30,7 @@ const (
 )
 
 // data examines the data directory and its disk.
-func (d *doctor) data(context.Context) {
+func (d *doctor) data(ctx context.Context) {
 	dir := d.cfg.Data
 	if err := checkData(dir); err != nil {
 		d.add(failing, "data", "", "%v", err)
@@ -46,7 +47,7 @@ func (d *doctor) data(context.Context) {
 		d.add(failing, "data", "name a directory in the setting data", "%s is not a directory", dir)
 		return
 	default:
-		if err := writable(dir); err != nil {
+		if err := writable(dir); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 			d.add(failing, "data", "give the server's user the right to write to it, or set data", "%v", err)
 			return
 		}
@@ -60,18 +61,66 @@ func (d *doctor) data(context.Context) {
 		dir = filepath.Dir(dir)
 	}
 	free, err := freeSpace(dir)
-	next := "free space on the disk of " + dir + ", or shorten retention and payload_retention"
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 	case err != nil:
 		d.add(failing, "disk", "check the disk of "+dir, "%v", err)
+	default:
+		d.disk(ctx, dir, free)
+	}
+}
+
+// disk reports how much space is free on the disk of the data directory, in bytes, and what frees more.
+func (d *doctor) disk(ctx context.Context, dir string, free uint64) {
+	switch {
 	case free < leastSpace:
-		d.add(failing, "disk", next, "only %s free", bytesText(free))
+		d.add(failing, "disk", "free space on the disk of "+dir+users(ctx, dir, free), "only %s free", bytesText(free))
 	case free < lowSpace:
-		d.add(warning, "disk", next, "only %s free", bytesText(free))
+		d.add(warning, "disk", "free space on the disk of "+dir+users(ctx, dir, free), "only %s free", bytesText(free))
 	default:
 		d.add(good, "disk", "", "%s free", bytesText(free))
 	}
+}
+
+// users returns what uses more space in the data directory than is free, and what frees it.
+func users(ctx context.Context, dir string, free uint64) (text string) {
+	kinds := []struct {
+		what, next string
+		files      []string
+		size       uint64
+	}{
+		{what: "agents", next: "`fleet agent delete` frees it unless their work is kept", files: []string{"agents", "cagent"}},
+		{what: "kept work", next: "`fleet kept list` shows it", files: []string{"kept"}},
+		{what: "the database", next: "deleted tasks leave room in it for new ones, but the file does not shrink", files: []string{"fleet.db", "fleet.db-wal"}},
+	}
+	for i := range kinds {
+		for _, f := range kinds[i].files {
+			kinds[i].size += usage(ctx, filepath.Join(dir, f))
+		}
+	}
+	for _, k := range kinds {
+		if k.size > free {
+			text += fmt.Sprintf("; %s: %s in %s (%s)", k.what, bytesText(k.size), dir, k.next)
+		}
+	}
+	return text
+}
+
+// usage returns how much space the file or directory uses, in bytes, as far as this user can see it and until ctx ends.
+func usage(ctx context.Context, path string) (n uint64) {
+	_ = filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return filepath.SkipAll
+		}
+		if err != nil {
+			return nil //nolint:nilerr // what cannot be read is left out
+		}
+		if info, err := e.Info(); err == nil {
+			n += spaceOf(info)
+		}
+		return nil
+	})
+	return n
 }
 
 // writable returns an error if this user cannot create files in the directory.

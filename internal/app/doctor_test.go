@@ -232,3 +232,26 @@ func TestDoctorAndServer(t *testing.T) {
 	p.environ[1] = "FLEET_DATA=" + data
 	require.Zero(t, p.run(t.Context(), []string{"doctor", "--config", config}))
 }
+
+// TestDoctorSaysWhatFreesSpace checks that the advice for a full disk names what uses it, and nothing that frees no space.
+func TestDoctorSaysWhatFreesSpace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, size := range map[string]int{"agents/a/work/big": 1 << 20, "kept/b/big": 2 << 20, "fleet.db": 64 << 10} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("x"), size), 0o600))
+	}
+	d := &doctor{}
+	d.disk(t.Context(), dir, 512<<10)
+	f := d.found[0]
+	require.Equal(t, failing, f.Verdict)
+	require.Equal(t, "only 512 KiB free", f.Message)
+	require.Regexp(t, "agents: 1[.0-9]* MiB in .*kept work: 2[.0-9]* MiB in .*fleet kept list", f.Next)
+	require.NotContains(t, f.Next, "database", "it is smaller than what is free")
+	require.NotContains(t, f.Next, ", or shorten retention", "a database does not shrink")
+	d.disk(t.Context(), dir, 4<<10)
+	require.Contains(t, d.found[1].Next, "the database: ")
+	d.disk(t.Context(), dir, 1<<40)
+	require.Equal(t, good, d.found[2].Verdict)
+}
