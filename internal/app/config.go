@@ -7,12 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/adrg/xdg"
 
 	"fleet/internal/face/mcp"
 	"fleet/internal/face/mcp/tool"
@@ -30,6 +27,7 @@ import (
 	"fleet/internal/toolset/providers"
 	"fleet/internal/toolset/sessions"
 	"fleet/internal/toolset/subagents"
+	"fleet/internal/userdir"
 )
 
 // Config is the configuration of a server. Each scalar field has a key in fleet.yaml, a flag and an environment
@@ -137,7 +135,7 @@ type MCP struct {
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
-		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", AgentsHTTP: "127.0.0.1:8104", Peer: "127.0.0.1:0", Data: filepath.Join(xdg.DataHome, "fleet"),
+		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", AgentsHTTP: "127.0.0.1:8104", Peer: "127.0.0.1:0", Data: userdir.Data(),
 		Auth: Auth{AuthNone}, Places: []string{"local"}, CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute, DrainTimeout: 20 * time.Second,
 		MaxOutput: 16 << 20, MaxBundle: state.DefaultMaxBundle, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, AuditRetention: 365 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
 		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30, RequestsPerSecond: 1000, OpenCalls: 5000, CallsPerCPU: 16, WaitingCalls: 1000, WaitingTime: 10 * time.Second},
@@ -206,7 +204,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("mcp.max_result is %d: it must be at least %d bytes", c.MCP.MaxResult, mcp.MinMaxResult)
 	}
 	if c.Data == "" {
-		return fmt.Errorf("data is empty: name a directory")
+		return errors.New("data is empty, because it was set so or because HOME is not set: set HOME, or name a directory with data (--data, FLEET_DATA)")
 	}
 	if err := c.CoderAuth.Validate(); err != nil {
 		return err

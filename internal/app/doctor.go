@@ -100,7 +100,7 @@ The exit code is 1 if something failed, and 0 if there are only warnings.`,
   fleet doctor --data /var/lib/fleet`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			found := examine(cmd.Context(), file, environOf(cmd, p.environ))
+			found := examine(cmd.Context(), file, withData(p.environ, cmd.Flag("data").Value.String()))
 			if asJSON || wantsJSON(cmd) {
 				if err := p.printJSON(map[string]any{"version": p.version, "checks": found}); err != nil {
 					return err
@@ -119,9 +119,10 @@ The exit code is 1 if something failed, and 0 if there are only warnings.`,
 	return cmd
 }
 
-// environOf returns the environment with the directory of --data, which takes precedence over the configured one.
-func environOf(cmd *cobra.Command, environ []string) []string {
-	if data := cmd.Flag("data").Value.String(); data != "" {
+// withData returns the environment with the directory of --data, which takes precedence over the configured one. It may be
+// empty.
+func withData(environ []string, data string) []string {
+	if data != "" {
 		return append(slices.Clone(environ), "FLEET_DATA="+data)
 	}
 	return environ

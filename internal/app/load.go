@@ -12,12 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/adrg/xdg"
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/pflag"
 
 	"fleet/internal/face/wire"
 	"fleet/internal/store/postgres"
+	"fleet/internal/userdir"
 )
 
 // ConfigFile is the name of the configuration file.
@@ -106,7 +106,11 @@ func findConfig(file string, environ []string) (string, error) {
 			return file, nil
 		}
 	}
-	for _, path := range []string{ConfigFile, filepath.Join(xdg.ConfigHome, "fleet", ConfigFile)} {
+	paths := []string{ConfigFile}
+	if dir := userdir.Config(); dir != "" {
+		paths = append(paths, filepath.Join(dir, ConfigFile))
+	}
+	for _, path := range paths {
 		if _, err := os.Stat(path); err == nil {
 			return path, nil
 		} else if !errors.Is(err, fs.ErrNotExist) {

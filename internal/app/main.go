@@ -72,12 +72,9 @@ func (p *program) dial(ctx context.Context, t cli.Target) (grpc.ClientConnInterf
 // embed opens a fleet in this process. The fleet requires no token, because a user who can read its data can do
 // everything with it anyway.
 func (p *program) embed(ctx context.Context, t cli.Target) (*App, error) {
-	cfg, err := Load("", p.environ, nil)
+	cfg, err := Load("", withData(p.environ, t.Data), nil)
 	if err != nil {
 		return nil, err
-	}
-	if t.Data != "" {
-		cfg.Data = t.Data
 	}
 	cfg.LogLevel = "warn"
 	a, err := Open(ctx, cfg, Options{Log: p.stderr, Auth: func() rpc.Authenticator { return rpc.NoAuth{} }})

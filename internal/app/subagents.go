@@ -5,10 +5,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/adrg/xdg"
-
 	"fleet/internal/service"
 	"fleet/internal/toolset/subagents"
+	"fleet/internal/userdir"
 )
 
 // agentsDir is the default directory of agent definitions. It is looked for where the server runs, else in the user's
@@ -24,7 +23,7 @@ const claudeAgentsDir = ".claude/agents"
 func definitionsDir(configured string, local ...string) string {
 	dir := configured
 	if dir == "" {
-		dir = filepath.Join(xdg.ConfigHome, "fleet", agentsDir)
+		dir = filepath.Join(userdir.Config(), agentsDir) // without a configuration directory, where the server runs
 		for _, l := range local {
 			if info, err := os.Stat(l); err == nil && info.IsDir() {
 				dir = l

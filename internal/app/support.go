@@ -71,7 +71,7 @@ environment. If the server requires tokens, give an admin's token with --token-f
 			if err != nil {
 				return err
 			}
-			p.environ = environOf(cmd, p.environ)
+			p.environ = withData(p.environ, cmd.Flag("data").Value.String())
 			if err = errors.Join(p.writeBundle(cmd.Context(), f, file, t.Token), f.Close()); err != nil {
 				return errors.Join(err, os.Remove(to))
 			}

@@ -79,6 +79,12 @@ func TestPageScripts(t *testing.T) {
 	play(t, "../../../testdata/cli/page")
 }
 
+// TestEnvironmentScripts runs the scripts about the environment of commands and servers.
+func TestEnvironmentScripts(t *testing.T) {
+	t.Parallel()
+	play(t, "../../../testdata/cli/environment")
+}
+
 // play runs the scripts of a directory, each with its own server that has the projects.
 func play(t *testing.T, dir string, projects ...local.Project) {
 	playWith(t, dir, func(_ *testscript.Env, cfg *app.Config) { cfg.Local.Projects = projects })

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/adrg/xdg"
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
 
 	"fleet/internal/face/cli/login"
+	"fleet/internal/userdir"
 )
 
 // Target is the server that a command talks to, with the caller's token.
@@ -96,8 +96,8 @@ func (d Deps) withDefaults() Deps {
 	if d.NewID == nil {
 		d.NewID = uuid.NewString
 	}
-	if d.Logins.Dir == "" {
-		d.Logins.Dir = filepath.Join(xdg.ConfigHome, "fleet", "logins")
+	if dir := userdir.Config(); d.Logins.Dir == "" && dir != "" {
+		d.Logins.Dir = filepath.Join(dir, "logins")
 	}
 	if d.patience == 0 {
 		d.patience = 2 * time.Minute

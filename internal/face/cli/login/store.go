@@ -40,7 +40,7 @@ type Login struct {
 // Store keeps logins. Each server has a file. The tokens are in the user's keyring, or in the file if there is no
 // keyring or the keyring cannot store them.
 type Store struct {
-	// Dir is the directory of the files.
+	// Dir is the directory of the files. If it is empty, there are no logins and none can be kept.
 	Dir string
 	// NoKeyring keeps the tokens in the files, even if there is a keyring.
 	NoKeyring bool
@@ -51,6 +51,9 @@ const service = "fleet"
 
 // Keep stores the tokens of a sign-in to the server. inKeyring reports whether they are in the keyring.
 func (s Store) Keep(server string, i *Issuer, t Tokens) (inKeyring bool, err error) {
+	if s.Dir == "" {
+		return false, errors.New("there is no directory for it, because HOME is not set: set HOME or XDG_CONFIG_HOME")
+	}
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return false, err
 	}
@@ -94,8 +97,11 @@ func (s Store) write(l Login, t Tokens) (inKeyring bool, err error) {
 
 // Get returns the login to the server, or nil if there is no login.
 func (s Store) Get(server string) (*Login, error) {
+	if s.Dir == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
 	data, err := os.ReadFile(s.file(server))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) && s.Dir == "" {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	if err != nil {
