@@ -140,6 +140,10 @@ func (b *Place) newTree(ctx context.Context, p project, h home, r *record) (work
 			author.Email = cmp.Or(author.Email, missing.Email)
 		}
 	} else {
+		if hidden := worktree.Hidden(r.Repository); hidden != "" {
+			return t, fleet.Errorf(fleet.ReasonProvisioningFailed,
+				"confined agents may not read %s, because they have none of root's rights: allow everybody to read it, or run the server as its owner", hidden)
+		}
 		t.Settings = runner.Unsigned
 		if b.git.Setting(ctx, r.Repository, "commit.gpgSign") == "true" {
 			h.log("the agent's commits are not signed although commit.gpgSign is set, because the agent has no access to your keys")

@@ -48,7 +48,7 @@ func confine(p Policy) error {
 			return readOnly(p)
 		}},
 		{"resource limits", func() error { return limit(p) }},
-		{"capabilities", dropCapabilities},
+		{"capabilities", func() error { return dropCapabilities(p.Override) }},
 		{"no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"landlock", func() error { return restrict(rules) }},
 		{"seccomp", func() error { return filterCalls(p) }},
@@ -161,13 +161,21 @@ func limit(p Policy) error {
 	return nil
 }
 
-// dropCapabilities drops all capabilities of the thread, and the ways to regain them. Only root can lower the bounding
-// set. For other users that is not necessary, because no_new_privs is set afterwards.
-func dropCapabilities() error {
+// dropCapabilities drops all capabilities of the thread, and the ways to regain them. If override is set, root keeps
+// CAP_DAC_OVERRIDE. Only root can lower the bounding set. For other users that is not necessary, because no_new_privs is
+// set afterwards.
+func dropCapabilities(override bool) error {
+	var keep [2]unix.CapUserData
+	if override && os.Geteuid() == 0 {
+		keep[0] = unix.CapUserData{Effective: 1 << unix.CAP_DAC_OVERRIDE, Permitted: 1 << unix.CAP_DAC_OVERRIDE}
+	}
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return err
 	}
 	for c := uintptr(0); c < 64; c++ {
+		if c == unix.CAP_DAC_OVERRIDE && keep[0].Permitted != 0 {
+			continue
+		}
 		switch err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err {
 		case nil, unix.EINVAL: // the kernel has fewer capabilities
 		case unix.EPERM:
@@ -178,6 +186,5 @@ func dropCapabilities() error {
 			return err
 		}
 	}
-	var none [2]unix.CapUserData
-	return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0])
+	return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &keep[0])
 }

@@ -31,6 +31,9 @@ type Policy struct {
 	// has no effect if the user may not create mount namespaces. Usually only root may.
 	Mounts bool `json:"mounts,omitempty"`
 
+	// Override keeps CAP_DAC_OVERRIDE of root, so that the modes and owners of files in Write, Plain and Read do not matter.
+	Override bool `json:"override,omitempty"`
+
 	// Network is what the program may connect to. Empty means Full.
 	Network Network `json:"network,omitempty"`
 

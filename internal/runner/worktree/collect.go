@@ -192,7 +192,7 @@ func (v *view) unpack(ctx context.Context, pack io.Reader) error {
 	case n == 0:
 		_, err := io.Copy(io.Discard, in)
 		return err
-	case n <= maxLoose && !v.shared: // the sandbox prevents git from setting the group of new directories
+	case n <= maxLoose && !v.packs:
 		args = []string{"unpack-objects", strict, "-q"}
 	}
 	return v.pipe(ctx, in, io.Discard, args...)

@@ -104,6 +104,9 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 	var errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &errs
 	stopGracefully(cmd)
+	if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "GIT_DIR=") }) {
+		ownerOf(dir).run(cmd)
+	}
 	if p != nil && sandbox.Available() == nil && cmd.Err == nil {
 		if err := sandbox.Confine(cmd, *p); err != nil {
 			return err

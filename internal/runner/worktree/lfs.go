@@ -40,6 +40,10 @@ func (t Tree) collectLFS() error {
 	defer func() { _ = dir.Close() }()
 	common := filepath.Join(commonDir(t.Repository), "lfs")
 	to := filepath.Join(common, "objects")
+	own := ownerOf(t.Repository)
+	if err := own.mkdirAll(filepath.Join(common, "tmp")); err != nil {
+		return err
+	}
 	temp, err := scratch.Open(filepath.Join(common, "tmp")) // on the disk of the repository, so that a rename suffices
 	if err != nil {
 		return err
@@ -53,12 +57,12 @@ func (t Tree) collectLFS() error {
 		if _, err := os.Lstat(filepath.Join(to, path)); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return copyLarge(dir, path, filepath.Join(temp.Path(), m[1]), filepath.Join(to, path), m[1])
+		return own.copyLarge(dir, path, filepath.Join(temp.Path(), m[1]), filepath.Join(to, path), m[1])
 	})
 }
 
 // copyLarge copies a file to the path to, by way of the path temp, if its content has the digest.
-func copyLarge(from *os.Root, name, temp, to, digest string) error {
+func (o *owner) copyLarge(from *os.Root, name, temp, to, digest string) error {
 	in, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil //nolint:nilerr // skip a file that the agent has made unreadable
@@ -77,7 +81,7 @@ func copyLarge(from *os.Root, name, temp, to, digest string) error {
 	if err != nil || hex.EncodeToString(sum.Sum(nil)) != digest {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	if err := errors.Join(o.give(temp), o.mkdirAll(filepath.Dir(to))); err != nil {
 		return err
 	}
 	return os.Rename(temp, to)

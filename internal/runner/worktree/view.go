@@ -31,7 +31,7 @@ type view struct {
 	env    []string
 	policy *sandbox.Policy // nil if git is not confined
 	head   string          // content of HEAD
-	shared bool            // other users of the machine may write the repository
+	packs  bool            // new objects are always stored in packs
 }
 
 // shared are the parts of a repository that a view links to.
@@ -70,9 +70,13 @@ func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool)
 	if err != nil {
 		return nil, err
 	}
-	v.shared = slices.ContainsFunc(settings, isShared)
+	v.packs = slices.ContainsFunc(settings, isShared) // the sandbox prevents git from setting the group of new directories
 	if outer == nil {
 		v.policy.Write = append(v.policy.Write, existing(filepath.Join(common, "objects"), filepath.Join(common, "lfs"))...)
+		if ownerOf(dir) != nil {
+			v.policy.Override = true
+			v.packs = true // the owner can remove packs of root, but no objects in directories of root
+		}
 		v.policy.Read = slices.Concat(v.policy.Read, []string{dir, common, own}, withAlternates(filepath.Join(common, "objects")))
 	} else {
 		v.policy.Read = slices.Concat(v.policy.Read, outer.Read, outer.Write)

@@ -1,0 +1,39 @@
+package worktree
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRepositoryOfAnotherUser checks that root can collect work into a repository of another user, who can change what
+// Fleet has created there.
+func TestRepositoryOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can work in repositories of other users")
+	}
+	repo := repository(t)
+	require.NoError(t, os.Chmod(filepath.Dir(repo), 0o755)) //nolint:gosec // the owner can reach the repository
+	sh(t, repo, "chown -R nobody .")
+	g, tree := New(os.Environ(), t.TempDir()), planned(t, repo, "fleet/papi-1")
+	require.NoError(t, g.Check(t.Context(), repo))
+	require.NoError(t, g.Add(t.Context(), tree, "", false))
+	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	sh(t, tree.Dir, "git checkout -q -b fix; echo two >>file; for i in $(seq 5); do echo $i >f$i; done; git add .; git commit -qm two; echo three >>file; mkdir -p ../git/lfs/objects/48/6e")
+	sh(t, tree.Dir, "printf world >../git/lfs/objects/48/6e/486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7")
+	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	require.NoError(t, err)
+	require.Equal(t, 1, c.Commits)
+	require.Equal(t, "fix", c.Branch)
+	require.Empty(t, sh(t, repo, "find . ! -user nobody ! -path '*/objects/pack/*'"))
+	asNobody := "setpriv --reuid=nobody --clear-groups --bounding-set=-all "
+	sh(t, repo, asNobody+"git branch -D fix; "+asNobody+"git -c safe.directory='*' gc -q --prune=now; "+asNobody+"git log -1 "+c.Commit)
+	text, _, err := g.Patch(t.Context(), repo, c.Base, c.Commit, "file", 0, 1<<20)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "+three")
+	require.NoError(t, g.Remove(t.Context(), tree))
+	require.NotContains(t, sh(t, repo, asNobody+"git branch"), "papi")
+}
