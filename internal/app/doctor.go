@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"fleet/internal/face/cli"
 )
@@ -48,10 +49,10 @@ func (d *doctor) add(v verdict, check, next, format string, args ...any) {
 }
 
 // examine returns the findings about a server with the settings, whether it runs or not. The settings come from the
-// file and the environment, as in Load.
-func examine(ctx context.Context, file string, environ []string) []finding {
+// file, the environment and the flags, as in Load.
+func examine(ctx context.Context, file string, environ []string, flags *pflag.FlagSet) []finding {
 	d := &doctor{environ: environ}
-	cfg, err := Load(file, environ, nil)
+	cfg, err := Load(file, environ, flags)
 	if err == nil {
 		cfg, err = cfg.withPaths()
 	}
@@ -84,6 +85,7 @@ func (d *doctor) configuration(file string) {
 func (p *program) newDoctor() *cobra.Command {
 	var asJSON bool
 	var file string
+	flags := DefaultConfig()
 	cmd := &cobra.Command{
 		Use:     "doctor",
 		GroupID: cli.GroupServer,
@@ -92,15 +94,15 @@ func (p *program) newDoctor() *cobra.Command {
 and its templates, the issuer of sign-ins, agents' programs, the sandbox, certificates,
 clocks, disk space and addresses. Each line says what to do. It changes nothing, and works
 with the server running or not: run it as the server's user, in the server's directory and
-environment. With --data, it examines that directory in place of the configured one.
+environment, and with the flags of its "fleet serve".
 
 The exit code is 1 if something failed, and 0 if there are only warnings.`,
 		Example: `  fleet doctor
   fleet doctor --config /etc/fleet/fleet.yaml --json
-  fleet doctor --data /var/lib/fleet`,
+  fleet doctor --places coder --data /var/lib/fleet`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			found := examine(cmd.Context(), file, withData(p.environ, cmd.Flag("data").Value.String()))
+			found := examine(cmd.Context(), file, p.environ, cmd.Flags())
 			if asJSON || wantsJSON(cmd) {
 				if err := p.printJSON(map[string]any{"version": p.version, "checks": found}); err != nil {
 					return err
@@ -114,6 +116,7 @@ The exit code is 1 if something failed, and 0 if there are only warnings.`,
 			return nil
 		},
 	}
+	addFlags(cmd.Flags(), &flags)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as --output json does")
 	cmd.Flags().StringVar(&file, "config", "", "examine a server with the settings in `FILE` (FLEET_CONFIG)")
 	return cmd

@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"fleet/internal/face/wire"
+	"fleet/internal/fleet"
 	"fleet/internal/identity/oidc"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/local"
@@ -33,6 +35,7 @@ func (d *doctor) coder(ctx context.Context) {
 		return
 	}
 	c.Token = coder.FindToken(d.getenv, d.getenv("HOME"), c.TokenFile)
+	c.Renew = coder.RenewToken(d.getenv, d.getenv("HOME"), c.TokenFile)
 	place, err := coder.New(c)
 	if err != nil {
 		d.add(failing, "coder", "correct the settings below coder", "%v", err)
@@ -42,11 +45,21 @@ func (d *doctor) coder(ctx context.Context) {
 	x, err := place.Examine(ctx)
 	d.clock("Coder's", x.Clock)
 	if err != nil {
-		next := "check the address and the network, and that the token is valid: `coder login`, CODER_SESSION_TOKEN or coder.token_file"
+		next := "check the address and the network"
+		if fleet.ReasonOf(err) == fleet.ReasonPermissionDenied {
+			next = "docs/operate/coder.md says which token the server needs"
+		}
 		d.add(failing, "coder", next, "%v", err)
 		return
 	}
 	d.add(good, "coder", "", "%s, signed in as %s", x.Version, x.User)
+	switch left := time.Until(x.Expires); {
+	case x.Expires.IsZero() || left > expiresSoon:
+	case left <= 0:
+		d.add(failing, "coder token", c.Renew, "it has expired")
+	default:
+		d.add(warning, "coder token", c.Renew, "it expires at %s", x.Expires.UTC().Format(time.RFC3339))
+	}
 	projects, err := place.Projects(ctx)
 	d.unlisted = err != nil
 	switch {

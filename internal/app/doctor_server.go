@@ -14,7 +14,7 @@ import (
 	"fleet/internal/loopback"
 )
 
-// expiresSoon is how long before its expiry a certificate counts as expiring soon.
+// expiresSoon is how long before its expiry a certificate or a token counts as expiring soon.
 const expiresSoon = 14 * 24 * time.Hour
 
 // tls examines the files with the listeners' certificates and keys.

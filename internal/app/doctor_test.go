@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/face/inbound/certtest"
@@ -29,7 +30,7 @@ func examined(t *testing.T, file string, environ ...string) map[string]finding {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "FLEET_DATA=" + t.TempDir(), "FLEET_HTTP=" + loopbacktest.Address(t), "FLEET_GRPC=" + loopbacktest.Address(t),
 	}, environ...)
 	all := map[string]finding{}
-	for _, f := range examine(t.Context(), writeConfig(t, file), environ) {
+	for _, f := range examine(t.Context(), writeConfig(t, file), environ, nil) {
 		require.NotEmpty(t, f.Message)
 		if f.Verdict != good {
 			require.NotEmpty(t, f.Next, "%+v", f)
@@ -254,4 +255,21 @@ func TestDoctorSaysWhatFreesSpace(t *testing.T) {
 	require.Contains(t, d.found[1].Next, "the database: ")
 	d.disk(t.Context(), dir, 1<<40)
 	require.Equal(t, good, d.found[2].Verdict)
+}
+
+// TestDoctorFlags checks that the doctor examines the server that the flags describe.
+func TestDoctorFlags(t *testing.T) {
+	t.Parallel()
+	c := DefaultConfig()
+	flags := pflag.NewFlagSet("doctor", pflag.ContinueOnError)
+	addFlags(flags, &c)
+	data := t.TempDir()
+	require.NoError(t, flags.Parse([]string{"--places", "coder", "--data", data}))
+	found := map[string]finding{}
+	for _, f := range examine(t.Context(), writeConfig(t, "places: [local]"), []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, flags) {
+		found[f.Check] = f
+	}
+	require.Equal(t, failing, found["coder"].Verdict)
+	require.Contains(t, found["coder"].Message, "no Coder deployment")
+	require.Contains(t, found["data"].Message, data)
 }

@@ -88,7 +88,7 @@ environment. If the server requires tokens, give an admin's token with --token-f
 func (p *program) writeBundle(ctx context.Context, out io.Writer, file, token string) error {
 	content := map[string][]byte{"version.txt": fmt.Appendf(nil, "fleet %s\n%s %s/%s\n", p.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)}
 	var problems bytes.Buffer
-	report, err := json.MarshalIndent(examine(ctx, file, p.environ), "", "  ")
+	report, err := json.MarshalIndent(examine(ctx, file, p.environ, nil), "", "  ")
 	if err != nil {
 		return err
 	}

@@ -146,6 +146,11 @@ func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 		}
 		found = append(found, p)
 	}
+	if len(templates) == 0 { // Coder hides what a token may not see
+		if _, err := b.whoami(ctx); err != nil {
+			return nil, err
+		}
+	}
 	uniqueNames(found)
 	c.mu.Lock()
 	defer c.mu.Unlock()

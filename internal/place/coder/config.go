@@ -57,6 +57,8 @@ type Config struct {
 	// Remember stores the id of the Coder user if none is stored yet, and returns the stored id. It makes the place refuse
 	// another user's token after a restart too. If it is nil, the first token of this process counts.
 	Remember func(ctx context.Context, user string) (stored string, err error) `yaml:"-"`
+	// Renew says for people what to do if Coder does not accept the token, see RenewToken; empty: to use a valid one.
+	Renew string `yaml:"-"`
 	// Users maps principals to the Coder users with which they have signed in; nil if principals cannot sign in with
 	// Coder.
 	Users Users `yaml:"-"`
@@ -196,6 +198,9 @@ func (c *Config) check() (*url.URL, error) {
 	}
 	if c.PollInterval == 0 {
 		c.PollInterval = defaultPollInterval
+	}
+	if c.Renew == "" {
+		c.Renew = "use a valid token"
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

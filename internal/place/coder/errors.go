@@ -41,9 +41,6 @@ func translate(what string, err error) error {
 func translateAnswer(what string, e *codersdk.Error) error {
 	words, cause := wordsOf(e), causeOf(e)
 	switch code := e.StatusCode(); {
-	case code == http.StatusUnauthorized || code == http.StatusSeeOther:
-		return fleet.Errorf(fleet.ReasonPermissionDenied,
-			"%s failed: Coder does not accept the token: log in again, or set CODER_SESSION_TOKEN to a valid token", what).WithCause(cause)
 	case code == http.StatusForbidden:
 		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s failed: the Coder token does not permit it%s", what, words).WithCause(cause)
 	case code == http.StatusBadRequest && len(e.Validations) > 0:

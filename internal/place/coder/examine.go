@@ -3,6 +3,7 @@ package coder
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/coder/coder/v2/codersdk"
@@ -13,9 +14,10 @@ type Examination struct {
 	Version string
 	User    string    // name of the user of Fleet's token
 	Clock   time.Time // the deployment's time; zero if its answer has no date
+	Expires time.Time // when the token expires; zero if it is not known
 }
 
-// Examine requests the deployment's version and time, and the name of the user of Fleet's token.
+// Examine requests the deployment's version and time, and the user and the expiry of Fleet's token.
 func (b *Place) Examine(ctx context.Context) (x Examination, err error) {
 	resp, err := b.self.sdk.Request(ctx, http.MethodGet, "/api/v2/buildinfo", nil)
 	if err != nil {
@@ -28,10 +30,20 @@ func (b *Place) Examine(ctx context.Context) (x Examination, err error) {
 		return x, translate("asking Coder for its version", err)
 	}
 	x.Version = build.Version
-	user, err := b.self.sdk.User(ctx, codersdk.Me)
+	user, err := b.whoami(ctx)
 	if err != nil {
-		return x, translate("asking Coder whose token this is", err)
+		return x, err
 	}
 	x.User = user.Username
+	token, err := b.config.Token(ctx)
+	if err != nil {
+		return x, translate("reading the token", tokenError{err})
+	}
+	id, _, _ := strings.Cut(token, "-")
+	// A user without the right to read its keys can still work.
+	// Coder extends the key of a login with every use.
+	if key, err := b.self.sdk.APIKeyByID(ctx, codersdk.Me, id); err == nil && key.LoginType == codersdk.LoginTypeToken {
+		x.Expires = key.ExpiresAt
+	}
 	return x, nil
 }

@@ -52,6 +52,10 @@ func (b *Place) identify(ctx context.Context, token string) (codersdk.User, erro
 	u, err := ask(ctx, "asking Coder whose token Fleet has", func(ctx context.Context) (codersdk.User, error) {
 		return as.sdk.User(ctx, codersdk.Me)
 	})
+	if fleet.ReasonOf(err) == fleet.ReasonProvisioningFailed { // 404: every user may read itself, unless the token has limited scopes
+		err = fleet.Errorf(fleet.ReasonPermissionDenied,
+			"the Coder token may not even read its own user, so its scopes are limited: use a token with all scopes, as `coder tokens create` makes without --scope").WithCause(err)
+	}
 	if err != nil {
 		return codersdk.User{}, err
 	}

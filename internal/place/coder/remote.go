@@ -79,8 +79,7 @@ func (p appProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusSeeOther, http.StatusTemporaryRedirect:
-		err = fleet.Errorf(fleet.ReasonPermissionDenied,
-			"Coder's app proxy does not accept the token: log in again, or set CODER_SESSION_TOKEN to a valid token")
+		err = translate("speaking to the runner of "+p.workspace, p.account.refused())
 	case http.StatusForbidden:
 		err = fleet.Errorf(fleet.ReasonPermissionDenied,
 			"Coder does not serve the runner of %s (403): path apps are disabled. Start Coder without --disable-path-apps "+

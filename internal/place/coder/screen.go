@@ -2,7 +2,6 @@ package coder
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"fleet/internal/fleet"
@@ -75,7 +74,7 @@ func (p agentProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusSeeOther, http.StatusTemporaryRedirect:
 		drain(res.Body)
-		return nil, tokenError{errors.New("the Coder token is not valid: log in again, or set CODER_SESSION_TOKEN to a valid one")}
+		return nil, p.account.refused()
 	}
 	return res, nil
 }

@@ -32,6 +32,17 @@ func FindToken(getenv func(string) string, home, file string) func(context.Conte
 	}
 }
 
+// RenewToken says for people what to do if Coder does not accept the token that FindToken finds with the same arguments.
+func RenewToken(getenv func(string) string, home, file string) string {
+	switch {
+	case file != "":
+		return "write a valid token to " + file + " (coder.token_file), which the server reads again at once"
+	case strings.TrimSpace(getenv("CODER_SESSION_TOKEN")) != "":
+		return "set CODER_SESSION_TOKEN to a valid token, and start the server again"
+	}
+	return "log in with `coder login` as the server's user (" + filepath.Join(loginDir(getenv, home), "session") + ")"
+}
+
 // FindURL returns the URL of the Coder deployment from the environment variable CODER_URL, else from Coder's own login.
 // It returns "" if there is neither.
 func FindURL(getenv func(string) string, home string) string {

@@ -125,7 +125,7 @@ func (g *throttle) close(retryAfter string) error {
 
 // read computes the skew from the Date of an answer.
 func (g *throttle) read(res *http.Response) {
-	if strings.HasPrefix(res.Request.URL.Path, "/@") {
+	if toApp(res.Request) {
 		return // an app in a workspace has answered, and the Date is from its clock
 	}
 	skew := agentapi.ClockSkew(res, g.now())
@@ -147,10 +147,12 @@ type account struct {
 	token    func(context.Context) (string, error)
 	http     *http.Client
 	sdk      *codersdk.Client
+	// renew says for people what to do if Coder does not accept the token.
+	renew string
 }
 
 func (b *Place) newAccount(token func(context.Context) (string, error)) *account {
-	a := &account{throttle: b.throttle, token: token}
+	a := &account{throttle: b.throttle, token: token, renew: b.config.Renew}
 	a.http = &http.Client{
 		Transport: a,
 		// Without a valid token, Coder redirects to its login page.
@@ -160,7 +162,13 @@ func (b *Place) newAccount(token func(context.Context) (string, error)) *account
 	return a
 }
 
-// RoundTrip implements http.RoundTripper. It adds the token.
+// refused returns the error for an answer that says that Coder does not accept the token.
+func (a *account) refused() error {
+	return tokenError{errors.New("Coder does not accept the token, which is unknown, expired or revoked: " + a.renew)}
+}
+
+// RoundTrip implements http.RoundTripper. It adds the token. If Coder does not accept the token, it returns the error of
+// refused. Answers of apps in workspaces are left to the caller.
 func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	token, err := a.token(r.Context())
 	if err != nil {
@@ -168,8 +176,16 @@ func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	r = r.Clone(r.Context())
 	r.Header.Set(codersdk.SessionTokenHeader, token)
-	return a.throttle.roundTrip(r)
+	res, err := a.throttle.roundTrip(r)
+	if err == nil && (res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusSeeOther) && !toApp(r) {
+		drain(res.Body)
+		return nil, a.refused()
+	}
+	return res, err
 }
+
+// toApp reports whether the request is for an app in a workspace.
+func toApp(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/@") }
 
 // drain reads the rest of an answer, up to a limit, so that its connection can be reused.
 func drain(body io.ReadCloser) {

@@ -262,3 +262,9 @@ func (x *world) stream(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 }
+
+// reply answers with the value as JSON.
+func reply(w http.ResponseWriter, v any) bool {
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(v) == nil
+}

@@ -1,0 +1,82 @@
+package coder_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/coder"
+)
+
+// TestRefusedToken checks that errors about the token say what is wrong with it, and where it comes from.
+func TestRefusedToken(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file  string
+		env   string
+		world func(w http.ResponseWriter, r *http.Request) bool
+		says  []string
+	}{
+		"revoked, in a file":          {file: "/etc/fleet/coder-token", world: revoked, says: []string{"expired or revoked", "/etc/fleet/coder-token", "coder.token_file"}},
+		"revoked, in the environment": {env: "t", world: revoked, says: []string{"expired or revoked", "CODER_SESSION_TOKEN"}},
+		"revoked, of a login":         {world: revoked, says: []string{"expired or revoked", "coder login"}},
+		"without the needed scopes":   {world: scoped, says: []string{"scopes are limited", "without --scope"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newWorld(t)
+			x.fault = c.world
+			b, err := coder.New(coder.Config{
+				URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
+				Renew: coder.RenewToken(func(key string) string {
+					if key == "CODER_SESSION_TOKEN" {
+						return c.env
+					}
+					return ""
+				}, "/home/fleet", c.file),
+			})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, b.Close()) })
+			for what, call := range map[string]func() error{
+				"projects": func() error { _, err := b.Projects(t.Context()); return err },
+				"list":     func() error { _, err := b.List(t.Context()); return err },
+				"examine":  func() error { _, err := b.Examine(t.Context()); return err },
+			} {
+				err := call()
+				require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%s: %v", what, err)
+				for _, words := range c.says {
+					require.ErrorContains(t, err, words, what)
+				}
+				require.NotContains(t, err.Error(), "secret")
+			}
+		})
+	}
+}
+
+// revoked answers like Coder to a token that was revoked.
+func revoked(w http.ResponseWriter, r *http.Request) bool {
+	if r.URL.Path == "/api/v2/buildinfo" {
+		return reply(w, codersdk.BuildInfoResponse{Version: "v2.30.0"})
+	}
+	problem(w, http.StatusUnauthorized, "You are signed out or your session has expired. Please sign in again to continue.")
+	return true
+}
+
+// scoped answers like Coder to a token whose only scope is workspace:read.
+func scoped(w http.ResponseWriter, r *http.Request) bool {
+	switch path := strings.TrimPrefix(r.URL.Path, "/api/v2/"); path {
+	case "buildinfo":
+		return reply(w, codersdk.BuildInfoResponse{Version: "v2.30.0"})
+	case "templates":
+		return reply(w, []codersdk.Template{})
+	case "workspaces":
+		return reply(w, codersdk.WorkspacesResponse{})
+	}
+	problem(w, http.StatusNotFound, "Resource not found or you do not have access to this resource")
+	return true
+}
