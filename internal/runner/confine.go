@@ -14,11 +14,12 @@ import (
 var credentialVariables = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "GOOGLE_APPLICATION_CREDENTIALS"}
 
 // confined returns the sandbox policy of one run. It adds to the workspace's policy p the run's files, the program, the
-// command that the program starts, the commands of the MCP servers, and the paths in PATH and in credentialVariables.
+// command that the program starts, the commands of the MCP servers, the paths in credentialVariables, and what PATH names.
 func confined(p sandbox.Policy, run shim.Run, program, starts string, servers map[string]driver.MCPServer, env []string) *sandbox.Policy {
 	p.Write = append(slices.Clone(p.Write), run.Path(shim.FilesDir))
 	p.Read = append(slices.Clone(p.Read), string(run))
-	p.Read = append(p.Read, installDirs(program)...)
+	r := &reach{run: string(run), known: p.Read}
+	r.program(program)
 	commands := []string{starts}
 	for _, s := range servers {
 		commands = append(commands, s.Command)
@@ -28,7 +29,7 @@ func confined(p sandbox.Policy, run shim.Run, program, starts string, servers ma
 			continue
 		}
 		if path, err := Find(command, env, "/"); err == nil { // the program reports a missing command itself
-			p.Read = append(p.Read, installDirs(path)...)
+			r.program(path)
 		}
 	}
 	for _, v := range env {
@@ -36,19 +37,13 @@ func confined(p sandbox.Policy, run shim.Run, program, starts string, servers ma
 		if slices.Contains(credentialVariables, name) {
 			p.Read = append(p.Read, slices.DeleteFunc(filepath.SplitList(path), func(f string) bool { return !filepath.IsAbs(f) })...)
 		}
-		if name != "PATH" {
-			continue
-		}
-		for _, dir := range filepath.SplitList(path) {
-			if !filepath.IsAbs(dir) || strings.HasPrefix(string(run), filepath.Clean(dir)+"/") {
-				continue // a directory that contains the run may also contain the runs of other agents
-			}
-			p.Read = append(p.Read, dir)
-			if filepath.Base(dir) == "bin" { // for example the libraries of node in a user's home
-				p.Read = append(p.Read, filepath.Join(filepath.Dir(dir), "lib"))
+		if name == "PATH" {
+			for _, dir := range filepath.SplitList(path) {
+				r.dir(dir)
 			}
 		}
 	}
+	p.Read = append(p.Read, r.paths...)
 	return &p
 }
 

@@ -24,6 +24,36 @@ var logins = map[string][]string{
 	"opencode": {".local/share/opencode/auth.json"},
 }
 
+// versionManager is a program that chooses between installed versions of other programs, and looks for them below the
+// home directory. The agent's home is another one, so a variable tells it where the user's versions are.
+type versionManager struct{ variable, dir, programs string } // the paths are relative to the user's home
+
+var versionManagers = []versionManager{
+	{"RUSTUP_HOME", ".rustup", ".cargo/bin"},
+	{"PYENV_ROOT", ".pyenv", ".pyenv/shims"},
+	{"RBENV_ROOT", ".rbenv", ".rbenv/shims"},
+	{"NODENV_ROOT", ".nodenv", ".nodenv/shims"},
+	{"GOENV_ROOT", ".goenv", ".goenv/shims"},
+	{"ASDF_DATA_DIR", ".asdf", ".asdf/shims"},
+	{"MISE_DATA_DIR", ".local/share/mise", ".local/share/mise/shims"},
+	{"VOLTA_HOME", ".volta", ".volta/bin"},
+}
+
+// managed returns the directory of the user's versions if PATH has the programs of the manager, or "".
+func (b *Place) managed(m versionManager) string {
+	home, dir := b.variable("HOME"), b.variable(m.variable)
+	if dir == "" && home != "" {
+		dir = filepath.Join(home, m.dir)
+	}
+	onPath := slices.ContainsFunc(filepath.SplitList(b.variable("PATH")), func(entry string) bool {
+		return home != "" && filepath.Clean(entry) == filepath.Join(home, m.programs) || dir != "" && filepath.Clean(entry) == filepath.Join(dir, filepath.Base(m.programs))
+	})
+	if info, err := os.Stat(dir); !onPath || err != nil || !info.IsDir() || !filepath.IsAbs(dir) {
+		return ""
+	}
+	return dir
+}
+
 // confinement describes how the programs of an agent are confined.
 type confinement struct {
 	policy sandbox.Policy
@@ -74,6 +104,12 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 		env: map[string]string{
 			"HOME": own, "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp, "CLAUDE_CONFIG_DIR": filepath.Join(own, ".claude"), "CLAUDE_CODE_TMPDIR": tmp,
 		},
+	}
+	for _, m := range versionManagers {
+		if dir := b.managed(m); dir != "" {
+			c.env[m.variable] = dir
+			c.policy.Read = append(c.policy.Read, dir)
+		}
 	}
 	if len(p.Network.Allowed()) > 0 {
 		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {

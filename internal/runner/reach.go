@@ -1,0 +1,110 @@
+package runner
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxReach limits how many paths are made readable because of PATH, so that a directory with very many links costs little.
+const maxReach = 512
+
+// These are the names beside a directory of programs that belong to the same installation. Other names are left out: a home
+// directory, a repository or a tool's own directory may have a bin too, and secrets beside it.
+var (
+	besideBin   = []string{"lib", "lib32", "lib64", "libexec"}
+	besideMore  = []string{"include", "share", "pyvenv.cfg", "release", "conf", "jmods"} // not in ~/.local, whose share has logins
+	besideGo    = []string{"src", "pkg", "VERSION", "go.env", "misc", "api"}
+	besideShims = []string{"bin", "lib", "libexec", "versions", "installs", "plugins", "version", "defaults", "pyenv.d", "rbenv.d", "nodenv.d", "goenv.d", "jenv.d"}
+)
+
+// systemBins are directories whose links lead to other files of the system.
+var systemBins = []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin"}
+
+// reach collects the paths that a confined run may read because its program, its servers or PATH name them: the
+// directories, the installations around them, and what their links lead to.
+type reach struct {
+	run   string // the run's directory; what contains it may also contain the runs of other agents
+	known []string
+	paths []string // without what is in known
+	seen  map[string]bool
+}
+
+// add makes the path readable.
+func (r *reach) add(path string) {
+	path = filepath.Clean(path)
+	inside := func(dir string) bool { return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
+	if !filepath.IsAbs(path) || strings.HasPrefix(r.run, strings.TrimSuffix(path, "/")+"/") || len(r.paths) >= maxReach ||
+		slices.ContainsFunc(r.known, inside) || slices.ContainsFunc(r.paths, inside) {
+		return
+	}
+	r.paths = append(r.paths, path)
+}
+
+// program makes a program and its installation readable.
+func (r *reach) program(path string) {
+	for _, p := range installDirs(path) {
+		r.add(p)
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
+		r.installation(filepath.Dir(real))
+	}
+}
+
+// installation makes the directory readable if it is a directory of programs, with its installation.
+func (r *reach) installation(dir string) {
+	if base := filepath.Base(dir); base == "bin" || base == "sbin" {
+		r.dir(dir)
+	}
+}
+
+// dir makes a directory of programs readable, with its installation and that of each program to which it has a link.
+func (r *reach) dir(dir string) {
+	if dir = filepath.Clean(dir); !filepath.IsAbs(dir) || r.seen[dir] {
+		return
+	}
+	if r.seen == nil {
+		r.seen = map[string]bool{}
+	}
+	r.seen[dir] = true
+	r.add(dir)
+	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir { // for example a link to the current version
+		r.dir(real)
+		return
+	}
+	root := filepath.Dir(dir)
+	var beside []string
+	switch filepath.Base(dir) {
+	case "bin", "sbin":
+		beside = besideBin
+		if filepath.Base(root) != ".local" {
+			beside = slices.Concat(beside, besideMore)
+		}
+		if _, err := os.Stat(filepath.Join(root, "pkg", "tool")); err == nil {
+			beside = slices.Concat(beside, besideGo)
+		}
+	case "shims":
+		beside = besideShims
+	}
+	for _, name := range beside {
+		r.add(filepath.Join(root, name))
+	}
+	if slices.Contains(systemBins, dir) {
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // nothing can be started from it
+	}
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink == 0 {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			r.program(path)
+		}
+	}
+}
