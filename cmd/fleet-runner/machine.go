@@ -149,9 +149,15 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 	if w.asks {
 		role.Permissions = &driver.Permissions{Allow: w.permissions.Allow, Deny: w.permissions.Deny, Timeout: w.permissions.Timeout}
 	}
+	author := runner.AuthorEnviron(w.dir, environ(nil), w.agent.Name)
 	// The workspace itself limits what the program can access, so the program runs without a sandbox.
 	return runner.Work{
-		Driver: w.program, Dir: w.dir, Environ: environ,
+		Driver: w.program, Dir: w.dir,
+		Environ: func(own map[string]string) []string {
+			all := maps.Clone(own)
+			maps.Copy(all, author)
+			return environ(all)
+		},
 		Job: driver.Job{
 			Agent: w.agent.Name, Project: w.agent.Project, Spec: w.agent.Spec, OneTask: w.agent.OneTask,
 			Role: role,

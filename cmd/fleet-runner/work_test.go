@@ -32,6 +32,30 @@ func (w *world) do(ctx context.Context, a fleet.Runner, r fleet.Run, answer stri
 	return said, o
 }
 
+// TestAuthor checks that an agent can commit in a workspace whose user has no git configuration.
+func TestAuthor(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	for _, name := range []string{"XDG_CONFIG_HOME", "EMAIL", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"} {
+		t.Setenv(name, "")
+		require.NoError(t, os.Unsetenv(name))
+	}
+	w := newWorld(t, "-driver", "shell")
+	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
+	defer cancel()
+	dir := filepath.Join(w.dir, "work")
+	// Without useConfigOnly, git guesses an author on some machines.
+	out, err := exec.CommandContext(ctx, "sh", "-c", "git init -q -b main "+dir+" && git -C "+dir+" config user.useConfigOnly true").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	a := w.client.Connect(fleet.Agent{UID: "agent-1", Name: "papi"})
+	commit := "git commit -q --allow-empty -m one; git log -1 --format='%an <%ae>'"
+	_, o := w.do(ctx, a, fleet.Run{TaskID: "task-1", Timeout: waittest.Limit, Prompt: commit}, "")
+	require.Equal(t, "papi (Fleet) <fleet@localhost>", o.Summary, "%+v", o)
+	out, err = exec.CommandContext(ctx, "sh", "-c", "cd "+dir+"; git config user.name Ada; git config user.email ada@example.com").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	_, o = w.do(ctx, a, fleet.Run{TaskID: "task-2", Timeout: waittest.Limit, Prompt: commit}, "")
+	require.Equal(t, "Ada <ada@example.com>", o.Summary, "%+v", o)
+}
+
 // TestWork runs an agent that asks questions and changes files in a repository. The runner must provide the work, also
 // after a restart, as changes, as a patch, in checks and as a bundle.
 func TestWork(t *testing.T) {

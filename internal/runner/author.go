@@ -110,3 +110,15 @@ func readAuthor(env []string) (a Author) {
 	}
 	return a
 }
+
+// AuthorEnviron returns variables that make the agent the author of commits. It returns nil if git in the directory,
+// with the environment env, knows an author.
+func AuthorEnviron(dir string, env []string, agent string) map[string]string {
+	cmd := exec.Command("git", "-C", dir, "var", "GIT_AUTHOR_IDENT")
+	cmd.Env = env
+	if cmd.Run() == nil {
+		return nil
+	}
+	a := Author{}.OfAgent(agent)
+	return map[string]string{"GIT_AUTHOR_NAME": a.Name, "GIT_AUTHOR_EMAIL": a.Email, "GIT_COMMITTER_NAME": a.Name, "GIT_COMMITTER_EMAIL": a.Email}
+}

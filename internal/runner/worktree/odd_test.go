@@ -142,7 +142,7 @@ func TestAgentDamage(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]string{
 		"the link is removed":     "rm .git",
-		"an interrupted git":      "touch ../git/index.lock ../git/HEAD.lock ../git/config.lock ../git/refs/heads/fleet/papi-1.lock ../git/packed-refs.lock ../git/shallow.lock",
+		"an interrupted git":      "touch -d tomorrow ../git/index.lock; touch ../git/HEAD.lock ../git/config.lock ../git/refs/heads/fleet/papi-1.lock ../git/packed-refs.lock ../git/shallow.lock",
 		"an interrupted worktree": "git worktree add -q --detach wt; echo wt >.gitignore; touch ../git/worktrees/wt/index.lock; git -C . config x.y z",
 		"a lock is a directory":   "mkdir ../git/index.lock",
 	} {
@@ -159,6 +159,23 @@ func TestAgentDamage(t *testing.T) {
 			sh(t, tree.Dir, "echo two >>file; git add -A; git commit -qm more; git pack-refs --all; git config a.b c; for w in wt*; do [ ! -d $w ] || git -C $w reset -q --hard; done")
 			require.Contains(t, collected(t, g, tree), "fleet/papi-1 more\n")
 		})
+	}
+}
+
+// TestLocksOfPeople checks that only old locks are removed in a repository that people use too.
+func TestLocksOfPeople(t *testing.T) {
+	t.Parallel()
+	dir := repository(t)
+	g, tree := New(os.Environ(), t.TempDir()), Tree{Repository: dir, Dir: dir}
+	for lock, kept := range map[string]bool{"index.lock": true, "HEAD.lock": false} {
+		path := filepath.Join(dir, ".git", lock)
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		if !kept {
+			sh(t, dir, "touch -d '1 hour ago' "+path)
+		}
+		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+		_, err := os.Lstat(path)
+		require.Equal(t, kept, err == nil, lock)
 	}
 }
 

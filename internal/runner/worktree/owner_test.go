@@ -37,3 +37,22 @@ func TestRepositoryOfAnotherUser(t *testing.T) {
 	require.NoError(t, g.Remove(t.Context(), tree))
 	require.NotContains(t, sh(t, repo, asNobody+"git branch"), "papi")
 }
+
+// TestReadOnlyRepository checks that no agent is created in a repository into which its work cannot be collected, and
+// that the advice of the error works.
+func TestReadOnlyRepository(t *testing.T) {
+	t.Parallel()
+	repo := repository(t)
+	sh(t, repo, "chmod a-w .git/objects")
+	t.Cleanup(func() { sh(t, repo, "chmod u+w .git/objects") })
+	g := New(os.Environ(), t.TempDir())
+	err := g.Check(t.Context(), repo)
+	if os.Geteuid() == 0 {
+		require.NoError(t, err, "modes do not matter to root")
+	} else {
+		require.ErrorContains(t, err, "cannot write to "+filepath.Join(repo, ".git", "objects"))
+	}
+	mirror := filepath.Join(t.TempDir(), "mirror")
+	require.NoError(t, g.Fetch(t.Context(), "file://"+repo, mirror))
+	require.NoError(t, g.Check(t.Context(), mirror))
+}

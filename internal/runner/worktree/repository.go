@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 var scp = regexp.MustCompile(`^[A-Za-z0-9._-]+(@[A-Za-z0-9._-]+)?:[^\\]`)
@@ -88,13 +90,21 @@ func (g *Git) clone(ctx context.Context, source, mirror string) error {
 	return os.Rename(tmp, mirror)
 }
 
-// Check returns an error if the directory is not a usable repository on this machine.
+// Check returns an error if the directory is not a repository on this machine that this process can write.
 func (g *Git) Check(ctx context.Context, dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return &Error{Message: "there is no directory " + dir}
 	}
-	_, err := g.run(ctx, dir, "rev-parse", "--git-common-dir")
-	return err
+	if _, err := g.run(ctx, dir, "rev-parse", "--git-common-dir"); err != nil {
+		return err
+	}
+	common := commonDir(dir)
+	for _, sub := range existing(filepath.Join(common, "objects"), filepath.Join(common, "refs"), filepath.Join(common, "refs", "heads")) {
+		if err := unix.Access(sub, unix.W_OK|unix.X_OK); err != nil {
+			return &Error{Message: fmt.Sprintf("cannot write to %s (%v), so no work of agents could be collected: make it writable, or let Fleet copy the repository with the URL file://%s", sub, err, dir)}
+		}
+	}
+	return nil
 }
 
 // Setting returns a setting that git uses in the repository, from the repository or from the user. A boolean is "true" or

@@ -51,10 +51,8 @@ func refPart(id string) string {
 // changes that exist at the start do not count as changes of this task.
 func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 	t.UID = uid
-	if t.separate() {
-		if err := t.mend(); err != nil {
-			return err
-		}
+	if err := t.mend(); err != nil {
+		return err
 	}
 	have, err := g.refs(ctx, t)
 	if err != nil {
