@@ -289,6 +289,8 @@ func (s *story) change(ctx context.Context, world *fake.Place, what string, v an
 		world.SetHost(args[0], fleet.HostFacts{
 			Links: []fleet.Link{{Name: "Workspace", URL: args[1]}}, StopsAt: at, DormantAt: at.Add(-time.Hour), DeletionAt: at.Add(time.Hour),
 		})
+	case "give_away":
+		world.GiveAway(args[0], args[1])
 	case "set_role":
 		w, _ := world.Workspace(args[0])
 		world.Describe(args[0], w.Owner, args[1], w.Spec, w.Reason)

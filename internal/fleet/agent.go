@@ -110,6 +110,7 @@ type NextStart struct {
 	Role       bool `json:"role,omitempty"`       // the workspace gets Agent.Role
 	Parameters bool `json:"parameters,omitempty"` // the workspace gets Agent.Parameters
 	Update     bool `json:"update,omitempty"`     // the workspace gets the newest version of its project
+	TakeOver   bool `json:"take_over,omitempty"`  // the workspace becomes this Fleet's
 }
 
 // HostFacts are what a place reports about an agent's workspace in addition to its state. A place that does not know a
@@ -120,6 +121,11 @@ type HostFacts struct {
 	StopsAt    time.Time `json:"stops_at,omitzero"`    // when the host stops the workspace
 	DormantAt  time.Time `json:"dormant_at,omitzero"`  // since when the workspace is dormant, because nobody has used it
 	DeletionAt time.Time `json:"deletion_at,omitzero"` // when the host deletes the dormant workspace
+	// OtherFleet says whose the workspace is if it is not this Fleet's: another Fleet, or a person. Nothing is done to such a
+	// workspace before it is taken over (NextStart.TakeOver).
+	OtherFleet string `json:"other_fleet,omitempty"`
+	// Adopted means that the workspace was found at its host. Only the core sets it.
+	Adopted bool `json:"adopted,omitempty"`
 }
 
 // IsZero reports whether nothing is known.
@@ -128,7 +134,7 @@ func (h HostFacts) IsZero() bool { return h.Equal(HostFacts{}) }
 // Equal reports whether the facts are the same.
 func (h HostFacts) Equal(o HostFacts) bool {
 	return slices.Equal(h.Links, o.Links) && h.Outdated == o.Outdated && h.StopsAt.Equal(o.StopsAt) &&
-		h.DormantAt.Equal(o.DormantAt) && h.DeletionAt.Equal(o.DeletionAt)
+		h.DormantAt.Equal(o.DormantAt) && h.DeletionAt.Equal(o.DeletionAt) && h.OtherFleet == o.OtherFleet && h.Adopted == o.Adopted
 }
 
 // Link is an address at which people can open a part of an agent's workspace.
@@ -137,12 +143,19 @@ type Link struct {
 	URL  string `json:"url"`
 }
 
+// Foreign reports whether the agent's workspace belongs to another Fleet or to a person, and is not being taken over.
+func (a *Agent) Foreign() bool { return a.Host.OtherFleet != "" && !a.Next.TakeOver }
+
 // Settled reports whether the agent's workspace has reached the desired state, or has failed to. If the agent is to be
-// deleted, it is settled only when its workspace is deleted.
+// deleted, it is settled only when its workspace is deleted. The workspace of another Fleet has no desired state.
 func (a *Agent) Settled() bool {
-	switch a.Desired {
-	case DesiredDeleted:
+	switch {
+	case a.Desired == DesiredDeleted:
 		return a.State == StateDeleted
+	case a.Foreign():
+		return !a.State.Moving()
+	}
+	switch a.Desired {
 	case DesiredStopped:
 		return a.State == StateStopped || a.State == StateFailed || a.State == StateCanceled
 	}

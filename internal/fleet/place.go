@@ -278,6 +278,8 @@ type Workspace struct {
 	// These are needed to adopt a workspace that the store does not know.
 	Name, Owner, Project, Role, Spec string
 	CreatedAt                        time.Time
+	// FleetUnknown means that the place has not read yet whose the workspace is.
+	FleetUnknown bool
 	// RoleUnknown means that the host does not say the role, and that Role is the default for an adopted agent.
 	RoleUnknown bool
 }

@@ -164,8 +164,9 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 	if !p.Adopts() || ws.Name == "" || ws.State == fleet.StateDeleted || ws.State == fleet.StateDeleting {
 		return "", nil
 	}
+	adopted := false
 	err = r.store.Update(ctx, func(tx fleet.Tx) error {
-		taken = ""
+		taken, adopted = "", false
 		known, err := tx.AgentByWorkspace(p.Name, ws.ID)
 		if err != nil || known != nil && (known.DeletedAt.IsZero() || !known.DeletedAt.Before(at)) {
 			return err // its workspace may have been deleted since the listing began
@@ -194,13 +195,19 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 			a.CreatedAt = now
 		}
 		applyWorkspace(a, ws)
+		a.Host.Adopted = true
 		if err := tx.InsertAgent(a); err != nil {
 			return err
 		}
+		adopted = true
 		return tx.Append(a.Event(fleet.EventAgentCreated, now, "agent adopted: its workspace was found at its host"))
 	})
 	if fleet.ReasonOf(err) == fleet.ReasonAgentExists {
-		err = nil
+		adopted, err = false, nil
+	}
+	if adopted && err == nil {
+		r.log.InfoContext(ctx, "agent adopted, its workspace was found at its host", slog.String("place", p.Name), slog.String("agent", ws.Name),
+			slog.String("owner", ws.Owner), slog.String("workspace", ws.ID), slog.String("belongs_to", ws.Host.OtherFleet))
 	}
 	return taken, err
 }

@@ -42,6 +42,9 @@ func (w *worker) provision(ctx context.Context, a *fleet.Agent) (_ time.Duration
 // done too.
 func restarted(a *fleet.Agent, restart int) {
 	if a.Restarted = restart; a.Restart == restart {
+		if a.Next.TakeOver {
+			a.Host.OtherFleet = ""
+		}
 		a.Next = fleet.NextStart{}
 	}
 }
@@ -71,7 +74,9 @@ func applyWorkspace(a *fleet.Agent, ws fleet.Workspace) {
 	if ws.Metadata != nil {
 		a.Metadata = maps.Clone(ws.Metadata)
 	}
-	a.Host = ws.Host
+	if a.Host = hostOf(a, ws); a.Foreign() && a.Desired != fleet.DesiredDeleted {
+		a.Desired, a.Restarted, a.Next = fleet.DesiredRunning, a.Restart, fleet.NextStart{} // this Fleet wants nothing of it
+	}
 	if hasOtherRole(a, ws) {
 		a.Role = ws.Role
 	}
@@ -89,6 +94,20 @@ func stateOf(a *fleet.Agent, ws fleet.Workspace) fleet.State {
 	return ws.State
 }
 
+// hostOf returns what is known of the agent's workspace, with what was observed of it. Nothing was observed of a workspace that
+// its host does not show.
+func hostOf(a *fleet.Agent, ws fleet.Workspace) fleet.HostFacts {
+	if ws.Missing {
+		return a.Host
+	}
+	h := ws.Host
+	h.Adopted = a.Host.Adopted
+	if ws.FleetUnknown {
+		h.OtherFleet = a.Host.OtherFleet
+	}
+	return h
+}
+
 // completes reports whether the workspace has the fields that were missing when the agent was adopted. Such an agent has no
 // role, and its spec and owner may be wrong.
 func completes(a *fleet.Agent, ws fleet.Workspace) bool {
@@ -103,7 +122,7 @@ func hasOtherRole(a *fleet.Agent, ws fleet.Workspace) bool {
 
 // workspaceDiffers reports whether applyWorkspace would change the agent.
 func workspaceDiffers(a *fleet.Agent, ws fleet.Workspace) bool {
-	return completes(a, ws) || hasOtherRole(a, ws) || !a.Host.Equal(ws.Host) || a.WorkspaceID != ws.ID || a.State != stateOf(a, ws) || a.StateReason != ws.Reason ||
+	return completes(a, ws) || hasOtherRole(a, ws) || !a.Host.Equal(hostOf(a, ws)) || a.WorkspaceID != ws.ID || a.State != stateOf(a, ws) || a.StateReason != ws.Reason ||
 		ws.Location != "" && a.Location != ws.Location || ws.Metadata != nil && !maps.Equal(a.Metadata, ws.Metadata)
 }
 

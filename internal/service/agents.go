@@ -243,6 +243,7 @@ type RestartAgentRequest struct {
 	Agent      string
 	Role       string            // the new role; empty: the agent keeps its role
 	Update     bool              // use the newest version of the project
+	TakeOver   bool              // make a workspace of another Fleet or of a person this Fleet's
 	Parameters map[string]string // new values; others stay as they are
 	RequestID  string
 }
@@ -253,6 +254,9 @@ func (r RestartAgentRequest) body() []string {
 	body := []string{r.Role}
 	if r.Update {
 		body = append(body, "update")
+	}
+	if r.TakeOver {
+		body = append(body, "take_over")
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
 		body = append(body, name, r.Parameters[name])
@@ -284,7 +288,7 @@ func (s *Service) RestartAgent(ctx context.Context, r RestartAgentRequest) (*fle
 
 // applyTo sets what the next start of the agent's workspace changes.
 func (r RestartAgentRequest) applyTo(a *fleet.Agent) {
-	a.Next.Update = a.Next.Update || r.Update
+	a.Next.Update, a.Next.TakeOver = a.Next.Update || r.Update, a.Next.TakeOver || r.TakeOver
 	if r.Role != "" {
 		a.Role, a.Next.Role = r.Role, true
 	}
@@ -400,6 +404,9 @@ func (s *Service) changeDesired(
 		if err := change(current); err != nil {
 			return Made{}, err
 		}
+		if a.Foreign() {
+			return Made{}, foreign(a)
+		}
 		a.UpdatedAt, a.Trace = now, fleet.TraceFrom(ctx)
 		if err := tx.UpdateAgent(a); err != nil {
 			return Made{}, err
@@ -407,6 +414,12 @@ func (s *Service) changeDesired(
 		return Made{AgentUID: a.UID}, tx.Append(a.Event(fleet.EventAgentChanged, now, text))
 	})
 	return v, err
+}
+
+// foreign returns the error for changing an agent whose workspace is not this Fleet's.
+func foreign(a *fleet.Agent) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonPermissionDenied, "the workspace of agent %q belongs to %s, so this Fleet does not change it", a.Name, a.Host.OtherFleet).
+		Next("{restart_agent} with take_over makes it this Fleet's, and ends what runs in it").With("agent_name", a.Name)
 }
 
 // ShowAgent returns the agent.

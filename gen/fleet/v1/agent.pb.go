@@ -228,7 +228,12 @@ type Agent struct {
 	// Since when the workspace is dormant, because nobody has used it; absent when it is not.
 	DormantAt *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=dormant_at,json=dormantAt,proto3,oneof" json:"dormant_at,omitempty"`
 	// When the host deletes the dormant workspace; absent when it does not.
-	DeletionAt    *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=deletion_at,json=deletionAt,proto3,oneof" json:"deletion_at,omitempty"`
+	DeletionAt *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=deletion_at,json=deletionAt,proto3,oneof" json:"deletion_at,omitempty"`
+	// Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only
+	// `restart_agent` with take_over changes such an agent; absent otherwise.
+	OtherFleet *string `protobuf:"bytes,31,opt,name=other_fleet,json=otherFleet,proto3,oneof" json:"other_fleet,omitempty"`
+	// Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise.
+	Adopted       *bool `protobuf:"varint,32,opt,name=adopted,proto3,oneof" json:"adopted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -450,6 +455,20 @@ func (x *Agent) GetDeletionAt() *timestamppb.Timestamp {
 		return x.DeletionAt
 	}
 	return nil
+}
+
+func (x *Agent) GetOtherFleet() string {
+	if x != nil && x.OtherFleet != nil {
+		return *x.OtherFleet
+	}
+	return ""
+}
+
+func (x *Agent) GetAdopted() bool {
+	if x != nil && x.Adopted != nil {
+		return *x.Adopted
+	}
+	return false
 }
 
 // AgentLink is an address at which people can open a part of an agent's workspace.
@@ -866,7 +885,7 @@ var File_fleet_v1_agent_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xc2\r\n" +
+	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xa3\x0e\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12.\n" +
@@ -900,7 +919,11 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"dormant_at\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampH\aR\tdormantAt\x88\x01\x01\x12@\n" +
 	"\vdeletion_at\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampH\bR\n" +
-	"deletionAt\x88\x01\x01\x1a;\n" +
+	"deletionAt\x88\x01\x01\x12$\n" +
+	"\vother_fleet\x18\x1f \x01(\tH\tR\n" +
+	"otherFleet\x88\x01\x01\x12\x1d\n" +
+	"\aadopted\x18  \x01(\bH\n" +
+	"R\aadopted\x88\x01\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Y\n" +
@@ -934,7 +957,10 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\t_outdatedB\v\n" +
 	"\t_stops_atB\r\n" +
 	"\v_dormant_atB\x0e\n" +
-	"\f_deletion_at\"1\n" +
+	"\f_deletion_atB\x0e\n" +
+	"\f_other_fleetB\n" +
+	"\n" +
+	"\b_adopted\"1\n" +
 	"\tAgentLink\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\"\xe4\x03\n" +

@@ -58,6 +58,12 @@ func (m *Agent) AppendJSON(b []byte) []byte {
 	if m.DeletionAt != nil {
 		b = wire.AppendTime(append(b, `,"deletion_at":`...), m.DeletionAt)
 	}
+	if m.OtherFleet != nil {
+		b = wire.AppendString(append(b, `,"other_fleet":`...), *m.OtherFleet)
+	}
+	if m.Adopted != nil {
+		b = wire.AppendBool(append(b, `,"adopted":`...), *m.Adopted)
+	}
 	return wire.End(b, begin)
 }
 

@@ -3702,7 +3702,10 @@ type RestartAgentRequest struct {
 	// Optional. Update the workspace to the newest version of its project. By default it keeps its version.
 	Update bool `protobuf:"varint,4,opt,name=update,proto3" json:"update,omitempty"`
 	// Optional. New values of the project's parameters. Others keep their values.
-	Parameters    map[string]string `protobuf:"bytes,5,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Parameters map[string]string `protobuf:"bytes,5,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Optional. Make a workspace of another Fleet or of a person this Fleet's, which ends what runs in it. By default such an
+	// agent is not changed.
+	TakeOver      bool `protobuf:"varint,6,opt,name=take_over,json=takeOver,proto3" json:"take_over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3770,6 +3773,13 @@ func (x *RestartAgentRequest) GetParameters() map[string]string {
 		return x.Parameters
 	}
 	return nil
+}
+
+func (x *RestartAgentRequest) GetTakeOver() bool {
+	if x != nil {
+		return x.TakeOver
+	}
+	return false
 }
 
 // RestartAgentResponse has the restarted agent.
@@ -4707,7 +4717,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"unfinished\x18\x03 \x01(\bH\x00R\n" +
 	"unfinished\x88\x01\x01B\r\n" +
-	"\v_unfinished\"\xc4\x02\n" +
+	"\v_unfinished\"\xe6\x02\n" +
 	"\x13RestartAgentRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12\x1b\n" +
@@ -4717,7 +4727,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06update\x18\x04 \x01(\bB\x03\xe0A\x01R\x06update\x12Z\n" +
 	"\n" +
 	"parameters\x18\x05 \x03(\v2-.fleet.v1.RestartAgentRequest.ParametersEntryB\v\xe0A\x01\xbaH\x05\x9a\x01\x02\x10dR\n" +
-	"parameters\x1a=\n" +
+	"parameters\x12 \n" +
+	"\ttake_over\x18\x06 \x01(\bB\x03\xe0A\x01R\btakeOver\x1a=\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8b\x01\n" +

@@ -785,6 +785,8 @@ func (m *RestartAgentRequest) ReadField(r *wire.Reader, name []byte) bool {
 		r.Bool(&m.Update)
 	case "parameters":
 		r.Texts(&m.Parameters)
+	case "take_over":
+		r.Bool(&m.TakeOver)
 	default:
 		return false
 	}

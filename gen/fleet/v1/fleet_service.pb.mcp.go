@@ -626,6 +626,14 @@ const fleetServiceCreateAgentOutput = `{
           ],
           "format": "date-time",
           "description": "When the host deletes the dormant workspace; absent when it does not."
+        },
+        "other_fleet": {
+          "type": "string",
+          "description": "Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."
+        },
+        "adopted": {
+          "type": "boolean",
+          "description": "Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."
         }
       },
       "required": [
@@ -1133,6 +1141,14 @@ const fleetServiceShowAgentOutput = `{
           ],
           "format": "date-time",
           "description": "When the host deletes the dormant workspace; absent when it does not."
+        },
+        "other_fleet": {
+          "type": "string",
+          "description": "Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."
+        },
+        "adopted": {
+          "type": "boolean",
+          "description": "Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."
         }
       },
       "required": [
@@ -1897,6 +1913,14 @@ const fleetServiceRestoreAgentOutput = `{
           ],
           "format": "date-time",
           "description": "When the host deletes the dormant workspace; absent when it does not."
+        },
+        "other_fleet": {
+          "type": "string",
+          "description": "Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."
+        },
+        "adopted": {
+          "type": "boolean",
+          "description": "Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."
         }
       },
       "required": [
@@ -5131,6 +5155,14 @@ const fleetServiceStartAgentOutput = `{
           ],
           "format": "date-time",
           "description": "When the host deletes the dormant workspace; absent when it does not."
+        },
+        "other_fleet": {
+          "type": "string",
+          "description": "Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."
+        },
+        "adopted": {
+          "type": "boolean",
+          "description": "Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."
         }
       },
       "required": [
@@ -5424,6 +5456,14 @@ const fleetServiceStopAgentOutput = `{
           ],
           "format": "date-time",
           "description": "When the host deletes the dormant workspace; absent when it does not."
+        },
+        "other_fleet": {
+          "type": "string",
+          "description": "Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."
+        },
+        "adopted": {
+          "type": "boolean",
+          "description": "Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."
         }
       },
       "required": [
@@ -5537,6 +5577,10 @@ const fleetServiceRestartAgentInput = `{
       },
       "maxProperties": 100,
       "description": "New values of the project's parameters. Others keep their values."
+    },
+    "take_over": {
+      "type": "boolean",
+      "description": "Make a workspace of another Fleet or of a person this Fleet's, which ends what runs in it. By default such an agent is not changed."
     }
   },
   "required": [
@@ -5733,6 +5777,14 @@ const fleetServiceRestartAgentOutput = `{
           ],
           "format": "date-time",
           "description": "When the host deletes the dormant workspace; absent when it does not."
+        },
+        "other_fleet": {
+          "type": "string",
+          "description": "Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."
+        },
+        "adopted": {
+          "type": "boolean",
+          "description": "Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."
         }
       },
       "required": [

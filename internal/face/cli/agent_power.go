@@ -125,7 +125,7 @@ first. "fleet task stop AGENT" stops only the task.`,
 
 func (p *program) newAgentRestart() *cobra.Command {
 	var role string
-	var update bool
+	var update, takeOver bool
 	var values params
 	cmd := p.power(&cobra.Command{
 		Use:   "restart AGENT",
@@ -141,10 +141,11 @@ show AGENT" says that it is outdated, --update gives it the newest version.`,
   fleet agent restart papi --update`,
 	}, power{"restarting", "ready", giveWork, "fleet agent start %s"}, func(ctx context.Context, s *session, name, requestID string) (func() (powered, error), error) {
 		parameters, err := values.values()
-		req := &fleetv1.RestartAgentRequest{AgentName: name, Role: role, Update: update, Parameters: parameters, RequestId: requestID}
+		req := &fleetv1.RestartAgentRequest{AgentName: name, Role: role, Update: update, TakeOver: takeOver, Parameters: parameters, RequestId: requestID}
 		return func() (powered, error) { return s.fleet.RestartAgent(ctx, req) }, err
 	})
 	cmd.Flags().StringVar(&role, "role", "", "give the agent `ROLE` (default: it keeps its role)")
+	cmd.Flags().BoolVar(&takeOver, "take-over", false, "make an agent of another Fleet or of a person this Fleet's, and end what runs in it")
 	cmd.Flags().BoolVar(&update, "update", false, "give the agent the newest version of its project")
 	values.addTo(cmd, "change a parameter of the project; `NAME=VALUE`, can be repeated")
 	complete(cmd, "role", p.completeRoles())

@@ -57,6 +57,12 @@ func (s *session) showAgent(a *fleetv1.Agent) {
 	c.line("Shared with", strings.Join(shared, ", "))
 	c.line("Workspace", printable(a.GetWorkspaceId()))
 	c.line("Place", printable(a.GetPlace()))
+	if a.GetOtherFleet() != "" {
+		c.line("Belongs to", paint(colors, yellow, printable(a.GetOtherFleet()))+" (\"fleet agent restart "+printable(a.GetName())+" --take-over\" makes it this Fleet's, and ends what runs in it)")
+	}
+	if a.GetAdopted() {
+		c.line("Adopted", "yes, its workspace was found at its host")
+	}
 	if a.GetOutdated() {
 		c.line("Outdated", paint(colors, yellow, "yes")+" (\"fleet agent restart "+printable(a.GetName())+" --update\" gives it the newest version)")
 	}

@@ -122,7 +122,7 @@ func (f *Fleet) StopAgent(ctx context.Context, r *fleetv1.StopAgentRequest) (*fl
 // RestartAgent restarts an agent's workspace.
 func (f *Fleet) RestartAgent(ctx context.Context, r *fleetv1.RestartAgentRequest) (*fleetv1.RestartAgentResponse, error) {
 	v, message, err := f.svc.RestartAgent(ctx, service.RestartAgentRequest{
-		Agent: r.GetAgentName(), Role: r.GetRole(), Update: r.GetUpdate(), Parameters: r.GetParameters(), RequestID: r.GetRequestId(),
+		Agent: r.GetAgentName(), Role: r.GetRole(), Update: r.GetUpdate(), TakeOver: r.GetTakeOver(), Parameters: r.GetParameters(), RequestID: r.GetRequestId(),
 	})
 	if err != nil {
 		return nil, err

@@ -129,6 +129,7 @@ func (b *Place) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.Wo
 		Location: b.location(at.ws), CreatedAt: at.ws.CreatedAt, Host: b.hostFacts(at),
 	}
 	w.State, w.Reason = b.state(at)
+	w.FleetUnknown = w.State.Moving() || b.readFleet(ctx, at, &w) != nil // it is read again later
 	if w.State != fleet.StateRunning {
 		return w, ctx.Err()
 	}
@@ -139,7 +140,8 @@ func (b *Place) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.Wo
 		b.readMetadata(ctx, at)
 		b.readPorts(ctx, at)
 		w.Metadata = b.metadata(ctx, at)
-		w.Host = b.hostFacts(at)
+		h := b.hostFacts(at)
+		h.OtherFleet, w.Host = w.Host.OtherFleet, h
 	}
 	return w, ctx.Err()
 }

@@ -242,6 +242,7 @@ func (b *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace 
 		w.State, w.Reason = v.state, v.reason
 	}
 	u := b.unreadValues(l.ws.LatestBuild.ID)
+	w.FleetUnknown = u != nil
 	if u != nil && u.err == nil {
 		return w
 	}
@@ -250,6 +251,7 @@ func (b *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace 
 	if u != nil {
 		err = u.err
 	} else {
+		w.FleetUnknown = b.readFleet(ctx, l.place, &w) != nil
 		w.Role, w.Spec, err = b.roleAndSpec(ctx, l.place)
 		if b.config.Owner == OwnerSelf {
 			values, _ := b.values(ctx, l.account, l.ws.LatestBuild.ID) // the values are cached

@@ -1,9 +1,13 @@
 package coder
 
 import (
+	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/coder/coder/v2/codersdk"
@@ -92,6 +96,37 @@ func (p appProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	drain(res.Body)
 	return nil, err
+}
+
+// readFleet reads from the parameters of the workspace whose it is, if its template has the parameter for Fleet's key. A runner
+// accepts only requests of the Fleet with that key. A running workspace that is not this Fleet's is unhealthy.
+func (b *Place) readFleet(ctx context.Context, at *place, w *fleet.Workspace) error {
+	if len(b.config.RunnerKey) == 0 {
+		return nil
+	}
+	v, err := b.knownVersion(ctx, at.ws.LatestBuild.TemplateVersionID)
+	if v == nil || v.parameter(keyParameter) == nil {
+		return err
+	}
+	values, err := b.values(ctx, at.account, at.ws.LatestBuild.ID)
+	if err != nil {
+		return err
+	}
+	switch key := valueOf(values, keyParameter); key {
+	case remote.PublicText(b.config.RunnerKey):
+		return nil
+	case "":
+		w.Host.OtherFleet = "a person"
+	default:
+		sum := sha256.Sum256([]byte(key))
+		w.Host.OtherFleet = "another Fleet (" + hex.EncodeToString(sum[:4]) + ")"
+	}
+	if w.State == fleet.StateRunning {
+		w.State = fleet.StateUnhealthy
+	}
+	w.Reason = strings.TrimPrefix(w.Reason+"; ", "; ") + "its workspace belongs to " + w.Host.OtherFleet +
+		", or to this Fleet before it lost its database: restart the agent with take_over to make it this Fleet's"
+	return nil
 }
 
 // withKey adds Fleet's public key to the values, unless the template has no parameter for the key or the last build

@@ -22,6 +22,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/placetest"
+	"fleet/internal/waittest"
 )
 
 // hosted is a place whose view of Coder a case of the suite can change.
@@ -91,6 +92,28 @@ func changeCaller(_ *testing.T, b fleet.Place) func() {
 	return func() { h.other.Store(false) }
 }
 
+// giveAway restarts the agent's workspace as another Fleet does, which has another key.
+func giveAway(t *testing.T, b fleet.Place, a fleet.Agent) {
+	_, key, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	prefix := "e2e-"
+	other, err := coder.New(coder.Config{
+		URL: os.Getenv("CODER_URL"), Token: coder.FindToken(os.Getenv, "", ""), Settings: coder.Settings{Prefix: &prefix}, RunnerKey: key,
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close()) }()
+	await := func(p fleet.Place, s fleet.State) {
+		waittest.Until(t, "Coder has no signal for the state of a workspace", func() bool {
+			w, err := p.Inspect(t.Context(), a)
+			return err == nil && w.State == s
+		})
+	}
+	require.NoError(t, other.Stop(t.Context(), a))
+	await(other, fleet.StateStopped)
+	require.NoError(t, other.Start(t.Context(), a))
+	await(other, fleet.StateRunning)
+}
+
 func hostOf(b fleet.Place) *hosted {
 	if s, ok := b.(screens); ok {
 		b = s.Place
@@ -137,7 +160,8 @@ func TestSuiteRunner(t *testing.T) {
 		New:    open,
 		Reopen: func(t *testing.T, _ fleet.Place) fleet.Place { return open(t) },
 		Hide:   hide, ChangeCaller: changeCaller,
-		Project: "Runner", Role: "operator",
+		GiveAway: giveAway,
+		Project:  "Runner", Role: "operator",
 		Checks: placetest.Checks{
 			Fails: "echo no compiler >&2; exit 3", Hangs: "echo no compiler; sleep 3600", Output: "no compiler", Sees: "grep 'one line' made",
 		},

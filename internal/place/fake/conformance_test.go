@@ -63,6 +63,7 @@ func TestBackend(t *testing.T) {
 					b.(*fake.Place).ChangeCaller(true)
 					return func() { b.(*fake.Place).ChangeCaller(false) }
 				},
+				GiveAway:  func(_ *testing.T, b fleet.Place, a fleet.Agent) { b.(*fake.Place).GiveAway(a.UID, "another Fleet") },
 				Project:   "Setup",
 				Role:      "operator",
 				Begins:    "Prompt",

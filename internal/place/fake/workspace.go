@@ -53,7 +53,7 @@ func (w *workspace) view() fleet.Workspace {
 
 // build starts a build of the workspace. The world's mutex must be held.
 func (b *Place) build(w *workspace) {
-	w.State, w.Reason = fleet.StateStarting, ""
+	w.State, w.Reason, w.Host.OtherFleet = fleet.StateStarting, "", ""
 	w.looks, w.ready, w.gate = b.config.BuildLooks, b.config.Now().Add(b.config.BuildTime), b.builds
 	key := strings.ToLower(w.Name)
 	if reasons := b.failing[key]; len(reasons) > 0 {

@@ -136,6 +136,14 @@ func (b *Place) SetHost(ref string, h fleet.HostFacts) {
 	b.find(ref).Host = h
 }
 
+// GiveAway makes the workspace another Fleet's, until Start builds it again.
+func (b *Place) GiveAway(ref, to string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.find(ref)
+	w.Host.OtherFleet, w.State, w.Reason = to, fleet.StateUnhealthy, "its workspace belongs to "+to
+}
+
 // Parameters returns the values of the workspace's parameters.
 func (b *Place) Parameters(ref string) map[string]string {
 	b.mu.Lock()

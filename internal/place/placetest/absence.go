@@ -62,3 +62,30 @@ func otherCaller(x *fixture) {
 	x.Len(x.listed(a), 1)
 	x.stopped(a, r, x.follow(x.ctx, a, r, ""))
 }
+
+// otherFleet checks that the place says whose a workspace of another Fleet is, and that starting it again takes it over.
+func otherFleet(x *fixture) {
+	if x.h.GiveAway == nil {
+		x.Skip("only one Fleet can use the host")
+	}
+	a := x.ready()
+	x.Empty(x.await(a, fleet.StateRunning).Host.OtherFleet)
+	x.h.GiveAway(x.T, x.b, a)
+	w, err := x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.NotEmpty(w.Host.OtherFleet, "workspace: %+v", w)
+	x.Equal(fleet.StateUnhealthy, w.State, "it must not look like an agent that can work")
+	x.Contains(w.Reason, w.Host.OtherFleet)
+	his := x.listed(a)
+	x.Len(his, 1)
+	x.Equal(w.Host.OtherFleet, his[0].Host.OtherFleet)
+	x.Equal(fleet.StateUnhealthy, his[0].State)
+
+	x.NoError(x.b.Stop(x.ctx, a))
+	x.await(a, fleet.StateStopped)
+	a.Next.TakeOver = true
+	x.NoError(x.b.Start(x.ctx, a))
+	x.Empty(x.await(a, fleet.StateRunning).Host.OtherFleet)
+	x.Empty(x.listed(a)[0].Host.OtherFleet)
+	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
+}

@@ -64,6 +64,10 @@ type Harness struct {
 	// function that undoes this. If ChangeCaller is nil, the host does not know its callers.
 	ChangeCaller func(t *testing.T, b fleet.Place) (back func())
 
+	// GiveAway makes the agent's workspace another Fleet's, with the same host and the same user. If GiveAway is nil, only one
+	// Fleet can use the host.
+	GiveAway func(t *testing.T, b fleet.Place, a fleet.Agent)
+
 	// NoLog says that workspaces have no log.
 	NoLog bool
 
@@ -189,6 +193,7 @@ var cases = []struct {
 	{"a name can be used again", deleteThenSameName},
 	{"a workspace that the host does not show", hidden},
 	{"another caller", otherCaller},
+	{"a workspace of another Fleet", otherFleet},
 	{"a run that completes", runCompletes},
 	{"a run that fails", runFails},
 	{"a run with a payload", runPayload},

@@ -1,0 +1,65 @@
+package reconcile_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+)
+
+// TestWorkspaceOfAnotherFleet checks that nothing is done to the workspace of another Fleet before it is taken over, also if this
+// Fleet wanted the workspace to be stopped.
+func TestWorkspaceOfAnotherFleet(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
+	h.Create("papi")
+	h.Create("still")
+	_, _, err := h.StopAgent(h.Context(), "still", "")
+	require.NoError(t, err)
+	stops, starts := h.World.Calls(fake.Stop), h.World.Calls(fake.Start)
+	h.World.GiveAway("papi", "another Fleet (abcd)")
+	h.World.GiveAway("still", "another Fleet (abcd)")
+	for _, name := range []string{"papi", "still"} {
+		v := h.Until(name, func(v *fleet.AgentView) bool { return v.Host.OtherFleet != "" && v.Settled() })
+		require.Equal(t, fleet.StatusOffline, v.Status())
+		require.Contains(t, v.StateReason, "another Fleet (abcd)")
+		_, _, err = h.DeleteAgent(h.Context(), name, false, "")
+		require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
+		require.ErrorContains(t, err, "another Fleet (abcd)")
+		_, _, err = h.StopAgent(h.Context(), name, "")
+		require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err))
+		_, _, err = h.StartAgent(h.Context(), name, "")
+		require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err))
+		_, _, err = h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: name})
+		require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err))
+		_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: name, Description: "done"})
+		require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
+	}
+	require.Equal(t, []int{stops, starts}, []int{h.World.Calls(fake.Stop), h.World.Calls(fake.Start)})
+	require.Len(t, h.World.Workspaces(), 2)
+
+	v, _, err := h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi", TakeOver: true})
+	require.NoError(t, err)
+	require.Empty(t, v.Host.OtherFleet)
+	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
+	_, _, err = h.DeleteAgent(h.Context(), "papi", false, "")
+	require.NoError(t, err)
+}
+
+// TestAdoptedAgentIsShown checks that an agent whose workspace was found at its host says so, and that an agent that Fleet has
+// made does not.
+func TestAdoptedAgentIsShown(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: servicetest.Workspaces(1)}, nil)
+	h.Create("papi")
+	require.True(t, h.Until("agent-0", func(*fleet.AgentView) bool { return true }).Host.Adopted)
+	<-h.World.Called(fake.List, h.World.Calls(fake.List)+2)
+	require.True(t, h.Until("agent-0", func(*fleet.AgentView) bool { return true }).Host.Adopted)
+	require.False(t, h.Until("papi", func(*fleet.AgentView) bool { return true }).Host.Adopted)
+	require.Contains(t, strings.Join(h.Events(fleet.EventAgentCreated), "\n"), "agent adopted")
+}
