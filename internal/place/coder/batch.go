@@ -44,6 +44,13 @@ func (c *batch) wrote(id uuid.UUID, now time.Time) {
 	c.changed[id] = now
 }
 
+// changedAt returns when a build of the workspace was last requested.
+func (c *batch) changedAt(id uuid.UUID) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changed[id]
+}
+
 // tooMany reports whether there were batchThreshold lookups within batchWindow. If not, it records one more lookup.
 func (c *batch) tooMany(now time.Time) bool {
 	c.mu.Lock()

@@ -132,6 +132,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 func (b *Place) forget(id uuid.UUID) {
 	b.known.forget(id)
 	b.workspaceFacts.forget(id)
+	b.recent.forget(id)
 }
 
 // build requests a build. It returns false and no error if another build is active and must end first.

@@ -67,6 +67,7 @@ func (b *Place) places(ctx context.Context) ([]*hostedWorkspace, error) {
 	if b.config.Owner == OwnerSelf {
 		filter.Owner = codersdk.Me
 	}
+	begun := b.config.Now()
 	all, err := ask(ctx, "listing Coder's workspaces", func(ctx context.Context) (codersdk.WorkspacesResponse, error) {
 		return b.self.sdk.Workspaces(ctx, filter)
 	})
@@ -104,10 +105,12 @@ func (b *Place) places(ctx context.Context) ([]*hostedWorkspace, error) {
 		l := &hostedWorkspace{place: &place{ws: ws, account: acc, Settings: p.Settings}, project: p, name: name, owner: owner}
 		l.state, l.reason = b.state(l.place)
 		l.workspaceFacts = b.workspaceFacts.of(ws)
+		b.recent.see(ws, begun)
 		places = append(places, l)
 		inUse[ws.ID], builds[ws.LatestBuild.ID] = true, true
 	}
 	b.workspaceFacts.keep(inUse, builds)
+	b.recent.keep(inUse)
 	return places, nil
 }
 

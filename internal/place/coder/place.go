@@ -27,6 +27,7 @@ type Place struct {
 	known          known
 	workspaceFacts factCache
 	deployment     deployment
+	recent         recent
 	activity       activity
 	batch          batch
 	remotes        remote.Clients    // clients of the fleet-runners in workspaces

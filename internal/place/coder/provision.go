@@ -27,7 +27,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	if err != nil {
 		return fleet.Workspace{}, err
 	}
-	if at, err := b.find(ctx, a); err != nil || at != nil {
+	if at, err := b.findIn(ctx, a, p); err != nil || at != nil {
 		if err != nil {
 			return fleet.Workspace{}, err
 		}

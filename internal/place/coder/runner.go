@@ -27,6 +27,27 @@ func (w runner) find(ctx context.Context) (fleet.Runner, error) {
 	return w.connect(at)
 }
 
+// call calls do with the agent's runner. If Coder has shown the workspace a moment ago, it is not requested again. If the
+// runner then cannot be reached, call requests the workspace, which may have been stopped, and calls do once more. All
+// methods of runners can be repeated.
+func (w runner) call(ctx context.Context, do func(fleet.Runner) error) error {
+	if at := w.place.recently(ctx, w.agent); at != nil {
+		next, err := w.connect(at)
+		if err == nil {
+			err = do(next)
+		}
+		if reason := fleet.ReasonOf(err); ctx.Err() != nil || reason != fleet.ReasonBackendUnavailable && reason != fleet.ReasonAgentOffline {
+			return err
+		}
+		w.place.recent.forget(at.ws.ID)
+	}
+	next, err := w.find(ctx)
+	if err != nil {
+		return err
+	}
+	return do(next)
+}
+
 // connect returns the runner of the workspace; at is nil if the agent has none.
 func (w runner) connect(at *place) (fleet.Runner, error) {
 	if at == nil || at.hasRunner() || at.hasNoApp() {
@@ -51,11 +72,7 @@ func (w runner) screen(at *place) fleet.Runner {
 
 // Dispatch implements fleet.Runner.
 func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
-	next, err := w.find(ctx)
-	if err != nil {
-		return err
-	}
-	return next.Dispatch(ctx, r)
+	return w.call(ctx, func(next fleet.Runner) error { return next.Dispatch(ctx, r) })
 }
 
 // Follow implements fleet.Runner. A run that was started through AgentAPI is followed through AgentAPI, because only
@@ -68,7 +85,10 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	if !known && w.place.screens.Knows(r.TaskID) {
 		return w.screen(nil).Follow(ctx, r, cursor, sink)
 	}
-	at, err := w.place.find(ctx, w.agent)
+	at, err := w.place.recently(ctx, w.agent), error(nil) // the follower requests the workspace when its runner does not answer
+	if at == nil {
+		at, err = w.place.find(ctx, w.agent)
+	}
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
@@ -121,20 +141,16 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 
 // Answer implements fleet.Runner.
 func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
-	next, err := w.find(ctx)
-	if err != nil {
-		return err
-	}
-	return next.Answer(ctx, r, q)
+	return w.call(ctx, func(next fleet.Runner) error { return next.Answer(ctx, r, q) })
 }
 
 // Changes implements fleet.Runner.
-func (w runner) Changes(ctx context.Context, r fleet.Run) (*fleet.Changes, error) {
-	next, err := w.find(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return next.Changes(ctx, r)
+func (w runner) Changes(ctx context.Context, r fleet.Run) (changes *fleet.Changes, err error) {
+	err = w.call(ctx, func(next fleet.Runner) (err error) {
+		changes, err = next.Changes(ctx, r)
+		return err
+	})
+	return changes, err
 }
 
 // Patch implements fleet.Runner.
@@ -156,21 +172,21 @@ func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset 
 }
 
 // Output implements fleet.Runner.
-func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int) (fleet.OutputPage, error) {
-	next, err := w.find(ctx)
-	if err != nil {
-		return fleet.OutputPage{}, err
-	}
-	return next.Output(ctx, r, offset, limit)
+func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int) (page fleet.OutputPage, err error) {
+	err = w.call(ctx, func(next fleet.Runner) (err error) {
+		page, err = next.Output(ctx, r, offset, limit)
+		return err
+	})
+	return page, err
 }
 
 // Check implements fleet.Runner.
-func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
-	next, err := w.find(ctx)
-	if err != nil {
-		return fleet.CheckResult{}, err
-	}
-	return next.Check(ctx, r, c)
+func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (result fleet.CheckResult, err error) {
+	err = w.call(ctx, func(next fleet.Runner) (err error) {
+		result, err = next.Check(ctx, r, c)
+		return err
+	})
+	return result, err
 }
 
 // Bundle implements fleet.Runner.

@@ -27,7 +27,10 @@ type place struct {
 
 // find returns the agent's workspace. It returns nil if Coder says that the workspace was deleted, or if the agent has none.
 // The error is errNotShown if Coder does not show the workspace, which does not mean that it was deleted.
-func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
+func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) { return b.findIn(ctx, a, nil) }
+
+// findIn does the same as find. p is the agent's project, or nil if the caller does not have it.
+func (b *Place) findIn(ctx context.Context, a fleet.Agent, p *project) (*place, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -44,16 +47,19 @@ func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
 		if err != nil {
 			return nil, err
 		}
-		return b.findByName(ctx, a, user, acc)
+		return b.findByName(ctx, a, p, user, acc)
 	}
 	me, err := b.whoami(ctx)
 	if err != nil {
 		return nil, err
 	}
+	begun := b.config.Now()
 	ws, err := getWorkspace(ctx, b.self, id)
 	if err != nil || ws == nil {
+		b.recent.forget(id)
 		return nil, err
 	}
+	b.recent.see(*ws, begun)
 	if b.config.Owner == OwnerSelf && ws.OwnerID != me.ID { // only an admin's token sees it
 		return nil, notShown("its workspace %s belongs to the Coder user %s", ws.Name, ws.OwnerName)
 	}
@@ -67,13 +73,16 @@ func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
 
 // findByName looks for a workspace that was created for the agent but not recorded, because a call was interrupted. It
 // returns nil if there is none.
-func (b *Place) findByName(ctx context.Context, a fleet.Agent, user string, acc *account) (*place, error) {
-	p, err := b.project(ctx, a.Project)
-	if err != nil {
+func (b *Place) findByName(ctx context.Context, a fleet.Agent, p *project, user string, acc *account) (*place, error) {
+	if p == nil {
+		var err error
+		p, err = b.project(ctx, a.Project)
 		if fleet.ReasonOf(err) == fleet.ReasonProjectNotFound {
 			return nil, nil
 		}
-		return nil, err
+		if err != nil {
+			return nil, err
+		}
 	}
 	ws, err := b.byName(ctx, user, acc, p.prefix()+a.Name)
 	if err != nil || ws == nil || !b.madeFor(a, p, *ws) {

@@ -1,0 +1,83 @@
+package coder
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+
+	"fleet/internal/fleet"
+)
+
+// recentPolls is how many poll intervals a workspace counts as recently seen. In this time, its runner is called without
+// another request for the workspace.
+const recentPolls = 2
+
+// recent remembers how Coder showed the workspaces, so that a task costs no requests for its workspace.
+type recent struct {
+	mu   sync.Mutex
+	byID map[uuid.UUID]sight
+}
+
+// sight is a workspace, and the time when it was requested.
+type sight struct {
+	ws codersdk.Workspace
+	at time.Time
+}
+
+func (r *recent) see(ws codersdk.Workspace, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byID == nil {
+		r.byID = map[uuid.UUID]sight{}
+	}
+	r.byID[ws.ID] = sight{ws, at}
+}
+
+func (r *recent) forget(id uuid.UUID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byID, id)
+}
+
+// keep forgets workspaces that are not in the set.
+func (r *recent) keep(ids map[uuid.UUID]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range r.byID {
+		if !ids[id] {
+			delete(r.byID, id)
+		}
+	}
+}
+
+// recently returns the agent's workspace if Coder has shown a moment ago that it runs with a fleet-runner, and Fleet has not
+// requested a build since then. Otherwise it returns nil. The caller must not believe more than that the runner can be tried:
+// somebody may have stopped the workspace since then.
+func (b *Place) recently(ctx context.Context, a fleet.Agent) *place {
+	id, known := b.known.workspace(a.UID)
+	if !known || a.WorkspaceID != "" && a.WorkspaceID != id.String() {
+		return nil
+	}
+	b.recent.mu.Lock()
+	last, seen := b.recent.byID[id]
+	b.recent.mu.Unlock()
+	if !seen || b.config.Now().Sub(last.at) > recentPolls*b.config.PollInterval || !last.at.After(b.batch.changedAt(id)) {
+		return nil
+	}
+	me, err := b.whoami(ctx) // the user of a token is asked for only once
+	if err != nil || b.config.Owner == OwnerSelf && last.ws.OwnerID != me.ID {
+		return nil
+	}
+	acc, err := b.accountOf(last.ws.OwnerID.String(), me)
+	if err != nil {
+		return nil
+	}
+	at := b.place(last.ws, acc)
+	if last.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning || !at.hasRunner() {
+		return nil
+	}
+	return at
+}

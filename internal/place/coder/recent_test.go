@@ -1,0 +1,68 @@
+package coder_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+
+	"fleet/internal/fleet"
+)
+
+// TestRequestsOfTask counts what a task costs: Coder passes on one request for its beginning, one for its output and one for
+// its changes. A workspace that was stopped after the last listing is still found out.
+func TestRequestsOfTask(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	s := x.withRunner()
+	b := x.backend()
+	var requests atomic.Int64
+	x.mu.Lock()
+	next := x.fault
+	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		requests.Add(1)
+		return next != nil && next(w, r)
+	}
+	x.mu.Unlock()
+	_, err := b.Inspect(t.Context(), x.agent())
+	x.NoError(err)
+	_, err = b.List(t.Context())
+	x.NoError(err)
+	first := x.run("first")
+	s.end(first.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted}
+	runner := b.Connect(x.agent())
+	x.NoError(runner.Dispatch(t.Context(), first)) // the first call of a runner asks for its version
+	requests.Store(0)
+	r := x.run("work")
+	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted}
+	x.NoError(runner.Dispatch(t.Context(), r))
+	o, err := runner.Follow(t.Context(), r, "", func(fleet.Output) error { return nil })
+	x.NoError(err)
+	x.Equal(fleet.TaskCompleted, o.Status)
+	_, err = runner.Changes(t.Context(), r)
+	x.NoError(err)
+	x.Equal(int64(3), requests.Load())
+
+	x.clock.Add(int64(time.Minute))
+	requests.Store(0)
+	_, err = runner.Changes(t.Context(), r)
+	x.NoError(err)
+	x.Equal(int64(2), requests.Load(), "what Coder showed a minute ago must not be believed")
+
+	x.change(func() {
+		x.ws.LatestBuild.Status, x.ws.LatestBuild.Transition = codersdk.WorkspaceStatusStopped, codersdk.WorkspaceTransitionStop
+		x.ws.LatestBuild.Resources = nil
+		x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+			if len(r.URL.Path) > 2 && r.URL.Path[:2] == "/@" {
+				problem(w, http.StatusNotFound, "the app is not there")
+				return true
+			}
+			return false
+		}
+	})
+	err = runner.Dispatch(t.Context(), x.run("more"))
+	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	x.ErrorContains(err, "stopped")
+}
