@@ -16,7 +16,7 @@ const maxRefs = 1000
 
 // collect copies the agent's commits, and the objects in wants, into the repository. The agent's branches become
 // branches of the repository. If the repository already has a branch of somebody else with the same name, the agent's
-// branch gets another name. Tags, the stash, and branches for which no name is free are stored as refs of the agent.
+// branch gets another name. Tags, notes, the stash, and branches for which no name is free are stored as refs of the agent.
 // collect returns the resulting refs of the repository.
 func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (refSet, error) {
 	have, err := g.refs(ctx, t)
@@ -27,7 +27,7 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (re
 	if err != nil {
 		return nil, err
 	}
-	out, err := v.run(ctx, "for-each-ref", refFormat, "refs/heads", "refs/tags", "refs/stash")
+	out, err := v.run(ctx, "for-each-ref", refFormat, "refs/heads", "refs/tags", "refs/stash", "refs/notes")
 	if err != nil {
 		return nil, err
 	}

@@ -81,9 +81,10 @@ func TestCollect(t *testing.T) {
 	t.Run("tags and stashed changes are kept as refs of the agent", func(t *testing.T) {
 		t.Parallel()
 		g, tree := plant(t)
-		sh(t, tree.Dir, "git tag -a -m tag v1; echo two >>file; git stash -q")
+		sh(t, tree.Dir, "git tag -a -m tag v1; git notes add -m noted; echo two >>file; git stash -q")
 		require.Equal(t, "fleet/papi-1 one\nmain one\n", collected(t, g, tree))
 		require.Equal(t, "one\ntwo\n", sh(t, tree.Repository, "git show refs/fleet/agent/stash:file"))
+		require.Equal(t, "noted\n", sh(t, tree.Repository, "git show refs/fleet/agent/notes/commits:$(git rev-parse main)"))
 		require.Equal(t, "tag\n", sh(t, tree.Repository, "git cat-file -t refs/fleet/agent/tags/v1"))
 	})
 	t.Run("a broken and a valid branch", func(t *testing.T) {

@@ -98,6 +98,9 @@ func (g *Git) Check(ctx context.Context, dir string) error {
 	if _, err := g.run(ctx, dir, "rev-parse", "--git-common-dir"); err != nil {
 		return err
 	}
+	if g.Setting(ctx, dir, "extensions.refStorage") == "reftable" {
+		return &Error{Message: "the repository stores its branches as a reftable, which Fleet cannot read: convert it with git refs migrate --ref-format=files, or let Fleet copy it with the URL file://" + dir}
+	}
 	common := commonDir(dir)
 	for _, sub := range existing(filepath.Join(common, "objects"), filepath.Join(common, "refs"), filepath.Join(common, "refs", "heads")) {
 		if err := unix.Access(sub, unix.W_OK|unix.X_OK); err != nil {

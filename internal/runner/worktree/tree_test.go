@@ -92,6 +92,9 @@ func TestAddErrors(t *testing.T) {
 	require.ErrorContains(t, g.Add(t.Context(), tree, "nowhere", false), `no branch, tag or commit "nowhere"`)
 	require.ErrorContains(t, g.Check(t.Context(), filepath.Join(empty, "no")), "there is no directory")
 	require.ErrorContains(t, g.Check(t.Context(), t.TempDir()), "not a git repository")
+	reftable := t.TempDir()
+	sh(t, reftable, "git init -q --ref-format=reftable . 2>/dev/null || { git init -q; git config extensions.refStorage reftable; }") // old versions of git only ignore the setting
+	require.ErrorContains(t, g.Check(t.Context(), reftable), "git refs migrate")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, g.Add(ctx, tree, "", false), context.Canceled)
