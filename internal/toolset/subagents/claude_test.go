@@ -32,7 +32,23 @@ func TestParseClaude(t *testing.T) {
 			"description: Use this when: code\n  changes, and:\n  always\nmodel: sonnet",
 			Definition{Name: "reviewer", Description: "Use this when: code changes, and: always", Model: "sonnet"},
 		},
-		"windows line ends": {"name: reviewer\r\ndescription: when: it is\r\ntools: Read\r", Definition{Name: "reviewer", Description: "when: it is", Allow: []string{"Read"}}},
+		"an example in the description": {
+			"description: Use this when: designing.\\n\\n<example>\\nContext: New app\nuser: \"We need: it\"\\nassistant: \"I'll do it\"\\n</example>\nuser: \"More\"\\nassistant: \"Sure\"\\n</example>\ncolor: red\ntools: Read, Grep",
+			Definition{Name: "reviewer", Description: `Use this when: designing.\n\n<example>\nContext: New app`, Allow: []string{"Read", "Grep"}, Warnings: []string{
+				`line 4: the key "user" is unknown and is ignored`,
+			}},
+		},
+		"a repeated key": {
+			"description: one\ncolor: red\ndescription: two\ncolor: blue",
+			Definition{Name: "reviewer", Description: "two", Warnings: []string{`line 2: the key "description" is repeated: its last value is used`, `line 3: the key "color" is repeated: its last value is used`}},
+		},
+		"a list in brackets beside a text with a colon": {"description: when: it is\ntools: [Read,\n  Grep]", Definition{Name: "reviewer", Description: "when: it is", Allow: []string{"Read", "Grep"}}},
+		"text in brackets":                   {"description: [x] y", Definition{Name: "reviewer", Description: "[x] y"}},
+		"text after quotes":                  {"description: \"abc\" and 'more", Definition{Name: "reviewer", Description: `"abc" and 'more`}},
+		"an ampersand":                       {"description: &foo bar", Definition{Name: "reviewer", Description: "&foo bar"}},
+		"a bar":                              {"description: | foo", Definition{Name: "reviewer", Description: "| foo"}},
+		"a block beside a text with a colon": {"description: |\n  a: b\n  c\nmodel: it: is", Definition{Name: "reviewer", Description: "a: b\nc", Model: "it: is"}},
+		"windows line ends":                  {"name: reviewer\r\ndescription: when: it is\r\ntools: Read\r", Definition{Name: "reviewer", Description: "when: it is", Allow: []string{"Read"}}},
 		"a tool of a plugin": {
 			"tools: Read, catalog:search",
 			Definition{Name: "reviewer", Allow: []string{"Read"}, Warnings: []string{`tools: "catalog:search" is not the name of a tool and is left out`}},
@@ -55,9 +71,14 @@ func TestParseClaude(t *testing.T) {
 		})
 	}
 	for front, want := range map[string]string{
-		"name: 'a b'": "letters, digits, dots",
-		"name: main":  "choose another name",
-		"name: ../x":  "letters, digits, dots",
+		"name: 'a b'":                                   "letters, digits, dots",
+		"name: main":                                    "choose another name",
+		"name: ../x":                                    "letters, digits, dots",
+		"tools: Read\ntools: Read, Bash":                `line 2: the key "tools" is repeated`,
+		"disallowedTools: [Write, Bash":                 "is not a tool",
+		"permissions: {deny: [Bash], deny: [Read]}":     `line 2: the key "deny" is repeated`,
+		"mcp_servers: [{name: a, command: b, name: c}]": `line 2: the key "name" is repeated`,
+		"description: a: b\npermissions: {deny: [Bash]": "line 2: ",
 	} {
 		_, err := parse(flat, []byte("---\n"+front+"\n---\n"), nil, someDrivers)
 		require.ErrorContains(t, err, want)

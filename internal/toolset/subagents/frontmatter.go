@@ -51,6 +51,9 @@ type header struct {
 // warning.
 var restricting = []string{"allowed_callers", "permissions", "tools", "disallowedTools"}
 
+// harmless are the known keys that may be repeated. Claude Code uses the last value.
+var harmless = []string{"name", "description", "model", "color"}
+
 type permissions struct {
 	Allow []string `yaml:"allow"`
 	Deny  []string `yaml:"deny"`
@@ -97,9 +100,9 @@ func leadingLines(data []byte) int {
 	return bytes.Count(before, []byte("\n")) + 1
 }
 
-// decode decodes untrusted YAML into h. If the text is not valid YAML, decode tries again with quotes around the plain
-// values, because Claude Code accepts unquoted descriptions with colons and many agent files have them. lines is the
-// number of lines before the text in its file.
+// decode decodes untrusted YAML into h. If the text is not valid YAML, decode tries again with quotes around the values
+// that lack them, because Claude Code reads such files and many agent files have them. lines is the number of lines before
+// the text in its file.
 func decode(text []byte, h *header, lines int) (warnings []string, err error) {
 	if len(text) > maxHeader {
 		return nil, fmt.Errorf("its frontmatter has %d bytes, and the limit is %d: put the instructions below it", len(text), maxHeader)
@@ -118,27 +121,46 @@ func decode(text []byte, h *header, lines int) (warnings []string, err error) {
 	return nil, err
 }
 
-// plainLine matches a key at the left margin with an unquoted value.
-var plainLine = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):[ \t]+([^\s"'\[{|>&].*)$`)
+var (
+	// keyLine matches a key at the left margin with a value.
+	keyLine = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):[ \t]+(\S.*)$`)
+	// blockHeader matches the value of a key whose text is on the lines below.
+	blockHeader = regexp.MustCompile(`^[|>][-+0-9]*([ \t]+#.*)?$`)
+)
 
-// quoted puts quotes around the plain values of top-level keys, including values that continue on indented lines.
+// complete reports whether the value of a key can stay as it is: a text in quotes, or a list or mapping in brackets.
+func complete(value string) bool {
+	switch first := value[0]; first {
+	case '"', '\'':
+		return len(value) > 1 && value[len(value)-1] == first
+	case '[', '{':
+		_, err := parser.ParseBytes([]byte(value), 0)
+		return err == nil
+	}
+	return false
+}
+
+// quoted puts quotes around the values of top-level keys that lack them, including values that continue on indented lines.
 func quoted(text []byte) []byte {
 	var out []string
 	lines := strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
 	for i := 0; i < len(lines); i++ {
-		m := plainLine.FindStringSubmatch(lines[i])
-		if m == nil {
+		m := keyLine.FindStringSubmatch(lines[i])
+		if m == nil || blockHeader.MatchString(m[2]) {
 			out = append(out, lines[i])
 			continue
 		}
-		value, blank := m[2], 0
+		value, first := m[2], i
 		for i+1 < len(lines) && strings.HasPrefix(lines[i+1], " ") {
 			i++
-			blank++
 			value += " " + strings.TrimSpace(lines[i])
 		}
-		out = append(out, m[1]+": '"+strings.ReplaceAll(strings.TrimSpace(value), "'", "''")+"'")
-		out = append(out, make([]string, blank)...) // so that later errors name the right line
+		if value = strings.TrimSpace(value); complete(value) {
+			out = append(out, lines[first:i+1]...)
+			continue
+		}
+		out = append(out, m[1]+": '"+strings.ReplaceAll(value, "'", "''")+"'")
+		out = append(out, make([]string, i-first)...) // so that later errors name the right line
 	}
 	return []byte(strings.Join(out, "\n"))
 }
@@ -185,7 +207,7 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 		}
 		return errors.New("its frontmatter is not valid YAML")
 	}
-	file, err := parser.ParseBytes(text, 0)
+	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, describe(err)
 	}
@@ -195,13 +217,28 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 	node := file.Docs[0].Body
 	if m, ok := node.(*ast.MappingNode); ok {
 		known := keysOf(reflect.TypeFor[header]())
-		kept := m.Values[:0]
-		for _, v := range m.Values {
+		last := map[string]int{}
+		for i, v := range m.Values {
+			last[v.Key.GetToken().Value] = i
+		}
+		var kept []*ast.MappingValueNode
+		for i, v := range m.Values {
 			key := v.Key.GetToken()
 			name := key.Value
-			if slices.Contains(known, name) {
+			switch isKnown := slices.Contains(known, name); {
+			case isKnown && i == last[name]:
+				if again := repeatedKey(v.Value); again != nil {
+					return nil, fmt.Errorf("%s: the key %q is repeated: keep one of them", at(again), fleet.Shorten(again.Value, 40))
+				}
 				kept = append(kept, v)
 				continue
+			case isKnown && !slices.Contains(harmless, name):
+				return nil, fmt.Errorf("%s: the key %q is repeated: keep one of them", at(key), name)
+			case isKnown:
+				warnings = append(warnings, fmt.Sprintf("%s: the key %q is repeated: its last value is used", at(key), name))
+				continue
+			case i != last[name]:
+				continue // one warning is enough
 			}
 			if near := nearest(name, restricting, max(1, len(name)/4)); near != "" {
 				return nil, fmt.Errorf("%s: there is no key %q: did you mean %q?", at(key), fleet.Shorten(name, 40), near)
@@ -214,6 +251,31 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 		return nil, describe(err)
 	}
 	return warnings, nil
+}
+
+// repeatedKey returns a key that is repeated in a mapping below the node; nil if there is none.
+func repeatedKey(n ast.Node) (again *token.Token) {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		seen := map[string]bool{}
+		for _, v := range n.Values {
+			key := v.Key.GetToken()
+			if seen[key.Value] {
+				return key
+			}
+			seen[key.Value] = true
+			if again = repeatedKey(v.Value); again != nil {
+				return again
+			}
+		}
+	case *ast.SequenceNode:
+		for _, v := range n.Values {
+			if again = repeatedKey(v); again != nil {
+				return again
+			}
+		}
+	}
+	return nil
 }
 
 // kindWords describes, for people, which values the type accepts.

@@ -94,7 +94,7 @@ func TestParseRefuses(t *testing.T) {
 		{"timeout_ms: soon", "line 2: a number is needed here"},
 		{"allowed_callers: main", "line 2: string was used where sequence is expected"},
 		{"mcp_servers: {a: b}", "line 2: mapping was used where sequence is expected"},
-		{"session: true\nsession: false", `line 3: mapping key "session" already defined`},
+		{"session: true\nsession: false", `line 2: the key "session" is repeated: keep one of them`},
 		{"- a list", "sequence was used where mapping is expected"},
 		{"just words", "string was used where mapping is expected"},
 		{"name: [", "line 2: sequence end token ']' not found"},
