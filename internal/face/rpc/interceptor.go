@@ -82,7 +82,7 @@ func (i *Interceptor) Close() { i.failures.close() }
 func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 	seen := &seen{request: req}
 	err = i.around(ctx, info.FullMethod, seen, func(ctx context.Context) (err error) {
-		if err := checkEnums(req); err != nil {
+		if err := checkRequest(req); err != nil {
 			return err
 		}
 		if err := seen.work(ctx); err != nil {
@@ -130,7 +130,18 @@ func (s stream) RecvMsg(m any) error {
 	if s.seen.request = m; s.seen.line != nil {
 		s.seen.line.Describe(func(e *fleet.AuditEntry) { describe(e, m) })
 	}
+	if err := checkRequest(m); err != nil {
+		return err
+	}
 	return s.seen.work(s.ctx)
+}
+
+// checkRequest refuses requests that the validation rules of the proto cannot refuse.
+func checkRequest(req any) error {
+	if err := checkEnums(req); err != nil {
+		return err
+	}
+	return checkValues(req)
 }
 
 // SendMsg gives up the call's slot before it sends, because a client may read slowly. It sends nothing in a call that was

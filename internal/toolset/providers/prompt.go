@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -55,6 +56,10 @@ func checkKey(key string) error {
 	return nil
 }
 
+// maxIndented is the maximum size of a value that is indented, in bytes. Indentation multiplies the size of a value that has
+// many small parts.
+const maxIndented = 16 << 10
+
 // valueText returns a context value as text: a string unchanged, any other value as JSON. language is the name of the
 // language for the fence.
 func valueText(key string, value any) (text, language string, err error) {
@@ -65,14 +70,16 @@ func valueText(key string, value any) (text, language string, err error) {
 	if hasZero(value) {
 		return "", "", zeroByte(field)
 	}
-	var b strings.Builder
+	var b, indented bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
 	if err := e.Encode(value); err != nil { // NaN and infinities, which only gRPC can send
 		return "", "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s contains a number that JSON cannot express", field)
 	}
-	return b.String(), "json", nil
+	if b.Len() > maxIndented || json.Indent(&indented, b.Bytes(), "", "  ") != nil {
+		return b.String(), "json", nil
+	}
+	return indented.String(), "json", nil
 }
 
 // hasZero reports whether a text in the value contains a zero byte.

@@ -1,0 +1,116 @@
+package rpc
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	// maxValueDepth is how deep lists and objects may be nested in a value that may be any JSON. A JSON request may have one
+	// level more (face/wire), which is the request itself.
+	maxValueDepth = 63
+	// maxValueSize is how many bytes such a value may have as JSON.
+	maxValueSize = fleet.MaxText
+)
+
+// checkValues refuses a request with a value of free form, in any field, that is nested too deep or too large. Code behind
+// the faces formats such values, which multiplies their size with their depth.
+func checkValues(req any) error {
+	m, ok := req.(proto.Message)
+	if !ok {
+		return nil
+	}
+	return checkValuesIn(m.ProtoReflect())
+}
+
+func checkValuesIn(m protoreflect.Message) (err error) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		check := func(v protoreflect.Value) bool {
+			if err = checkValue(f, v.Message()); err == nil {
+				return true
+			}
+			return false
+		}
+		switch {
+		case f.IsMap() && f.MapValue().Message() != nil:
+			v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool { return check(v) })
+		case f.IsMap() || f.Message() == nil:
+		case f.IsList():
+			for i := range v.List().Len() {
+				if !check(v.List().Get(i)) {
+					break
+				}
+			}
+		default:
+			check(v)
+		}
+		return err == nil
+	})
+	return err
+}
+
+// checkValue checks the message in the field f.
+func checkValue(f protoreflect.FieldDescriptor, m protoreflect.Message) error {
+	var s measure
+	switch v := m.Interface().(type) {
+	case *structpb.Struct:
+		s.object(v, 1)
+	case *structpb.ListValue:
+		s.list(v, 1)
+	case *structpb.Value:
+		s.value(v, 0)
+	default:
+		return checkValuesIn(m)
+	}
+	switch {
+	case s.deep:
+		return fleet.Invalid(fleet.ReasonInvalidArgument, string(f.Name()), "%s has more than %d levels of lists and objects: give it fewer, for example as a text", f.Name(), maxValueDepth)
+	case s.bytes > maxValueSize:
+		return fleet.Invalid(fleet.ReasonInvalidArgument, string(f.Name()), "%s has more than %d bytes as JSON: leave something out", f.Name(), maxValueSize)
+	}
+	return nil
+}
+
+// measure estimates the size of a value as JSON. It stops when the value is too deep or too large.
+type measure struct {
+	bytes int
+	deep  bool
+}
+
+func (s *measure) full() bool { return s.deep || s.bytes > maxValueSize }
+
+func (s *measure) value(v *structpb.Value, depth int) {
+	s.bytes += 2 // a separator and the shortest value
+	switch k := v.GetKind().(type) {
+	case *structpb.Value_StringValue:
+		s.bytes += len(k.StringValue)
+	case *structpb.Value_StructValue:
+		s.object(k.StructValue, depth+1)
+	case *structpb.Value_ListValue:
+		s.list(k.ListValue, depth+1)
+	}
+}
+
+func (s *measure) object(o *structpb.Struct, depth int) {
+	s.deep = s.deep || depth > maxValueDepth
+	for name, v := range o.GetFields() {
+		if s.full() {
+			return
+		}
+		s.bytes += len(name) + 3 // quotes and a colon
+		s.value(v, depth)
+	}
+}
+
+func (s *measure) list(l *structpb.ListValue, depth int) {
+	s.deep = s.deep || depth > maxValueDepth
+	for _, v := range l.GetValues() {
+		if s.full() {
+			return
+		}
+		s.value(v, depth)
+	}
+}
