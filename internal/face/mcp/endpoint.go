@@ -59,7 +59,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.delete(w, r)
 	default:
 		w.Header().Set("Allow", "POST, DELETE")
-		refuse(w, http.StatusMethodNotAllowed, mcp.INVALID_REQUEST, "send messages by POST: there is no stream to GET, because each POST is answered by a stream of its own")
+		refuse(w, http.StatusMethodNotAllowed, mcp.INVALID_REQUEST, "send messages by POST, as streamable HTTP does: there is no stream to GET, because each POST is answered by a stream of its own. "+
+			"If this client uses the older transport HTTP+SSE (often called sse), set its transport to streamable HTTP (often called http)")
 	}
 }
 
@@ -119,7 +120,11 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	defer out.end()
+	body, out.exact = exactNumbers(body, m)
 	header := r.Header.Clone()
+	if m.Method == string(mcp.MethodInitialize) { // its revision is negotiated in the message
+		header.Del(mcp.HeaderProtocolVersion)
+	}
 	if modern := mcp.IsModernProtocol(header.Get(mcp.HeaderProtocolVersion)) || m.isModern(); !modern {
 		id := header.Get(server.HeaderKeySessionID)
 		switch {

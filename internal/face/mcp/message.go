@@ -24,7 +24,7 @@ type envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params struct {
-		Meta      *mcp.Meta       `json:"_meta"`
+		Meta      meta            `json:"_meta"`
 		RequestID json.RawMessage `json:"requestId"`
 	} `json:"params"`
 	// Result and Error are set in a client's response to a request of the server.
@@ -46,11 +46,28 @@ func (e envelope) isWork() bool {
 // isModern reports whether the message uses a protocol revision without sessions.
 func (e envelope) isModern() bool { return mcp.IsModernProtocol(e.Params.Meta.ProtocolVersion()) }
 
+// meta is the _meta of a message; empty if it has none.
+type meta struct {
+	*mcp.Meta
+	token json.RawMessage // the progress token as the client has written it
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *meta) UnmarshalJSON(data []byte) error {
+	var raw struct {
+		Token json.RawMessage `json:"progressToken"`
+	}
+	err := json.Unmarshal(data, &m.Meta)
+	_ = json.Unmarshal(data, &raw) // without a token, there is no progress
+	m.token = raw.Token
+	return err
+}
+
 // trace returns the W3C trace context of the message as metadata: from its _meta, else from the request's header, which
 // may be nil.
 func (e envelope) trace(header http.Header) (pairs []string) {
 	get := header.Get
-	if m := e.Params.Meta; m != nil && m.AdditionalFields["traceparent"] != nil {
+	if m := e.Params.Meta.Meta; m != nil && m.AdditionalFields["traceparent"] != nil {
 		get = func(key string) string {
 			s, _ := m.AdditionalFields[key].(string)
 			return s

@@ -156,10 +156,11 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 		}
 	}()
 	progress := false
+	message, x := exactNumbers(message, m)
 	ctx, result := tool.WithAssembled(metadata.AppendToOutgoingContext(ctx, m.trace(nil)...))
 	r := s.server.HandleMessage(tool.WithNotify(ctx, func(n mcp.JSONRPCNotification) error {
 		progress = true
-		return s.notify(n)
+		return s.notify(n, x)
 	}), message)
 	if r == nil {
 		return nil
@@ -176,16 +177,16 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 		s.log.ErrorContext(ctx, "response cannot be encoded", slog.String("method", m.Method), slog.Any("error", err))
 		return (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "the answer cannot be written as JSON; the server's log has the cause"}).response(m.ID)
 	}
-	return result.Append(nil, b)
+	return result.Append(nil, x.restore(b))
 }
 
 // notify sends a notification.
-func (s *stdio) notify(n mcp.JSONRPCNotification) error {
+func (s *stdio) notify(n mcp.JSONRPCNotification, x exact) error {
 	b, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("mcp: marshal notification: %w", err)
 	}
-	return s.write(b)
+	return s.write(x.restore(b))
 }
 
 // answer sends a response, after mcp-go's own notifications that precede it.
@@ -193,7 +194,7 @@ func (s *stdio) answer(response []byte) {
 	for {
 		select {
 		case n := <-s.client.notifications:
-			if s.notify(n) != nil {
+			if s.notify(n, nil) != nil {
 				return
 			}
 			continue

@@ -26,6 +26,7 @@ type stream struct {
 	timeout time.Duration
 	begin   func() string   // makes a session when the message is answered without an error; nil for most messages
 	result  *tool.Assembled // what is put into the JSON that mcp-go writes
+	exact   exact           // numbers that are put back into what mcp-go writes
 	leave   func()          // called after the work and before the client reads the answer, once or more; see Config.Take
 
 	mu     sync.Mutex
@@ -40,6 +41,7 @@ func (s *stream) notify(n mcp.JSONRPCNotification) error {
 	if err != nil {
 		return fmt.Errorf("mcp: marshal notification: %w", err)
 	}
+	b = s.exact.restore(b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.events {
@@ -75,7 +77,7 @@ func (s *stream) end() {
 	s.leave()
 	s.sendStatus()
 	if last := bytes.TrimSpace(s.last.Bytes()); len(last) > 0 {
-		_ = s.event(s.result.Append(nil, last)) // the client has disconnected
+		_ = s.event(s.result.Append(nil, s.exact.restore(last))) // the client has disconnected
 	}
 }
 
@@ -113,7 +115,7 @@ func (s *stream) Write(b []byte) (int, error) {
 	}
 	buffer, _ := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
-	*buffer = s.result.Append((*buffer)[:0], b)
+	*buffer = s.result.Append((*buffer)[:0], s.exact.restore(b))
 	s.leave()
 	response := *buffer
 	if s.status != 0 && len(response) > len(b) {

@@ -1,0 +1,89 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// exactPrefix marks a text that stands for a number. mcp-go reads ids and progress tokens as float64, which rounds integers
+// above 2^53. A client never sees the response to a request with a rounded id.
+const exactPrefix = "number:"
+
+// exact are the numbers of a message that mcp-go would change, by the JSON text that stands for each.
+type exact map[string]json.RawMessage
+
+// exactNumbers replaces such numbers in the message.
+func exactNumbers(message []byte, e envelope) ([]byte, exact) {
+	if !changes(e.ID) && !changes(e.Params.RequestID) && !changes(e.Params.Meta.token) {
+		return message, nil
+	}
+	x := exact{}
+	out := x.replaced(message, map[string]func(json.RawMessage) json.RawMessage{
+		"id": x.replace,
+		"params": func(params json.RawMessage) json.RawMessage {
+			return x.replaced(params, map[string]func(json.RawMessage) json.RawMessage{
+				"requestId": x.replace,
+				"_meta": func(meta json.RawMessage) json.RawMessage {
+					return x.replaced(meta, map[string]func(json.RawMessage) json.RawMessage{"progressToken": x.replace})
+				},
+			})
+		},
+	})
+	return out, x
+}
+
+// changes reports whether the value is a number that differs after mcp-go has read and written it.
+func changes(value json.RawMessage) bool {
+	var f float64
+	if len(value) == 0 || value[0] != '-' && (value[0] < '0' || value[0] > '9') {
+		return false
+	}
+	if json.Unmarshal(value, &f) != nil {
+		return true
+	}
+	var written []byte
+	if f == float64(int64(f)) {
+		written, _ = json.Marshal(int64(f)) // cannot fail
+	} else {
+		written, _ = json.Marshal(f)
+	}
+	return !bytes.Equal(written, value)
+}
+
+// replace returns a text in place of the value if mcp-go would change it.
+func (x exact) replace(value json.RawMessage) json.RawMessage {
+	if !changes(value) {
+		return value
+	}
+	text := json.RawMessage(`"` + exactPrefix + string(value) + `"`)
+	x[string(text)] = value
+	return text
+}
+
+// replaced returns the JSON object with some of its members replaced. It returns other values unchanged.
+func (x exact) replaced(object json.RawMessage, members map[string]func(json.RawMessage) json.RawMessage) json.RawMessage {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(object, &m) != nil {
+		return object
+	}
+	for name, f := range members {
+		if value, ok := m[name]; ok {
+			m[name] = f(value)
+		}
+	}
+	out, err := json.Marshal(m)
+	if err != nil {
+		return object
+	}
+	return out
+}
+
+// restore puts the numbers back into what mcp-go has written: the id of a response, and the token of a progress notification.
+func (x exact) restore(written []byte) []byte {
+	for text, number := range x {
+		for _, member := range []string{`"id":`, `"progressToken":`} {
+			written = bytes.Replace(written, []byte(member+text), append([]byte(member), number...), 1)
+		}
+	}
+	return written
+}
