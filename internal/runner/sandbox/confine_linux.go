@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
@@ -136,6 +138,9 @@ func openPlain(dir string) (fd int, err error) {
 	}
 	return fd, nil
 }
+
+// endWithThread makes the kernel kill the command's process when the thread that started it ends.
+func endWithThread(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
 // limit sets the resource limits of the process. No limit is raised.
 func limit(p Policy) error {

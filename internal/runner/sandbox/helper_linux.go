@@ -18,7 +18,8 @@ var _ = func() bool {
 	runtime.LockOSThread() // the restrictions apply to one thread, which becomes the program
 	if err := helper(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		os.Exit(127)
 	}
-	os.Exit(127)
+	os.Exit(0)
 	return true
 }()

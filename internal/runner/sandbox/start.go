@@ -19,6 +19,10 @@ type order struct {
 	Program string `json:"program"` // the executed file
 	Report  int    `json:"report"`  // file descriptor for the reason why the program did not start; noReport means stderr
 	Proxy   int    `json:"proxy"`   // file descriptor over which the proxy gets its socket; noReport means no proxy
+
+	// Operation and Dir are set if the helper is to do something with a directory itself, and not to execute a program.
+	Operation operation `json:"operation,omitempty"`
+	Dir       string    `json:"dir,omitempty"`
 }
 
 const noReport = -1
@@ -89,8 +93,8 @@ func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Proc
 	return nil, &os.PathError{Op: "start confined", Path: program, Err: errors.New(string(why))}
 }
 
-// helper is the main function of the helper. It confines its thread and executes the program. It returns only on
-// failure.
+// helper is the main function of the helper. It confines its thread and executes the program, or does the operation. If there is
+// a program, it returns only on failure.
 func helper(args []string) error {
 	if len(args) < 2 {
 		return errors.New("this command is the sandbox helper, which is internal to Fleet: do not start it yourself")
@@ -105,6 +109,9 @@ func helper(args []string) error {
 	err := connect(o.Policy, o.Proxy)
 	if err == nil {
 		err = confine(o.Policy)
+	}
+	if err == nil && o.Operation != "" {
+		return o.Operation.run(o.Dir, os.Stdout)
 	}
 	if err == nil {
 		err = syscall.Exec(o.Program, args[1:], os.Environ())

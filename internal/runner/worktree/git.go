@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -198,20 +199,19 @@ func (g *Git) readConfig() []string {
 // stopTime is how long git may clean up after its context is done.
 const stopTime = 5 * time.Second
 
-// RemoveAll removes the directory with everything in it, also read-only directories such as module caches.
-func RemoveAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil || !errors.Is(err, os.ErrPermission) {
-		return err
-	}
-	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
+// RemoveAll removes the path with everything in it. Agents may have written it, so a confined process removes what is in a
+// directory.
+func RemoveAll(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	})
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("cannot remove %s: %w", dir, err)
+	case err != nil:
+		return err
+	case info.IsDir():
+		if err := sandbox.Empty(context.Background(), path); err != nil {
+			return fmt.Errorf("cannot remove %s: %w", path, err)
+		}
 	}
-	return nil
+	return os.Remove(path)
 }

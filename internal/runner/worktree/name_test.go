@@ -34,13 +34,12 @@ func TestNames(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tc.branch, c.Branch)
 			require.Equal(t, tc.first, tree.PublishedBranch())
-			w, err := g.Work(t.Context(), tree)
-			require.NoError(t, err)
+			w := examined(t, g, tree)
 			require.Equal(t, tc.branches, w.Branches)
 			for _, b := range tc.branches {
 				require.Equal(t, "mine\n", sh(t, tree.Repository, "git log -1 --format=%s "+b+" --"))
 			}
-			require.NoError(t, g.Remove(t.Context(), tree))
+			require.NoError(t, g.Remove(t.Context(), tree, w))
 			for _, b := range tc.branches {
 				require.Equal(t, "mine\n", sh(t, tree.Repository, "git log -1 --format=%s "+b+" --"))
 			}

@@ -148,49 +148,6 @@ func (t Tree) Problem() string {
 	return ""
 }
 
-// Work describes what exists only in a tree.
-type Work struct {
-	Uncommitted bool // the directory has uncommitted changes, or commits on no branch, which would be lost with it
-	Commits     int  // number of commits that are only on branches of the agent, and would be lost with them
-	// Branches are branches of the repository with these commits.
-	Branches []string
-}
-
-// Work collects the agent's commits into the repository. It returns what would be lost with the tree and its branch.
-func (g *Git) Work(ctx context.Context, t Tree) (Work, error) {
-	var w Work
-	v, err := g.openTree(t)
-	if err != nil {
-		return w, err
-	}
-	defer v.close()
-	if t.separate() {
-		head, _ := v.headNow(ctx)
-		if _, err := g.collect(ctx, t, v, head); err != nil {
-			return w, err
-		}
-	}
-	if w.Uncommitted, err = v.changed(ctx, 0); err != nil {
-		return w, err
-	}
-	if _, err := v.run(ctx, "symbolic-ref", "--quiet", "HEAD"); err != nil { // HEAD is on no branch
-		n, err := v.count(ctx, "HEAD", "--not", "--branches", "--remotes", "--tags")
-		if err != nil {
-			return w, err
-		}
-		w.Uncommitted = w.Uncommitted || n > 0
-	}
-	if w.Commits, w.Branches, err = g.commits(ctx, t); err != nil || w.Commits == 0 || !t.separate() {
-		return w, err
-	}
-	// Only the agent's git directory records what the agent has pushed.
-	ahead, err := v.count(ctx, "--branches", "--not", "--remotes")
-	if w.Commits = min(w.Commits, ahead); w.Commits == 0 {
-		w.Branches = nil
-	}
-	return w, err
-}
-
 // headNow returns the commit of HEAD and the tree of that commit. Both are empty if HEAD has no commit.
 func (v *view) headNow(ctx context.Context) (commit, tree string) {
 	out, err := v.run(ctx, "rev-parse", "HEAD^{commit}", "HEAD^{tree}")
@@ -199,57 +156,6 @@ func (v *view) headNow(ctx context.Context) (commit, tree string) {
 		return "", ""
 	}
 	return commit, tree
-}
-
-// maxNested limits the depth of submodules.
-const maxNested = 8
-
-// changed reports whether the working tree or its submodules have uncommitted changes. git would use the configuration
-// of submodules, so each gets its own view.
-func (v *view) changed(ctx context.Context, depth int) (bool, error) {
-	status, err := v.run(ctx, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=dirty")
-	if err != nil || status != "" {
-		return status != "", err
-	}
-	entries, err := v.run(ctx, "ls-files", "--stage", "-z")
-	if err != nil {
-		return false, err
-	}
-	for e := range strings.SplitSeq(entries, "\x00") {
-		meta, path, _ := strings.Cut(e, "\t")
-		if !strings.HasPrefix(meta, "160000 ") || !filepath.IsLocal(path) {
-			continue
-		}
-		dir := filepath.Join(v.dir, path)
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err != nil {
-			continue // not checked out
-		}
-		if depth == maxNested {
-			return true, nil // if it is uncertain, keep the tree
-		}
-		own := gitDirOf(dir)
-		inner, err := v.git.viewOf(v.policy, dir, commonOf(own), own, true)
-		if err != nil {
-			return false, err
-		}
-		changed, err := inner.changed(ctx, depth+1)
-		inner.close()
-		if err != nil || changed {
-			return changed, err
-		}
-	}
-	return false, nil
-}
-
-// Commits collects the agent's commits into the repository. It returns the number of commits that are only on branches
-// of the agent, and these branches.
-func (g *Git) Commits(ctx context.Context, t Tree) (int, []string, error) {
-	if t.separate() {
-		if _, err := g.collectWork(ctx, t); err != nil {
-			return 0, nil, err
-		}
-	}
-	return g.commits(ctx, t)
 }
 
 // has reports whether the ref exists.
@@ -270,35 +176,19 @@ func (v *view) count(ctx context.Context, args ...string) (int, error) {
 	return strconv.Atoi(out)
 }
 
-// Remove removes the tree. It also removes the tree's branch, if the branch has no commits of its own. It succeeds if
-// both no longer exist.
-func (g *Git) Remove(ctx context.Context, t Tree) error {
-	pushed, branch := false, t.PublishedBranch()
-	if t.separate() {
-		w, err := g.Work(ctx, t)
-		pushed = err == nil && w.Commits == 0 // if it is uncertain, keep the branch
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := RemoveAll(t.GitDir); err != nil {
+// Remove removes the tree after Examine has found that the repository has all of its work, w. It also removes the tree's branch,
+// if the branch has no commits of its own. It succeeds if both no longer exist.
+func (g *Git) Remove(ctx context.Context, t Tree, w Work) error {
+	branch := t.PublishedBranch()
+	for _, dir := range []string{t.Dir, t.GitDir} {
+		if err := RemoveAll(dir); err != nil {
 			return err
 		}
-		if err := os.RemoveAll(t.knownFile()); err != nil {
-			return err
-		}
-	}
-	if err := RemoveAll(t.Dir); err != nil {
-		return err
 	}
 	if err := g.prune(ctx, t.Repository); err != nil {
 		return err
 	}
-	t.Branch = branch
-	_, kept, err := g.commits(ctx, t)
-	if err != nil {
-		return err
-	}
-	if !slices.Contains(kept, branch) || pushed {
+	if !slices.Contains(w.Branches, branch) {
 		// This fails if the branch is checked out elsewhere. Then the branch stays.
 		_, _ = g.run(ctx, t.Repository, "branch", "--quiet", "-D", branch)
 	}

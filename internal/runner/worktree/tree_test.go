@@ -5,12 +5,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/runner/filetree"
 )
 
 var author = []string{
@@ -100,67 +103,87 @@ func TestAddErrors(t *testing.T) {
 	require.ErrorIs(t, g.Add(ctx, tree, "", false), context.Canceled)
 }
 
-func TestWork(t *testing.T) {
+// examined returns the work of the agent.
+func examined(t *testing.T, g *Git, tree Tree) Work {
+	t.Helper()
+	w, err := try(t, g, tree)
+	require.NoError(t, err)
+	return w
+}
+
+func try(t *testing.T, g *Git, tree Tree) (Work, error) {
+	t.Helper()
+	look, err := filetree.Look(filepath.Dir(tree.Dir))
+	require.NoError(t, err)
+	return g.Examine(t.Context(), tree, look)
+}
+
+func TestExamine(t *testing.T) {
 	t.Parallel()
+	const two = "git commit -q --allow-empty -m two; "
+	saved := func(n int, branches ...string) Work { return Work{Commits: n, Branches: branches} }
+	unsaved := func(w Work, what ...string) Work { w.Unsaved = what; return w }
 	for name, tc := range map[string]struct {
 		script string
 		want   Work
 	}{
-		"nothing":                   {"true", Work{}},
-		"ignored files":             {"echo out >.git-ignored; echo .git-ignored >$(git rev-parse --git-common-dir)/info/exclude", Work{}},
-		"a change":                  {"echo two >>file", Work{Uncommitted: true}},
-		"a new file":                {"echo two >new", Work{Uncommitted: true}},
-		"staged":                    {"git rm -q file", Work{Uncommitted: true}},
-		"commits":                   {"git commit -q --allow-empty -m two; git commit -q --allow-empty -m three", Work{Commits: 2, Branches: []string{"fleet/papi-1"}}},
-		"commits on another branch": {"git checkout -q -b feature; git commit -q --allow-empty -m two", Work{Commits: 1, Branches: []string{"feature"}}},
-		"commits that are merged":   {"git commit -q --allow-empty -m two; git branch -f other", Work{Commits: 1, Branches: []string{"other"}}},
-		"commits on no branch":      {"git checkout -q --detach; git commit -q --allow-empty -m two", Work{Uncommitted: true}},
-		"both":                      {"git commit -q --allow-empty -m two; echo x >new", Work{Uncommitted: true, Commits: 1, Branches: []string{"fleet/papi-1"}}},
+		"nothing":                    {"true", Work{}},
+		"a change":                   {"echo two >>file", unsaved(Work{}, "1 file that its last commit does not have")},
+		"a change of the same size":  {"touch -r file ../git/t; printf 'eno\\n' >file; touch -r ../git/t file; rm ../git/t; git update-index -q --refresh || true", unsaved(Work{}, "1 file that its last commit does not have")},
+		"new files":                  {"echo two >new; echo two >newer", unsaved(Work{}, "2 files that its last commit does not have")},
+		"an ignored file":            {"echo out >ignored; echo ignored >../git/info/exclude", unsaved(Work{}, "1 file that its last commit does not have")},
+		"skip-worktree":              {"git update-index --skip-worktree file; echo two >>file", unsaved(Work{}, "1 file that its last commit does not have")},
+		"assume-unchanged":           {"git update-index --assume-unchanged file; echo two >>file", unsaved(Work{}, "1 file that its last commit does not have")},
+		"staged":                     {"git rm -q file", unsaved(Work{}, "1 file that its last commit does not have")},
+		"a nested repository":        {"git init -q inner; cd inner; git commit -q --allow-empty -m inner; cd ..; echo inner >../git/info/exclude", unsaved(Work{}, "@ files that its last commit does not have")},
+		"an older stash":             {"echo 1 >>file; git stash -q; echo 2 >>file; git stash -q", unsaved(Work{}, "@ commits on no branch")},
+		"a dropped stash":            {"echo 1 >>file; git stash -q; git stash drop -q", unsaved(Work{}, "2 commits on no branch")},
+		"a deleted branch":           {"git checkout -q --detach; " + two + "git checkout -q fleet/papi-1", unsaved(Work{}, "1 commit on no branch")},
+		"an amended commit":          {two + "git commit -q --amend --allow-empty -m three", unsaved(saved(1, "fleet/papi-1"), "1 commit on no branch")},
+		"a worktree elsewhere":       {"git worktree add -q --detach ../tmp/tree; cd ../tmp/tree; " + two, unsaved(Work{}, "1 commit on no branch", "worktrees of its own")},
+		"a rebase":                   {"git checkout -q -b x; " + two + "echo >>file; git commit -qam x; GIT_SEQUENCE_EDITOR=true git rebase -q -i --exec false HEAD^ 2>/dev/null || true", unsaved(saved(2, "x"), "a merge, a rebase or something else in its git directory")},
+		"commits":                    {two + "git commit -q --allow-empty -m three", saved(2, "fleet/papi-1")},
+		"commits on another branch":  {"git checkout -q -b feature; " + two, saved(1, "feature")},
+		"commits that are merged":    {two + "git branch -f other", saved(1, "other")},
+		"commits on no branch":       {"git checkout -q --detach; " + two, unsaved(Work{}, "1 commit on no branch")},
+		"both":                       {two + "echo x >new", unsaved(saved(1, "fleet/papi-1"), "1 file that its last commit does not have")},
+		"a git directory of its own": {"rm .git; git init -q .; git add -A; git commit -q -m other", unsaved(Work{}, "@ files that its last commit does not have")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g, tree := plant(t)
 			sh(t, tree.Dir, tc.script)
-			w, err := g.Work(t.Context(), tree)
-			require.NoError(t, err)
+			w := examined(t, g, tree)
+			for i, what := range tc.want.Unsaved {
+				if rest, ok := strings.CutPrefix(what, "@"); ok && i < len(w.Unsaved) {
+					require.Contains(t, w.Unsaved[i], rest)
+					w.Unsaved[i] = what
+				}
+			}
 			require.Equal(t, tc.want, w)
 		})
 	}
-}
-
-func TestMove(t *testing.T) {
-	t.Parallel()
-	g, tree := plant(t)
-	sh(t, tree.Dir, "echo two >>file")
-	to := filepath.Join(t.TempDir(), "kept", "papi")
-	for range 2 { // the second call repeats the first, as after a crash
-		require.NoError(t, g.Move(t.Context(), tree, to))
-		require.NoDirExists(t, tree.Dir)
-		require.Contains(t, sh(t, to, "git status --porcelain; git branch --show-current"), " M file\nfleet/papi-1")
-	}
-}
-
-func TestMoveWithSubmodule(t *testing.T) {
-	t.Parallel()
-	g, tree := plant(t)
-	sub := repository(t)
-	sh(t, tree.Dir, "git -c protocol.file.allow=always submodule --quiet add "+sub+" sub")
-	to := filepath.Join(t.TempDir(), "kept")
-	require.NoError(t, g.Move(t.Context(), tree, to))
-	require.Contains(t, sh(t, to, "git status --porcelain"), "A  sub")
+	t.Run("a commit in a submodule", func(t *testing.T) {
+		t.Parallel()
+		g, tree := plant(t)
+		sh(t, tree.Dir, "git -c protocol.file.allow=always submodule --quiet add "+repository(t)+" sub; git commit -qm sub; cd sub; "+two+"cd ..; git commit -qam bump")
+		w := examined(t, g, tree)
+		require.Equal(t, 2, w.Commits)
+		require.Contains(t, w.Unsaved, "submodules")
+	})
 }
 
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
 	for range 2 {
-		require.NoError(t, g.Remove(t.Context(), tree))
+		require.NoError(t, g.Remove(t.Context(), tree, Work{}))
 		require.NoDirExists(t, tree.Dir)
 		require.NotContains(t, sh(t, tree.Repository, "git branch; git worktree list"), "fleet/papi-1")
 	}
 	g, tree = plant(t)
 	sh(t, tree.Dir, "git commit -q --allow-empty -m two")
-	require.NoError(t, g.Remove(t.Context(), tree))
+	require.NoError(t, g.Remove(t.Context(), tree, examined(t, g, tree)))
 	require.Contains(t, sh(t, tree.Repository, "git branch"), "fleet/papi-1", "a branch with a commit of its own must stay")
 }
 
@@ -175,8 +198,7 @@ func TestFetch(t *testing.T) {
 	tree := planned(t, mirror, "fleet/papi-1")
 	require.NoError(t, g.Add(t.Context(), tree, "", false))
 	sh(t, tree.Dir, "git commit -q --allow-empty -m mine")
-	w, err := g.Work(t.Context(), tree)
-	require.NoError(t, err)
+	w := examined(t, g, tree)
 	require.Equal(t, Work{Commits: 1, Branches: []string{"fleet/papi-1"}}, w)
 
 	// New trees start at the current state, and existing trees do not change.
@@ -192,7 +214,7 @@ func TestFetch(t *testing.T) {
 	sh(t, tree.Dir, "git push -q origin HEAD:refs/heads/result")
 	require.Contains(t, sh(t, origin, "git branch"), "result")
 
-	err = g.Fetch(t.Context(), "file://user:secret@"+filepath.Join(origin, "no"), mirror+"x")
+	err := g.Fetch(t.Context(), "file://user:secret@"+filepath.Join(origin, "no"), mirror+"x")
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "secret")
 	require.NoDirExists(t, mirror+"x")

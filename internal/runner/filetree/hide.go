@@ -1,0 +1,66 @@
+//go:build unix
+
+package filetree
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// hidden is the suffix of files that Hide has renamed.
+const hidden = ".of-kept-agent"
+
+// Hide makes git recognise no repository in the directory or below it, so that git runs no program that the configuration of
+// such a repository names. It renames the files HEAD, without which a directory is not a repository. Show reverts that.
+func Hide(dir string) error {
+	return rename(dir, func(name string, taken map[string]bool) string {
+		if strings.EqualFold(name, "HEAD") {
+			for name += hidden; taken[name]; name += hidden {
+			}
+		}
+		return name
+	})
+}
+
+// Show reverts Hide.
+func Show(dir string) error {
+	return rename(dir, func(name string, taken map[string]bool) string {
+		head := name[:len("HEAD")]
+		if strings.ReplaceAll(name, hidden, "") != head || taken[head] || taken[name+hidden] {
+			return name
+		}
+		return head
+	})
+}
+
+// rename gives the files below the directory the names that the function returns.
+func rename(dir string, newName func(name string, taken map[string]bool) string) error {
+	return walk(dir, visitor{enter: func(d *directory, _ int, entries []entry) (subdirs []string, err error) {
+		var taken map[string]bool
+		for _, e := range entries {
+			if e.isDir() {
+				subdirs = append(subdirs, e.name)
+			}
+			if len(e.name) < len("HEAD") || !strings.EqualFold(e.name[:len("HEAD")], "HEAD") || e.isDir() {
+				continue
+			}
+			if taken == nil {
+				taken = map[string]bool{}
+				for _, other := range entries {
+					taken[other.name] = true
+				}
+			}
+			to := newName(e.name, taken)
+			if to == e.name {
+				continue
+			}
+			if err := d.change("rename", e.name, func(fd int) error { return unix.Renameat(fd, e.name, fd, to) }); err != nil {
+				return nil, err
+			}
+			delete(taken, e.name)
+			taken[to] = true
+		}
+		return subdirs, nil
+	}})
+}

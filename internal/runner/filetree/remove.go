@@ -1,0 +1,30 @@
+//go:build unix
+
+package filetree
+
+import "golang.org/x/sys/unix"
+
+// removeBatch is the number of entries that Empty reads at a time.
+const removeBatch = 4096
+
+// Empty removes everything in the directory, but not the directory itself.
+func Empty(dir string) error {
+	return walk(dir, visitor{
+		batch: removeBatch,
+		enter: func(d *directory, _ int, entries []entry) (subdirs []string, err error) {
+			for _, e := range entries {
+				if e.isDir() {
+					subdirs = append(subdirs, e.name)
+					continue
+				}
+				if err := d.change("remove", e.name, func(fd int) error { return unix.Unlinkat(fd, e.name, 0) }); err != nil {
+					return nil, err
+				}
+			}
+			return subdirs, nil
+		},
+		leave: func(parent *directory, _ int, name string) error {
+			return parent.change("remove", name, func(fd int) error { return unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) })
+		},
+	})
+}

@@ -1,0 +1,75 @@
+//go:build unix
+
+package filetree
+
+import (
+	"path"
+	"strings"
+)
+
+// Survey describes a directory.
+type Survey struct {
+	Files int64 `json:"files"` // number of entries that are not directories
+	Bytes int64 `json:"bytes"` // space on the disk
+	// Repositories is the number of directories that git may recognise as repositories or working trees.
+	Repositories int64 `json:"repositories"`
+	// Parts describes the entries of the directory and of its subdirectories, by their paths. It has at most maxParts entries
+	// of each subdirectory.
+	Parts map[string]Part `json:"parts"`
+}
+
+// Part describes a file, or a directory with everything in it.
+type Part struct {
+	Files        int64 `json:"files"`
+	Repositories int64 `json:"repositories"`
+}
+
+// maxParts limits the number of entries of one subdirectory in Survey.Parts, and the number of subdirectories with entries.
+const maxParts = 100
+
+// Look returns the survey of the directory.
+func Look(dir string) (Survey, error) {
+	s := Survey{Parts: map[string]Part{}}
+	var at []string // the directories, at most two, that contain the directory that is visited, or are it
+	add := func(within []string, p Part) {
+		s.Files += p.Files
+		s.Repositories += p.Repositories
+		for n := range min(len(within), 2) {
+			name := path.Join(within[:n+1]...)
+			if sum, listed := s.Parts[name]; listed {
+				s.Parts[name] = Part{sum.Files + p.Files, sum.Repositories + p.Repositories}
+			}
+		}
+	}
+	err := walk(dir, visitor{enter: func(d *directory, depth int, entries []entry) (subdirs []string, err error) {
+		if 0 < depth && depth <= 2 {
+			at = append(at[:depth-1], d.name)
+		}
+		if depth < 2 {
+			for _, e := range entries[:min(len(entries), maxParts)] {
+				s.Parts[path.Join(path.Join(at[:depth]...), e.name)] = Part{}
+			}
+		}
+		has := map[string]bool{}
+		for _, e := range entries {
+			s.Bytes += e.stat.Blocks * blockSize
+			switch name := strings.ToLower(e.name); name {
+			case "head", "objects", "commondir", ".git":
+				has[name] = true
+			}
+			if e.isDir() {
+				subdirs = append(subdirs, e.name)
+			} else {
+				add(append(at[:min(depth, 2):min(depth, 2)], e.name), Part{Files: 1})
+			}
+		}
+		if has[".git"] || has["head"] && (has["objects"] || has["commondir"]) {
+			add(at[:min(depth, 2)], Part{Repositories: 1})
+		}
+		return subdirs, nil
+	}})
+	return s, err
+}
+
+// blockSize is the unit of the size of a file on the disk, in bytes.
+const blockSize = 512

@@ -1,0 +1,184 @@
+//go:build unix
+
+// Package filetree examines, changes and removes directories that agents wrote. An agent can nest directories to any depth, put
+// any number of entries into one, and create symbolic links. The package follows no links, and has at most two open
+// descriptors, whatever the depth.
+//
+// Package sandbox calls it in a confined process. It must never read the content of a file.
+package filetree
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// entry is an entry of a directory.
+type entry struct {
+	name string
+	stat unix.Stat_t
+}
+
+func (e entry) isDir() bool { return e.stat.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+// directory is the directory in which a walk is. Its file is closed while the walk is in a subdirectory.
+type directory struct {
+	*os.File
+	name     string
+	dev, ino uint64
+	subdirs  []string // subdirectories that the walk has not entered yet
+}
+
+// visitor is called during a walk. Its functions may remove and rename the entries that they get.
+type visitor struct {
+	// enter gets the next entries of a directory, and returns the subdirectories to walk. depth is 0 for the root of the walk.
+	// If batch is 0, enter gets all entries in one call. Otherwise it gets at most batch entries, and is called again with the
+	// entries that are left, until there are none.
+	enter func(d *directory, depth int, entries []entry) (subdirs []string, err error)
+	// leave is called in the parent of a directory whose walk is complete. It may be nil.
+	leave func(parent *directory, depth int, name string) error
+	batch int
+}
+
+// errMoved means that a directory was moved during the walk.
+var errMoved = errors.New("the directory was moved while it was read")
+
+// walk visits the directory and everything below it.
+func walk(root string, v visitor) error {
+	d, err := open(unix.AT_FDCWD, root)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: root, Err: err}
+	}
+	var parents []*directory
+	defer func() { _ = d.Close() }()
+	for fresh := true; ; {
+		if fresh || v.batch > 0 && len(d.subdirs) == 0 {
+			entries, err := d.entries(v.batch)
+			if err != nil {
+				return fmt.Errorf("%s: %w", root, err)
+			}
+			if fresh || len(entries) > 0 {
+				if d.subdirs, err = v.enter(d, len(parents), entries); err != nil {
+					return fmt.Errorf("%s: %w", root, err)
+				}
+				if fresh = false; v.batch > 0 && len(entries) > 0 && len(d.subdirs) == 0 {
+					continue
+				}
+			}
+		}
+		if n := len(d.subdirs); n > 0 {
+			name := d.subdirs[n-1]
+			d.subdirs = d.subdirs[:n-1]
+			down, err := open(int(d.Fd()), name)
+			if err != nil {
+				return fmt.Errorf("%s: %w", root, &os.PathError{Op: "open", Path: name, Err: err})
+			}
+			_ = d.Close()
+			parents, d, fresh = append(parents, d), down, true
+			continue
+		}
+		if len(parents) == 0 {
+			return nil
+		}
+		up := parents[len(parents)-1]
+		parents = parents[:len(parents)-1]
+		if err := up.reopen(d); err != nil {
+			return fmt.Errorf("%s: %w", root, err)
+		}
+		_ = d.Close()
+		left := d.name
+		d = up
+		if v.leave != nil {
+			if err := v.leave(d, len(parents), left); err != nil {
+				return fmt.Errorf("%s: %w", root, err)
+			}
+		}
+	}
+}
+
+const openDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
+// open opens a directory. It makes the directory accessible for its owner first, if necessary: agents leave read-only
+// directories, such as caches of modules.
+func open(at int, name string) (*directory, error) {
+	fd, err := unix.Openat(at, name, openDir, 0)
+	if errors.Is(err, unix.EACCES) {
+		var s unix.Stat_t
+		if err := unix.Fstatat(at, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil || s.Mode&unix.S_IFMT != unix.S_IFDIR {
+			return nil, unix.EACCES
+		}
+		if err := unix.Fchmodat(at, name, uint32(s.Mode)&0o777|0o700, 0); err != nil {
+			return nil, err
+		}
+		fd, err = unix.Openat(at, name, openDir, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := &directory{File: os.NewFile(uintptr(fd), name), name: name}
+	d.dev, d.ino, err = d.id()
+	return d, err
+}
+
+// id returns the device and the inode of the open directory.
+func (d *directory) id() (dev, ino uint64, err error) {
+	var s unix.Stat_t
+	err = unix.Fstat(int(d.Fd()), &s)
+	return uint64(s.Dev), s.Ino, err //nolint:unconvert // the type of Dev depends on the system
+}
+
+// reopen opens the directory again, as the parent of the open directory child.
+func (d *directory) reopen(child *directory) error {
+	fd, err := unix.Openat(int(child.Fd()), "..", openDir, 0)
+	if err != nil {
+		return err
+	}
+	d.File = os.NewFile(uintptr(fd), d.name)
+	dev, ino, err := d.id()
+	if err == nil && (dev != d.dev || ino != d.ino) {
+		err = errMoved
+	}
+	return err
+}
+
+// entries returns the entries of the directory; at most n if n is positive.
+func (d *directory) entries(n int) ([]entry, error) {
+	if n > 0 {
+		if _, err := d.Seek(0, io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
+	names, err := d.Readdirnames(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	all := make([]entry, 0, len(names))
+	for _, name := range names {
+		e := entry{name: name}
+		switch err := unix.Fstatat(int(d.Fd()), name, &e.stat, unix.AT_SYMLINK_NOFOLLOW); {
+		case errors.Is(err, unix.ENOENT):
+		case err != nil:
+			return nil, &os.PathError{Op: "stat", Path: name, Err: err}
+		default:
+			all = append(all, e)
+		}
+	}
+	return all, nil
+}
+
+// change changes an entry of the directory. If the directory is not writable, change makes it writable for its owner first.
+func (d *directory) change(what, name string, do func(fd int) error) error {
+	err := do(int(d.Fd()))
+	if errors.Is(err, unix.EACCES) {
+		if unix.Fchmod(int(d.Fd()), 0o700) == nil {
+			err = do(int(d.Fd()))
+		}
+	}
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return &os.PathError{Op: what, Path: name, Err: err}
+	}
+	return nil
+}

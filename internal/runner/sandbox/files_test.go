@@ -1,0 +1,43 @@
+package sandbox_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/runner/sandbox"
+)
+
+// TestDirectories checks that the operations on directories work in the helper, and that an agent cannot direct them elsewhere.
+func TestDirectories(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	dir, outside := filepath.Join(parent, "agent"), filepath.Join(parent, "outside")
+	for _, path := range []string{filepath.Join(dir, "objects"), outside} {
+		require.NoError(t, os.MkdirAll(path, 0o700))
+	}
+	for _, path := range []string{filepath.Join(dir, "HEAD"), filepath.Join(outside, "HEAD")} {
+		require.NoError(t, os.WriteFile(path, []byte("text"), 0o600))
+	}
+	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "link")))
+	s, err := sandbox.Look(t.Context(), dir)
+	require.NoError(t, err)
+	require.Equal(t, int64(2), s.Files)
+	require.Equal(t, int64(1), s.Repositories)
+	require.NoError(t, sandbox.Hide(t.Context(), dir))
+	require.NoFileExists(t, filepath.Join(dir, "HEAD"))
+	require.NoError(t, sandbox.Show(t.Context(), dir))
+	require.FileExists(t, filepath.Join(dir, "HEAD"))
+	require.NoError(t, sandbox.Empty(t.Context(), dir))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+
+	require.NoError(t, os.Remove(dir))
+	require.NoError(t, os.Symlink(outside, dir))
+	require.Error(t, sandbox.Empty(t.Context(), dir))
+	require.Error(t, sandbox.Hide(t.Context(), dir))
+	require.FileExists(t, filepath.Join(outside, "HEAD"))
+}

@@ -1,0 +1,245 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fleet/internal/runner/filetree"
+)
+
+// Work describes the work of an agent.
+type Work struct {
+	// Unsaved describes, for people, what may exist only in the tree or in its git directory. It is empty only if it is proved
+	// that the repository has everything.
+	Unsaved []string
+	// Commits is the number of commits that only branches of the agent have in the repository, and Branches are these branches.
+	Commits  int
+	Branches []string
+}
+
+// Examine collects the agent's commits into the repository, and compares the tree with the repository. look is the survey of the
+// directory that contains t.Dir and t.GitDir.
+//
+// It does not ask what git says about the agent's index, because the agent decides what its index says: files can be ignored, or
+// marked as unchanged. It proves that the directory has the files of HEAD, unchanged, and no other files; that the git directory
+// has no files besides those of an ordinary git directory; and that every commit in it is on a branch or a tag of the
+// repository. Whatever cannot be proved counts as unsaved.
+func (g *Git) Examine(ctx context.Context, t Tree, look filetree.Survey) (Work, error) {
+	var w Work
+	if !t.separate() {
+		w.Unsaved = append(w.Unsaved, "a working copy without a git directory")
+		return w, ctx.Err()
+	}
+	v, err := g.open(t)
+	if err != nil {
+		return w, err
+	}
+	defer v.close()
+	head, _ := v.headNow(ctx)
+	if _, err := g.collect(ctx, t, v, head); err != nil {
+		return w, err
+	}
+	if w.Commits, w.Branches, err = g.commits(ctx, t); err != nil {
+		return w, err
+	}
+	if w.Commits > 0 { // only the agent's git directory records what the agent has pushed
+		ahead, err := v.count(ctx, "--branches", "--not", "--remotes")
+		if ctx.Err() != nil {
+			return w, ctx.Err()
+		}
+		if err == nil && ahead == 0 { // if it is uncertain, the branches stay
+			w.Commits, w.Branches = 0, nil
+		}
+	}
+	loose, err := g.loose(ctx, t, v)
+	switch {
+	case err != nil:
+		return w, err
+	case loose > 0:
+		w.Unsaved = append(w.Unsaved, plural(loose, "commit on no branch", "commits on no branch"))
+	}
+	w.Unsaved = append(w.Unsaved, t.unusual(look)...)
+	files, err := v.unlike(ctx, head, look.Parts[filepath.Base(t.Dir)].Files)
+	if err == nil && files > 0 {
+		w.Unsaved = append(w.Unsaved, plural(files, "file that its last commit does not have", "files that its last commit does not have"))
+	}
+	return w, err
+}
+
+// plural returns the number with the noun.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// usual are the entries of a git directory without work of its own.
+var usual = map[string]string{
+	"HEAD": "", "config": "", "description": "", "index": "", "objects": "", "refs": "", "logs": "", "packed-refs": "", "info": "", "hooks": "", "branches": "",
+	"ORIG_HEAD": "", "FETCH_HEAD": "", "COMMIT_EDITMSG": "", "shallow": "", "gc.log": "", "index.lock": "", "AUTO_MERGE": "", "MERGE_RR": "", "rr-cache": "",
+	"modules": "submodules", "worktrees": "worktrees of its own", "lfs": "files of Git LFS",
+}
+
+// unusual describes for people the entries of the git directory that may be work.
+func (t Tree) unusual(look filetree.Survey) (found []string) {
+	other := 0
+	for path, part := range look.Parts {
+		name, ok := strings.CutPrefix(path, filepath.Base(t.GitDir)+"/")
+		if !ok {
+			continue
+		}
+		what, known := usual[name]
+		switch {
+		case !known && !strings.HasPrefix(name, "sharedindex."):
+			other++
+		case what != "" && part.Files > 0:
+			found = append(found, what)
+		}
+	}
+	if slices.Sort(found); other > 0 {
+		found = append(found, "a merge, a rebase or something else in its git directory")
+	}
+	return found
+}
+
+// maxList limits what git may print about an agent's work, in bytes.
+const maxList = 64 << 20
+
+// errLong means that git has printed more than maxList bytes.
+var errLong = errors.New("there is too much to examine")
+
+// list keeps at most maxList bytes.
+type list struct{ bytes.Buffer }
+
+func (l *list) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > maxList {
+		return 0, errLong
+	}
+	return l.Buffer.Write(p)
+}
+
+// loose returns how many commits in the agent's git directory are on no branch and no tag of the repository: older stashes,
+// commits of a detached HEAD, and commits that were replaced by others.
+func (g *Git) loose(ctx context.Context, t Tree, v *view) (int, error) {
+	own, err := v.ownCommits(ctx, t)
+	if err != nil || len(own) == 0 {
+		return 0, err
+	}
+	have, err := g.refs(ctx, t)
+	if err != nil {
+		return 0, err
+	}
+	mine := AgentRefs(t.UID)
+	maps.DeleteFunc(have, func(name string, _ ref) bool { // Fleet's refs of tasks also have commits that no branch has
+		return strings.HasPrefix(name, mine) && !strings.HasPrefix(name, mine+"heads/") && !strings.HasPrefix(name, mine+"tags/")
+	})
+	repository, err := g.view(t.Repository, false)
+	if err != nil {
+		return 0, err
+	}
+	defer repository.close()
+	found, err := repository.present(ctx, own)
+	if err != nil {
+		return 0, err
+	}
+	revs := strings.Join(found, "\n") + "\n"
+	for _, tip := range have.oids() {
+		revs += "^" + tip + "\n"
+	}
+	var out list
+	if err := repository.pipe(ctx, strings.NewReader(revs), &out, "rev-list", "--count", "--ignore-missing", "--stdin"); err != nil {
+		return 0, err
+	}
+	var n int
+	_, err = fmt.Sscan(out.String(), &n)
+	return len(own) - len(found) + n, err
+}
+
+// ownCommits returns the commits in the agent's git directory.
+func (v *view) ownCommits(ctx context.Context, t Tree) (all []string, err error) {
+	dir := filepath.Join(v.tmp, "own") // without alternates, so that git does not list the objects of the repository
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	for i := range 1 + 256 {
+		name := "pack"
+		if i > 0 {
+			name = fmt.Sprintf("%02x", i-1)
+		}
+		from := filepath.Join(t.GitDir, "objects", name)
+		if info, err := os.Lstat(from); err != nil || !info.IsDir() {
+			continue
+		}
+		if err := os.Symlink(from, filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	from := *v
+	from.env = append(slices.Clone(v.env), "GIT_OBJECT_DIRECTORY="+dir)
+	var out list
+	if err := from.pipe(ctx, nil, &out, "cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objecttype) %(objectname)"); err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(out.String()) {
+		if oid, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "commit "); ok && oidPattern.MatchString(oid) {
+			all = append(all, oid)
+		}
+	}
+	return all, nil
+}
+
+// unlike returns how many files of the working tree differ from the commit head, or are missing there. files is the number of all
+// files in the tree, with the link to the git directory.
+func (v *view) unlike(ctx context.Context, head string, files int64) (int, error) {
+	if head == "" {
+		return int(files), nil
+	}
+	with := *v
+	with.env = append(slices.Clone(v.env), "GIT_INDEX_FILE="+filepath.Join(v.tmp, "examined"))
+	if _, err := with.run(ctx, "read-tree", head); err != nil {
+		return 0, err
+	}
+	var changed list
+	if err := with.pipe(ctx, nil, &changed, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all"); err != nil {
+		return 0, err
+	}
+	var known counter
+	if err := with.pipe(ctx, nil, &known, "ls-files", "--stage", "-z"); err != nil {
+		return 0, err
+	}
+	more := max(files-1-int64(known.files), 0) // files that git does not know, also ignored ones and those of other repositories
+	return strings.Count(changed.String(), "\x00") + int(more), nil
+}
+
+// counter counts the files in the output of ls-files with --stage and -z, without keeping it.
+type counter struct {
+	files int
+	line  []byte // the beginning of an entry
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	for _, b := range p {
+		if b == 0 {
+			if !bytes.HasPrefix(c.line, []byte(gitlink)) {
+				c.files++
+			}
+			c.line = c.line[:0]
+		} else if len(c.line) < len(gitlink) {
+			c.line = append(c.line, b)
+		}
+	}
+	return len(p), nil
+}
+
+var _ io.Writer = (*counter)(nil)
+
+const gitlink = "160000" // the mode of a submodule
