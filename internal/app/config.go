@@ -55,6 +55,8 @@ type Config struct {
 	StallTimeout     time.Duration `yaml:"stall_timeout" help:"how long a task may be without output, while no tool runs, before it is shown as stalled; less than 0: never"`
 	MaxOutput        int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
 	MaxBundle        int           `yaml:"max_bundle" help:"the largest bundle of a deleted agent's unpushed work that is kept, in bytes"`
+	KeptRetention    time.Duration `yaml:"kept_retention" help:"how long the directory of a deleted agent on this machine is kept if it may have work that exists nowhere else; less than 0: for ever"`
+	KeptMax          int64         `yaml:"kept_max" help:"the size of all kept directories of deleted agents, in bytes; the oldest are removed first; less than 0: no limit"`
 	Retention        time.Duration `yaml:"retention" help:"how long events and request ids are kept; less than 0: for ever"`
 	// PayloadRetention does not apply to the tasks themselves: they are kept until they are deleted.
 	PayloadRetention time.Duration `yaml:"payload_retention" help:"how long payloads are kept after their tasks have ended; less than 0: for ever"`
@@ -137,7 +139,7 @@ func DefaultConfig() Config {
 	return Config{
 		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", AgentsHTTP: "127.0.0.1:8104", Peer: "127.0.0.1:0", Data: userdir.Data(),
 		Auth: Auth{AuthNone}, Places: []string{"local"}, CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute, DrainTimeout: 20 * time.Second,
-		MaxOutput: 16 << 20, MaxBundle: state.DefaultMaxBundle, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, AuditRetention: 365 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
+		MaxOutput: 16 << 20, MaxBundle: state.DefaultMaxBundle, KeptRetention: local.DefaultKeptRetention, KeptMax: local.DefaultKeptMax, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, AuditRetention: 365 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
 		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30, RequestsPerSecond: 1000, OpenCalls: 5000, CallsPerCPU: 16, WaitingCalls: 1000, WaitingTime: 10 * time.Second},
 		Output: Output{Max: runner.DefaultOutputMax},
 		MCP:    MCP{MaxResult: tool.DefaultMaxResult},
@@ -196,6 +198,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxOutput <= 0 {
 		return fmt.Errorf("max_output is %d: it must be more than 0 bytes", c.MaxOutput)
+	}
+	if c.KeptRetention == 0 || c.KeptMax == 0 {
+		return fmt.Errorf("kept_retention and kept_max must not be 0: work that exists nowhere else would be lost at once; use a negative value for no limit")
 	}
 	if c.Output.Max <= 0 {
 		return fmt.Errorf("output.max is %d: it must be more than 0 bytes", c.Output.Max)

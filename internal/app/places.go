@@ -149,6 +149,7 @@ func (p *places) newLocal() (fleet.Place, error) {
 		AskCommand: []string{self, askCommand}, PassEnv: cfg.Local.PassEnv,
 		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write,
 		MaxOutput: cfg.MaxOutput, OutputMax: cfg.Output.Max, StopGrace: cfg.StopGrace, Logger: p.log,
+		KeptRetention: cfg.KeptRetention, KeptMax: cfg.KeptMax,
 	})
 }
 

@@ -7,18 +7,22 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
 	"fleet/internal/runner"
+	"fleet/internal/runner/filetree"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/worktree"
 )
 
-// Delete implements fleet.Place. It keeps uncommitted work of a worktree in a directory, which the returned text names.
-// It keeps the agent's branch if the branch has commits of its own. Without a repository, it keeps files only if the
-// agent's configuration has Keep, and for that time.
+// Delete implements fleet.Place. If it is not proved that the repository has all work of the agent, it only moves the agent's
+// home; see Kept and Start. It keeps the agent's branch if the branch has commits of its own. It keeps the files of an agent
+// with fleet.AgentConfig.Keep for that time.
 func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -26,6 +30,9 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	h := b.home(a.UID)
 	trash := home(filepath.Join(filepath.Dir(string(h)), ".deleted-"+filepath.Base(string(h))))
 	if !h.exists() {
+		if k := b.keptHome(a.UID); k.exists() {
+			return b.keptText(k)
+		}
 		return b.deleteHome(ctx, trash)
 	}
 	if err := b.host.End(ctx, runner.Home(h), "its agent was deleted"); err != nil {
@@ -33,16 +40,28 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	}
 	r, err := h.record()
 	if err != nil {
-		b.config.Logger.WarnContext(ctx, "agent record unreadable, deleting without it", "agent", a.Name, "error", err)
+		b.config.Logger.WarnContext(ctx, "agent record unreadable, keeping its directory", "agent", a.Name, "error", err)
+		r = &record{UID: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec, Unsaved: "its record cannot be read"}
 	}
-	if r != nil && r.Results && a.Config != nil {
-		if err := b.keepResults(a, h, r); err != nil {
+	if r == nil {
+		r = &record{}
+	}
+	if r.Results && a.Config != nil {
+		if err := b.keepResults(a, r); err != nil {
 			return "", err
 		}
 	}
-	if r != nil && r.Repository != "" {
-		if err := b.removeWorktree(ctx, h, r); err != nil {
+	if !r.Deleting {
+		if err := b.decide(ctx, a, h, r); err != nil {
 			return "", err
+		}
+	}
+	if r.Unsaved != "" {
+		return b.keep(ctx, h, r)
+	}
+	if r.Repository != "" && b.git.Check(ctx, r.Repository) == nil {
+		if err := b.git.Remove(ctx, h.tree(r), r.Branches); err != nil {
+			return "", gitError(ctx, "cannot remove the agent's worktree", err)
 		}
 	}
 	b.forget(ctx, a, h)
@@ -56,88 +75,115 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	return b.deleteHome(ctx, trash)
 }
 
-// removeWorktree removes the worktree. If work must be kept, it moves the worktree out of the home instead.
-func (b *Place) removeWorktree(ctx context.Context, h home, r *record) error {
-	t := h.tree(r)
-	if err := b.git.Migrate(ctx, t); err != nil {
-		if ctx.Err() != nil {
-			return err
-		}
-		b.config.Logger.WarnContext(ctx, "worktree migration failed", "agent", r.Name, "error", err)
-	}
-	if !r.Deleting {
-		if err := b.decideKept(ctx, h, r); err != nil {
-			return err
-		}
-		r.Deleting = true
-		// After a crash, the next call reads the decision from the record. On a full disk, the deletion must continue
-		// although the record cannot be written.
-		if err := h.write(r); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
-			return runner.HostError("cannot write the agent's record", err)
-		}
-	}
-	usable := b.git.Check(ctx, r.Repository) == nil
-	if err := ctx.Err(); err != nil {
+// decide decides what is kept, and writes the decision to the record.
+func (b *Place) decide(ctx context.Context, a fleet.Agent, h home, r *record) error {
+	e, err := b.examine(ctx, h, r)
+	if err != nil {
 		return err
 	}
-	switch {
-	case r.KeptDir != "" && usable:
-		if err := b.git.Move(ctx, t, r.KeptDir); err == nil || ctx.Err() != nil {
-			return err
-		}
-		fallthrough // git does not recognise the worktree any more, but its files still exist
-	case r.KeptDir != "":
-		if err := t.Abandon(r.KeptDir); err != nil {
-			return runner.HostError("cannot keep the agent's work", err)
-		}
-	case usable:
-		if err := b.git.Remove(ctx, t); err != nil {
-			return gitError(ctx, "cannot remove the agent's worktree", err)
-		}
+	if r.Unsaved == "" && !disposable(a, r) {
+		r.Unsaved = e.unsaved()
+	}
+	if e.work.Commits > 0 {
+		r.Kept = fmt.Sprintf("the commits of agent %q (%d) are kept on the %s of %s", r.Name, e.work.Commits, branches(e.work.Branches), r.Repository)
+	}
+	r.Branches = e.work.Branches
+	if r.Unsaved != "" {
+		r.KeptAt, r.Size = time.Now().UTC(), e.look.Bytes
+	}
+	r.Deleting = true
+	// After a crash, the next call reads the decision from the record. On a full disk, the deletion must continue although the
+	// record cannot be written.
+	if err := h.write(r); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return runner.HostError("cannot write the agent's record", err)
 	}
 	return nil
 }
 
-// decideKept decides which work of the agent is kept, and sets Kept and KeptDir of the record. It does not write the
-// record.
-func (b *Place) decideKept(ctx context.Context, h home, r *record) error {
-	t := h.tree(r)
-	entries, err := agentfile.ReadDir(t.Dir)
-	if !r.Ready || errors.Is(err, agentfile.ErrReplaced) {
-		return nil // the agent never worked in the worktree, or has removed it
+// disposable reports whether the files of the agent are temporary. The configurations of other toolsets say which files outlive
+// their agents: see fleet.AgentConfig.Keep.
+func disposable(a fleet.Agent, r *record) bool { return hasConfig(a) && r.Repository == "" }
+
+// examination says what may exist only in an agent's home.
+type examination struct {
+	look filetree.Survey
+	work worktree.Work
+	also []string // what may exist only there, besides work.Unsaved
+}
+
+func (e examination) unsaved() string {
+	return strings.Join(slices.Concat(e.work.Unsaved, e.also), ", ")
+}
+
+// Unsaved implements fleet.Examiner.
+func (b *Place) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
+	h := b.home(a.UID)
+	if !h.exists() {
+		return "", ctx.Err()
 	}
-	keep := filepath.Join(b.config.Dir, "kept", label(r.Name, r.UID))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // when in doubt, keep the files
-		r.KeptDir = keep
-		r.Kept = fmt.Sprintf("the worktree of agent %q cannot be read, so it is kept in %s", r.Name, keep)
-		return nil
+	r, err := h.record()
+	if err != nil || r == nil {
+		return "", runner.HostError("cannot read the agent's record", err)
 	}
-	broken := t.Problem() != ""
-	if broken && len(entries) > 0 {
-		r.KeptDir = keep
-		r.Kept = fmt.Sprintf("git does not recognise the worktree of agent %q any more, so its files are kept in %s", r.Name, keep)
-		return nil
+	if disposable(a, r) {
+		return "", nil
 	}
-	var w worktree.Work
-	if broken { // without files, work can only be on the branch
-		w.Commits, w.Branches, _ = b.git.Commits(ctx, t)
-		err = nil
-	} else {
-		w, err = b.git.Work(ctx, t)
+	e, err := b.examine(ctx, h, r)
+	return e.unsaved(), err
+}
+
+// examine examines the home of an agent without runs. It fails only if ctx is done: what cannot be examined may be work.
+func (b *Place) examine(ctx context.Context, h home, r *record) (e examination, err error) {
+	if !r.Ready && r.Unsaved == "" { // the agent never worked
+		if r.Repository != "" {
+			_, e.work.Branches, err = b.git.Commits(ctx, h.tree(r))
+		}
+		return e, ctx.Err()
 	}
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil: // when in doubt, keep the files
-		r.KeptDir = keep
-		r.Kept = fmt.Sprintf("git cannot tell what agent %q has changed, so its files are kept in %s", r.Name, keep)
-	case w.Uncommitted:
-		r.KeptDir = keep
-		r.Kept = fmt.Sprintf("uncommitted work of agent %q is kept in %s, a worktree of %s; the agent's branch is %s", r.Name, keep, r.Repository, t.PublishedBranch())
-	case w.Commits > 0:
-		r.Kept = fmt.Sprintf("the commits of agent %q (%d) are kept on the %s of %s", r.Name, w.Commits, branches(w.Branches), r.Repository)
+	if r.Repository != "" {
+		if err := b.git.Migrate(ctx, h.tree(r)); err != nil {
+			b.config.Logger.WarnContext(ctx, "worktree migration failed", "agent", r.Name, "error", err)
+		}
 	}
-	return nil
+	if e.look, err = sandbox.Look(ctx, string(h)); err != nil {
+		if ctx.Err() != nil {
+			return e, ctx.Err()
+		}
+		e.also = append(e.also, "files that cannot be examined")
+		b.config.Logger.WarnContext(ctx, "home not examined", "agent", r.Name, "error", err)
+	}
+	files := func(dirs ...string) (n int64) {
+		for _, dir := range dirs {
+			n += e.look.Parts[dir].Files
+		}
+		return n
+	}
+	switch n := files(filepath.Base(h.work())); {
+	case r.Repository == "" && n > 0:
+		e.also = append(e.also, fmt.Sprintf("files in its directory (%d)", n))
+	case r.Repository != "":
+		e.work, err = b.git.Examine(ctx, h.tree(r), e.look)
+		if ctx.Err() != nil {
+			return e, ctx.Err()
+		}
+		if err != nil {
+			b.config.Logger.WarnContext(ctx, "worktree not examined", "agent", r.Name, "error", err)
+			e.also = append(e.also, "a working copy that git cannot compare with its repository")
+		}
+	}
+	if n := files("tmp"); n > 0 {
+		e.also = append(e.also, fmt.Sprintf("files in its directory for temporary files (%d)", n))
+	}
+	visible, repositories := files("home"), e.look.Parts["home"].Repositories
+	for path, part := range e.look.Parts {
+		if name, ok := strings.CutPrefix(path, "home/"); ok && strings.HasPrefix(name, ".") {
+			visible -= part.Files // programs store their settings, caches and conversations in hidden files
+		}
+	}
+	if visible > 0 || repositories > 0 {
+		e.also = append(e.also, "files in its home")
+	}
+	return e, nil
 }
 
 // branches returns the names of branches as a part of a sentence.

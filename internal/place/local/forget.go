@@ -24,11 +24,11 @@ func (b *Place) forget(ctx context.Context, a fleet.Agent, h home) {
 	if !ok {
 		return
 	}
-	realHome, err := filepath.EvalSymlinks(string(h)) // the program sees the real path
+	parent, err := filepath.EvalSymlinks(filepath.Dir(string(h))) // the program saw the real path
 	if err != nil {
 		return
 	}
-	root, path := store.Conversations(b.environ(p, nil, nil), filepath.Join(realHome, filepath.Base(h.work())))
+	root, path := store.Conversations(b.environ(p, nil, nil), filepath.Join(parent, filepath.Base(string(h)), filepath.Base(h.work())))
 	if path == "" {
 		return
 	}

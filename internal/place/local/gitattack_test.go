@@ -93,7 +93,7 @@ func TestGitAttacks(t *testing.T) {
 	kept, err := w.Delete(w.ctx, a)
 	require.NoError(t, err)
 	require.Contains(t, kept, filepath.Join(w.dir, "kept"), "the uncommitted hook must be kept")
-	require.NoFileExists(t, filepath.Join(w.dir, "kept", "papi-"+a.UID[len(a.UID)-8:], "ran"))
+	require.NoFileExists(t, filepath.Join(w.dir, "kept", a.UID, "work", "ran"))
 	tag := "fleet/papi-" + a.UID[len(a.UID)-8:]
 	require.Equal(t, "one\nevil", git(t, repo, "git show release:file; git show "+tag+"-release:file; git fsck --full >&2"))
 }
@@ -149,7 +149,7 @@ func TestOlderWorktree(t *testing.T) {
 		"when it is deleted": func(w *world, a fleet.Agent) {
 			kept, err := w.Delete(w.ctx, a)
 			require.NoError(t, err)
-			require.Contains(t, kept, "worktree")
+			require.Contains(t, kept, "is kept in")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestOlderWorktree(t *testing.T) {
 			require.Equal(t, fleet.StateRunning, ws.State, ws.Reason)
 			start(w, a)
 			if name == "when it is deleted" {
-				require.Equal(t, "one\ntwo", git(t, filepath.Join(w.dir, "kept", tag), "cat file"))
+				require.Equal(t, "one\ntwo", git(t, filepath.Join(w.dir, "kept", a.UID, "work"), "cat file"))
 				return
 			}
 			r := w.start(a, "git commit -qam after; git log --format=%s")

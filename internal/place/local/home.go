@@ -43,11 +43,14 @@ type record struct {
 	// crashed meanwhile.
 	Failed string `json:"failed,omitempty"`
 
-	// Deleting is true after the decision which work is kept. Kept describes the kept work to people, and KeptDir is
-	// the directory to which the work is moved.
-	Deleting bool   `json:"deleting,omitempty"`
-	Kept     string `json:"kept,omitempty"`
-	KeptDir  string `json:"kept_dir,omitempty"`
+	// Deleting is true after the decision what is kept. Kept describes to people what the repository keeps. Unsaved describes
+	// what may exist only in the home, which is kept if Unsaved is not empty.
+	Deleting bool      `json:"deleting,omitempty"`
+	Kept     string    `json:"kept,omitempty"`
+	Unsaved  string    `json:"unsaved,omitempty"`
+	Branches []string  `json:"branches,omitempty"` // the agent's branches that stay because they have commits of its own
+	KeptAt   time.Time `json:"kept_at,omitzero"`
+	Size     int64     `json:"size,omitempty"` // of the kept home, in bytes
 }
 
 func (b *Place) home(uid string) home {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
@@ -21,11 +22,15 @@ type Place struct {
 	git      *worktree.Git
 	host     *runner.Host
 	temp     *scratch.Dir
+	tidying  sync.Mutex // only one call removes kept homes
 }
 
 var (
 	_ fleet.Place    = (*Place)(nil)
 	_ fleet.Confiner = (*Place)(nil)
+	_ fleet.Examiner = (*Place)(nil)
+	_ fleet.Keeper   = (*Place)(nil)
+	_ fleet.Tidier   = (*Place)(nil)
 )
 
 // New validates the configuration and creates a Place. The caller must close it.

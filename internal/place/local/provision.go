@@ -153,13 +153,19 @@ func (b *Place) newTree(ctx context.Context, p project, h home, r *record) (work
 	return t, ctx.Err()
 }
 
-// Start implements fleet.Place. It retries a provisioning that has failed, and restores a missing worktree from its
-// branch.
+// Start implements fleet.Place. It retries a provisioning that has failed, restores a missing worktree from its branch, and
+// moves the kept home of a deleted agent back.
 func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	h := b.home(a.UID)
+	if err := b.restore(ctx, a); err != nil {
+		return err
+	}
+	if !h.exists() {
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "its directory %s no longer exists: delete the agent", h)
+	}
 	r, err := h.record()
 	switch {
 	case err != nil:

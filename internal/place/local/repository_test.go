@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -68,54 +69,156 @@ func TestRepository(t *testing.T) {
 	}
 }
 
+// TestDeleteKeepsWork checks that nothing of an agent's work is lost by a deletion, whatever its directory looks like, that the
+// answer says what is kept, that restoring the agent brings everything back, and that git runs no program of the agent while
+// its directory is kept.
 func TestDeleteKeepsWork(t *testing.T) {
 	t.Parallel()
 	const commit = "echo two >>file; git commit -qam two; "
 	for _, tc := range []struct {
 		name, script string
-		dir, branch  bool // whether the directory and the branch must be kept
+		unsaved      string // what must be kept; empty: nothing
+		branch       bool   // whether the branch has commits that must be kept
 	}{
-		{"nothing to keep", "true", false, false},
-		{"uncommitted", "echo two >>file; echo new >new", true, true},
-		{"committed", commit, false, true},
-		{"committed, and more", commit + "echo three >>file", true, true},
-		{"merged", commit + "git branch -f result", false, false},
-		{"on another branch", "git checkout -qb fix; " + commit, false, false},
-		{"on no branch", "git checkout -q --detach; " + commit, true, true},
-		{"half-way through a merge", "git checkout -qb other; " + commit + "git checkout -q -; echo x >file; git commit -qam x; git merge other || true", true, true},
+		{"nothing to keep", "true", "", false},
+		{"uncommitted", "echo two >>file; echo new >new", "2 files", false},
+		{"committed", commit, "", true},
+		{"committed, and more", commit + "echo three >>file", "1 file", true},
+		{"merged", commit + "git branch -f result", "", false},
+		{"on no branch", "git checkout -q --detach; " + commit, "1 commit on no branch", false},
+		{"half-way through a merge", "git checkout -qb other; " + commit + "git checkout -q -; echo x >file; git commit -qam x; git merge other || true", "a merge", true},
+		{"ignored files", "echo built >out; echo out >../git/info/exclude", "1 file", false},
+		{"skip-worktree", "git update-index --skip-worktree file; echo two >>file", "1 file", false},
+		{"an older stash", "echo 1 >>file; git stash -q; echo 2 >>file; git stash -q", "on no branch", false},
+		{"a nested repository", "git init -q inner; cd inner; echo i >i; git add i; git commit -qm i", "files", false},
+		{"a worktree in TMPDIR", "git worktree add -q --detach $TMPDIR/tree; cd $TMPDIR/tree; " + commit, "worktrees", false},
+		{"a file in TMPDIR", "echo report >$TMPDIR/report", "temporary files (1)", false},
+		{"a file in HOME", "echo report >~/report", "files in its home", false},
+		{"a clone in a hidden directory", "git init -q ~/.cache/clone", "files in its home", false},
+		{"settings", "echo x >~/.settings; mkdir -p ~/.cache/x; echo x >~/.cache/x/y", "", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
+			needSandbox(t)
 			w, repo := repoWorld(t, false)
 			a := w.agent("repo")
 			_, o := w.do(a, tc.script)
 			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+			unsaved, err := w.Unsaved(w.ctx, a)
+			require.NoError(t, err)
+			require.Contains(t, unsaved, tc.unsaved)
+			require.Equal(t, tc.unsaved == "", unsaved == "", unsaved)
 			w.until(a, w.start(a, "echo at work; sleep 3600"), "at work") // a running task does not prevent the deletion
+			files := "find . -path ./runs -prune -o -type f -print | grep -v '^./\\(agent.json\\|log\\|active\\)' | sort | xargs -d '\n' sha256sum"
+			before := git(t, w.home(a), files)
 
 			kept, err := w.Delete(w.ctx, a)
 			require.NoError(t, err)
-			tag := "papi-" + a.UID[len(a.UID)-8:]
-			dir := filepath.Join(w.dir, "kept", tag)
+			again, err := w.Delete(w.ctx, a)
+			require.NoError(t, err)
 			require.NoDirExists(t, w.home(a))
-			other := map[string]string{"merged": "result", "on another branch": "fix"}[tc.name]
-			require.Equal(t, tc.dir || tc.branch || other != "", kept != "", kept)
-			require.Contains(t, kept, other)
-			require.Equal(t, tc.branch, strings.Contains(git(t, repo, "git branch"), "fleet/"+tag), "whether the branch is kept")
+			tag := "fleet/papi-" + a.UID[len(a.UID)-8:]
 			if tc.branch {
-				require.Contains(t, kept, "fleet/"+tag)
+				require.Contains(t, git(t, repo, "git branch"), tag)
 				require.Contains(t, kept, repo)
 			}
-			if !tc.dir {
-				require.NoDirExists(t, dir)
-				require.NotContains(t, git(t, repo, "git worktree list"), w.dir)
+			found, err := w.Kept(w.ctx, a.UID)
+			require.NoError(t, err)
+			if tc.unsaved == "" {
+				require.Equal(t, strings.Contains(tc.script, commit), kept != "", kept)
+				require.Equal(t, tc.branch, strings.Contains(git(t, repo, "git branch"), tag), "whether the branch is kept")
+				require.Empty(t, found)
+				err := w.Start(w.ctx, a)
+				require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "nothing must be created in place of lost work: %v", err)
 				return
 			}
-			require.Contains(t, kept, dir)
-			require.FileExists(t, filepath.Join(dir, "file"))
-			require.Contains(t, git(t, repo, "git worktree list"), dir, "git must list the moved worktree")
-			git(t, dir, "git status; git add -A; git commit -qm kept || true")
+			require.Equal(t, kept, again)
+			require.Len(t, found, 1)
+			require.Contains(t, found[0].Reason, tc.unsaved)
+			require.Contains(t, kept, found[0].Reason)
+			require.Contains(t, kept, found[0].Location)
+			require.Contains(t, kept, "fleet agent restore papi")
+			require.Positive(t, found[0].Size)
+			require.Equal(t, a.Owner, found[0].Owner)
+			require.NotContains(t, git(t, repo, "git worktree list"), w.dir)
+
+			require.NoError(t, w.Start(w.ctx, a))
+			require.Equal(t, before, git(t, w.home(a), files))
+			found, err = w.Kept(w.ctx, "")
+			require.NoError(t, err)
+			require.Empty(t, found)
+			_, o = w.do(a, "git status >/dev/null; echo works")
+			require.Equal(t, "works", o.Summary, "%+v", o)
 		})
 	}
+}
+
+// TestKeptDirectoryIsSafe checks that git runs no program that an agent configured when a person looks at a kept directory.
+func TestKeptDirectoryIsSafe(t *testing.T) {
+	t.Parallel()
+	w, _ := repoWorld(t, false)
+	a := w.agent("repo")
+	trap := filepath.Join(w.home(a, "work"), "ran")
+	_, o := w.do(a, `git init -q inner; git init -q --bare bare; for d in . inner bare; do git -C $d config core.fsmonitor 'touch `+trap+` `+w.dir+`/ran; false'; done; rm -f ran`)
+	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+	_, err := w.Delete(w.ctx, a)
+	require.NoError(t, err)
+	found, err := w.Kept(w.ctx, a.UID)
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	for _, dir := range []string{"work", "work/inner", "work/bare", "git"} {
+		out := git(t, filepath.Join(found[0].Location, dir), "export GIT_CEILING_DIRECTORIES="+w.dir+"; git status 2>&1 || true; git log 2>&1 || true; git diff 2>&1 || true")
+		require.Contains(t, out, "not a git repository", dir)
+	}
+	require.NoFileExists(t, filepath.Join(w.dir, "ran"))
+	require.NoFileExists(t, filepath.Join(found[0].Location, "work", "ran"))
+}
+
+// TestKeptRetention checks when kept directories are removed.
+func TestKeptRetention(t *testing.T) {
+	t.Parallel()
+	deleted := func(t *testing.T, w *world) fleet.Agent {
+		a := w.agent("shell")
+		_, o := w.do(a, "head -c 3000000 /dev/urandom >file; mkdir -p a/b; chmod 500 a")
+		require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+		_, err := w.Delete(w.ctx, a)
+		require.NoError(t, err)
+		return a
+	}
+	uids := func(t *testing.T, w *world) (all []string) {
+		found, err := w.Kept(w.ctx, "")
+		require.NoError(t, err)
+		for _, k := range found {
+			all = append(all, k.AgentUID)
+		}
+		return all
+	}
+	t.Run("time", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(c *local.Config) { c.KeptRetention = 48 * time.Hour })
+		a := deleted(t, w)
+		require.NoError(t, w.Tidy(w.ctx, time.Now().Add(47*time.Hour)))
+		require.Equal(t, []string{a.UID}, uids(t, w))
+		require.NoError(t, w.Tidy(w.ctx, time.Now().Add(49*time.Hour)))
+		require.Empty(t, uids(t, w))
+		left, err := os.ReadDir(filepath.Join(w.dir, "kept"))
+		require.NoError(t, err)
+		require.Empty(t, left)
+	})
+	t.Run("size", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(c *local.Config) { c.KeptMax = 5 << 20 })
+		deleted(t, w)
+		second := deleted(t, w)
+		require.Len(t, uids(t, w), 1, "the oldest is removed")
+		require.Equal(t, []string{second.UID}, uids(t, w))
+	})
+	t.Run("the newest", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(c *local.Config) { c.KeptMax = 1 })
+		a := deleted(t, w)
+		require.Equal(t, []string{a.UID}, uids(t, w), "a deletion never removes what it has just kept")
+	})
 }
 
 // TestDeleteWithoutRepository deletes agents whose repository was removed or whose worktree is damaged.
@@ -143,57 +246,13 @@ func TestDeleteWithoutRepository(t *testing.T) {
 
 			kept, err := w.Delete(w.ctx, a)
 			require.NoError(t, err)
-			dir := filepath.Join(w.dir, "kept", "papi-"+a.UID[len(a.UID)-8:])
+			dir := filepath.Join(w.dir, "kept", a.UID)
 			require.Contains(t, kept, dir)
-			text, err := os.ReadFile(filepath.Join(dir, "file"))
+			text, err := os.ReadFile(filepath.Join(dir, "work", "file"))
 			require.NoError(t, err)
 			require.Equal(t, "one\nprecious\n", string(text))
 		})
 	}
-}
-
-// TestAgentDamagesRepository checks that the next task can use git.
-func TestAgentDamagesRepository(t *testing.T) {
-	t.Parallel()
-	w, _ := repoWorld(t, false)
-	a := w.agent("repo")
-	_, o := w.do(a, "rm .git; touch ../git/index.lock ../git/HEAD.lock")
-	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-	_, o = w.do(a, "echo two >>file; git commit -qam two; git log -1 --format=%s")
-	require.Equal(t, "two", o.Summary, "%+v", o)
-}
-
-// TestNames checks that all answers name the branch of the repository that has the agent's commits.
-func TestNames(t *testing.T) {
-	t.Parallel()
-	w, repo := repoWorld(t, false)
-	a := w.agent("repo")
-	branch := "fleet/papi-" + a.UID[len(a.UID)-8:]
-	git(t, repo, "git checkout -q "+branch)
-	r := newRun("git commit -q --allow-empty -m two")
-	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
-	_, o := w.follow(a, r)
-	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-	c, err := w.Connect(a).Changes(w.ctx, r)
-	require.NoError(t, err)
-	require.Equal(t, branch+"-2", c.Branch)
-	ws, err := w.Inspect(w.ctx, a)
-	require.NoError(t, err)
-	require.Equal(t, branch+"-2", ws.Metadata["branch"])
-	kept, err := w.Delete(w.ctx, a)
-	require.NoError(t, err)
-	require.Contains(t, kept, "branch "+branch+"-2 of ")
-	require.Equal(t, "two", git(t, repo, "git log -1 --format=%s "+branch+"-2"))
-}
-
-// TestBranchNamedFleet checks that agents can be created although git cannot have the branches fleet and fleet/papi.
-func TestBranchNamedFleet(t *testing.T) {
-	t.Parallel()
-	w, repo := repoWorld(t, false)
-	git(t, repo, "git branch fleet")
-	a := w.agent("repo")
-	_, o := w.do(a, "git commit -q --allow-empty -m two; git branch --show-current")
-	require.Equal(t, "fleet-papi-"+a.UID[len(a.UID)-8:], o.Summary, "%+v", o)
 }
 
 func TestRestoreWorktree(t *testing.T) {

@@ -29,7 +29,7 @@ func (b *Place) results(uid string) string {
 // keepResults decides what happens to the results of an agent that is being deleted. If there are files, it keeps them
 // for the configured time. If there are none, it removes the directory. It derives the path from the agent's uid, not
 // from a file, because the agent could have changed any file.
-func (b *Place) keepResults(a fleet.Agent, h home, r *record) error {
+func (b *Place) keepResults(a fleet.Agent, r *record) error {
 	dir := b.results(a.UID)
 	if !r.Deleting {
 		found, err := hasFiles(dir)
@@ -42,10 +42,6 @@ func (b *Place) keepResults(a fleet.Agent, h home, r *record) error {
 				return runner.HostError("cannot keep the agent's files", err)
 			}
 			r.Kept = fmt.Sprintf("its files are kept in %s until %s", dir, until)
-		}
-		r.Deleting = true
-		if err := h.write(r); err != nil { // after a crash, the next call reads the decision from the record
-			return runner.HostError("cannot write the agent's record", err)
 		}
 	}
 	if _, err := os.Lstat(dir + untilSuffix); errors.Is(err, fs.ErrNotExist) {
@@ -78,8 +74,12 @@ func hasFiles(dir string) (found bool, err error) {
 	return found, err
 }
 
-// Tidy implements fleet.Tidier. It removes results that need not be kept any longer.
+// Tidy implements fleet.Tidier. It removes kept homes and results that need not be kept any longer.
 func (b *Place) Tidy(ctx context.Context, now time.Time) error {
+	return errors.Join(b.tidyKept(ctx, now), b.tidyResults(ctx, now))
+}
+
+func (b *Place) tidyResults(ctx context.Context, now time.Time) error {
 	dir := filepath.Join(b.config.Dir, "results")
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

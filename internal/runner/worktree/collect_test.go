@@ -183,7 +183,7 @@ func TestRepositories(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 1, c.Commits)
 			require.Equal(t, "mine\n", sh(t, repo, "git log -1 --format=%s b; git fsck 2>&1 | grep -v dangling || true"))
-			require.NoError(t, g.Remove(t.Context(), tree, Work{Branches: []string{"b"}}))
+			require.NoError(t, g.Remove(t.Context(), tree, []string{"b"}))
 		})
 	}
 	t.Run("settings, hooks and remotes", func(t *testing.T) {

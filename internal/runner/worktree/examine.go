@@ -47,7 +47,7 @@ func (g *Git) Examine(ctx context.Context, t Tree, look filetree.Survey) (Work, 
 	if _, err := g.collect(ctx, t, v, head); err != nil {
 		return w, err
 	}
-	if w.Commits, w.Branches, err = g.commits(ctx, t); err != nil {
+	if w.Commits, w.Branches, err = g.Commits(ctx, t); err != nil {
 		return w, err
 	}
 	if w.Commits > 0 { // only the agent's git directory records what the agent has pushed
@@ -92,11 +92,13 @@ var usual = map[string]string{
 // unusual describes for people the entries of the git directory that may be work.
 func (t Tree) unusual(look filetree.Survey) (found []string) {
 	other := 0
+	unlisted := look.Parts[filepath.Base(t.GitDir)].Files
 	for path, part := range look.Parts {
 		name, ok := strings.CutPrefix(path, filepath.Base(t.GitDir)+"/")
 		if !ok {
 			continue
 		}
+		unlisted -= part.Files
 		what, known := usual[name]
 		switch {
 		case !known && !strings.HasPrefix(name, "sharedindex."):
@@ -105,7 +107,7 @@ func (t Tree) unusual(look filetree.Survey) (found []string) {
 			found = append(found, what)
 		}
 	}
-	if slices.Sort(found); other > 0 {
+	if slices.Sort(found); other > 0 || unlisted > 0 {
 		found = append(found, "a merge, a rebase or something else in its git directory")
 	}
 	return found

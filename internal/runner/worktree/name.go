@@ -85,9 +85,9 @@ func (t Tree) branchOf(have refSet, branch, head string) (string, error) {
 // maxNamed limits how many of the agent's branches Work names.
 const maxNamed = 10
 
-// commits returns the number of commits that are only on branches of the agent in the repository, and these branches.
-// It leaves out the agent's first branch if all its commits are also on other branches, because Remove deletes it then.
-func (g *Git) commits(ctx context.Context, t Tree) (n int, branches []string, err error) {
+// Commits returns the number of commits that are only on branches of the agent in the repository, and these branches.
+// It leaves out the agent's first branch if all its commits are also on other branches, because Remove removes it then.
+func (g *Git) Commits(ctx context.Context, t Tree) (n int, branches []string, err error) {
 	v, err := g.view(t.Repository, false)
 	if err != nil {
 		return 0, nil, err

@@ -39,7 +39,7 @@ func TestNames(t *testing.T) {
 			for _, b := range tc.branches {
 				require.Equal(t, "mine\n", sh(t, tree.Repository, "git log -1 --format=%s "+b+" --"))
 			}
-			require.NoError(t, g.Remove(t.Context(), tree, w))
+			require.NoError(t, g.Remove(t.Context(), tree, w.Branches))
 			for _, b := range tc.branches {
 				require.Equal(t, "mine\n", sh(t, tree.Repository, "git log -1 --format=%s "+b+" --"))
 			}

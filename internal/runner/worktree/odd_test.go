@@ -56,7 +56,7 @@ func TestOddRepositories(t *testing.T) {
 			require.Equal(t, 2, c.Files)
 			require.True(t, c.Dirty)
 			require.Equal(t, "mine\n", sh(t, repo, "git log -1 --format=%s "+tree.Branch+" --"))
-			require.NoError(t, g.Remove(t.Context(), tree, examined(t, g, tree)))
+			require.NoError(t, g.Remove(t.Context(), tree, examined(t, g, tree).Branches))
 		})
 	}
 }

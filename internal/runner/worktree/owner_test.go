@@ -34,7 +34,7 @@ func TestRepositoryOfAnotherUser(t *testing.T) {
 	text, _, err := g.Patch(t.Context(), repo, c.Base, c.Commit, "file", 0, 1<<20)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "+three")
-	require.NoError(t, g.Remove(t.Context(), tree))
+	require.NoError(t, g.Remove(t.Context(), tree, examined(t, g, tree).Branches))
 	require.NotContains(t, sh(t, repo, asNobody+"git branch"), "papi")
 }
 

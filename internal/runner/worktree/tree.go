@@ -176,9 +176,9 @@ func (v *view) count(ctx context.Context, args ...string) (int, error) {
 	return strconv.Atoi(out)
 }
 
-// Remove removes the tree after Examine has found that the repository has all of its work, w. It also removes the tree's branch,
-// if the branch has no commits of its own. It succeeds if both no longer exist.
-func (g *Git) Remove(ctx context.Context, t Tree, w Work) error {
+// Remove removes the tree after Examine has found that the repository has all of its work. It also removes the tree's branch,
+// unless it is one of keep, which are Work.Branches. It succeeds if both no longer exist.
+func (g *Git) Remove(ctx context.Context, t Tree, keep []string) error {
 	branch := t.PublishedBranch()
 	for _, dir := range []string{t.Dir, t.GitDir} {
 		if err := RemoveAll(dir); err != nil {
@@ -188,7 +188,7 @@ func (g *Git) Remove(ctx context.Context, t Tree, w Work) error {
 	if err := g.prune(ctx, t.Repository); err != nil {
 		return err
 	}
-	if !slices.Contains(w.Branches, branch) {
+	if !slices.Contains(keep, branch) {
 		// This fails if the branch is checked out elsewhere. Then the branch stays.
 		_, _ = g.run(ctx, t.Repository, "branch", "--quiet", "-D", branch)
 	}

@@ -5,8 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -177,13 +177,13 @@ func TestRemove(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
 	for range 2 {
-		require.NoError(t, g.Remove(t.Context(), tree, Work{}))
+		require.NoError(t, g.Remove(t.Context(), tree, nil))
 		require.NoDirExists(t, tree.Dir)
 		require.NotContains(t, sh(t, tree.Repository, "git branch; git worktree list"), "fleet/papi-1")
 	}
 	g, tree = plant(t)
 	sh(t, tree.Dir, "git commit -q --allow-empty -m two")
-	require.NoError(t, g.Remove(t.Context(), tree, examined(t, g, tree)))
+	require.NoError(t, g.Remove(t.Context(), tree, examined(t, g, tree).Branches))
 	require.Contains(t, sh(t, tree.Repository, "git branch"), "fleet/papi-1", "a branch with a commit of its own must stay")
 }
 

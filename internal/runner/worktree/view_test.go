@@ -79,7 +79,7 @@ func TestProgramsOfAgentsAreNotRun(t *testing.T) {
 		w := examined(t, g, tree)
 		require.Equal(t, []string{"fleet/papi-1"}, w.Branches)
 		require.NotEmpty(t, w.Unsaved)
-		require.NoError(t, g.Remove(t.Context(), tree, w))
+		require.NoError(t, g.Remove(t.Context(), tree, w.Branches))
 		require.NoDirExists(t, tree.Dir)
 	})
 	t.Run("creating the next tree", func(t *testing.T) {

@@ -1,0 +1,156 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner"
+	"fleet/internal/runner/sandbox"
+	"fleet/internal/runner/worktree"
+)
+
+// These are the defaults of Config.KeptRetention and Config.KeptMax.
+const (
+	DefaultKeptRetention = 7 * 24 * time.Hour
+	DefaultKeptMax       = 20 << 30
+)
+
+// keptHome returns where Delete moves the home of the agent, if it keeps it.
+func (b *Place) keptHome(uid string) home {
+	return home(filepath.Join(b.config.Dir, "kept", runner.FileName(uid)))
+}
+
+// keep moves the agent's home to the directory of kept homes. A person may look at it there, so git must not recognise the
+// agent's repositories, whose configuration can name programs.
+func (b *Place) keep(ctx context.Context, h home, r *record) (string, error) {
+	k := b.keptHome(r.UID)
+	if err := sandbox.Hide(ctx, string(h)); err != nil {
+		return "", runner.HostError("cannot keep the agent's directory", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(string(k)), 0o700); err != nil {
+		return "", runner.HostError("cannot keep the agent's directory", err)
+	}
+	if err := os.Rename(string(h), string(k)); err != nil {
+		return "", runner.HostError("cannot keep the agent's directory", err)
+	}
+	if err := b.tidyKept(ctx, time.Now()); err != nil {
+		b.config.Logger.WarnContext(ctx, "kept directories not removed", slog.Any("error", err))
+	}
+	return b.keptText(k)
+}
+
+// keptText describes the kept home for people.
+func (b *Place) keptText(k home) (string, error) {
+	r, err := k.record()
+	if err != nil || r == nil {
+		return "its directory is kept in " + string(k), nil //nolint:nilerr // the description is less precise then
+	}
+	text := fmt.Sprintf("its directory is kept in %s until %s, because it may have work that exists only there: %s; fleet agent restore %s brings the agent back",
+		k, r.KeptAt.Add(b.config.KeptRetention).Format(time.RFC3339), r.Unsaved, r.Name)
+	if r.Kept != "" {
+		text = r.Kept + "; " + text
+	}
+	return text, nil
+}
+
+// Kept implements fleet.Keeper.
+func (b *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err error) {
+	entries, err := os.ReadDir(filepath.Join(b.config.Dir, "kept"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, runner.HostError("cannot read the directory of kept agents", err)
+	}
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		k := home(filepath.Join(b.config.Dir, "kept", e.Name()))
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") || uid != "" && e.Name() != runner.FileName(uid) {
+			continue
+		}
+		w := fleet.KeptWork{AgentUID: e.Name(), Location: string(k), Reason: "its record cannot be read"}
+		if r, err := k.record(); err == nil && r != nil {
+			w = fleet.KeptWork{
+				AgentUID: r.UID, AgentName: r.Name, Owner: r.Owner, Project: r.Project, Reason: r.Unsaved, Location: string(k),
+				Size: r.Size, KeptAt: r.KeptAt,
+			}
+		} else if info, err := e.Info(); err == nil {
+			w.KeptAt = info.ModTime().UTC().Truncate(time.Second)
+		}
+		w.Until = w.KeptAt.Add(b.config.KeptRetention)
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b fleet.KeptWork) int { return a.KeptAt.Compare(b.KeptAt) })
+	return all, nil
+}
+
+// restore moves the kept home of a deleted agent back. It does nothing if the agent has a home.
+func (b *Place) restore(ctx context.Context, a fleet.Agent) error {
+	h, k := b.home(a.UID), b.keptHome(a.UID)
+	if h.exists() || !k.exists() {
+		return nil
+	}
+	r, err := k.record()
+	if err != nil || r == nil {
+		return runner.HostError("cannot read the agent's record", err)
+	}
+	r.Deleting, r.Unsaved, r.Kept = false, "", "" // while it is kept, KeptAt says so
+	if err := k.write(r); err != nil {
+		return runner.HostError("cannot write the agent's record", err)
+	}
+	if err := sandbox.Show(ctx, string(k)); err != nil {
+		return runner.HostError("cannot restore the agent's directory", err)
+	}
+	if err := os.Rename(string(k), string(h)); err != nil {
+		return runner.HostError("cannot restore the agent's directory", err)
+	}
+	h.log("restored after it was deleted")
+	return nil
+}
+
+// tidyKept removes kept homes: those whose time is over, and the oldest ones if all of them exceed their size limit. The size
+// limit never removes the newest one.
+func (b *Place) tidyKept(ctx context.Context, now time.Time) error {
+	b.tidying.Lock()
+	defer b.tidying.Unlock()
+	all, err := b.Kept(ctx, "")
+	if err != nil {
+		return err
+	}
+	total := int64(0)
+	for _, w := range all {
+		total += w.Size
+	}
+	var errs []error
+	for i, w := range all {
+		expired := b.config.KeptRetention >= 0 && !now.Before(w.Until)
+		large := b.config.KeptMax > 0 && total > b.config.KeptMax && i < len(all)-1
+		if !expired && !large {
+			continue
+		}
+		total -= w.Size
+		b.config.Logger.InfoContext(ctx, "removing a kept directory", slog.String("agent", w.AgentName), slog.Time("kept_at", w.KeptAt), slog.Bool("expired", expired))
+		trash := filepath.Join(b.config.Dir, "kept", ".removed-"+filepath.Base(w.Location))
+		err := worktree.RemoveAll(trash)
+		if err == nil {
+			err = os.Rename(w.Location, trash) // a kept home is either complete or removed
+		}
+		if err == nil {
+			b.forget(ctx, fleet.Agent{UID: w.AgentUID, Name: w.AgentName, Project: w.Project}, b.home(w.AgentUID))
+			err = worktree.RemoveAll(trash)
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return errors.Join(errs...)
+}
