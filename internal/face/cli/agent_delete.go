@@ -29,7 +29,7 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 		Example: `  fleet agent delete papi
   fleet agent delete papi sony --yes
   fleet agent delete papi --yes --keep-unsaved
-  fleet agent list --status offline -q | xargs fleet agent delete --yes`,
+  fleet agent list --status offline -q | xargs -r fleet agent delete --yes`,
 		Args:              args("AGENT..."),
 		ValidArgsFunction: p.completeAgents(),
 		RunE: p.action(func(ctx context.Context, s *session, names []string) error {

@@ -19,7 +19,7 @@ agents made in their workspaces stays.
 The beginning of an id, at least 6 characters, is enough. A task that has not ended
 cannot be deleted: "fleet task stop AGENT" stops it.`,
 		Example: `  fleet task delete 3f2a1b0c
-  fleet task list --status failed -q | xargs fleet task delete`,
+  fleet task list --status failed -q | xargs -r fleet task delete`,
 		Args:              args("ID..."),
 		ValidArgsFunction: p.completeTasks(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
