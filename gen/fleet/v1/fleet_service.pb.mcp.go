@@ -1435,8 +1435,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         "payload_size",
         "cost_usd",
         "description",
-        "owner",
-        "retry_at"
+        "owner"
       ],
       "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
@@ -2215,8 +2214,7 @@ const fleetServiceStartAgentTaskOutput = `{
         "payload_size",
         "cost_usd",
         "description",
-        "owner",
-        "retry_at"
+        "owner"
       ],
       "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
@@ -2398,8 +2396,7 @@ const fleetServiceStopAgentTaskOutput = `{
         "payload_size",
         "cost_usd",
         "description",
-        "owner",
-        "retry_at"
+        "owner"
       ],
       "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
@@ -2993,8 +2990,7 @@ const fleetServiceWaitTasksOutput = `{
         "payload_size",
         "cost_usd",
         "description",
-        "owner",
-        "retry_at"
+        "owner"
       ],
       "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
@@ -3255,8 +3251,7 @@ const fleetServiceShowTaskOutput = `{
         "description",
         "preview",
         "owner",
-        "turns",
-        "retry_at"
+        "turns"
       ],
       "description": "TaskDetail is a task with all its details."
     },
@@ -3968,8 +3963,7 @@ const fleetServiceListTasksOutput = `{
         "payload_size",
         "cost_usd",
         "description",
-        "owner",
-        "retry_at"
+        "owner"
       ],
       "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
@@ -4596,8 +4590,7 @@ const fleetServiceSendTaskMessageOutput = `{
         "payload_size",
         "cost_usd",
         "description",
-        "owner",
-        "retry_at"
+        "owner"
       ],
       "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }

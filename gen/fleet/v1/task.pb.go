@@ -196,7 +196,7 @@ type Task struct {
 	// PROGRAM_CHANGED: Fleet does not understand this version of the agent's program.
 	ReasonCode *string `protobuf:"bytes,21,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
 	// When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known.
-	RetryAt       *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`
+	RetryAt       *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=retry_at,json=retryAt,proto3,oneof" json:"retry_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -456,7 +456,7 @@ type TaskDetail struct {
 	// PROGRAM_CHANGED: Fleet does not understand this version of the agent's program.
 	ReasonCode *string `protobuf:"bytes,37,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
 	// When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known.
-	RetryAt *timestamppb.Timestamp `protobuf:"bytes,39,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`
+	RetryAt *timestamppb.Timestamp `protobuf:"bytes,39,opt,name=retry_at,json=retryAt,proto3,oneof" json:"retry_at,omitempty"`
 	// Results of the task's checks; absent if it has no checks.
 	Checks        *TaskChecks `protobuf:"bytes,38,opt,name=checks,proto3,oneof" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -808,7 +808,7 @@ var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8d\t\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9f\t\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -834,8 +834,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x11conversation_lost\x18\x14 \x01(\tH\x04R\x10conversationLost\x88\x01\x01\x12(\n" +
 	"\rfrom_terminal\x18\x13 \x01(\bH\x05R\ffromTerminal\x88\x01\x01\x12$\n" +
 	"\vreason_code\x18\x15 \x01(\tH\x06R\n" +
-	"reasonCode\x88\x01\x01\x125\n" +
-	"\bretry_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\"\x8a\x01\n" +
+	"reasonCode\x88\x01\x01\x12:\n" +
+	"\bretry_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampH\aR\aretryAt\x88\x01\x01\"\x8a\x01\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\x13\n" +
 	"\apending\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x13\n" +
@@ -857,7 +857,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"_last_stepB\x14\n" +
 	"\x12_conversation_lostB\x10\n" +
 	"\x0e_from_terminalB\x0e\n" +
-	"\f_reason_code\"\xeb\r\n" +
+	"\f_reason_codeB\v\n" +
+	"\t_retry_at\"\xfd\r\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -898,9 +899,9 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x11conversation_lost\x18# \x01(\tH\x0eR\x10conversationLost\x88\x01\x01\x12.\n" +
 	"\x05usage\x18$ \x01(\v2\x13.fleet.v1.TaskUsageH\x0fR\x05usage\x88\x01\x01\x12$\n" +
 	"\vreason_code\x18% \x01(\tH\x10R\n" +
-	"reasonCode\x88\x01\x01\x125\n" +
-	"\bretry_at\x18' \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\x121\n" +
-	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x11R\x06checks\x88\x01\x01B\n" +
+	"reasonCode\x88\x01\x01\x12:\n" +
+	"\bretry_at\x18' \x01(\v2\x1a.google.protobuf.TimestampH\x11R\aretryAt\x88\x01\x01\x121\n" +
+	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x12R\x06checks\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -923,7 +924,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x0e_from_terminalB\x14\n" +
 	"\x12_conversation_lostB\b\n" +
 	"\x06_usageB\x0e\n" +
-	"\f_reason_codeB\t\n" +
+	"\f_reason_codeB\v\n" +
+	"\t_retry_atB\t\n" +
 	"\a_checks\"\x88\x01\n" +
 	"\tTaskUsage\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12!\n" +

@@ -47,7 +47,9 @@ func (m *Task) AppendJSON(b []byte) []byte {
 	if m.ReasonCode != nil {
 		b = wire.AppendString(append(b, `,"reason_code":`...), *m.ReasonCode)
 	}
-	b = wire.AppendTime(append(b, `,"retry_at":`...), m.RetryAt)
+	if m.RetryAt != nil {
+		b = wire.AppendTime(append(b, `,"retry_at":`...), m.RetryAt)
+	}
 	return wire.End(b, begin)
 }
 
@@ -123,7 +125,9 @@ func (m *TaskDetail) AppendJSON(b []byte) []byte {
 	if m.ReasonCode != nil {
 		b = wire.AppendString(append(b, `,"reason_code":`...), *m.ReasonCode)
 	}
-	b = wire.AppendTime(append(b, `,"retry_at":`...), m.RetryAt)
+	if m.RetryAt != nil {
+		b = wire.AppendTime(append(b, `,"retry_at":`...), m.RetryAt)
+	}
 	if m.Checks != nil {
 		b = wire.AppendMessage(append(b, `,"checks":`...), m.Checks)
 	}
