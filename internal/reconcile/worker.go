@@ -195,11 +195,7 @@ var errSuperseded = errors.New("the desired state has changed meanwhile")
 
 // op performs a slow operation on the agent's workspace. The number of concurrent slow operations is small.
 func (w *worker) op(ctx context.Context, a *fleet.Agent, fn func(context.Context) error) error {
-	return w.call(ctx, a, w.opSlots, w.cfg.OpTimeout, func(ctx context.Context) error {
-		err := fn(ctx)
-		w.places.Of(a).Reached(err)
-		return err
-	})
+	return w.call(ctx, a, w.opSlots, w.cfg.OpTimeout, fn)
 }
 
 // ask performs a short operation, which must not wait for slow operations of other agents.

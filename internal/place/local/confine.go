@@ -126,10 +126,19 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 	}
 	c.policy.Read = slices.Concat(c.policy.Read, b.config.Read, p.Read)
 	c.policy.Write = slices.Concat(c.policy.Write, b.config.Write, p.Write)
-	for _, dir := range []string{own, tmp, filepath.Join(own, ".claude")} {
+	for _, dir := range []string{own, tmp} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, runner.HostError("cannot create the agent's own directory", err)
 		}
+	}
+	// The agent can write in its home, so Fleet writes there only through root, which follows no link out of the home.
+	root, err := os.OpenRoot(own)
+	if err != nil {
+		return nil, runner.HostError("cannot open the agent's own directory", err)
+	}
+	defer func() { _ = root.Close() }()
+	if err := root.MkdirAll(".claude", 0o700); err != nil {
+		return nil, brokenHome(".claude", err)
 	}
 	name := p.Name // an agent without a record has no name yet
 	if r != nil {
@@ -139,14 +148,14 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 		return nil, runner.HostError("cannot configure the agent's git", err)
 	}
 	if f, ok := p.driver.(driver.HomeFilesDriver); ok {
-		if err := createMissing(own, f.HomeFiles()); err != nil {
+		if err := createMissing(root, f.HomeFiles()); err != nil {
 			return nil, runner.HostError("cannot create the agent's own directory", err)
 		}
 	}
 	for _, login := range logins[filepath.Base(p.driver.Program())] {
-		shared, err := b.linkLogin(own, login)
+		shared, err := b.linkLogin(root, login)
 		if err != nil {
-			return nil, runner.HostError("cannot link the login of the agent's program", err)
+			return nil, err
 		}
 		c.policy.Write = append(c.policy.Write, shared...)
 	}
@@ -175,17 +184,14 @@ func (b *Place) Reach(a fleet.Agent) (*sandbox.Policy, error) {
 	return &c.policy, nil
 }
 
-// createMissing creates the files in the agent's home. It does not change files that exist. It follows no symbolic link
-// out of the home, because agents can create links.
-func createMissing(own string, files map[string]string) error {
-	if len(files) == 0 {
-		return nil
-	}
-	root, err := os.OpenRoot(own)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
+// brokenHome returns the error for a part of the agent's home that the agent has replaced, for example with a link that leads
+// out of the home.
+func brokenHome(name string, cause error) error {
+	return fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent has replaced %s in its home: remove it, or delete the agent", name).WithCause(cause)
+}
+
+// createMissing creates the files in the agent's home. It does not change files that exist.
+func createMissing(root *os.Root, files map[string]string) error {
 	for name, text := range files {
 		if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			return err
@@ -207,17 +213,16 @@ func createMissing(own string, files map[string]string) error {
 
 // linkLogin creates a link to a file of the user's home in the agent's home. It returns the path of the file. If the
 // user does not have the file, it returns nothing.
-func (b *Place) linkLogin(own, name string) ([]string, error) {
+func (b *Place) linkLogin(root *os.Root, name string) ([]string, error) {
 	from := filepath.Join(b.variable("HOME"), name)
 	if info, err := os.Stat(from); err != nil || !info.Mode().IsRegular() || b.variable("HOME") == "" {
 		return nil, nil
 	}
-	to := filepath.Join(own, name)
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return nil, err
+	if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return nil, brokenHome(filepath.Dir(name), err)
 	}
-	if err := os.Symlink(from, to); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
+	if err := root.Symlink(from, name); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, brokenHome(name, err)
 	}
 	return []string{from}, nil
 }

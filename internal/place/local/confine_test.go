@@ -287,3 +287,29 @@ func TestHomeSettings(t *testing.T) {
 	require.Error(t, err)
 	require.NoFileExists(t, filepath.Join(elsewhere, "settings.json"))
 }
+
+// TestHomeIsNotFollowed checks that Fleet writes nothing outside the home of an agent that has replaced a directory in its home
+// with a link, and that only this agent is affected.
+func TestHomeIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	user := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(user, ".claude"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(user, ".claude", ".credentials.json"), []byte("{}"), 0o600))
+	program := filepath.Join(user, "claude")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+`readlink $HOME/.claude/.credentials.json
+		if [ "$1" = attack ]; then rm -r ~/.claude; ln -s `+user+` ~/.claude; fi`), 0o700))
+	w := newWorld(t, func(c *local.Config) {
+		c.Environ, c.Read = append(os.Environ(), "HOME="+user), []string{program}
+		c.Projects = []local.Project{{Name: "p", Driver: "command", Command: []string{program, "{{.Prompt}}"}}}
+	})
+	a, other := w.agent("p"), w.agent("p")
+	_, o := w.do(a, "attack")
+	require.Equal(t, filepath.Join(user, ".claude", ".credentials.json"), o.Summary, "%+v", o)
+	err := w.Connect(a).Dispatch(w.ctx, newRun("one"))
+	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
+	require.ErrorContains(t, err, "replaced .claude")
+	require.NoFileExists(t, filepath.Join(user, ".credentials.json"))
+	_, o = w.do(other, "two")
+	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+}
