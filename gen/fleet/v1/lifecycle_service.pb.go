@@ -31,7 +31,7 @@ type LifecycleStatus int32
 const (
 	// Never sent.
 	LifecycleStatus_lifecycle_status_unspecified LifecycleStatus = 0
-	// The agent exists and was not started.
+	// The agent exists and was not started. Never sent by this server, which starts each agent at once.
 	LifecycleStatus_ready LifecycleStatus = 1
 	// The agent works on its contract.
 	LifecycleStatus_running LifecycleStatus = 2

@@ -114,7 +114,7 @@ const lifecycleServiceAgentStartOutput = `{
         "stopped",
         "completed"
       ],
-      "description": "Progress of the agent.\n- ready: The agent exists and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
+      "description": "Progress of the agent.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
     },
     "started_at": {
       "type": [
@@ -180,7 +180,7 @@ const lifecycleServiceAgentStatusOutput = `{
             "stopped",
             "completed"
           ],
-          "description": "Progress of the agent; absent if the agent is unknown.\n- ready: The agent exists and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
+          "description": "Progress of the agent; absent if the agent is unknown.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
         },
         "started_at": {
           "type": [
@@ -433,7 +433,7 @@ const lifecycleServiceAgentListOutput = `{
             "stopped",
             "completed"
           ],
-          "description": "Progress of the agent; absent if the agent is unknown.\n- ready: The agent exists and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
+          "description": "Progress of the agent; absent if the agent is unknown.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
         },
         "started_at": {
           "type": [
@@ -640,7 +640,7 @@ const lifecycleServiceAgentCompleteOutput = `{
         "stopped",
         "completed"
       ],
-      "description": "How it ended: completed, or stopped if it was stopped before.\n- ready: The agent exists and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
+      "description": "How it ended: completed, or stopped if it was stopped before.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
     },
     "started_at": {
       "type": [
@@ -699,7 +699,7 @@ const lifecycleServiceAgentStopOutput = `{
         "stopped",
         "completed"
       ],
-      "description": "How it ended: stopped, or completed if it had completed before.\n- ready: The agent exists and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
+      "description": "How it ended: stopped, or completed if it had completed before.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
     },
     "started_at": {
       "type": [

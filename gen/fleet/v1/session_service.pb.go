@@ -1331,7 +1331,7 @@ type SessionInfo struct {
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
 	// The name of the session; empty if it has none.
 	SessionName string `protobuf:"bytes,4,opt,name=session_name,json=sessionName,proto3" json:"session_name,omitempty"`
-	// Number of messages that were sent to the agent.
+	// Number of messages in the history: those that were sent to the agent, and its answers.
 	MessageCount int32 `protobuf:"varint,5,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
 	// When it began.
 	Created *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created,proto3" json:"created,omitempty"`
@@ -1523,7 +1523,7 @@ type GetAgentSessionInfoResponse struct {
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
 	// The name of the session; empty if it has none.
 	SessionName string `protobuf:"bytes,4,opt,name=session_name,json=sessionName,proto3" json:"session_name,omitempty"`
-	// Number of messages that were sent to the agent.
+	// Number of messages in the history: those that were sent to the agent, and its answers.
 	MessageCount int32 `protobuf:"varint,5,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
 	// When it began.
 	Created *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created,proto3" json:"created,omitempty"`
@@ -1663,7 +1663,7 @@ type GetAgentSessionHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the session.
 	AgentSessionId string `protobuf:"bytes,1,opt,name=agent_session_id,json=agentSessionId,proto3" json:"agent_session_id,omitempty"`
-	// Optional. Return this many of the last messages, 1 to 1000; 100 by default.
+	// Optional. Return this many of the last messages, 1 to 2000; 100 by default.
 	Limit         *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2546,7 +2546,7 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"_directory\"\xc3\x01\n" +
 	"\x1dGetAgentSessionHistoryRequest\x12n\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tBD\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...R\x0eagentSessionId\x12(\n" +
-	"\x05limit\x18\x02 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x05limit\x18\x02 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\xd0\x0f(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
 	"\x06_limit\"V\n" +
 	"\x1eGetAgentSessionHistoryResponse\x124\n" +
 	"\bmessages\x18\x01 \x03(\v2\x18.fleet.v1.SessionMessageR\bmessages\"\x81\x02\n" +

@@ -770,7 +770,7 @@ const sessionServiceGetAgentSessionInfoOutput = `{
     },
     "message_count": {
       "type": "integer",
-      "description": "Number of messages that were sent to the agent."
+      "description": "Number of messages in the history: those that were sent to the agent, and its answers."
     },
     "created": {
       "type": [
@@ -840,9 +840,9 @@ const sessionServiceGetAgentSessionHistoryInput = `{
     },
     "limit": {
       "type": "integer",
-      "maximum": 1000,
+      "maximum": 2000,
       "minimum": 1,
-      "description": "Return this many of the last messages, 1 to 1000; 100 by default."
+      "description": "Return this many of the last messages, 1 to 2000; 100 by default."
     }
   },
   "required": [
@@ -970,7 +970,7 @@ const sessionServiceListAgentSessionsOutput = `{
         },
         "message_count": {
           "type": "integer",
-          "description": "Number of messages that were sent to the agent."
+          "description": "Number of messages in the history: those that were sent to the agent, and its answers."
         },
         "created": {
           "type": [

@@ -162,7 +162,7 @@ func (s *Sessions) GetAgentSessionInfo(ctx context.Context, r *fleetv1.GetAgentS
 func sessionOf(x *sessions.Info) *fleetv1.SessionInfo {
 	out := &fleetv1.SessionInfo{
 		AgentSessionId: x.ID, Agent: textOf(x.Agent), Source: agentSourceOf(fleet.DefinitionSource(x.Source)), SessionName: textOf(x.Name),
-		MessageCount: int32Of(x.Messages), Created: timeOf(x.CreatedAt), LastUsed: timeOf(x.UsedAt), Status: fleetv1.SessionStatus_open,
+		MessageCount: int32Of(x.Count), Created: timeOf(x.CreatedAt), LastUsed: timeOf(x.UsedAt), Status: fleetv1.SessionStatus_open,
 		Project: some(textOf(x.Project)), Directory: some(textOf(x.Directory)),
 	}
 	switch {

@@ -33,7 +33,10 @@ func TestConversation(t *testing.T) {
 
 		info, err := w.svc.Info(w.as("alice"), id)
 		require.NoError(t, err)
-		require.Equal(t, []any{agent, "files", 2, false}, []any{info.Agent, info.Source, info.Messages, info.Working})
+		require.Equal(t, []any{agent, "files", 4, false}, []any{info.Agent, info.Source, info.Count, info.Working})
+		history, err := w.svc.History(w.as("alice"), id, &info.Count)
+		require.NoError(t, err)
+		require.Len(t, history, info.Count)
 		require.NoError(t, w.svc.Close(w.as("alice"), id))
 		require.NoError(t, w.svc.Close(w.as("alice"), id))
 		_, err = w.svc.Send(w.as("alice"), id, "Still there?", "", nil)
@@ -427,9 +430,9 @@ func TestBadInput(t *testing.T) {
 		_, err = w.svc.Invoke(alice, "echo", message, "", sessions.Place{}, nil)
 		fails(t, err, reason)
 	}
-	for _, limit := range []int{0, -1, 1001} {
+	for _, limit := range []int{0, -1, sessions.MaxHistory + 1} {
 		_, err := w.svc.History(alice, id, &limit)
-		fails(t, err, fleet.ReasonInvalidArgument, "1 to 1000")
+		fails(t, err, fleet.ReasonInvalidArgument, "1 to 2000")
 	}
 	big := strings.Repeat("x", fleet.MaxText-1)
 	require.Equal(t, "You said: "+big, w.say("alice", id, big).Text, "a long answer must be complete")

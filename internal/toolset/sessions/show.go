@@ -11,6 +11,7 @@ import (
 // Info describes a session, and whether its agent is working on a message.
 type Info struct {
 	*fleet.Session
+	Count     int // number of messages in its history, of both sides
 	Working   bool
 	Project   string // the project of the session's agent; empty if it has none
 	Directory string // the directory of the session's agent, if the session was created with a directory or a project
@@ -26,7 +27,10 @@ func (s *Service) Info(ctx context.Context, id string) (*Info, error) {
 }
 
 func infoOf(v *service.SessionView) *Info {
-	info := &Info{Session: v.Session, Working: v.ClosedAt.IsZero() && v.Turn() != nil}
+	info := &Info{Session: v.Session, Count: 2 * v.Messages, Working: v.ClosedAt.IsZero() && v.Turn() != nil}
+	if v.Turn() != nil {
+		info.Count-- // the agent has not answered the last message yet
+	}
 	if a := v.Agent; a != nil && fleet.DefinitionSource(v.Source) != fleet.DefinitionFleet && a.Config != nil && (a.Project != "" || a.Config.Dir != "") {
 		info.Project, info.Directory = a.Project, a.Location
 	}
@@ -54,7 +58,7 @@ type Message struct {
 
 // These limit History, in messages.
 const (
-	MaxHistory     = 1000
+	MaxHistory     = 2000
 	defaultHistory = 100
 )
 

@@ -45,7 +45,6 @@ func TestParseClaude(t *testing.T) {
 		"a list in brackets beside a text with a colon": {"description: when: it is\ntools: [Read,\n  Grep]", Definition{Name: "reviewer", Description: "when: it is", Allow: []string{"Read", "Grep"}}},
 		"text in brackets":                   {"description: [x] y", Definition{Name: "reviewer", Description: "[x] y"}},
 		"text after quotes":                  {"description: \"abc\" and 'more", Definition{Name: "reviewer", Description: `"abc" and 'more`}},
-		"an ampersand":                       {"description: &foo bar", Definition{Name: "reviewer", Description: "&foo bar"}},
 		"a bar":                              {"description: | foo", Definition{Name: "reviewer", Description: "| foo"}},
 		"a block beside a text with a colon": {"description: |\n  a: b\n  c\nmodel: it: is", Definition{Name: "reviewer", Description: "a: b\nc", Model: "it: is"}},
 		"windows line ends":                  {"name: reviewer\r\ndescription: when: it is\r\ntools: Read\r", Definition{Name: "reviewer", Description: "when: it is", Allow: []string{"Read"}}},

@@ -86,7 +86,7 @@ func TestDirectoryChanges(t *testing.T) {
 	t.Parallel()
 	d, write := newDirectory(t)
 	for i := range 50 {
-		write("agents/a/agent.md", fmt.Sprintf("---\n---\nVersion %02d", i))
+		write("agents/a/agent.md", fmt.Sprintf("---\nsession: true\n---\nVersion %02d", i))
 		got, err := d.get("a")
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprintf("Version %02d", i), got.System)

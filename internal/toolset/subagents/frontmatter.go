@@ -128,9 +128,12 @@ var (
 	blockHeader = regexp.MustCompile(`^[|>][-+0-9]*([ \t]+#.*)?$`)
 )
 
-// complete reports whether the value of a key can stay as it is: a text in quotes, or a list or mapping in brackets.
+// complete reports whether the value of a key can stay as it is: a text in quotes, a list or mapping in brackets, or an
+// anchor, which is refused.
 func complete(value string) bool {
 	switch first := value[0]; first {
+	case '&':
+		return true
 	case '"', '\'':
 		return len(value) > 1 && value[len(value)-1] == first
 	case '[', '{':

@@ -56,8 +56,10 @@ func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition
 	if h.AllowedCallers != nil {
 		d.AllowedCallers = *h.AllowedCallers
 	}
-	if m := strings.TrimSpace(string(memory)); m != "" {
+	if m := strings.TrimSpace(string(memory)); m != "" && d.Session {
 		d.System = strings.TrimSpace(body + "\n\n# Memory\n\n" + m)
+	} else if m != "" {
+		d.Warnings = append(d.Warnings, memoryFile+" has no effect without session: true")
 	}
 	for _, check := range []func(header) error{d.checkNames, d.checkTools, d.checkTime, d.checkServers, d.checkOutput} {
 		if err := check(h); err != nil {

@@ -57,6 +57,11 @@ output_schema: {type: object}
 		System: "You search.\r\n\r\n---\r\nNot a frontmatter.\n\n# Memory\n\nlikes birds",
 	}, d)
 
+	d, err = parse(directorySource("a"), []byte("---\n---\nSearch."), []byte("likes birds"), someDrivers)
+	require.NoError(t, err)
+	require.Equal(t, "Search.", d.System, "the contract has memory.md only for subagents with sessions")
+	require.Equal(t, []string{"memory.md has no effect without session: true"}, d.Warnings)
+
 	d, err = parse(directorySource("a"), []byte("---\n---\n"), nil, someDrivers)
 	require.NoError(t, err)
 	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "local", Remembers: true, Driver: "claude", OutputFormat: "text"}, d)
@@ -97,7 +102,7 @@ func TestParseRefuses(t *testing.T) {
 		{"session: true\nsession: false", `line 2: the key "session" is repeated: keep one of them`},
 		{"- a list", "sequence was used where mapping is expected"},
 		{"just words", "string was used where mapping is expected"},
-		{"name: [", "line 2: sequence end token ']' not found"},
+		{"calls: [", "line 2: sequence end token ']' not found"},
 		{"\tname: x", "tab character"},
 		{bomb, "anchors and aliases are not accepted"},
 		{"name: &x a", "anchors and aliases are not accepted"},
