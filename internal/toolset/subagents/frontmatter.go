@@ -149,7 +149,7 @@ func quoted(text []byte) []byte {
 	lines := strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
 	for i := 0; i < len(lines); i++ {
 		m := keyLine.FindStringSubmatch(lines[i])
-		if m == nil || blockHeader.MatchString(m[2]) {
+		if m == nil || m[1] == "name" || blockHeader.MatchString(m[2]) { // a name needs no quotes
 			out = append(out, lines[i])
 			continue
 		}

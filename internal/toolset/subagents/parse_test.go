@@ -102,7 +102,7 @@ func TestParseRefuses(t *testing.T) {
 		{"session: true\nsession: false", `line 2: the key "session" is repeated: keep one of them`},
 		{"- a list", "sequence was used where mapping is expected"},
 		{"just words", "string was used where mapping is expected"},
-		{"calls: [", "line 2: sequence end token ']' not found"},
+		{"name: [", "line 2: sequence end token ']' not found"},
 		{"\tname: x", "tab character"},
 		{bomb, "anchors and aliases are not accepted"},
 		{"name: &x a", "anchors and aliases are not accepted"},
