@@ -200,8 +200,9 @@ func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet
 	}
 	v, err := s.changeDesired(ctx, "StartAgent", ref, requestID, nil, look, func(v *fleet.AgentView) error {
 		running := v.State == fleet.StateRunning && (runs || v.Status() != fleet.StatusIdle)
+		starts := v.State == fleet.StatePending || v.State == fleet.StateStarting || v.Restart != v.Restarted // somebody may be stopping it at its host
 		switch {
-		case v.Desired == fleet.DesiredRunning && (v.State.Moving() || running):
+		case v.Desired == fleet.DesiredRunning && (starts || running):
 			return nil
 		case v.State == fleet.StateUnhealthy && v.Task != nil:
 			return unhealthyBusy(v)
