@@ -552,7 +552,9 @@ type AgentSummary struct {
 	// Name of the place where the agent lives, one of places.
 	Place string `protobuf:"bytes,11,opt,name=place,proto3" json:"place,omitempty"`
 	// Whether the project has a newer version than the agent's workspace, see `show_agent`; absent otherwise.
-	Outdated      *bool `protobuf:"varint,12,opt,name=outdated,proto3,oneof" json:"outdated,omitempty"`
+	Outdated *bool `protobuf:"varint,12,opt,name=outdated,proto3,oneof" json:"outdated,omitempty"`
+	// Reason for the state, as a sentence; absent when there is none.
+	StateReason   *string `protobuf:"bytes,13,opt,name=state_reason,json=stateReason,proto3,oneof" json:"state_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -669,6 +671,13 @@ func (x *AgentSummary) GetOutdated() bool {
 		return *x.Outdated
 	}
 	return false
+}
+
+func (x *AgentSummary) GetStateReason() string {
+	if x != nil && x.StateReason != nil {
+		return *x.StateReason
+	}
+	return ""
 }
 
 // DeletedAgent names an agent that was deleted.
@@ -963,7 +972,7 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\b_adopted\"1\n" +
 	"\tAgentLink\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03url\x18\x02 \x01(\tR\x03url\"\xe4\x03\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\"\x9d\x04\n" +
 	"\fAgentSummary\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\x06status\x12?\n" +
@@ -977,12 +986,14 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\astalled\x18\n" +
 	" \x01(\bH\x01R\astalled\x88\x01\x01\x12\x14\n" +
 	"\x05place\x18\v \x01(\tR\x05place\x12\x1f\n" +
-	"\boutdated\x18\f \x01(\bH\x02R\boutdated\x88\x01\x01B\n" +
+	"\boutdated\x18\f \x01(\bH\x02R\boutdated\x88\x01\x01\x12&\n" +
+	"\fstate_reason\x18\r \x01(\tH\x03R\vstateReason\x88\x01\x01B\n" +
 	"\n" +
 	"\b_waitingB\n" +
 	"\n" +
 	"\b_stalledB\v\n" +
-	"\t_outdated\"\xe6\x01\n" +
+	"\t_outdatedB\x0f\n" +
+	"\r_state_reason\"\xe6\x01\n" +
 	"\fDeletedAgent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12$\n" +

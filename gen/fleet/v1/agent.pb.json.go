@@ -102,6 +102,9 @@ func (m *AgentSummary) AppendJSON(b []byte) []byte {
 	if m.Outdated != nil {
 		b = wire.AppendBool(append(b, `,"outdated":`...), *m.Outdated)
 	}
+	if m.StateReason != nil {
+		b = wire.AppendString(append(b, `,"state_reason":`...), *m.StateReason)
+	}
 	return wire.End(b, begin)
 }
 

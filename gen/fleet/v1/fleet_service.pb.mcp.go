@@ -881,6 +881,10 @@ const fleetServiceListAgentsOutput = `{
         "outdated": {
           "type": "boolean",
           "description": "Whether the project has a newer version than the agent's workspace, see ` + "`" + `show_agent` + "`" + `; absent otherwise."
+        },
+        "state_reason": {
+          "type": "string",
+          "description": "Reason for the state, as a sentence; absent when there is none."
         }
       },
       "required": [

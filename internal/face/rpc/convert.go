@@ -99,6 +99,7 @@ func summaryOf(v *fleet.AgentView) *fleetv1.AgentSummary {
 	s := &fleetv1.AgentSummary{
 		Name: v.Name, Status: statusOf(v.Status()), State: stateOf(v.State), Role: v.Role, Project: v.Project, Owner: v.Owner,
 		Place: v.Place, Waiting: only(v.Waiting()), Stalled: only(v.Stalled()), Outdated: only(v.Host.Outdated),
+		StateReason: someText(v.StateReason),
 	}
 	s.CurrentTask, s.CurrentTaskId = currentOf(v)
 	return s
