@@ -210,7 +210,7 @@ coder-down: ## stop that Coder
 CODER_ENV := env=$$(testdata/coder-testbed/env.sh bob) && eval "$$env"
 
 e2e: ## test the whole contract, and the suite of places, with a real Coder: make coder-up e2e
-	@$(CODER_ENV) && FLEET_E2E=1 $(GO) test -count=1 -p 1 -timeout 45m -parallel 6 $(FLAGS) ./internal/app/e2e ./internal/place/coder
+	@$(CODER_ENV) && FLEET_E2E=1 FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -p 1 -timeout 45m -parallel 6 $(FLAGS) ./internal/app/e2e ./internal/place/coder
 
 record: ## record the cassettes in testdata/cassettes again, from that Coder: make coder-up record
 	@$(CODER_ENV) && $(GO) test -count=1 -timeout 30m -run 'TestCassettes|TestRecorded' $(FLAGS) ./internal/place/coder ./internal/identity/coder -record

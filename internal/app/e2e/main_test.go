@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fleet/internal/app"
+	"fleet/internal/store/postgres/pgtest"
 )
 
 // serverEnv is a variable that makes the test binary act as the fleet program, so that a test can kill a server.
@@ -17,5 +18,5 @@ func TestMain(m *testing.M) {
 	if os.Getenv(serverEnv) != "" {
 		os.Exit(app.Main(os.Args[1:]))
 	}
-	os.Exit(m.Run())
+	os.Exit(pgtest.Run(m))
 }

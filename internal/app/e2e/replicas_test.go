@@ -9,14 +9,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/store/postgres/pgtest"
 )
 
 // TestReplicas sends the same requests concurrently to two servers with one database, while a person uses Coder.
 // Nothing may be created or sent twice, and at the end both servers must show the true state.
 func TestReplicas(t *testing.T) {
 	whole, b := t, newBed(t, "bob")
-	first := b.serve(t, setup{})
-	second := b.serve(t, setup{prefix: first.prefix, data: first.data})
+	store := pgtest.URL(t) // a data directory has one server
+	first := b.serve(t, setup{store: store})
+	second := b.serve(t, setup{prefix: first.prefix, store: store})
 	p := pair{first.through("grpc"), second.through("mcp")}
 
 	t.Run("create", func(t *testing.T) {
@@ -58,7 +61,7 @@ func TestReplicas(t *testing.T) {
 		require.Equal(t, "completed", done["status"], "%v", done)
 		require.Contains(t, done["summary"], prompt)
 		require.Equal(t, 1, b.given(t, ws, prompt))
-		p[0] = b.serve(whole, setup{prefix: first.prefix, data: first.data}).through("rest")
+		p[0] = b.serve(whole, setup{prefix: first.prefix, store: store}).through("rest")
 	})
 	t.Run("a message survives its server", func(t *testing.T) {
 		const prompt = "sleep 15 while messages wait"
@@ -70,7 +73,7 @@ func TestReplicas(t *testing.T) {
 			require.Contains(t, r["message"], "is stored", "the message must be stored, because the agent works: %v", r)
 			require.Equal(t, id, r.text("task.id"))
 			p[i].kill(t)
-			p[i] = b.serve(whole, setup{prefix: first.prefix, data: first.data}).through("grpc")
+			p[i] = b.serve(whole, setup{prefix: first.prefix, store: store}).through("grpc")
 		}
 		done := p[0].wait(t, id)
 		require.Equal(t, "completed", done["status"], "%v", done)

@@ -46,6 +46,7 @@ type server struct {
 type setup struct {
 	prefix string        // the prefix of workspace names; a new prefix if empty
 	data   string        // the data directory; a new directory if empty
+	store  string        // the URL of a Postgres database, which servers can share; SQLite in data if empty
 	url    string        // the URL of Coder; the URL of the test bed if empty
 	wait   time.Duration // create_wait; 90 s if it is 0
 	beside bool          // the fleet's agents run on this machine, and only other toolsets use Coder
@@ -72,6 +73,9 @@ func (b *bed) serve(t testing.TB, c setup) *server {
 	config := filepath.Join(dir, "fleet.yaml")
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "backend: coder\ncreate_wait: %s\ncoder:\n  prefix: %s\n", c.wait, c.prefix), 0o600))
 
+	if c.store != "" {
+		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "backend: coder\nstore: %q\ncreate_wait: %s\ncoder:\n  prefix: %s\n", c.store, c.wait, c.prefix), 0o600))
+	}
 	if c.beside {
 		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "backend: local\ncoder:\n  url: %s\n  prefix: %s\n", c.url, c.prefix), 0o600))
 	}
