@@ -95,6 +95,8 @@ type Config struct {
 
 	unknownEnv []string // unknown FLEET_ variables of the environment
 	oldBackend bool     // places were set by the old key backend
+
+	file string // absolute path of the file from which this configuration was read; empty: no file
 }
 
 // TLS names the files with the listeners' certificates and keys. Changed files are read again.

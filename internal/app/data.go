@@ -11,6 +11,7 @@ import (
 
 const (
 	othersAny  = 0o007
+	othersRead = 0o004
 	othersPass = 0o001
 )
 

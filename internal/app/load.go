@@ -135,6 +135,7 @@ func readConfig(path string, c *Config) error {
 	if err := checkFile(b); err != nil {
 		return fmt.Errorf("%s:%w", path, err)
 	}
+	c.file = full
 	var content any
 	if err := yaml.Unmarshal(b, &content); err == nil && content == nil {
 		return nil // only comments

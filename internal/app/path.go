@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,4 +43,16 @@ func fullPath(p string) (string, error) {
 		return filepath.Join(home, rest), nil
 	}
 	return filepath.Abs(p)
+}
+
+// private returns the files, besides the data, that no agent may read, by the names of their settings.
+func (c Config) private() map[string]string {
+	files := map[string]string{
+		"tls.key": c.TLS.Key, "coder.token_file": c.Coder.TokenFile, "metrics_token_file": c.MetricsTokenFile, "oidc.client_secret_file": c.OIDC.ClientSecretFile,
+	}
+	if info, err := os.Stat(c.file); err == nil && info.Mode().Perm()&othersRead == 0 { // a file that all users may read has no secrets
+		files["the configuration"] = c.file
+	}
+	maps.DeleteFunc(files, func(_, path string) bool { return path == "" })
+	return files
 }

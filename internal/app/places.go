@@ -147,7 +147,7 @@ func (p *places) newLocal() (fleet.Place, error) {
 	return local.New(local.Config{
 		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Projects: projects, ShimCommand: []string{self, shimCommand}, ClientCommand: []string{self, clientCommand},
 		AskCommand: []string{self, askCommand}, PassEnv: cfg.Local.PassEnv,
-		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write,
+		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, Private: cfg.private(),
 		MaxOutput: cfg.MaxOutput, OutputMax: cfg.Output.Max, StopGrace: cfg.StopGrace, Logger: p.log,
 		KeptRetention: cfg.KeptRetention, KeptMax: cfg.KeptMax,
 	})

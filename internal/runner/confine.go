@@ -32,17 +32,7 @@ func confined(p sandbox.Policy, run shim.Run, program, starts string, servers ma
 			r.program(path)
 		}
 	}
-	for _, v := range env {
-		name, path, _ := strings.Cut(v, "=")
-		if slices.Contains(credentialVariables, name) {
-			p.Read = append(p.Read, slices.DeleteFunc(filepath.SplitList(path), func(f string) bool { return !filepath.IsAbs(f) })...)
-		}
-		if name == "PATH" {
-			for _, dir := range filepath.SplitList(path) {
-				r.dir(dir)
-			}
-		}
-	}
+	r.environ(env)
 	p.Read = append(p.Read, r.paths...)
 	return &p
 }

@@ -108,3 +108,29 @@ func (r *reach) dir(dir string) {
 		}
 	}
 }
+
+// environ makes readable what PATH and the credentialVariables name.
+func (r *reach) environ(env []string) {
+	for _, v := range env {
+		name, list, _ := strings.Cut(v, "=")
+		for _, path := range filepath.SplitList(list) {
+			switch {
+			case name == "PATH":
+				r.dir(path)
+			case slices.Contains(credentialVariables, name):
+				r.add(path)
+			}
+		}
+	}
+}
+
+// Readable returns the paths that every confined run with the environment may read because of it, and because of the
+// program. A path that contains the run's directory is an exception. The program may be empty.
+func Readable(env []string, program string) []string {
+	r := &reach{}
+	if program != "" {
+		r.program(program)
+	}
+	r.environ(env)
+	return r.paths
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -114,4 +115,16 @@ type Price struct {
 	CacheRead  float64 `yaml:"cache_read"`
 	CacheWrite float64 `yaml:"cache_write"`
 	Context    int     `yaml:"context"`
+}
+
+// resolve replaces the paths that runs may write by paths without symbolic links, which sandboxes need.
+func (c *Config) resolve() (err error) {
+	c.Write = slices.Clone(c.Write)
+	for i := range c.Write {
+		if c.Write[i], err = filepath.EvalSymlinks(c.Write[i]); err != nil {
+			return err
+		}
+	}
+	c.Dir, err = filepath.EvalSymlinks(c.Dir)
+	return err
 }

@@ -53,6 +53,9 @@ func New(c Config) (*Place, error) {
 	if err := os.MkdirAll(filepath.Join(c.Dir, "agents"), 0o700); err != nil {
 		return nil, err
 	}
+	if err := e.config.resolve(); err != nil {
+		return nil, err
+	}
 	b := &Place{engine: e, agents: map[string]*member{}}
 	if err := b.load(); err != nil {
 		return nil, err

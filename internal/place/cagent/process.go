@@ -109,13 +109,7 @@ func (p processDriver) Command(driver.Job) (driver.Command, error) {
 // network, which models need. programs is the result of startsPrograms: it describes what starts programs, and is "" if
 // nothing does.
 func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*sandbox.Policy, error) {
-	own := []string{string(t.State), string(t.Memory), x.home.path("home"), x.home.path("tmp")}
-	var plain []string
-	if x.rec.named() {
-		plain = append(plain, t.Work)
-	} else {
-		own = append(own, t.Work)
-	}
+	own := []string{string(t.State), string(t.Memory), x.home.path("home"), x.home.path("tmp"), t.Work}
 	if hasWorkingCopy(x.rec.Config) && b.config.Places != nil {
 		p, err := b.config.Places.Reach(workingCopyAgent(a.UID, a.Name, a.Owner, a.Project))
 		if err != nil || p == nil {
@@ -139,7 +133,7 @@ func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*san
 	if mode == sandbox.None {
 		return nil, nil
 	}
-	return &sandbox.Policy{Write: slices.Concat(own, b.config.Write), Plain: plain, Read: slices.Concat(sandbox.System(), b.config.Read), Mounts: true}, nil
+	return &sandbox.Policy{Write: slices.Concat(own, b.config.Write), Read: slices.Concat(sandbox.System(), b.config.Read), Mounts: true}, nil
 }
 
 // Unconfined implements fleet.Confiner. It returns "" for an agent without programs, because its tools restrict it to

@@ -38,10 +38,11 @@ type Config struct {
 	// removed first.
 	KeptRetention time.Duration
 	KeptMax       int64
-	StopGrace     time.Duration // how long a run may take to stop before it is killed; 0: 5 s
-	Environ       []string      // the server's environment; nil: os.Environ()
-	PollInterval  time.Duration // see fleet.Traits; 0: the reconciler's default
-	Logger        *slog.Logger  // nil: no logging
+	Private       map[string]string // files of the server that no agent may read, by the names of their settings
+	StopGrace     time.Duration     // how long a run may take to stop before it is killed; 0: 5 s
+	Environ       []string          // the server's environment; nil: os.Environ()
+	PollInterval  time.Duration     // see fleet.Traits; 0: the reconciler's default
+	Logger        *slog.Logger      // nil: no logging
 }
 
 // Project configures what agents work on, and how.

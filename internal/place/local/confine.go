@@ -118,7 +118,11 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 		c.env["NO_PROXY"], c.env["no_proxy"], c.env["NODE_USE_ENV_PROXY"] = "", "", "1"
 	}
 	if p.dir != "" {
-		c.policy.Write = append(c.policy.Write, p.dir)
+		dir, err := filepath.EvalSymlinks(p.dir)
+		if err != nil {
+			return nil, runner.HostError("cannot find the agent's working directory", err)
+		}
+		c.policy.Write = append(c.policy.Write, dir)
 	}
 	if r != nil && r.Repository != "" {
 		c.policy.Write = append(c.policy.Write, h.tree(r).GitDir)
@@ -221,10 +225,14 @@ func (b *Place) linkLogin(root *os.Root, name string) ([]string, error) {
 	if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return nil, brokenHome(filepath.Dir(name), err)
 	}
+	real, err := filepath.EvalSymlinks(from) // no agent can change the path, see checkPaths
+	if err != nil {
+		return nil, err
+	}
 	if err := root.Symlink(from, name); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, brokenHome(name, err)
 	}
-	return []string{from}, nil
+	return []string{real}, nil
 }
 
 // variable returns a variable of the server's environment, or "" if it is not set or agents may not have it.

@@ -42,6 +42,12 @@ func New(c Config) (*Place, error) {
 	if err := os.MkdirAll(filepath.Join(c.Dir, "agents"), 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create the directory for agents: %w", err)
 	}
+	if c.Dir, err = filepath.EvalSymlinks(c.Dir); err != nil { // no path that agents may write can have a link
+		return nil, err
+	}
+	if err := c.checkPaths(projects); err != nil {
+		return nil, err
+	}
 	temp, err := scratch.Open(filepath.Join(c.Dir, "tmp"))
 	if err != nil {
 		return nil, fmt.Errorf("cannot create the directory for temporary files: %w", err)

@@ -76,22 +76,17 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 func rulesOf(p Policy) ([]landlock.Rule, error) {
 	var writeDirs, writeFiles, readDirs, readFiles []string
 	for _, path := range p.Write {
-		info, err := os.Stat(path)
+		fd, err := openPlain(path, 0) // the exec closes it
 		if err != nil {
 			return nil, fmt.Errorf("cannot confine the program: %w", err)
 		}
-		if info.IsDir() {
-			writeDirs = append(writeDirs, path)
+		if info, err := os.Stat(fdPath(fd)); err != nil {
+			return nil, fmt.Errorf("cannot confine the program: %w", err)
+		} else if info.IsDir() {
+			writeDirs = append(writeDirs, fdPath(fd))
 		} else {
-			writeFiles = append(writeFiles, path)
+			writeFiles = append(writeFiles, fdPath(fd))
 		}
-	}
-	for _, path := range p.Plain {
-		fd, err := openPlain(path) // the exec closes it
-		if err != nil {
-			return nil, fmt.Errorf("cannot confine the program: %w", err)
-		}
-		writeDirs = append(writeDirs, fdPath(fd))
 	}
 	for _, path := range p.Read {
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -109,7 +104,7 @@ func rulesOf(p Policy) ([]landlock.Rule, error) {
 
 // OpenRoot is os.OpenRoot for a directory whose path may not contain symbolic links.
 func OpenRoot(dir string) (*os.Root, error) {
-	fd, err := openPlain(dir)
+	fd, err := openPlain(dir, unix.O_DIRECTORY)
 	if errors.Is(err, unix.ENOSYS) { // this process is confined, see rules
 		return openChecked(dir)
 	}
@@ -122,19 +117,19 @@ func OpenRoot(dir string) (*os.Root, error) {
 
 func fdPath(fd int) string { return fmt.Sprintf("/proc/thread-self/fd/%d", fd) }
 
-// openPlain opens the directory as a reference. It returns an error if the path contains symbolic links.
-func openPlain(dir string) (fd int, err error) {
+// openPlain opens the file or directory as a reference. It returns an error if the path contains symbolic links.
+func openPlain(path string, flags uint64) (fd int, err error) {
 	for {
-		fd, err = unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+		fd, err = unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_NO_SYMLINKS})
 		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
 			break
 		}
 	}
 	if errors.Is(err, unix.ELOOP) {
-		return 0, fmt.Errorf("%s: %w", dir, errLink)
+		return 0, fmt.Errorf("%s: %w", path, errLink)
 	}
 	if err != nil {
-		return 0, &os.PathError{Op: "open", Path: dir, Err: err}
+		return 0, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	return fd, nil
 }

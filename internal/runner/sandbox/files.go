@@ -99,7 +99,7 @@ func onDirectory(ctx context.Context, op operation, dir string) ([]byte, error) 
 		return out.Bytes(), err
 	}
 	data, err := json.Marshal(order{
-		Policy:    Policy{Plain: []string{dir}, Network: Offline, Limits: Limits{Memory: fileMemory, Descriptors: fileDescriptors}},
+		Policy:    Policy{Write: []string{dir}, Network: Offline, Limits: Limits{Memory: fileMemory, Descriptors: fileDescriptors}},
 		Operation: op, Dir: dir, Report: noReport, Proxy: noReport,
 	})
 	if err != nil {

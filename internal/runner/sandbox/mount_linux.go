@@ -16,15 +16,10 @@ import (
 // alone does not restrict changes of modes, owners and times. Most users may not create mount namespaces. For them,
 // readOnly does nothing.
 func readOnly(p Policy) error {
-	writable := make([]string, len(p.Write))
-	for i, path := range p.Write {
-		real, err := filepath.EvalSymlinks(path)
-		if err != nil {
-			return err
-		}
-		writable[i] = real
+	var writable []string // if one has become a symbolic link, Landlock still protects what it leads to
+	for _, path := range p.Write {
+		writable = append(writable, filepath.Clean(path))
 	}
-	writable = append(writable, p.Plain...) // if one has become a symbolic link, Landlock still protects what it leads to
 	if slices.Contains(writable, "/") {
 		return nil
 	}

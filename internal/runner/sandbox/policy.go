@@ -19,19 +19,17 @@ import (
 // Policy lists what a program may access. Paths are absolute. The zero value allows no files except a few devices. It
 // does not limit network connections.
 type Policy struct {
-	Write []string `json:"write,omitempty"` // paths that the program may read, change and execute; each must exist
-	Read  []string `json:"read,omitempty"`  // paths that the program may read and execute; missing paths are ignored
+	// Write are paths that the program may read, change and execute. Each must exist and may not contain symbolic links. A
+	// program that can change a part of the path could otherwise replace it by a link that leads anywhere.
+	Write []string `json:"write,omitempty"`
+	Read  []string `json:"read,omitempty"` // paths that the program may read and execute; missing paths are ignored
 
-	// Plain are directories like Write whose paths may not contain symbolic links. It is for paths that other programs can
-	// change: a link there could lead anywhere.
-	Plain []string `json:"plain,omitempty"`
-
-	// Mounts gives the program a mount namespace that is read-only except for Write and Plain. Then the program cannot change
+	// Mounts gives the program a mount namespace that is read-only except for Write. Then the program cannot change
 	// modes, owners and times of other files, which Landlock does not restrict. The namespace takes about 2 ms. Mounts
 	// has no effect if the user may not create mount namespaces. Usually only root may.
 	Mounts bool `json:"mounts,omitempty"`
 
-	// Override keeps CAP_DAC_OVERRIDE of root, so that the modes and owners of files in Write, Plain and Read do not matter.
+	// Override keeps CAP_DAC_OVERRIDE of root, so that the modes and owners of files in Write and Read do not matter.
 	Override bool `json:"override,omitempty"`
 
 	// Network is what the program may connect to. Empty means Full.

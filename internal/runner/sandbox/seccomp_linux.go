@@ -57,8 +57,8 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 const (
-	setID     = unix.S_ISUID | unix.S_ISGID
-	creates   = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+	setID   = unix.S_ISUID | unix.S_ISGID
+	creates = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 
 	// Numbers of calls on every architecture.
 	sysFchmod        = 452 // fchmodat2

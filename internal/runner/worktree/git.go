@@ -29,6 +29,7 @@ import (
 
 // Git runs git without prompts.
 type Git struct {
+	program string // absolute path of git; the name if git was not found
 	env     []string
 	temp    string        // directory for temporary files
 	limit   time.Duration // time limit for reading files that an agent wrote, which can block git
@@ -40,7 +41,11 @@ type Git struct {
 // New returns a Git that runs git with a safe version of the environment. Its temporary files are in the directory temp,
 // which must exist.
 func New(env []string, temp string) *Git {
-	g := &Git{limit: lookTime, temp: temp}
+	program, err := exec.LookPath("git")
+	if err != nil {
+		program = "git" // each call reports that it is missing
+	}
+	g := &Git{program: program, limit: lookTime, temp: temp}
 	g.config = sync.OnceValue(g.readConfig)
 	ssh := false
 	for _, v := range env {
@@ -100,7 +105,7 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 	args = append([]string{
 		"-C", dir, "-c", "core.hooksPath=" + os.DevNull, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false",
 	}, args...)
-	cmd := exec.CommandContext(within, "git", args...)
+	cmd := exec.CommandContext(within, g.program, args...)
 	cmd.Env = append(slices.Clone(g.env), env...)
 	var errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &errs
@@ -150,18 +155,15 @@ const packTime = 10
 
 // withPackTime returns a Git with the longer limit.
 func (g *Git) withPackTime() *Git {
-	return &Git{env: g.env, temp: g.temp, limit: packTime * g.limit, config: g.config}
+	return &Git{program: g.program, env: g.env, temp: g.temp, limit: packTime * g.limit, config: g.config}
 }
 
 // readConfig returns the files outside the system's directories that git reads: the user's configuration files, the
 // files that these name, and git's installation.
 func (g *Git) readConfig() []string {
 	var paths []string
-	if program, err := exec.LookPath("git"); err == nil {
-		paths = append(paths, program)
-		if real, err := filepath.EvalSymlinks(program); err == nil {
-			paths = append(paths, real)
-		}
+	if real, err := filepath.EvalSymlinks(g.program); err == nil {
+		paths = append(paths, g.program, real)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), g.limit)
 	defer cancel()

@@ -96,6 +96,9 @@ func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool)
 // directory.
 func (g *Git) newView(dir, own string, files bool) (*view, error) {
 	tmp, err := os.MkdirTemp(g.temp, "git-*")
+	if err == nil {
+		tmp, err = filepath.EvalSymlinks(tmp) // a sandbox accepts no link in a path that may be written
+	}
 	if err != nil {
 		return nil, err
 	}

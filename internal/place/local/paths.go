@@ -1,0 +1,236 @@
+package local
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fleet/internal/runner"
+	"fleet/internal/runner/sandbox"
+)
+
+// located is a path and why it matters, as a part of an error text.
+type located struct {
+	path, why string
+	variable  bool // a variable names the path, so agents may not read it if it contains their runs
+}
+
+// paths are the paths of a configuration that matter for confinement. If an agent could change what another agent or
+// the server runs, or where a path of another agent's sandbox leads, then the sandbox would be without effect.
+type paths struct {
+	write   []located // what agents may write
+	fixed   []located // what no agent may change
+	read    []located // what agents may read
+	private []located // what no agent may read
+}
+
+// checkPaths returns an error if the configuration lets agents write or read what the confinement depends on. The
+// directory of the place must exist. checkPaths replaces the paths that agents may write by paths without symbolic
+// links.
+func (c *Config) checkPaths(projects []project) error {
+	var all paths
+	for i := range projects {
+		p := &projects[i]
+		if mode, err := sandbox.Choose(p.Sandbox, p.Network); err != nil || mode == sandbox.None {
+			continue
+		}
+		if err := all.addProject(c, p); err != nil {
+			return fmt.Errorf("project %q: %w", p.Name, err)
+		}
+	}
+	if mode, err := sandbox.Choose(c.Sandbox, ""); len(all.read) == 0 && (err != nil || mode == sandbox.None) {
+		return err
+	}
+	if err := all.addConfig(c); err != nil {
+		return err
+	}
+	return all.check(filepath.Join(c.Dir, "agents"))
+}
+
+// addConfig adds the paths of all projects.
+func (s *paths) addConfig(c *Config) error {
+	if err := s.addWritable(c.Write, "which local.write names"); err != nil {
+		return err
+	}
+	s.addReadable(c.Read, "which local.read names")
+	s.addReadable(slices.Clone(sandbox.System()), "which all agents may read")
+	for _, m := range versionManagers {
+		if dir := (&Place{config: *c}).managed(m); dir != "" {
+			s.addReadable([]string{dir}, "which has versions of programs on PATH")
+		}
+	}
+	s.addVariables(c.Environ, "", "which PATH or another variable of the server names")
+	for _, command := range [][]string{c.ShimCommand, c.ClientCommand, c.AskCommand} {
+		if len(command) > 0 {
+			s.addFixed(command[0], "a program of Fleet")
+		}
+	}
+	if git, err := exec.LookPath("git"); err == nil {
+		s.addFixed(git, "a program that the server runs")
+	}
+	for _, files := range logins {
+		for _, name := range files {
+			path := filepath.Join(runner.Pick(c.Environ, []string{"HOME"})["HOME"], name)
+			if _, err := os.Stat(path); err == nil {
+				s.addFixed(path, "the login of an agent program")
+			}
+		}
+	}
+	s.addFixed(c.Dir, "the data of the server")
+	s.private = append(s.private, located{path: c.Dir, why: "data"})
+	for _, setting := range slices.Sorted(maps.Keys(c.Private)) {
+		s.addFixed(c.Private[setting], "which "+setting+" names")
+		s.private = append(s.private, located{path: c.Private[setting], why: setting})
+	}
+	return nil
+}
+
+// addProject adds the paths of one project.
+func (s *paths) addProject(c *Config, p *project) error {
+	if err := s.addWritable(p.Write, "which write of the project "+p.Name+" names"); err != nil {
+		return err
+	}
+	s.addReadable(p.Read, "which read of the project "+p.Name+" names")
+	env := (&Place{config: *c}).environ(*p, nil, nil)
+	program := ""
+	if name := p.driver.Program(); name != "" {
+		if path, err := runner.Find(name, env, "/"); err == nil { // a missing program is reported to those who need it
+			program = path
+		}
+	}
+	s.addVariables(env, program, "which the program, PATH or another variable of the project "+p.Name+" names")
+	if p.Repository != "" && !isRemote(p.Repository) {
+		s.addFixed(p.Repository, "the repository of the project "+p.Name)
+	}
+	for _, r := range p.Roles {
+		if r.PromptFile != "" {
+			s.addFixed(r.PromptFile, "the prompt of the role "+r.Name)
+		}
+	}
+	return nil
+}
+
+// addWritable adds paths that agents may write, and replaces each by its path without symbolic links.
+func (s *paths) addWritable(list []string, why string) error {
+	for i, path := range list {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return fmt.Errorf("write has a path that cannot be used: %w: create it, or remove it from write", err)
+		}
+		list[i] = real
+		s.write = append(s.write, located{path: real, why: why})
+	}
+	return nil
+}
+
+// addReadable adds paths that agents may read, and that they may therefore not change. It replaces each by its path
+// without symbolic links.
+func (s *paths) addReadable(list []string, why string) {
+	for i, path := range list {
+		s.addFixed(path, why)
+		list[i] = last(trail(path))
+		s.read = append(s.read, located{path: list[i], why: why})
+	}
+}
+
+// addVariables adds the paths that agents may read because of their program and their environment.
+func (s *paths) addVariables(env []string, program, why string) {
+	for _, path := range runner.Readable(env, program) {
+		s.addFixed(path, why)
+		s.read = append(s.read, located{path: last(trail(path)), why: why, variable: true})
+	}
+}
+
+func (s *paths) addFixed(path, why string) {
+	s.fixed = append(s.fixed, located{path: path, why: why})
+}
+
+// check returns the first conflict between the paths. own is the directory with the agents' own directories.
+func (s *paths) check(own string) error {
+	for _, f := range s.fixed {
+		for _, at := range trail(f.path) {
+			if contains(own, at) {
+				return fmt.Errorf("%s, %s, is in the directory of agents %s, where an agent could replace it: move it", at, f.why, own)
+			}
+			for _, w := range s.write {
+				if contains(w.path, at) || contains(at, w.path) {
+					return conflict(w, located{path: at, why: f.why})
+				}
+			}
+		}
+	}
+	for i, a := range s.write {
+		for _, b := range s.write[:i] {
+			if a.path != b.path && (contains(a.path, b.path) || contains(b.path, a.path)) {
+				return conflict(a, b)
+			}
+		}
+	}
+	for _, p := range s.private {
+		for _, r := range s.read {
+			if r.variable && contains(r.path, own) {
+				continue
+			}
+			if contains(r.path, last(trail(p.path))) {
+				return fmt.Errorf("%s is %s, which agents can read, because they can read %s, %s: choose another path, such as one below /var/lib or your home directory", p.why, p.path, r.path, r.why)
+			}
+		}
+	}
+	return nil
+}
+
+// conflict returns the error for a path that agents may write, and another path that they could replace through it.
+func conflict(w, other located) error {
+	relation := "is in"
+	if contains(w.path, other.path) {
+		relation = "contains"
+	}
+	return fmt.Errorf("agents may write %s, %s, but it %s %s, %s: an agent could change what other agents or the server run and read; allow only directories that nothing else uses, such as a cache",
+		w.path, w.why, relation, other.path, other.why)
+}
+
+// contains reports whether the path is the directory or in it.
+func contains(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+func last(s []string) string { return s[len(s)-1] }
+
+// maxLinks is how many symbolic links trail follows, as in the kernel.
+const maxLinks = 40
+
+// trail returns the path of each symbolic link that the system follows when it opens the path, and at the end the path
+// to which they lead.
+func trail(path string) (all []string) {
+	path = filepath.Clean(path)
+	for range maxLinks {
+		link, target := firstLink(path)
+		if link == "" {
+			break
+		}
+		all = append(all, link)
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(link), target)
+		}
+		path = filepath.Join(target, strings.TrimPrefix(path, link))
+	}
+	return append(all, path)
+}
+
+// firstLink returns the first symbolic link in the path, and its target. It returns "" if there is none.
+func firstLink(path string) (link, target string) {
+	for i := 1; i <= len(path); i++ {
+		if i < len(path) && path[i] != filepath.Separator {
+			continue
+		}
+		if target, err := os.Readlink(path[:i]); err == nil {
+			return path[:i], target
+		}
+	}
+	return "", ""
+}

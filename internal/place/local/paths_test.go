@@ -1,0 +1,103 @@
+package local_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/place/local"
+	"fleet/internal/runner/sandbox"
+)
+
+// TestPathsOfTheConfiguration checks that no configuration lets agents change what the server or other agents run and
+// read, or read what only the server may read.
+func TestPathsOfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	if err := sandbox.Available(); err != nil {
+		t.Skip(err)
+	}
+	root := t.TempDir()
+	at := func(path string) string { return filepath.Join(root, path) }
+	for _, dir := range []string{"data", "cargo/bin", "cargo/registry", "cache/deep", "docs", "repository", "elsewhere", "keys", "node/bin"} {
+		require.NoError(t, os.MkdirAll(at(dir), 0o700))
+	}
+	for _, file := range []string{"keys/tls.key", "role.md", "node/bin/agent"} {
+		require.NoError(t, os.WriteFile(at(file), nil, 0o700))
+	}
+	require.NoError(t, os.Symlink(at("cache"), at("linked")))
+	require.NoError(t, os.Symlink(at("elsewhere"), at("cache/link"))) // on the way to a directory that agents may read
+	path := "PATH=" + at("cargo/bin") + ":/usr/bin:/bin"
+	for name, tc := range map[string]struct {
+		change func(c *local.Config, p *local.Project)
+		err    []string // parts of the error; none if the configuration is accepted
+	}{
+		"a cache": {func(c *local.Config, p *local.Project) {
+			c.Write, p.Write = []string{at("cargo/registry")}, []string{at("docs")}
+		}, nil},
+		"the same cache twice": {func(c *local.Config, p *local.Project) {
+			c.Write, p.Write = []string{at("cache")}, []string{at("linked")}
+		}, nil},
+		"without a sandbox":  {func(c *local.Config, p *local.Project) { p.Sandbox, p.Write = sandbox.None, []string{"/"} }, nil},
+		"contains PATH":      {func(c *local.Config, _ *local.Project) { c.Write = []string{at("cargo")} }, []string{at("cargo"), "local.write", "contains", at("cargo/bin"), "PATH"}},
+		"is on PATH":         {func(_ *local.Config, p *local.Project) { p.Write = []string{at("cargo/bin")} }, []string{"write of the project p", "PATH"}},
+		"everything":         {func(_ *local.Config, p *local.Project) { p.Write = []string{"/"} }, []string{"agents may write /"}},
+		"a system directory": {func(_ *local.Config, p *local.Project) { p.Write = []string{"/usr/share"} }, []string{"agents may write /usr/share"}},
+		"PATH of a project": {func(_ *local.Config, p *local.Project) {
+			p.Env, p.Write = map[string]string{"PATH": at("cache/deep")}, []string{at("cache")}
+		}, []string{"variable of the project p"}},
+		"a link on PATH": {func(c *local.Config, p *local.Project) {
+			c.Environ, c.Write = []string{"PATH=" + at("cache/link") + ":/usr/bin"}, []string{at("cache")}
+		}, []string{at("cache/link")}},
+		"a link to PATH": {func(c *local.Config, _ *local.Project) {
+			c.Environ, c.Write = []string{"PATH=" + at("linked/deep") + ":/usr/bin"}, []string{at("cache")}
+		}, []string{at("cache/deep")}},
+		"a readable path": {func(c *local.Config, p *local.Project) {
+			c.Read, p.Write = []string{at("cache/deep")}, []string{at("cache")}
+		}, []string{"local.read"}},
+		"in a readable path": {func(c *local.Config, p *local.Project) {
+			p.Read, c.Write = []string{at("cache")}, []string{at("cache/deep")}
+		}, []string{"read of the project p", "is in"}},
+		"another writable path": {func(c *local.Config, p *local.Project) {
+			c.Write, p.Write = []string{at("cache")}, []string{at("cache/deep")}
+		}, []string{at("cache"), at("cache/deep")}},
+		"the data":       {func(c *local.Config, _ *local.Project) { c.Write = []string{at("data")} }, []string{"the data of the server"}},
+		"above the data": {func(c *local.Config, _ *local.Project) { c.Write = []string{root} }, []string{root}},
+		"a key": {func(c *local.Config, _ *local.Project) {
+			c.Private, c.Write = map[string]string{"tls.key": at("keys/tls.key")}, []string{at("keys")}
+		}, []string{"tls.key"}},
+		"a readable key": {func(c *local.Config, _ *local.Project) {
+			c.Private, c.Read = map[string]string{"tls.key": at("keys/tls.key")}, []string{at("keys")}
+		}, []string{"tls.key is " + at("keys/tls.key"), "local.read"}},
+		"a key with programs": {func(c *local.Config, _ *local.Project) { c.Private = map[string]string{"tls.key": "/usr/bin/env"} }, []string{"tls.key is /usr/bin/env", "because they can read /usr"}},
+		"readable data":       {func(c *local.Config, p *local.Project) { p.Read = []string{root} }, []string{"data is " + at("data"), "read of the project p"}},
+		"the repository": {func(_ *local.Config, p *local.Project) {
+			p.Repository, p.Write = at("repository"), []string{at("repository")}
+		}, []string{"the repository of the project p"}},
+		"a prompt": {func(c *local.Config, p *local.Project) {
+			c.Write, p.Roles = []string{at("docs")}, []local.Role{{Name: "r", PromptFile: at("role.md")}}
+			p.Write = []string{at("role.md")}
+		}, []string{"the prompt of the role r"}},
+		"the agent's program": {func(_ *local.Config, p *local.Project) {
+			p.Driver, p.Command, p.Write = "claude", []string{at("node/bin/agent")}, []string{at("node")}
+		}, []string{"the program, PATH or another variable of the project p"}},
+		"a missing path":   {func(c *local.Config, _ *local.Project) { c.Write = []string{at("nothing")} }, []string{at("nothing"), "create it"}},
+		"PATH in the data": {func(c *local.Config, _ *local.Project) { c.Environ = []string{"PATH=" + at("data/agents/a/work/bin")} }, []string{"an agent could replace it"}},
+		"data on PATH":     {func(c *local.Config, _ *local.Project) { c.Environ = []string{"PATH=" + root + ":/usr/bin"} }, nil}, // see runner.Readable
+	} {
+		c := local.Config{Dir: at("data"), ShimCommand: []string{supervisor(t), "shim"}, Environ: []string{path}}
+		p := local.Project{Name: "p"}
+		tc.change(&c, &p)
+		c.Projects = []local.Project{p}
+		b, err := local.New(c)
+		if tc.err == nil {
+			require.NoError(t, err, name)
+			require.NoError(t, b.Close())
+			continue
+		}
+		for _, part := range tc.err {
+			require.ErrorContains(t, err, part, name)
+		}
+	}
+}
