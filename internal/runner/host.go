@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"fleet/internal/fleet"
@@ -38,6 +39,7 @@ const (
 type Host struct {
 	config Config
 	reaper *reaper
+	shared atomic.Bool // this machine allows no pid namespace for a run
 }
 
 // New creates a Host. The caller must close it.

@@ -15,6 +15,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/process"
 	"fleet/internal/runner/shim"
 )
 
@@ -35,6 +36,9 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 	var handshake shim.Handshake
 	err = json.NewDecoder(pipe).Decode(&handshake)
 	switch {
+	case err == nil && handshake.Shared:
+		host.shareProcesses(errors.New(handshake.Error))
+		return host.launch(ctx, agent, h, run, env)
 	case err == nil && handshake.Error != "":
 		discard(run)
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot start the program: %s", handshake.Error)
@@ -58,11 +62,23 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 	return nil
 }
 
+// shareProcesses records that runs cannot have their own pid namespaces here. Then supervisors find the processes of a run
+// in other ways.
+func (host *Host) shareProcesses(why error) {
+	if !host.shared.Swap(true) {
+		host.config.Logger.Info("runs have no pid namespaces of their own, continuing without", "err", why)
+	}
+}
+
 // discard removes a run that was not started. It ignores errors, because the caller already returns one.
 func discard(run shim.Run) { _, _ = settleUnclaimed(run) }
 
 // spawn starts the shim. It returns a pipe on which the shim reports whether the program has started.
 func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
+	spec, err := run.Spec()
+	if err != nil {
+		return nil, err
+	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -76,7 +92,18 @@ func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
 	cmd := exec.Command(host.config.ShimCommand[0], append(append([]string{}, host.config.ShimCommand[1:]...), string(run))...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = env, string(run), own, own, []*os.File{w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // so that signals to the server do not reach the shim
-	if err := cmd.Start(); err != nil {
+	// A program that is not confined may have tasks that concern other processes of the machine.
+	separate := spec.Sandbox != nil && !host.shared.Load()
+	if separate {
+		process.Separate(cmd.SysProcAttr)
+	}
+	err = cmd.Start()
+	if separate && process.Inseparable(err) {
+		host.shareProcesses(err)
+		_ = r.Close()
+		return host.spawn(run, env)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", strings.Join(host.config.ShimCommand, " "), err), r.Close())
 	}
 	pid := cmd.Process.Pid

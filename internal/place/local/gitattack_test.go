@@ -204,18 +204,17 @@ func TestProcessesEndWithRun(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, nil)
 				a := w.agent("shell")
+				script, mark := marked(script)
 				r := w.start(a, "set +e; "+script+"\nuntil grep -q pid pids; do :; done; echo begun; sleep 3600")
 				w.until(a, r, "begun")
-				pids, err := os.ReadFile(w.home(a, "work", "pids"))
-				require.NoError(t, err)
 				end(w, a, r)
 				if how != "delete" {
 					_, o := w.follow(a, r)
 					require.Equal(t, fleet.TaskStopped, o.Status, "%+v", o)
 				}
-				_, err = w.Delete(w.ctx, a)
+				_, err := w.Delete(w.ctx, a)
 				require.NoError(t, err)
-				requireGone(t, string(pids))
+				requireGone(t, mark)
 				require.Empty(t, within(t, w.dir))
 			})
 		}

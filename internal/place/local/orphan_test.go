@@ -3,11 +3,14 @@ package local_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -20,7 +23,7 @@ import (
 )
 
 // TestNoProcessIsLeft checks that every process that a program leaves behind ends with the run. newWorld also looks for
-// processes, but this test checks the pids that the programs print.
+// processes, but this test looks for the programs themselves.
 func TestNoProcessIsLeft(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -32,29 +35,38 @@ func TestNoProcessIsLeft(t *testing.T) {
 		"a session of its own":      `setsid sleep 3600 & sleep 0.05; echo pid $(pgrep -P $$ -f 'sleep 3600' || pgrep -f "^sleep 3600 $FLEET_TASK_ID"); echo done`,
 		"a daemon, forked twice":    `( setsid bash -c 'echo pid $$; exec sleep 3600' >"$FLEET_RUN_DIR/daemon" 2>&1 </dev/null & ) ; until grep -q pid "$FLEET_RUN_DIR/daemon"; do :; done; cat "$FLEET_RUN_DIR/daemon"; echo done`,
 		"with an empty environment": `( env -i setsid bash -c 'echo pid $$; exec sleep 3600' >"$FLEET_RUN_DIR/daemon" </dev/null & ) ; until grep -q pid "$FLEET_RUN_DIR/daemon"; do :; done; cat "$FLEET_RUN_DIR/daemon"; echo done`,
-		"deaf":                      `bash -c 'trap "" TERM HUP INT; echo pid $$; while true; do sleep 0.05; done' & until [ -n "$(jobs -r)" ]; do :; done; sleep 0.1; echo done`,
+		"deaf":                      `bash -c 'trap "" TERM HUP INT; echo pid $$; while true; do sleep 0.05; done' 3600 & until [ -n "$(jobs -r)" ]; do :; done; sleep 0.1; echo done`,
 		"holding the output":        `( setsid sleep 3600 & echo pid $! ); echo done`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, nil)
-			output, o := w.do(w.agent("shell"), script)
+			script, mark := marked(script)
+			_, o := w.do(w.agent("shell"), script)
 			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 			require.Equal(t, "done", o.Summary)
-			requireGone(t, output)
+			requireGone(t, mark)
 		})
 	}
 }
 
-// requireGone fails the test if a process that the output names as "pid N" still runs.
-func requireGone(t *testing.T, output string) {
+// marked returns the script with a mark in the command line of each program that sleeps for an hour, and the mark.
+// Programs of a run can have pids of their own, so a test cannot find them by the pids that they print.
+func marked(script string) (marked, mark string) {
+	mark = fmt.Sprintf("3600.%d%04d", os.Getpid(), marks.Add(1))
+	return strings.ReplaceAll(script, "3600", mark), mark
+}
+
+var marks atomic.Int64
+
+// requireGone fails the test if a process with the mark in its command line still runs.
+func requireGone(t *testing.T, mark string) {
 	t.Helper()
-	for line := range strings.Lines(output) {
-		for i, field := range strings.Fields(line) {
-			if pid, err := strconv.Atoi(field); err == nil && i > 0 && strings.HasPrefix(line, "pid ") {
-				require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "process %d still runs", pid)
-			}
-		}
+	entries, err := os.ReadDir("/proc")
+	require.NoError(t, err)
+	for _, e := range entries {
+		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // a zombie has none
+		require.NotContains(t, string(line)+"\x00", mark+"\x00", "process %s still runs", e.Name())
 	}
 }
 
@@ -94,6 +106,29 @@ func TestShimKilled(t *testing.T) {
 
 	_, o = w.do(a, "echo next")
 	require.Equal(t, "next", o.Summary)
+}
+
+// TestShimKilledWithHiddenProcess checks that a program without an environment, which Fleet cannot recognise, does not
+// survive a killed supervisor, and that the programs of a run see no other processes.
+func TestShimKilledWithHiddenProcess(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	script, mark := marked(`( env -i setsid bash -c 'cd /; echo hidden; exec sleep 3600' & ); sleep 0.1; cat /proc/[0-9]*/cmdline | grep -aq '[-]test\.' && echo seen; echo begun; sleep 3600`)
+	r := w.start(a, script)
+	w.until(a, r, "begun")
+	run := shim.Run(w.runDir(a, r))
+	c, err := run.Claim()
+	require.NoError(t, err)
+	if !c.Separate {
+		t.Skip("this machine allows no pid namespaces")
+	}
+	require.NoError(t, syscall.Kill(shimOf(t, run), syscall.SIGKILL))
+	output, o := w.follow(a, r)
+	require.NotContains(t, output, "seen", "a program must not see the command lines of other processes, such as this test")
+	require.Contains(t, o.Reason, "all processes of the run were killed too")
+	requireGone(t, mark)
 }
 
 // TestShimHangs checks that a run can be killed when its supervisor hangs.

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,7 +15,6 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
-	"fleet/internal/runner/process"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 	"fleet/internal/waittest"
@@ -86,18 +84,15 @@ func TestSuspendedSupervisor(t *testing.T) {
 			c.Projects = []local.Project{{Name: "shell", Timeout: limit}}
 		})
 		a := w.agent("shell")
-		r := w.start(a, `( env -i setsid bash -c 'echo pid $$; exec sleep 3600' & ); sleep 3600`)
+		script, mark := marked(`( env -i setsid bash -c 'echo pid $$; exec sleep 3600' & ); sleep 3600`)
+		r := w.start(a, script)
 		if !w.prints(a, r, "pid ") || !suspended(shimOf(t, shim.Run(w.runDir(a, r)))) {
 			return false
 		}
-		output, o := w.follow(a, r)
+		_, o := w.follow(a, r)
 		require.Equal(t, fleet.TaskFailed, o.Status)
 		require.Equal(t, fmt.Sprintf("it ran longer than its time limit of %s", limit), o.Reason)
-		_, after, _ := strings.Cut(output, "pid ")
-		pid, err := strconv.Atoi(strings.Fields(after)[0])
-		require.NoError(t, err)
-		id, err := process.Of(pid)
-		require.True(t, err != nil || !id.Alive(), "process %d runs", pid) // a process that init has not reaped yet counts as ended
+		requireGone(t, mark)
 		return true
 	})
 }
@@ -115,7 +110,11 @@ func TestKilledSupervisor(t *testing.T) {
 	w.until(a, r, "begun")
 	require.NoError(t, syscall.Kill(shimOf(t, shim.Run(w.runDir(a, r))), syscall.SIGKILL))
 	_, o := w.follow(a, r)
-	require.Equal(t, "the process that supervised the run was killed; the processes of the run that were found were killed too", o.Reason)
+	c, err := shim.Run(w.runDir(a, r)).Claim()
+	require.NoError(t, err)
+	require.Equal(t, "the process that supervised the run was killed; "+map[bool]string{
+		true: "all processes of the run", false: "the processes of the run that were found",
+	}[c.Separate]+" were killed too", o.Reason)
 
 	r = w.start(a, `echo begun; sleep 3600`)
 	w.until(a, r, "begun")

@@ -42,7 +42,10 @@ func parseStat(pid int, stat []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("/proc/%d/stat has an unknown format", pid)
 	}
 	e := Entry{ID: ID{PID: pid, Start: string(fields[19]), Boot: boot()}}
-	e.Zombie = fields[0][0] == 'Z' || fields[0][0] == 'X'
+	// If the first thread has ended before the others, the process looks like a zombie. An init process then still kills
+	// the processes of its namespace.
+	threads, _ := strconv.Atoi(string(fields[17]))
+	e.Zombie = threads <= 1 && fields[0][0] == 'Z' || fields[0][0] == 'X'
 	e.Parent, _ = strconv.Atoi(string(fields[1]))
 	e.Group, _ = strconv.Atoi(string(fields[2]))
 	return e, nil

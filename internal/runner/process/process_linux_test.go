@@ -17,6 +17,7 @@ func TestParseStat(t *testing.T) {
 		"plain":                   {stat: "7 (cat) R" + tail},
 		"name with parenthesis":   {stat: "7 (a) Z 9 (b) S" + tail},
 		"zombie":                  {stat: "7 (cat) Z" + tail, zombie: true},
+		"first thread ended":      {stat: "7 (cat) Z 1 4242 4242 0 -1 4194560 95 0 0 0 0 0 0 0 20 0 3 0 987654 4177920 200"},
 		"too few fields":          {stat: "7 (cat) R 1 2", fails: true},
 		"empty":                   {stat: "", fails: true},
 		"no parenthesis anywhere": {stat: "7 cat R" + tail, fails: true},

@@ -29,6 +29,8 @@ type Handshake struct {
 	Started bool   `json:"started,omitempty"`
 	Taken   bool   `json:"taken,omitempty"` // the run is claimed by another shim, so this shim does nothing
 	Error   string `json:"error,omitempty"` // why the child did not start
+	// Shared means that the shim could not prepare its own pid namespace. It has not claimed the run.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // Main is the main function of the shim. It executes the run in the directory args[0]. The child gets the shim's
@@ -65,9 +67,15 @@ func supervise(run Run, pipe io.WriteCloser) error {
 	if err != nil {
 		return err
 	}
-	self, err := process.Self()
+	self, separate, err := process.Enter()
 	if err != nil {
+		tell(Handshake{Shared: separate, Error: err.Error()})
 		return err
+	}
+	if !separate {
+		if self, err = process.Self(); err != nil {
+			return err
+		}
 	}
 	// The signals are caught, and not ignored, because the child would inherit ignored signals.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
@@ -75,7 +83,7 @@ func supervise(run Run, pipe io.WriteCloser) error {
 	signal.Notify(died, syscall.SIGCHLD)
 	signal.Notify(sigterm, syscall.SIGTERM)
 
-	switch err := writeOnce(run.Path("claim"), Claim{Shim: self}); {
+	switch err := writeOnce(run.Path("claim"), Claim{Shim: self, Separate: separate}); {
 	case errors.Is(err, os.ErrExist):
 		tell(Handshake{Taken: true})
 		return nil
@@ -85,7 +93,7 @@ func supervise(run Run, pipe io.WriteCloser) error {
 	if err := process.AdoptOrphans(); err != nil {
 		return notStarted(run, spec, fmt.Errorf("this process cannot adopt orphans: %w", err), tell)
 	}
-	s, err := start(run, spec)
+	s, err := start(run, spec, separate)
 	if err != nil {
 		return notStarted(run, spec, err, tell)
 	}
@@ -115,12 +123,12 @@ func notStarted(run Run, spec Spec, cause error, tell func(Handshake)) error {
 }
 
 // start opens the files of the run, and starts the child and the goroutines that serve it.
-func start(run Run, spec Spec) (*supervisor, error) {
+func start(run Run, spec Spec, separate bool) (*supervisor, error) {
 	listener, err := net.Listen("unix", "control")
 	if err != nil {
 		return nil, err
 	}
-	s := &supervisor{run: run, spec: spec, control: &control{
+	s := &supervisor{run: run, spec: spec, separate: separate, control: &control{
 		listener: listener,
 		orders:   make(chan order),
 		done:     make(chan struct{}),
@@ -206,8 +214,8 @@ func start(run Run, spec Spec) (*supervisor, error) {
 		return fail(err)
 	}
 	s.pid = p.Pid
-	_ = p.Release() // the supervisor waits for all its children itself
-	if id, err := process.Of(s.pid); err == nil {
+	_ = p.Release()                                            // the supervisor waits for all its children itself
+	if id, err := process.Of(s.pid); err == nil && !separate { // the kernel kills the processes of a namespace
 		if err := writeOnce(run.Path("child"), id); err != nil {
 			s.problem = err.Error()
 		}

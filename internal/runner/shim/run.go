@@ -22,6 +22,8 @@ type Run string
 type Claim struct {
 	Void bool       `json:"void,omitempty"` // no shim supervises the run, and none ever will
 	Shim process.ID `json:"shim"`
+	// Separate means that the shim is the init process of the run's pid namespace, so no process of the run survives it.
+	Separate bool `json:"separate,omitempty"`
 }
 
 // FilesDir is the directory in a run's directory to which the program writes its results.
@@ -150,9 +152,12 @@ func (r Run) recordLost(c *Claim, end End, all bool, why string) (*Exit, error) 
 		return nil, err
 	}
 	e := Exit{End: end, Code: -1, Ended: time.Now().UTC(), Reason: why}
-	if c != nil && restarted(c.Shim) {
+	switch {
+	case c != nil && restarted(c.Shim):
 		e.Reason = "the machine was restarted during the run"
-	} else {
+	case c != nil && c.Separate:
+		e.Reason += "; all processes of the run were killed too"
+	default:
 		if child, err := readOptional[process.ID](r.Path("child")); err == nil && child != nil {
 			killGroup(*child)
 		}

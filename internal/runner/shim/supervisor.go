@@ -24,13 +24,15 @@ const (
 // supervisor is the state of a shim and its child. Only the goroutine of its loop sends signals and waits for
 // processes, so that a pid cannot belong to another process.
 type supervisor struct {
-	run     Run
-	spec    Spec
-	pid     int
-	started time.Time
-	control *control
-	pumps   []*pump
-	problem string
+	run  Run
+	spec Spec
+	pid  int
+
+	separate bool // the shim is the init process of a pid namespace with all processes of the run
+	started  time.Time
+	control  *control
+	pumps    []*pump
+	problem  string
 
 	modelRequests *modelRequests // nil if the output has no events about requests to the model
 
@@ -182,6 +184,10 @@ func (s *supervisor) leftovers() []process.Entry {
 
 // killAll sends SIGKILL to the child and all its current descendants, once.
 func (s *supervisor) killAll() {
+	if s.separate { // one call, which a program that keeps forking cannot escape
+		_ = syscall.Kill(-1, syscall.SIGKILL)
+		return
+	}
 	if !s.exited {
 		_ = syscall.Kill(-s.pid, syscall.SIGKILL)
 	}
