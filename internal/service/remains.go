@@ -58,14 +58,17 @@ func (s *Service) DownloadBundle(ctx context.Context, ref string) (*fleet.Agent,
 		}
 	}
 	if len(content) == 0 {
-		return nil, nil, noBundle(a, kept)
+		return nil, nil, noBundle(a, kept, s.KeptOf(ctx, &fleet.AgentView{Agent: *a}))
 	}
 	return a, content, nil
 }
 
-func noBundle(a *fleet.Agent, kept *fleet.Remains) *fleet.Error {
+func noBundle(a *fleet.Agent, kept *fleet.Remains, whole *fleet.KeptWork) *fleet.Error {
 	why := "it does not work in a repository, or all of its work also exists elsewhere"
 	switch {
+	case whole != nil:
+		return fleet.Errorf(fleet.ReasonBundleNotFound, "agent %q has no commits to rescue, but its directory is kept: %s", a.Name, whole.Reason).
+			Next("{restore_agent} brings the agent back").With("agent_name", a.Name)
 	case kept != nil && kept.Lost != "":
 		why = kept.Lost
 	case !a.DeletedAt.IsZero() && kept == nil:
