@@ -16,21 +16,25 @@ func confined(inode string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if holds("self", inode) {
-		return false, nil
-	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return false, err
 	}
+	found := false // several processes may hold the socket, and one confined process is enough
 	for _, e := range entries {
 		if _, err := strconv.Atoi(e.Name()); err != nil || !holds(e.Name(), inode) {
 			continue
 		}
 		filters, kept, err := marks(e.Name())
-		return kept && filters > own, err
+		if err != nil || kept && filters > own {
+			return true, err
+		}
+		found = true
 	}
-	return false, errNotFound
+	if !found {
+		return false, errNotFound
+	}
+	return false, nil
 }
 
 // holds reports whether the process has the socket open.

@@ -39,4 +39,14 @@ func TestConfinedCaller(t *testing.T) {
 	kept, err := sandbox.Start(sandbox.Policy{Read: sandbox.System()}, "/bin/bash", argv, &os.ProcAttr{})
 	require.NoError(t, err)
 	check(kept, -1)
+
+	conn, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	shared, err := conn.(*net.TCPConn).File()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = shared.Close() })
+	kept, err = sandbox.Start(sandbox.Policy{Read: sandbox.System()}, "/bin/sleep", []string{"sleep", "3600"}, &os.ProcAttr{Files: []*os.File{nil, nil, nil, shared}})
+	require.NoError(t, err)
+	check(kept, -1) // this process holds the socket too
 }
