@@ -23,7 +23,7 @@ type Changes struct {
 	Deletions  int          `json:"deletions"`
 	List       []FileChange `json:"list,omitempty"`
 
-	// LeftOut names files missing from Commit because they are too large or are repositories of their own.
+	// LeftOut names what is missing from Commit or List, each with the reason in parentheses.
 	LeftOut []string `json:"left_out,omitempty"`
 
 	At time.Time `json:"at"` // when the tree was examined

@@ -3,13 +3,20 @@ package reconcile
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"fleet/internal/fleet"
 )
 
+// collectTries is how often Fleet tries to collect the work of a run before the task ends without it.
+const collectTries = 3
+
+// collectNotice is how long collecting takes before the task says so.
+const collectNotice = 2 * time.Second
+
 // saveChanges gets the changes of the task from the agent's runner and records them, unless they were recorded before. If
-// the runner fails, the record contains the problem, and the task ends without waiting. If again is set, saveChanges
-// replaces an earlier record.
+// the runner fails, the record contains the problem, and Fleet tries again before the agent's next task and before the
+// agent's deletion. If again is set, saveChanges replaces an earlier record.
 func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) error {
 	if !w.places.Of(a).Traits().Changes || t.Dispatched.IsZero() || a.WorkspaceID == "" || t.Terminal {
 		return nil
@@ -21,16 +28,17 @@ func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 	}); err != nil || known != nil && !again && !known.Later {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, w.cfg.CallTimeout)
-	defer cancel()
-	c, err := w.places.Of(a).Connect(*a).Changes(limited, t.FirstRun()) // so that the changes cover all tries
+	tries := collectTries
+	if known != nil && known.Later {
+		tries = 1 // it failed before, and the next task must not wait long
+	}
+	c, err := w.collect(ctx, a, t, tries)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		w.log.WarnContext(ctx, "changes of a task could not be kept", slog.String("task", t.ID), slog.Any("error", err))
-		reason := fleet.ReasonOf(err)
-		c = &fleet.Changes{Problem: fleet.PublicMessage(err), Later: reason == fleet.ReasonAgentOffline || reason == fleet.ReasonBackendUnavailable}
+		c = &fleet.Changes{Problem: fleet.PublicMessage(err), Later: true}
 	case c == nil:
 		return nil
 	}
@@ -41,6 +49,36 @@ func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 		}
 		return tx.PutChanges(t.ID, c)
 	})
+}
+
+// collect gets the changes of the task from the agent's runner, which first copies the agent's work. That can take long,
+// so it has the limit of operations on workspaces. After a restart of the server it continues, because the task ends only
+// after it, and copies only what is missing.
+func (w *worker) collect(ctx context.Context, a *fleet.Agent, t *fleet.Task, tries int) (*fleet.Changes, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.OpTimeout)
+	defer cancel()
+	notice := time.AfterFunc(collectNotice, func() {
+		err := w.store.Update(ctx, func(tx fleet.Tx) error {
+			return tx.Append(t.Event(fleet.EventTaskStep, w.now(), "collecting: the run has ended, and its work is copied"))
+		})
+		if err != nil && ctx.Err() == nil {
+			w.log.WarnContext(ctx, "a step of a task could not be recorded", slog.String("task", t.ID), slog.Any("error", err))
+		}
+	})
+	defer notice.Stop()
+	for try := 1; ; try++ {
+		c, err := w.places.Of(a).Connect(*a).Changes(ctx, t.FirstRun()) // so that the changes cover all tries
+		if err == nil || try >= tries || fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
+			return c, err
+		}
+		again := time.NewTimer(backoff(try, maxRunRetry))
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return nil, err
+		}
+	}
 }
 
 // saveMissingChanges saves the changes of the agent's previous task if they could not be saved when it ended. Otherwise the

@@ -69,7 +69,7 @@ func TestChangesAreKept(t *testing.T) {
 		next := h.End(h.Start("papi", "change second a line\ndone").ID)
 		require.Equal(t, []string{"first", "second"}, []string{changed(h, task.ID), changed(h, next.ID)})
 
-		h.World.Fail(fake.Changes, 1, fleet.Errorf(fleet.ReasonBackendUnavailable, "Coder does not answer"))
+		h.World.Fail(fake.Changes, 3, fleet.Errorf(fleet.ReasonBackendUnavailable, "Coder does not answer"))
 		task = h.End(h.Start("papi", "change third a line\ndone").ID)
 		require.Equal(t, "Coder does not answer", changed(h, task.ID))
 		_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
@@ -105,9 +105,14 @@ func TestChangesAreKept(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, nil)
 		h.Create("papi")
-		h.World.Fail(fake.Changes, 1, fleet.Errorf(fleet.ReasonProvisioningFailed, "the tree is gone"))
-		task := h.End(h.Start("papi", "change a line\ndone").ID)
+		h.World.Fail(fake.Changes, 3, fleet.Errorf(fleet.ReasonProvisioningFailed, "the tree is gone"))
+		task := h.End(h.Start("papi", "change first a line\ndone").ID)
 		require.Equal(t, fleet.TaskCompleted, task.Status)
 		require.Equal(t, "the tree is gone", changed(h, task.ID))
+
+		h.World.Fail(fake.Changes, 2, fleet.Errorf(fleet.ReasonProvisioningFailed, "the disk is full"))
+		next := h.End(h.Start("papi", "change second a line\ndone").ID)
+		require.Equal(t, "the disk is full", changed(h, task.ID), "before the next task, Fleet tries only once")
+		require.Equal(t, "second", changed(h, next.ID))
 	})
 }

@@ -108,7 +108,8 @@ type TaskChanges struct {
 	Insertions int32 `protobuf:"varint,9,opt,name=insertions,proto3" json:"insertions,omitempty"`
 	// Number of lines that were removed.
 	Deletions int32 `protobuf:"varint,10,opt,name=deletions,proto3" json:"deletions,omitempty"`
-	// Files that are not kept because they are too large or are repositories of their own; at most 100.
+	// What is not kept of the uncommitted files, each with the reason in parentheses, for example "big.iso (larger than 50 MiB)"; at
+	// most 100. Commits are always kept.
 	LeftOut []string `protobuf:"bytes,11,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	// When the tree was read; null if that is not known.
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`

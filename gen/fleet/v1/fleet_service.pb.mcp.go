@@ -3307,7 +3307,7 @@ const fleetServiceShowTaskOutput = `{
           "items": {
             "type": "string"
           },
-          "description": "Files that are not kept because they are too large or are repositories of their own; at most 100."
+          "description": "What is not kept of the uncommitted files, each with the reason in parentheses, for example \"big.iso (larger than 50 MiB)\"; at most 100. Commits are always kept."
         },
         "observed_at": {
           "type": [
@@ -3575,7 +3575,7 @@ const fleetServiceShowTaskChangesOutput = `{
           "items": {
             "type": "string"
           },
-          "description": "Files that are not kept because they are too large or are repositories of their own; at most 100."
+          "description": "What is not kept of the uncommitted files, each with the reason in parentheses, for example \"big.iso (larger than 50 MiB)\"; at most 100. Commits are always kept."
         },
         "observed_at": {
           "type": [

@@ -66,8 +66,15 @@ func (s *session) taskFiles(ctx context.Context, id string) error {
 			}
 			g.row(f.GetKind().String(), added, removed, file)
 		}
-		s.show(g, "The task changed no files.")
+		none := "The task changed no files."
+		if len(all.GetChanges().GetLeftOut()) > 0 {
+			none = "No changed files are kept."
+		}
+		s.show(g, none)
 		s.hint("%s", changesText(all.GetChanges()))
+		for _, what := range all.GetChanges().GetLeftOut() {
+			s.hint("Not kept: %s", what)
+		}
 		if n := int(all.GetChanges().GetFiles()); n > len(all.GetFiles()) {
 			s.hint("Only the first %d files are listed.", len(all.GetFiles()))
 		}
@@ -132,7 +139,7 @@ func changesText(c *fleetv1.TaskChanges) string {
 		text += ", not pushed"
 	}
 	if n := len(c.GetLeftOut()); n > 0 {
-		text += fmt.Sprintf(", without %s too large to keep", counted(int32(n), "file")) //nolint:gosec // at most 100
+		text += fmt.Sprintf(", %d not kept", n)
 	}
 	return text
 }

@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,17 +97,26 @@ func TestACPAgentConfig(t *testing.T) {
 func TestACPMessages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, acpProjects(t))
-	a := w.agent("plain")
-	r := w.start(a, "say First.\npause\nuntil sent")
-	w.until(a, r, "First.")
-	for range 2 { // the second message has the same id and must not be delivered again
-		require.NoError(t, w.Connect(a).Send(w.ctx, r, "m1", "say Second,\nsay  on two lines."))
-	}
-	require.NoError(t, os.WriteFile(filepath.Join(w.home(a, "work"), "sent"), nil, 0o600))
-	output, o := w.follow(a, r)
-	require.Equal(t, "First.\nSecond, on two lines.\n", output)
-	require.Equal(t, 2, o.Turns)
-	require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(w.Connect(a).Send(w.ctx, r, "m2", "late")))
+	// A message that comes after the turn is refused, and nothing shows that it has come before that.
+	waittest.Growing(t, 100*time.Millisecond, func(pause time.Duration) (tidy bool) {
+		a := w.agent("plain")
+		r := w.start(a, "say First.\npause\nuntil sent")
+		w.until(a, r, "First.")
+		sent := make(chan error, 2)
+		for range 2 { // the second message has the same id and must not be delivered again
+			go func() { sent <- w.Connect(a).Send(w.ctx, r, "m1", "say Second,\nsay  on two lines.") }()
+		}
+		time.Sleep(pause)
+		require.NoError(t, os.WriteFile(filepath.Join(w.home(a, "work"), "sent"), nil, 0o600))
+		output, o := w.follow(a, r)
+		if errors.Join(<-sent, <-sent) != nil {
+			return false
+		}
+		require.Equal(t, "First.\nSecond, on two lines.\n", output)
+		require.Equal(t, 2, o.Turns)
+		require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(w.Connect(a).Send(w.ctx, r, "m2", "late")))
+		return true
+	})
 }
 
 func TestACPStop(t *testing.T) {

@@ -62,7 +62,7 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (re
 			return nil, err
 		}
 	}
-	if err := t.collectLFS(); err != nil {
+	if err := t.collectLFS(ctx); err != nil {
 		return nil, err
 	}
 	var keep, publish []update

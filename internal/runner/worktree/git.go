@@ -104,6 +104,7 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 	// Hooks are meant for the people who commit, and not for Fleet.
 	args = append([]string{
 		"-C", dir, "-c", "core.hooksPath=" + os.DevNull, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false",
+		"-c", "core.bigFileThreshold=64m", "-c", "pack.threads=1", "-c", "pack.windowMemory=256m", // within the limits of memory
 	}, args...)
 	cmd := exec.CommandContext(within, g.program, args...)
 	cmd.Env = append(slices.Clone(g.env), env...)
@@ -138,6 +139,12 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 		return &Error{Message: message}
 	}
 	return nil
+}
+
+// limits are the limits of git when it reads what an agent wrote. A small index or a few small trees can stand for
+// gigabytes of paths.
+func (g *Git) limits() sandbox.Limits {
+	return sandbox.Limits{Memory: 2 << 30, CPU: packTime * g.limit, FileSize: 16 << 30, Descriptors: 1024}
 }
 
 // lock locks the repository for changes by this process.

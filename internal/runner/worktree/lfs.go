@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 
 	"fleet/internal/scratch"
@@ -27,7 +29,7 @@ func Sweep(repository string) error {
 }
 
 // collectLFS copies the agent's Git LFS files into the repository. Commits contain only their digests.
-func (t Tree) collectLFS() error {
+func (t Tree) collectLFS(ctx context.Context) error {
 	from, err := os.OpenRoot(t.GitDir)
 	if err != nil {
 		return err
@@ -50,6 +52,12 @@ func (t Tree) collectLFS() error {
 	}
 	defer func() { _ = temp.Close() }()
 	return fs.WalkDir(dir.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if d != nil && d.IsDir() && strings.Count(path, "/") > 1 {
+			return fs.SkipDir // Git LFS has two levels
+		}
 		m := largeFile.FindStringSubmatch(path)
 		if err != nil || m == nil || !d.Type().IsRegular() {
 			return nil //nolint:nilerr // skip files that the agent has made unreadable
@@ -57,24 +65,50 @@ func (t Tree) collectLFS() error {
 		if _, err := os.Lstat(filepath.Join(to, path)); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return own.copyLarge(dir, path, filepath.Join(temp.Path(), m[1]), filepath.Join(to, path), m[1])
+		return own.copyLarge(ctx, dir, path, filepath.Join(temp.Path(), m[1]), filepath.Join(to, path), m[1])
 	})
 }
 
+// maxLarge limits the size of a Git LFS file that is copied, in bytes.
+const maxLarge = 4 << 30
+
+// isSparse reports whether the file is larger than what it uses on the disk. Git LFS writes no such files, and reading
+// one can take days.
+func isSparse(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Size() > 1<<20 && st.Blocks*512 < info.Size()/2
+}
+
+// stoppable ends reading when the context ends.
+type stoppable struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (s *stoppable) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.from.Read(p)
+}
+
 // copyLarge copies a file to the path to, by way of the path temp, if its content has the digest.
-func (o *owner) copyLarge(from *os.Root, name, temp, to, digest string) error {
+func (o *owner) copyLarge(ctx context.Context, from *os.Root, name, temp, to, digest string) error {
 	in, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil //nolint:nilerr // skip a file that the agent has made unreadable
 	}
 	defer func() { _ = in.Close() }()
+	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxLarge || isSparse(info) {
+		return err
+	}
 	out, err := os.Create(temp)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(temp) }() // fails after the rename
 	sum := sha256.New()
-	_, err = io.Copy(io.MultiWriter(out, sum), in)
+	_, err = io.Copy(io.MultiWriter(out, sum), io.LimitReader(&stoppable{ctx, in}, maxLarge+1))
 	if cerr := out.Close(); err == nil {
 		err = cerr
 	}

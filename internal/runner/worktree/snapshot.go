@@ -2,9 +2,12 @@ package worktree
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,12 +20,8 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// Limits for uncommitted files in a snapshot, in bytes.
-const (
-	maxSnapshotFile = 50 << 20
-	maxSnapshot     = 500 << 20
-	maxIndex        = 256 << 20
-)
+// maxIndex limits the size of an agent's index, in bytes.
+const maxIndex = 256 << 20
 
 // maxLeftOut limits the number of files in fleet.Changes.LeftOut.
 const maxLeftOut = 100
@@ -106,8 +105,9 @@ func (g *Git) openTree(t Tree) (*view, error) {
 }
 
 // Snapshot stores the tree, with uncommitted changes, under the task's ref in the repository. It returns what the task
-// has changed. It leaves out ignored files and large files, and does not change the agent's index. It also collects the
-// agent's branches.
+// has changed. The agent's commits come first: whatever its working tree looks like, they are in the repository before
+// Snapshot looks at a file. Files that cannot be stored are in LeftOut, with the reason. Snapshot does not change the
+// agent's index. It can be repeated, and then copies only what is missing.
 func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.Changes, error) {
 	t.UID = uid
 	v, err := g.openTree(t)
@@ -124,18 +124,9 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if err := v.privateIndex(ctx, head); err != nil {
-		return nil, err
-	}
-	if c.LeftOut, err = v.stage(ctx); err != nil {
-		return nil, err
-	}
-	if err := v.commit(ctx, c, head, tree); err != nil {
-		return nil, err
-	}
 	var have refSet
 	if t.separate() {
-		have, err = g.collect(ctx, t, v, head, c.Commit)
+		have, err = g.collect(ctx, t, v, head)
 	} else {
 		have, err = g.refs(ctx, t)
 	}
@@ -145,15 +136,14 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 	if err != nil {
 		return nil, err
 	}
-	if c.Base = have[c.Ref+".base"].oid; c.Base == "" {
-		if c.Base = head; head == "" {
-			c.Base = c.Commit
-		}
-	}
-	refs := []update{{name: c.Ref, oid: c.Commit}, {name: AgentRefs(uid) + "last", oid: c.Commit}}
+	c.Base, c.Commit = have[c.Ref+".base"].oid, head
+	var refs []update
 	if head != "" {
 		refs = append(refs, update{name: AgentRefs(uid) + "last.head", oid: head})
-		if head != c.Base {
+		if err := g.updateRefs(ctx, t.Repository, append(refs, update{name: c.Ref, oid: head})...); err != nil {
+			return nil, err
+		}
+		if c.Base != "" && head != c.Base {
 			if c.Commits, err = v.count(ctx, head, "--not", c.Base); err != nil {
 				return nil, err
 			}
@@ -164,17 +154,68 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 		}
 		c.Pushed = ahead == ""
 	}
+	if err := g.keepFiles(ctx, t, v, c, head, tree, have); err != nil {
+		return nil, err
+	}
+	if c.Base == "" {
+		if c.Base = head; head == "" {
+			c.Base = c.Commit
+		}
+	}
+	if c.Commit != "" {
+		refs = append(refs, update{name: c.Ref, oid: c.Commit}, update{name: AgentRefs(uid) + "last", oid: c.Commit})
+	}
 	if err := g.updateRefs(ctx, t.Repository, refs...); err != nil {
 		return nil, err
 	}
 	if c.Base == c.Commit {
 		return c, nil
 	}
-	return c, v.compare(ctx, c)
+	err = v.compare(ctx, c)
+	if e, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil { // the commits are safe
+		c.LeftOut, err = append(c.LeftOut, leftOut("the list of changed files", e.Message)), nil
+	}
+	return c, err
 }
 
-// privateIndex gives the view a copy of the agent's index. If the agent has no index, the copy has the files of the
-// commit head.
+// keepFiles stores the uncommitted files of the tree in the repository, and sets Commit of c to a commit with them. If
+// git cannot read the files at all, c gets the reason instead, and Commit stays head.
+func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, head, headTree string, have refSet) error {
+	err := v.privateIndex(ctx, head)
+	if err == nil {
+		c.LeftOut, err = v.stage(ctx)
+	}
+	if err == nil {
+		err = v.commit(ctx, c, head, headTree)
+	}
+	if err == nil && t.separate() && c.Commit != head {
+		err = g.transfer(ctx, t, v, []string{c.Commit}, have)
+	}
+	if _, ours := errors.AsType[*Error](err); !ours || ctx.Err() != nil {
+		return err
+	}
+	c.Commit, c.Dirty = head, true
+	c.LeftOut = append(c.LeftOut, leftOut("uncommitted files", err.Error()))
+	return nil
+}
+
+// leftOut describes files that a snapshot does not have.
+func leftOut(what, why string) string { return what + " (" + firstLine(why) + ")" }
+
+// firstLine returns the beginning of the first line of a message of git.
+func firstLine(message string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
+	for _, prefix := range []string{"fatal: ", "error: "} {
+		line = strings.TrimPrefix(line, prefix)
+	}
+	return fleet.Shorten(line, maxWhy)
+}
+
+// maxWhy limits the reason why a file was left out, in characters.
+const maxWhy = 200
+
+// privateIndex gives the view a copy of the agent's index. If the agent has no index, or git cannot read it within its
+// limits, the copy has the files of the commit head.
 func (v *view) privateIndex(ctx context.Context, head string) error {
 	from := ""
 	for _, e := range v.env {
@@ -185,59 +226,94 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 	to := filepath.Join(v.tmp, "index")
 	v.env = append(v.env, "GIT_INDEX_FILE="+to, // the last value counts
 		"GIT_AUTHOR_NAME=Fleet", "GIT_AUTHOR_EMAIL=fleet@localhost", "GIT_COMMITTER_NAME=Fleet", "GIT_COMMITTER_EMAIL=fleet@localhost")
-	info, err := os.Lstat(from)
-	if err == nil {
-		var index []byte
-		if index, err = agentfile.Read(from, maxIndex); err == nil {
-			err = os.WriteFile(to, index, 0o600)
+	if copyIndex(from, to) == nil {
+		_, err := v.run(ctx, "ls-files", "--stage", "--error-unmatch", "--", ":(top,literal)\x01") // reads the index, and lists nothing
+		if err == nil || strings.Contains(err.Error(), "did not match") || ctx.Err() != nil {
+			return ctx.Err()
 		}
-	}
-	if err == nil {
-		// git trusts the index only about files that are older than the index, so the copy gets the original's time.
-		return os.Chtimes(to, info.ModTime(), info.ModTime())
+		if err := os.Remove(to); err != nil {
+			return err
+		}
 	}
 	if head == "" {
 		return nil
 	}
-	_, err = v.run(ctx, "read-tree", head)
+	_, err := v.run(ctx, "read-tree", head)
 	return err
 }
 
+// copyIndex copies the agent's index. git trusts an index only about files that are older than the index, so the copy
+// gets the original's time.
+func copyIndex(from, to string) error {
+	in, err := agentfile.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	info, err := in.Stat()
+	if err != nil || info.Size() > maxIndex {
+		return cmp.Or(err, error(&Error{Message: "the index is too large"}))
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, io.LimitReader(in, maxIndex))
+	return errors.Join(err, out.Close(), os.Chtimes(to, info.ModTime(), info.ModTime()))
+}
+
 // stage adds the files of the working tree to the index, and returns the files that it left out.
-func (v *view) stage(ctx context.Context) (leftOut []string, err error) {
-	var list bytes.Buffer // run would trim names with spaces
-	err = v.pipe(ctx, nil, &list, "ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard", "--deduplicate")
+func (v *view) stage(ctx context.Context) (left []string, err error) {
+	changed, err := v.list(ctx, "--modified", "--deleted")
 	if err != nil {
 		return nil, err
 	}
-	var take strings.Builder
-	total := int64(0)
-	for path := range strings.SplitSeq(list.String(), "\x00") {
-		if path == "" {
-			continue
-		}
-		// A path cannot lead out of the tree, because git lists no path below a symbolic link.
-		info, err := os.Lstat(filepath.Join(v.dir, path))
-		nested := strings.HasSuffix(path, "/") // another repository that is not a submodule
-		if err == nil && info.Mode().IsRegular() {
-			if info.Size() <= maxSnapshotFile {
-				total += info.Size()
-			}
-			nested = info.Size() > maxSnapshotFile || total > maxSnapshot
-		}
-		if nested {
-			if len(leftOut) < maxLeftOut {
-				leftOut = append(leftOut, path)
-			}
-			continue
-		}
-		take.WriteString(path + "\x00")
+	untracked, err := v.list(ctx, "--others", "--exclude-standard")
+	if err != nil {
+		return nil, err
 	}
-	if take.Len() == 0 {
-		return leftOut, nil
+	s := staging{dir: v.dir}
+	for _, path := range changed {
+		s.take(path)
 	}
-	err = v.pipe(ctx, strings.NewReader(take.String()), io.Discard, "update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-	return leftOut, err
+	s.addNew(untracked)
+	return s.left, v.add(ctx, &s, s.paths)
+}
+
+// list returns paths of the working tree that ls-files lists with the options.
+func (v *view) list(ctx context.Context, options ...string) (paths []string, err error) {
+	var out bytes.Buffer // run would trim names with spaces
+	if err := v.pipe(ctx, nil, &out, append([]string{"ls-files", "-z", "--deduplicate"}, options...)...); err != nil {
+		return nil, err
+	}
+	return strings.FieldsFunc(out.String(), func(r rune) bool { return r == 0 }), nil
+}
+
+// add adds the paths to the index. git refuses all paths of a call if it cannot add one of them, so add divides them
+// until it has found those that git refuses.
+func (v *view) add(ctx context.Context, s *staging, paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	in := strings.NewReader(strings.Join(paths, "\x00") + "\x00")
+	err := v.pipe(ctx, in, io.Discard, "update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+	if _, ours := errors.AsType[*Error](err); !ours || ctx.Err() != nil {
+		return err
+	}
+	_ = os.Remove(filepath.Join(v.tmp, "index.lock")) // git was perhaps killed at one of its limits
+	if s.refused++; len(paths) == 1 || s.refused > maxRefused {
+		what := paths[0]
+		if len(paths) > 1 {
+			what = fmt.Sprintf("%s and %d more files", what, len(paths)-1)
+		}
+		s.leave(what, err.Error())
+		return nil
+	}
+	half := len(paths) / 2
+	if err := v.add(ctx, s, paths[:half]); err != nil {
+		return err
+	}
+	return v.add(ctx, s, paths[half:])
 }
 
 // commit creates a commit of the index and records it in c. If the index equals headTree, the tree of head, it records

@@ -67,7 +67,7 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		sh(t, tree.Dir, `truncate -s 51M large; git init -q inner; cd inner; git -c user.name=a -c user.email=a commit -q --allow-empty -m inner`)
 		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
 		require.NoError(t, err)
-		require.Equal(t, []string{"inner/", "large"}, c.LeftOut)
+		require.Equal(t, []string{"inner/ (a repository of its own)", "large (larger than 50 MiB)"}, c.LeftOut)
 		require.True(t, c.Dirty)
 		require.Zero(t, c.Files)
 	})

@@ -40,7 +40,7 @@ var shared = []string{"objects", "refs", "packed-refs", "shallow", "lfs"}
 // plainSetting lists settings of a repository that a view copies. They affect comparisons and name no programs.
 var plainSetting = map[string]bool{
 	"core.repositoryformatversion": true, "core.sharedrepository": true, "core.filemode": true, "core.ignorecase": true, "core.precomposeunicode": true,
-	"core.symlinks": true, "core.autocrlf": true, "core.eol": true, "core.safecrlf": true, "extensions.objectformat": true,
+	"core.symlinks": true, "core.autocrlf": true, "core.eol": true, "extensions.objectformat": true,
 }
 
 var plainValue = regexp.MustCompile(`^[A-Za-z0-9]+$`)
@@ -106,7 +106,7 @@ func (g *Git) newView(dir, own string, files bool) (*view, error) {
 	if files {
 		v.env = append(v.env, "GIT_WORK_TREE="+dir, "GIT_INDEX_FILE="+filepath.Join(own, "index"))
 	}
-	v.policy = &sandbox.Policy{Write: []string{tmp}, Read: slices.Concat(sandbox.System(), g.config()), Network: sandbox.Offline}
+	v.policy = &sandbox.Policy{Write: []string{tmp}, Read: slices.Concat(sandbox.System(), g.config()), Network: sandbox.Offline, Limits: g.limits()}
 	return v, nil
 }
 
@@ -200,9 +200,32 @@ func (v *view) run(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// pipe works like run, with an input and an output. The input may be nil.
+// pipe works like run, with an input and an output. The input may be nil. If the output is a buffer, it is limited.
 func (v *view) pipe(ctx context.Context, in io.Reader, out io.Writer, args ...string) error {
+	if b, ok := out.(*bytes.Buffer); ok {
+		out = &bounded{to: b}
+		err := v.git.pipe(ctx, v.policy, v.env, v.dir, in, out, args...)
+		if b.Len() >= maxOutput && ctx.Err() == nil {
+			return &Error{Message: fmt.Sprintf("git %s lists more than %d MiB", args[0], maxOutput>>20)}
+		}
+		return err
+	}
 	return v.git.pipe(ctx, v.policy, v.env, v.dir, in, out, args...)
+}
+
+// maxOutput limits an output of git that the server keeps in memory, in bytes. A few small objects of an agent can stand
+// for millions of paths.
+const maxOutput = 32 << 20
+
+// bounded passes on at most maxOutput bytes. Then Write returns an error, which ends git.
+type bounded struct{ to *bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if room := maxOutput - b.to.Len(); len(p) >= room {
+		b.to.Write(p[:room])
+		return room, io.ErrShortWrite
+	}
+	return b.to.Write(p)
 }
 
 func (v *view) close() { _ = os.RemoveAll(v.tmp) }

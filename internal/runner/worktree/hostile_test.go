@@ -1,0 +1,91 @@
+package worktree
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/runner/sandbox"
+)
+
+// TestCommitsComeFirst checks that the agent's commits are kept whatever its working tree looks like, and that the
+// changes say which files are not kept, and why.
+func TestCommitsComeFirst(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, script string
+		left         string // expected in LeftOut; empty if everything is kept
+		kept         string // a file that the snapshot must have
+		confined     bool   // only a confined git meets the problem
+	}{
+		{"an unreadable file", `echo a >good; echo b >secret; chmod 000 secret`, "secret (", "good", true},
+		{"a named pipe instead of a file", `rm file; mkfifo file; echo a >good`, "file (a named pipe)", "good", false},
+		{"an encoding without its mark", `echo '*.txt working-tree-encoding=UTF-16' >.gitattributes; echo a >bad.txt; echo a >good`, "bad.txt (", "good", false},
+		{"line ends that git does not like", `git config core.safecrlf true; git config core.autocrlf input; printf 'a\r\n' >windows; echo a >good`, "", "windows", false},
+		{"a damaged index", `echo a >good; echo damaged >"$(git rev-parse --git-path index)"`, "", "good", false},
+		{"no index", `echo a >good; rm "$(git rev-parse --git-path index)"`, "", "good", false},
+		{"a pipe instead of the index", `echo a >good; i=$(git rev-parse --git-path index); rm "$i"; mkfifo "$i"`, "", "good", false},
+		{"too many files", `mkdir many; (cd many; seq 10001 | xargs touch); echo a >good`, "many/ (10001 files with 0 MiB: too much for uncommitted files)", "good", false},
+		{"too large files", `mkdir big; for i in 1 2 3 4 5; do truncate -s 49M big/$i; done; echo a >good`, "big/ (5 files with 245 MiB: too much for uncommitted files)", "good", false},
+		{"too many files at the top", `seq 10001 | xargs touch; mkdir dir; echo a >dir/good`, "files in the top directory (", "dir/good", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if tc.confined && sandbox.Available() != nil {
+				t.Skip("git is not confined here")
+			}
+			g, tree := plant(t)
+			require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+			sh(t, tree.Dir, `echo work >work; git add work; git commit -qm work`)
+			head := strings.TrimSpace(sh(t, tree.Dir, "git rev-parse HEAD"))
+			sh(t, tree.Dir, tc.script)
+			c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+			require.NoError(t, err)
+			require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
+			require.Equal(t, 1, c.Commits)
+			require.True(t, c.Dirty)
+			left := strings.Join(c.LeftOut, "\n")
+			require.Contains(t, left, tc.left)
+			require.Equal(t, tc.left == "", left == "", left)
+			sh(t, tree.Repository, "git cat-file -e "+c.Commit+":"+tc.kept)
+			sh(t, tree.Repository, "git cat-file -e "+c.Commit+":work")
+		})
+	}
+}
+
+// TestSmallObjectsWithManyPaths checks that a few small trees that stand for millions of paths cost neither the commits
+// nor the server's memory.
+func TestSmallObjectsWithManyPaths(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	sh(t, tree.Dir, `
+		set -e
+		tree=$(for i in $(seq 40); do printf '100644 blob %s\tfile%s\n' "$(git hash-object -w --stdin </dev/null)" "$i"; done | git mktree)
+		for level in 1 2 3 4; do tree=$(for i in $(seq 40); do printf '040000 tree %s\tdir%s\n' "$tree" "$i"; done | git mktree); done
+		git update-ref HEAD "$(git commit-tree "$tree" -p HEAD -m many)"
+		rm "$(git rev-parse --git-path index)"`)
+	head := strings.TrimSpace(sh(t, tree.Dir, "git rev-parse HEAD"))
+	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	require.NoError(t, err)
+	require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
+	left := strings.Join(c.LeftOut, "\n")
+	require.Contains(t, left, "uncommitted files (")
+	require.Contains(t, left, "the list of changed files (")
+	_, _, err = g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, "", 0, 1<<10)
+	require.NoError(t, err)
+}
+
+// TestLargeFilesOfAgents checks that a sparse Git LFS file is not read.
+func TestLargeFilesOfAgents(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	digest := strings.Repeat("ab", 32)
+	sh(t, tree.Dir, `dir="$(git rev-parse --absolute-git-dir)/lfs/objects/ab/ab"; mkdir -p "$dir"; truncate -s 8T "$dir/`+digest+`"; git commit -q --allow-empty -m work`)
+	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	require.NoError(t, err)
+	require.Equal(t, 1, c.Commits)
+	require.Empty(t, sh(t, tree.Repository, "find .git/lfs -type f"))
+}

@@ -1,0 +1,125 @@
+package worktree
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Limits for uncommitted files in a snapshot.
+const (
+	maxSnapshotFile = 50 << 20  // size of a file, in bytes
+	maxSnapshot     = 200 << 20 // size of all files, in bytes
+	maxNewFiles     = 10_000    // number of files that are not in the index
+	maxRefused      = 200       // calls of git that refuse a file
+)
+
+// staging collects the paths that a snapshot takes, and those that it leaves out.
+type staging struct {
+	dir     string
+	paths   []string
+	left    []string
+	size    int64 // of the files in paths, in bytes
+	refused int
+}
+
+// leave records files that the snapshot does not have.
+func (s *staging) leave(what, why string) {
+	if len(s.left) < maxLeftOut {
+		s.left = append(s.left, leftOut(what, why))
+	}
+}
+
+// look returns the size of the file, and why the snapshot leaves it out; an empty reason if the snapshot takes it. A path
+// cannot lead out of the tree, because git lists no path below a symbolic link.
+func (s *staging) look(path string) (size int64, why string) {
+	if strings.HasSuffix(path, "/") { // not a submodule
+		return 0, "a repository of its own"
+	}
+	info, err := os.Lstat(filepath.Join(s.dir, path))
+	switch {
+	case err != nil: // the file was deleted
+		return 0, ""
+	case info.Mode().IsRegular() && info.Size() > maxSnapshotFile:
+		return 0, fmt.Sprintf("larger than %d MiB", maxSnapshotFile>>20)
+	case info.Mode().IsRegular():
+		return info.Size(), ""
+	case info.IsDir(), info.Mode()&fs.ModeSymlink != 0:
+		return 0, ""
+	case info.Mode()&fs.ModeNamedPipe != 0:
+		return 0, "a named pipe"
+	}
+	return 0, "a special file"
+}
+
+// take takes the file if the limits of a snapshot allow it.
+func (s *staging) take(path string) {
+	size, why := s.look(path)
+	if why == "" && s.size+size > maxSnapshot {
+		why = fmt.Sprintf("the uncommitted files are larger than %d MiB", maxSnapshot>>20)
+	}
+	if why != "" {
+		s.leave(path, why)
+		return
+	}
+	s.size += size
+	s.paths = append(s.paths, path)
+}
+
+// addNew takes files that are not in the index. If there are too many, it leaves out whole directories, the largest
+// first, and describes each in one line.
+func (s *staging) addNew(paths []string) {
+	type group struct {
+		paths []string
+		size  int64
+	}
+	groups := map[string]*group{}
+	files, size := 0, int64(0)
+	for _, path := range paths {
+		n, why := s.look(path)
+		if why != "" {
+			s.leave(path, why)
+			continue
+		}
+		name, _, below := strings.Cut(path, "/")
+		if !below {
+			name = ""
+		}
+		if groups[name] == nil {
+			groups[name] = &group{}
+		}
+		g := groups[name]
+		g.paths, g.size = append(g.paths, path), g.size+n
+		files, size = files+1, size+n
+	}
+	names := slices.Sorted(maps.Keys(groups))
+	for files > maxNewFiles || s.size+size > maxSnapshot {
+		largest := slices.MaxFunc(names, func(a, b string) int {
+			return weigh(len(groups[a].paths), groups[a].size) - weigh(len(groups[b].paths), groups[b].size)
+		})
+		g := groups[largest]
+		if len(g.paths) == 0 {
+			break
+		}
+		what := largest + "/"
+		if largest == "" {
+			what = "files in the top directory"
+		}
+		s.leave(what, fmt.Sprintf("%d files with %d MiB: too much for uncommitted files", len(g.paths), g.size>>20))
+		files, size = files-len(g.paths), size-g.size
+		groups[largest] = &group{}
+	}
+	for _, name := range names {
+		s.paths = append(s.paths, groups[name].paths...)
+		s.size += groups[name].size
+	}
+}
+
+// weigh returns which share of the limits files use, in thousandths of both limits together.
+func weigh(files int, size int64) int {
+	return 1000*files/maxNewFiles + int(1000*size/maxSnapshot)
+}
