@@ -28,7 +28,10 @@ func TestDirectoryInUse(t *testing.T) {
 	env := []string{"FLEET_DATA=" + cfg.Data, "FLEET_PLACES=" + fakePlace}
 	want := fmt.Sprintf("the data directory %s is in use by process %d, which serves gRPC at %s: use that server, or stop it first", cfg.Data, os.Getpid(), s.GRPCAddr())
 	for _, args := range [][]string{
-		{"serve"}, {"mcp", "--embedded"}, {"agent", "list", "--embedded"}, {"token", "create", "me", "--admin", "--embedded"},
+		{"serve"},
+		{"mcp", "--embedded"},
+		{"agent", "list", "--embedded"},
+		{"token", "create", "me", "--admin", "--embedded"},
 		{"import", "--store", "postgres://fleet@127.0.0.1:1/fleet"},
 		{"serve", "--store", "postgres://fleet@127.0.0.1:1/fleet"}, // its agents on this machine are in the same directory
 	} {

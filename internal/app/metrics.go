@@ -124,7 +124,7 @@ func (m *metricsServer) close() error {
 	if m == nil {
 		return nil
 	}
-	return errors.Join(ignoreClosed(m.listener.Close()), m.http.Close())
+	return errors.Join(m.http.Close(), ignoreClosed(m.listener.Close()))
 }
 
 func ignoreClosed(err error) error {

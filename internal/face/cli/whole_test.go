@@ -99,8 +99,11 @@ func TestQuietTaskList(t *testing.T) {
 		args []string
 		want int
 	}{
-		{[]string{"task", "list", "-q"}, 250}, {[]string{"task", "list", "-q", "--page-size", "7"}, 7}, {[]string{"task", "list", "-q", "--page", "13"}, 10},
-		{[]string{"task", "list", "-q", "--status", "completed"}, 250}, {[]string{"task", "list", "-q", "--status", "failed"}, 0},
+		{[]string{"task", "list", "-q"}, 250},
+		{[]string{"task", "list", "-q", "--page-size", "7"}, 7},
+		{[]string{"task", "list", "-q", "--page", "13"}, 10},
+		{[]string{"task", "list", "-q", "--status", "completed"}, 250},
+		{[]string{"task", "list", "-q", "--status", "failed"}, 0},
 	} {
 		stdout, stderr, code := fleet(server, c.args...)
 		require.Zero(t, code, stderr)

@@ -54,33 +54,53 @@ var modelStreams = map[string]struct {
 		event("content_block_delta", `,"index":0,"delta":{"type":"input_json_delta","partial_json":"{\"query\":\"x\"}"}`) + event("content_block_stop", `,"index":0`) +
 		event("content_block_start", `,"index":1,"content_block":{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[]}`) + event("content_block_stop", `,"index":1`) +
 		strings.ReplaceAll(hello, `"index":0`, `"index":2`) + messageEnd(`{"output_tokens":30}`), "hello", [2]int64{24, 30}, ""},
-	"messages with a compaction": {"anthropic", messageStart +
-		event("content_block_start", `,"index":0,"content_block":{"type":"compaction","content":null}`) +
-		event("content_block_delta", `,"index":0,"delta":{"type":"compaction_delta","content":"A summary."}`) + event("content_block_stop", `,"index":0`) +
-		strings.ReplaceAll(hello, `"index":0`, `"index":1`) +
-		messageEnd(`{"input_tokens":12,"output_tokens":30,"iterations":[{"type":"compaction","input_tokens":6000,"output_tokens":500},{"type":"message","input_tokens":12,"output_tokens":30}]}`),
-		"hello", [2]int64{6012, 530}, ""},
+	"messages with a compaction": {
+		"anthropic", messageStart +
+			event("content_block_start", `,"index":0,"content_block":{"type":"compaction","content":null}`) +
+			event("content_block_delta", `,"index":0,"delta":{"type":"compaction_delta","content":"A summary."}`) + event("content_block_stop", `,"index":0`) +
+			strings.ReplaceAll(hello, `"index":0`, `"index":1`) +
+			messageEnd(`{"input_tokens":12,"output_tokens":30,"iterations":[{"type":"compaction","input_tokens":6000,"output_tokens":500},{"type":"message","input_tokens":12,"output_tokens":30}]}`),
+		"hello",
+		[2]int64{6012, 530},
+		"",
+	},
 	"messages with text at the start of a block": {"anthropic", messageStart + event("content_block_start", `,"index":0,"content_block":{"type":"text","text":"hello"}`) +
 		event("content_block_stop", `,"index":0`) + messageEnd(`{"output_tokens":30}`), "hello", [2]int64{24, 30}, ""},
 	"messages without names of events": {"anthropic", strings.NewReplacer("event: message_start\n", "", "event: content_block_delta\n", "", "event: message_stop\n", "").Replace(messageStart + hello + messageEnd(`{"output_tokens":30}`)), "hello", [2]int64{24, 30}, ""},
 	"messages cut off":                 {"anthropic", messageStart + hello + event("message_delta", `,"delta":{"stop_reason":"max_tokens"},"usage":{"output_tokens":30}`) + event("message_stop", ""), "hello", [2]int64{24, 30}, "cut off at the limit of tokens"},
 	"messages with an unknown event":   {"anthropic", messageStart + event("something_new", `,"delta":{"x":1}`) + hello + messageEnd(`{"output_tokens":30}`), "hello", [2]int64{24, 30}, ""},
-	"responses cut off": {"responses", event("response.created", `,"response":{"id":"r","error":null,"usage":null}`) + event("response.output_text.delta", `,"item_id":"m","delta":"hello"`) +
-		event("response.incomplete", `,"response":{"id":"r","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"usage":{"input_tokens":30,"output_tokens":4,"total_tokens":34,"input_tokens_details":{"cached_tokens":10}}}`),
-		"hello", [2]int64{30, 4}, "cut off at the limit of tokens"},
+	"responses cut off": {
+		"responses", event("response.created", `,"response":{"id":"r","error":null,"usage":null}`) + event("response.output_text.delta", `,"item_id":"m","delta":"hello"`) +
+			event("response.incomplete", `,"response":{"id":"r","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"usage":{"input_tokens":30,"output_tokens":4,"total_tokens":34,"input_tokens_details":{"cached_tokens":10}}}`),
+		"hello",
+		[2]int64{30, 4},
+		"cut off at the limit of tokens",
+	},
 	"responses with a refusal": {"responses", event("response.refusal.delta", `,"item_id":"m","delta":"I will not."`) +
 		event("response.completed", `,"response":{"id":"r","output":[],"usage":{"input_tokens":30,"output_tokens":4,"total_tokens":34}}`), "I will not.", [2]int64{30, 4}, ""},
-	"gemini with thoughts": {"gemini", data(
-		`{"candidates":[{"content":{"parts":[{"text":"hm","thought":true}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":9,"totalTokenCount":109,"thoughtsTokenCount":100}}`,
-		`{"candidates":[{"content":{"parts":[{"text":"hello"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":3,"totalTokenCount":112,"thoughtsTokenCount":100}}`,
-		`{"candidates":[{"content":{"parts":[{"text":"","thoughtSignature":"eA=="}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5,"totalTokenCount":214,"thoughtsTokenCount":200}}`),
-		"hello", [2]int64{9, 205}, ""},
-	"gemini with cached tokens": {"gemini", data(
-		`{"candidates":[{"content":{"parts":[{"text":"hello"}],"role":"model"},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1000,"cachedContentTokenCount":900,"toolUsePromptTokenCount":7,"candidatesTokenCount":5,"totalTokenCount":1012}}`),
-		"hello", [2]int64{1007, 5}, ""},
-	"gemini cut off": {"gemini", data(
-		`{"candidates":[{"content":{"parts":[{"text":"hello"}],"role":"model"},"finishReason":"MAX_TOKENS"}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5}}`),
-		"hello", [2]int64{9, 5}, "cut off at the limit of tokens"},
+	"gemini with thoughts": {
+		"gemini", data(
+			`{"candidates":[{"content":{"parts":[{"text":"hm","thought":true}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":9,"totalTokenCount":109,"thoughtsTokenCount":100}}`,
+			`{"candidates":[{"content":{"parts":[{"text":"hello"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":3,"totalTokenCount":112,"thoughtsTokenCount":100}}`,
+			`{"candidates":[{"content":{"parts":[{"text":"","thoughtSignature":"eA=="}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5,"totalTokenCount":214,"thoughtsTokenCount":200}}`),
+		"hello",
+		[2]int64{9, 205},
+		"",
+	},
+	"gemini with cached tokens": {
+		"gemini", data(
+			`{"candidates":[{"content":{"parts":[{"text":"hello"}],"role":"model"},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1000,"cachedContentTokenCount":900,"toolUsePromptTokenCount":7,"candidatesTokenCount":5,"totalTokenCount":1012}}`),
+		"hello",
+		[2]int64{1007, 5},
+		"",
+	},
+	"gemini cut off": {
+		"gemini", data(
+			`{"candidates":[{"content":{"parts":[{"text":"hello"}],"role":"model"},"finishReason":"MAX_TOKENS"}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5}}`),
+		"hello",
+		[2]int64{9, 5},
+		"cut off at the limit of tokens",
+	},
 }
 
 // TestModelStreams checks the text and the usage of streams of all APIs, and that each is asked for once.

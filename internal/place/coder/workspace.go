@@ -27,7 +27,9 @@ type place struct {
 
 // find returns the agent's workspace. It returns nil if Coder says that the workspace was deleted, or if the agent has none.
 // The error is errNotShown if Coder does not show the workspace, which does not mean that it was deleted.
-func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) { return b.findIn(ctx, a, nil) }
+func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
+	return b.findIn(ctx, a, nil)
+}
 
 // findIn does the same as find. p is the agent's project, or nil if the caller does not have it.
 func (b *Place) findIn(ctx context.Context, a fleet.Agent, p *project) (*place, error) {

@@ -100,7 +100,7 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 	}
 	own, tmp := h.path("home"), h.path("tmp")
 	c := &confinement{
-		policy: sandbox.Policy{Write: []string{h.work(), own, tmp}, Read: slices.Clone(sandbox.System()), Mounts: true, Network: p.Network},
+		policy: sandbox.Policy{Write: []string{h.work(), own, tmp}, Read: slices.Clone(sandbox.System()), Mounts: true, Hide: []string{b.config.Dir}, Network: p.Network},
 		env: map[string]string{
 			"HOME": own, "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp, "CLAUDE_CONFIG_DIR": filepath.Join(own, ".claude"), "CLAUDE_CODE_TMPDIR": tmp,
 		},

@@ -55,7 +55,7 @@ func TestAttacks(t *testing.T) {
 		"cat " + w.home(other, "work", "file"),
 		"cat " + w.home(other, "home", "file"),
 		"echo attacked >" + w.home(other, "work", "file"),
-		"rm -rf " + w.home(other, "work"),
+		"[ -e '" + w.home(other, "work") + "' ] && rm -rf '" + w.home(other, "work") + "'",
 		"ls " + w.home(other, "work"),
 		"cat " + theirs.Path("output"),
 		"cat " + theirs.Path("run.json"),

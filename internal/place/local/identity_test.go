@@ -26,7 +26,9 @@ func TestCommitsWithoutUser(t *testing.T) {
 		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
 		set := runner.Author{Name: "Webshop Bot", Email: "bot@example.com"}
 		c.Projects = []local.Project{
-			{Name: "confined", Repository: repo}, {Name: "set", Repository: repo, Git: set}, {Name: "empty"},
+			{Name: "confined", Repository: repo},
+			{Name: "set", Repository: repo, Git: set},
+			{Name: "empty"},
 			{Name: "open", Repository: filepath.Join(repo, "unsigned"), Sandbox: sandbox.None},
 			{Name: "open and set", Repository: filepath.Join(repo, "unsigned"), Sandbox: sandbox.None, Git: set},
 		}

@@ -40,7 +40,8 @@ func fake() {
 			Cancel  bool `json:"cancel_queued"`
 		}
 		Message struct{ Content []struct{ Text string } }
-	}, raw string) {
+	}, raw string,
+	) {
 		raw, err := in.ReadString('\n')
 		if err != nil {
 			os.Exit(0)

@@ -90,6 +90,14 @@ func attack(name string, args []string) error {
 		return os.Truncate(arg(0), 0)
 	case "mode":
 		return os.Chmod(arg(0), 0o666)
+	case "watch":
+		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(fd) }()
+		_, err = unix.InotifyAddWatch(fd, arg(0), unix.IN_ALL_EVENTS)
+		return err
 	case "owner":
 		return os.Chown(arg(0), os.Getuid(), os.Getgid())
 	case "times":

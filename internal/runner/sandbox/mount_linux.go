@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,11 @@ func readOnly(p Policy) error {
 			return err
 		}
 	}
+	for _, dir := range p.Hide {
+		if err := cover(dir, slices.Concat(writable, p.Read)); err != nil {
+			return fmt.Errorf("cannot hide %s: %w", dir, err)
+		}
+	}
 	table, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
 		return err
@@ -61,6 +67,73 @@ func readOnly(p Policy) error {
 		}
 	}
 	return unix.Chdir(dir) // the working directory still refers to the old mounts
+}
+
+// cover hides the directory behind an empty one, in which only the paths in visible exist. It does nothing if the
+// directory does not exist, or is visible itself.
+func cover(dir string, visible []string) error {
+	type shown struct {
+		path string
+		tree int  // a copy of the mount of the path
+		file bool // the path is not a directory
+	}
+	var all []shown
+	defer func() {
+		for _, s := range all {
+			_ = unix.Close(s.tree)
+		}
+	}()
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return nil //nolint:nilerr // there is nothing to hide
+	}
+	var paths []string
+	for _, path := range visible {
+		paths = append(paths, filepath.Clean(path))
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			paths = append(paths, real) // a link in dir is not visible, so what it leads to is mounted at both paths
+		}
+	}
+	slices.Sort(paths) // a directory precedes what is in it
+	for _, path := range slices.Compact(paths) {
+		if path == dir || strings.HasPrefix(dir, strings.TrimSuffix(path, "/")+"/") {
+			return nil
+		}
+		if !strings.HasPrefix(path, dir+"/") || slices.ContainsFunc(all, func(s shown) bool { return !s.file && strings.HasPrefix(path, s.path+"/") }) {
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			continue // missing paths are ignored
+		}
+		tree, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		if err != nil {
+			return err
+		}
+		all = append(all, shown{path, tree, !info.IsDir()})
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=1m"); err != nil {
+		return err
+	}
+	for _, s := range all {
+		if err := place(s.path, s.file); err != nil {
+			return err
+		}
+		if err := unix.MoveMount(s.tree, "", unix.AT_FDCWD, s.path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place creates an empty file or directory on which the path can be mounted.
+func place(path string, file bool) error {
+	if !file {
+		return os.MkdirAll(path, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, nil, 0o644)
 }
 
 // unescape decodes a path of mountinfo.

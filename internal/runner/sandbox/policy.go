@@ -29,6 +29,10 @@ type Policy struct {
 	// has no effect if the user may not create mount namespaces. Usually only root may.
 	Mounts bool `json:"mounts,omitempty"`
 
+	// Hide are directories in which the program sees only Write and Read. Otherwise it could watch other files there with
+	// inotify, and learn whether they exist, which Landlock does not restrict. Hide has no effect without Mounts.
+	Hide []string `json:"hide,omitempty"`
+
 	// Override keeps CAP_DAC_OVERRIDE of root, so that the modes and owners of files in Write and Read do not matter.
 	Override bool `json:"override,omitempty"`
 

@@ -233,6 +233,36 @@ func TestModes(t *testing.T) {
 	})
 }
 
+// TestWatch checks that a program cannot watch files in a hidden directory, except those that it may read.
+func TestWatch(t *testing.T) {
+	each(t, func(t *testing.T, a *arena) {
+		if a.user.name != "root" {
+			t.Skip("only root can create mounts")
+		}
+		if err := exec.Command("unshare", "--mount", "true").Run(); err != nil {
+			t.Skip("root cannot create mounts here: ", err)
+		}
+		theirs := a.file(filepath.Join(a.outside, "theirs"), "")
+		dir := filepath.Join(a.outside, "shown")
+		require.NoError(t, os.MkdirAll(dir, 0o755))
+		shown := a.file(filepath.Join(dir, "file"), "text")
+		single := a.file(filepath.Join(a.outside, "single"), "text")
+		a.policy.Hide = []string{a.outside}
+		a.policy.Read = append(a.policy.Read, dir, single)
+		a.repels("watch", theirs)
+		for _, path := range []string{dir, shown, single} {
+			a.allows("watch", path)
+		}
+		a.allows("read", shown)
+		a.allows("read", single)
+		a.refuses("truncate", shown)
+		a.policy.Write = append(a.policy.Write, dir)
+		a.allows("truncate", shown)
+		a.policy.Read = append(a.policy.Read, filepath.Dir(a.outside)) // then the directory is not hidden
+		a.allows("read", theirs)
+	})
+}
+
 // TestAttributes checks that no program can change extended attributes, which Landlock does not restrict.
 func TestAttributes(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
