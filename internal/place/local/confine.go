@@ -178,9 +178,6 @@ func (b *Place) Reach(a fleet.Agent) (*sandbox.Policy, error) {
 	if err != nil {
 		return nil, runner.HostError("cannot read the agent's record", err)
 	}
-	if err := (workspace{b, a, h}).migrate(r); err != nil {
-		return nil, err
-	}
 	c, err := b.confine(p, h, r)
 	if err != nil || c == nil {
 		return nil, err

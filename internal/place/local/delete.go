@@ -140,11 +140,6 @@ func (b *Place) examine(ctx context.Context, h home, r *record) (e examination, 
 		}
 		return e, ctx.Err()
 	}
-	if r.Repository != "" {
-		if err := b.git.Migrate(ctx, h.tree(r)); err != nil {
-			b.config.Logger.WarnContext(ctx, "worktree migration failed", "agent", r.Name, "error", err)
-		}
-	}
 	if e.look, err = sandbox.Look(ctx, string(h)); err != nil {
 		if ctx.Err() != nil {
 			return e, ctx.Err()

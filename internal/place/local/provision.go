@@ -173,9 +173,6 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	case r == nil || !r.Ready || r.Deleting:
 		return b.make(ctx, a, h)
 	}
-	if err := b.migrate(ctx, h, r); err != nil {
-		return err
-	}
 	if _, err := os.Stat(h.work()); errors.Is(err, fs.ErrNotExist) {
 		if r.Repository == "" {
 			err = os.MkdirAll(h.work(), 0o700)
@@ -212,17 +209,6 @@ func (b *Place) addAgain(ctx context.Context, a fleet.Agent, h home, r *record) 
 		return err
 	}
 	return b.git.Add(ctx, t, r.Branch, false)
-}
-
-// migrate gives a worktree that an earlier version of Fleet has created its own git directory.
-func (b *Place) migrate(ctx context.Context, h home, r *record) error {
-	if r == nil || r.Repository == "" {
-		return nil
-	}
-	if err := b.git.Migrate(ctx, h.tree(r)); err != nil {
-		return gitError(ctx, "cannot migrate the agent's worktree, which an earlier version of Fleet created", err)
-	}
-	return nil
 }
 
 // Stop implements fleet.Place.

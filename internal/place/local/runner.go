@@ -1,9 +1,7 @@
 package local
 
 import (
-	"context"
 	"os"
-	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
@@ -50,9 +48,6 @@ func (s workspace) Work(fleet.Run) (runner.Work, error) {
 	if err != nil {
 		return runner.Work{}, runner.HostError("cannot read the agent's record", err)
 	}
-	if err := s.migrate(record); err != nil {
-		return runner.Work{}, err
-	}
 	c, err := s.place.confine(p, s.home, record)
 	if err != nil {
 		return runner.Work{}, err
@@ -65,15 +60,6 @@ func (s workspace) Work(fleet.Run) (runner.Work, error) {
 		w.Sandbox = &c.policy
 	}
 	return w, nil
-}
-
-// migrateTime limits how long migrate may take.
-const migrateTime = time.Minute
-
-func (s workspace) migrate(r *record) error {
-	ctx, cancel := context.WithTimeout(context.Background(), migrateTime)
-	defer cancel()
-	return s.place.migrate(ctx, s.home, r)
 }
 
 // job returns the driver's job for a task of the agent, without the task itself.

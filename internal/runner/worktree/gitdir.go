@@ -17,15 +17,9 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// separate reports whether the tree has its own git directory. A tree of an earlier version has none until Migrate
-// creates it.
-func (t Tree) separate() bool {
-	if t.GitDir == "" {
-		return false
-	}
-	info, err := os.Stat(filepath.Join(t.GitDir, "objects"))
-	return err == nil && info.IsDir()
-}
+// separate reports whether the tree has its own git directory. It does not look at the disk, where the agent decides what
+// there is.
+func (t Tree) separate() bool { return t.GitDir != "" }
 
 // initGitDir creates the agent's git directory, with the agent's branch at the commit of p. The repository's refs in have
 // do not include p. initGitDir replaces a git directory that an interrupted call left.

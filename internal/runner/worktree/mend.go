@@ -19,7 +19,7 @@ const (
 // peopleLock is the age from which a lock cannot belong to a git that still runs.
 const peopleLock = 10 * time.Minute
 
-// unlinked reports whether the working tree has lost the link to its git directory, which still exists.
+// unlinked reports whether the working tree has lost the link to its git directory.
 func (t Tree) unlinked() bool {
 	_, err := os.Lstat(filepath.Join(t.Dir, ".git"))
 	return errors.Is(err, fs.ErrNotExist) && t.separate()
@@ -41,7 +41,7 @@ func (t Tree) mend() error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		if !t.separate() {
-			return nil // a worktree, or no repository
+			return nil // no repository
 		}
 		return err
 	}

@@ -15,8 +15,7 @@ type Tree struct {
 	Dir        string // the working directory
 	Branch     string // the agent's branch
 	// GitDir is the agent's git directory. Fleet's record of the agent's refs is in a file next to it. If GitDir is
-	// empty or does not exist, the tree belongs to the repository itself, for example as a worktree of an earlier
-	// version.
+	// empty, the tree is the repository itself, which only this agent uses.
 	GitDir string
 	UID    string // the agent's uid
 	// Settings is a git configuration that a new git directory gets in addition to that of the repository.
@@ -29,7 +28,8 @@ func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
 	if t.Problem() == "" && !broken {
 		return nil
 	}
-	fresh := broken || !t.separate()
+	_, err := os.Lstat(t.GitDir)
+	fresh := broken || err != nil
 	if fresh {
 		for _, dir := range []string{t.Dir, t.GitDir} {
 			if err := RemoveAll(dir); err != nil {
@@ -40,7 +40,7 @@ func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
 			return err
 		}
 	}
-	err := t.link()
+	err = t.link()
 	if err == nil {
 		err = g.checkout(ctx, t, fresh)
 	}
