@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -215,7 +216,11 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	var out bytes.Buffer
 	as, env := g.asAgent(t), []string{"GIT_DIR=" + t.GitDir, "GIT_WORK_TREE=" + t.GitDir} // instead of the agent's core.worktree
 	// for-each-ref reads no objects, so git runs no program of the agent.
-	if err := g.pipe(ctx, as, env, t.GitDir, nil, &out, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags"); err != nil {
+	err = g.pipe(ctx, as, env, t.GitDir, nil, &bounded{to: &out}, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags")
+	if out.Len() >= maxOutput && ctx.Err() == nil {
+		return &Error{Message: fmt.Sprintf("the agent's branches and tags are more than %d MiB: remove some of them", maxOutput>>20)}
+	}
+	if err != nil {
 		return err
 	}
 	theirs := parseRefs(out.String())

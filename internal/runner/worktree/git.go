@@ -108,7 +108,7 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 	}, args...)
 	cmd := exec.CommandContext(within, g.program, args...)
 	cmd.Env = append(slices.Clone(g.env), env...)
-	var errs bytes.Buffer
+	var errs tail
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &errs
 	stopGracefully(cmd)
 	if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "GIT_DIR=") }) {
@@ -140,6 +140,22 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 	}
 	return nil
 }
+
+// tail keeps the end of what is written to it, which has git's reason for a failure.
+type tail struct{ text []byte }
+
+// maxMessage limits how much of git's error messages is kept, in bytes. git can report each of an agent's objects.
+const maxMessage = 64 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.text = append(t.text, p[max(0, len(p)-maxMessage):]...)
+	if extra := len(t.text) - maxMessage; extra > 0 {
+		t.text = append(t.text[:0], t.text[extra:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string { return string(t.text) }
 
 // limits are the limits of git when it reads what an agent wrote. A small index or a few small trees can stand for
 // gigabytes of paths.

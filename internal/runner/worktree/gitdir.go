@@ -276,7 +276,7 @@ func (g *Git) fillOwn(v *view, t Tree, common string) error {
 // configuration, so they may do only what the agent may do.
 func (g *Git) asAgent(t Tree) *sandbox.Policy {
 	return &sandbox.Policy{
-		Write: []string{t.GitDir}, Read: slices.Concat(sandbox.System(), g.config(), Shared(t.Repository)), Network: sandbox.Offline,
+		Write: []string{t.GitDir}, Read: slices.Concat(sandbox.System(), g.config(), Shared(t.Repository)), Network: sandbox.Offline, Limits: g.limits(),
 	}
 }
 

@@ -89,3 +89,15 @@ func TestLargeFilesOfAgents(t *testing.T) {
 	require.Equal(t, 1, c.Commits)
 	require.Empty(t, sh(t, tree.Repository, "find .git/lfs -type f"))
 }
+
+// TestManyRefs checks that the server does not keep a list of refs in its memory that the agent has made very long.
+func TestManyRefs(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	sh(t, tree.Dir, `oid=$(git rev-parse HEAD); name=$(printf 'x%.0s' $(seq 200))
+		{ echo '# pack-refs with: peeled fully-peeled sorted'; seq -f "$oid refs/tags/$name-%07.0f" 200000; } >"$(git rev-parse --git-dir)/packed-refs"
+		git commit -q --allow-empty -m work`)
+	sh(t, tree.Repository, "git branch another")
+	require.ErrorContains(t, g.Begin(t.Context(), tree, "agent", "next"), "MiB")
+}

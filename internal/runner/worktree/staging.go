@@ -97,29 +97,27 @@ func (s *staging) addNew(paths []string) {
 		files, size = files+1, size+n
 	}
 	names := slices.Sorted(maps.Keys(groups))
-	for files > maxNewFiles || s.size+size > maxSnapshot {
-		largest := slices.MaxFunc(names, func(a, b string) int {
-			return weigh(len(groups[a].paths), groups[a].size) - weigh(len(groups[b].paths), groups[b].size)
-		})
-		g := groups[largest]
-		if len(g.paths) == 0 {
-			break
+	slices.SortStableFunc(names, func(a, b string) int {
+		return weigh(len(groups[b].paths), groups[b].size) - weigh(len(groups[a].paths), groups[a].size)
+	})
+	for _, name := range names {
+		g := groups[name]
+		if files <= maxNewFiles && s.size+size <= maxSnapshot {
+			s.paths = append(s.paths, g.paths...)
+			continue
 		}
-		what := largest + "/"
-		if largest == "" {
+		what := name + "/"
+		if name == "" {
 			what = "files in the top directory"
 		}
 		s.leave(what, fmt.Sprintf("%d files with %d MiB: too much for uncommitted files", len(g.paths), g.size>>20))
 		files, size = files-len(g.paths), size-g.size
-		groups[largest] = &group{}
 	}
-	for _, name := range names {
-		s.paths = append(s.paths, groups[name].paths...)
-		s.size += groups[name].size
-	}
+	s.size += size
 }
 
-// weigh returns which share of the limits files use, in thousandths of both limits together.
+// weigh returns which share of the limits files use, in millionths of both limits together. A coarser unit would make the
+// groups of many small directories weigh nothing.
 func weigh(files int, size int64) int {
-	return 1000*files/maxNewFiles + int(1000*size/maxSnapshot)
+	return 1_000_000*files/maxNewFiles + int(1_000_000*size/maxSnapshot)
 }
