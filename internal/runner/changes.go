@@ -32,12 +32,12 @@ func (w Agent) Changes(ctx context.Context, r fleet.Run) (*fleet.Changes, error)
 	if claimed, err := settleUnclaimed(w.home.run(r.TaskID)); err != nil || !claimed {
 		return nil, err
 	}
-	if problem := t.Problem(); problem != "" {
-		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot read the task's changes: %s", problem)
-	}
-	c, err := t.Git.Snapshot(ctx, t.Tree, t.UID, r.TaskID)
+	c, err := t.Git.Snapshot(ctx, t.Tree, t.UID, r.TaskID) // may succeed although nobody can work in the tree any more
 	if err == nil || ctx.Err() != nil {
 		return c, err
+	}
+	if problem := t.Problem(); problem != "" {
+		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot read the task's changes: %s", problem).WithCause(err)
 	}
 	if gitErr, ok := errors.AsType[*worktree.Error](err); ok {
 		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot read the task's changes: %s", gitErr.Message)

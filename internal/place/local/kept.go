@@ -98,6 +98,11 @@ func (b *Place) restore(ctx context.Context, a fleet.Agent) error {
 	if h.exists() || !k.exists() {
 		return nil
 	}
+	b.tidying.Lock() // tidyKept must not remove a home that is restored
+	defer b.tidying.Unlock()
+	if !k.exists() {
+		return nil
+	}
 	r, err := k.record()
 	if err != nil || r == nil {
 		return runner.HostError("cannot read the agent's record", err)

@@ -22,7 +22,7 @@ type Place struct {
 	git      *worktree.Git
 	host     *runner.Host
 	temp     *scratch.Dir
-	tidying  sync.Mutex // only one call removes kept homes
+	tidying  sync.Mutex // only one call removes or restores kept homes
 }
 
 var (

@@ -315,3 +315,27 @@ func TestProvisionFailures(t *testing.T) {
 	_, o := w.do(a, "git log -1 --format=%s")
 	require.Equal(t, "one", o.Summary)
 }
+
+// TestChangesOfBrokenTree checks that the commits of an agent are collected although nobody can work in its tree any more.
+func TestChangesOfBrokenTree(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"a directory instead of the link": "rm .git; git init -q .",
+		"a pipe instead of the link":      "rm .git; mkfifo .git",
+		"no HEAD":                         "rm ../git/HEAD",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			needSandbox(t)
+			w, repo := repoWorld(t, false)
+			a := w.agent("repo")
+			r := w.start(a, "echo two >>file; git commit -qam two; git rev-parse HEAD; "+script)
+			said, o := w.follow(a, r)
+			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+			c, err := w.Connect(a).Changes(w.ctx, r)
+			require.NoError(t, err)
+			require.Equal(t, 1, c.Commits)
+			require.Contains(t, git(t, repo, "git log --all --format=%H"), strings.Fields(said)[0])
+		})
+	}
+}

@@ -252,8 +252,10 @@ func (g *Git) open(t Tree) (*view, error) {
 
 func (g *Git) fillOwn(v *view, t Tree, common string) error {
 	settings, err := readSettings(t.GitDir)
-	if err != nil {
-		return err
+	if err != nil { // the agent has damaged it; the refs can perhaps still be read
+		if settings, err = readSettings(common); err != nil {
+			return err
+		}
 	}
 	settings = slices.DeleteFunc(settings, isShared) // the sandbox prevents git from setting the group of directories
 	if err := v.link(t.GitDir, []string{"refs", "packed-refs", "shallow"}); err != nil {
@@ -269,7 +271,7 @@ func (g *Git) fillOwn(v *view, t Tree, common string) error {
 	if err := writeNew(filepath.Join(v.tmp, "objects", "info", "alternates"), alternates(from)); err != nil {
 		return err
 	}
-	return v.fill(t.GitDir, t.GitDir, viewConfig(settings, false))
+	return v.fill(t.GitDir, t.GitDir, viewConfig(settings, false), "refs/heads/"+t.Branch)
 }
 
 // asAgent returns the policy for git commands that change the agent's git directory. These commands use the agent's

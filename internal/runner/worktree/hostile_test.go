@@ -26,6 +26,14 @@ func TestCommitsComeFirst(t *testing.T) {
 		{"a damaged index", `echo a >good; echo damaged >"$(git rev-parse --git-path index)"`, "", "good", false},
 		{"no index", `echo a >good; rm "$(git rev-parse --git-path index)"`, "", "good", false},
 		{"a pipe instead of the index", `echo a >good; i=$(git rev-parse --git-path index); rm "$i"; mkfifo "$i"`, "", "good", false},
+		{"a directory instead of the link", `echo a >good; rm .git; mkdir .git`, "", "good", false},
+		{"a link to another directory", `echo a >good; rm .git; ln -s /tmp .git`, "", "good", false},
+		{"a pipe instead of the link", `echo a >good; rm .git; mkfifo .git`, "", "good", false},
+		{"no HEAD", `echo a >good; rm ../git/HEAD`, "", "good", false},
+		{"a directory instead of HEAD", `echo a >good; rm ../git/HEAD; mkdir ../git/HEAD`, "", "good", false},
+		{"a damaged HEAD", `echo a >good; printf 'x\x1b]0;title\a' >../git/HEAD`, "", "good", false},
+		{"no configuration", `echo a >good; rm ../git/config`, "", "good", false},
+		{"a pipe instead of the configuration", `echo a >good; rm ../git/config; mkfifo ../git/config`, "", "good", false},
 		{"too many files", `mkdir many; (cd many; seq 10001 | xargs touch); echo a >good`, "many/ (10001 files with 0 MiB: too much for uncommitted files)", "good", false},
 		{"too large files", `mkdir big; for i in 1 2 3 4 5; do truncate -s 49M big/$i; done; echo a >good`, "big/ (5 files with 245 MiB: too much for uncommitted files)", "good", false},
 		{"too many files at the top", `seq 10001 | xargs touch; mkdir dir; echo a >dir/good`, "files in the top directory (", "dir/good", false},
@@ -88,6 +96,20 @@ func TestLargeFilesOfAgents(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, c.Commits)
 	require.Empty(t, sh(t, tree.Repository, "find .git/lfs -type f"))
+}
+
+// TestNoWorkingDirectory checks that commits are kept if the agent has removed its working directory.
+func TestNoWorkingDirectory(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	head := strings.TrimSpace(sh(t, tree.Dir, `git commit -q --allow-empty -m work; git rev-parse HEAD; rm -rf "$PWD"`))
+	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	require.NoError(t, err)
+	require.Equal(t, head, c.Commit)
+	require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
+	require.Len(t, c.LeftOut, 1)
+	require.Contains(t, c.LeftOut[0], "no longer exists")
 }
 
 // TestManyRefs checks that the server does not keep a list of refs in its memory that the agent has made very long.

@@ -110,6 +110,9 @@ func (g *Git) openTree(t Tree) (*view, error) {
 // agent's index. It can be repeated, and then copies only what is missing.
 func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.Changes, error) {
 	t.UID = uid
+	if problem := t.Problem(); problem != "" && !t.separate() {
+		return nil, &Error{Message: problem}
+	}
 	v, err := g.openTree(t)
 	if err != nil {
 		return nil, err
@@ -181,7 +184,13 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 // keepFiles stores the uncommitted files of the tree in the repository, and sets Commit of c to a commit with them. If
 // git cannot read the files at all, c gets the reason instead, and Commit stays head.
 func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, head, headTree string, have refSet) error {
-	err := v.privateIndex(ctx, head)
+	var err error
+	if v.dir != t.Dir {
+		err = &Error{Message: "the directory " + t.Dir + " no longer exists"}
+	}
+	if err == nil {
+		err = v.privateIndex(ctx, head)
+	}
 	if err == nil {
 		c.LeftOut, err = v.stage(ctx)
 	}

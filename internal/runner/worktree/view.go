@@ -83,7 +83,7 @@ func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool)
 	}
 	err = v.link(common, shared)
 	if err == nil {
-		err = v.fill(common, own, viewConfig(settings, !files))
+		err = v.fill(common, own, viewConfig(settings, !files), "")
 	}
 	if err != nil {
 		v.close()
@@ -128,9 +128,13 @@ func (v *view) link(common string, names []string) error {
 	return nil
 }
 
+// usableHead matches a HEAD that names a ref or a commit.
+var usableHead = regexp.MustCompile(`^(ref:\s*refs/\S+|[0-9a-f]{40,64})\s*$`)
+
 // fill completes the view. It takes the directory info from the common git directory, and the working tree's own files
-// from own. From info it takes only the files that select files, because grafts would change the history.
-func (v *view) fill(common, own, config string) error {
+// from own. From info it takes only the files that select files, because grafts would change the history. If branch is set,
+// it is used if own has no usable HEAD.
+func (v *view) fill(common, own, config, branch string) error {
 	if err := os.Mkdir(filepath.Join(v.tmp, "info"), 0o700); err != nil {
 		return err
 	}
@@ -147,6 +151,9 @@ func (v *view) fill(common, own, config string) error {
 		}
 	}
 	head, err := agentfile.Read(filepath.Join(own, "HEAD"), maxLink)
+	if branch != "" && (err != nil || !usableHead.Match(head)) {
+		head, err = []byte("ref: "+branch+"\n"), nil
+	}
 	if err != nil {
 		return err
 	}
