@@ -59,6 +59,9 @@ func (w Agent) Patch(ctx context.Context, c fleet.Changes, path string, offset i
 		return nil, false, notFound
 	}
 	text, more, err := t.Git.Patch(ctx, t.Repository, c.Base, c.Commit, path, offset, limit)
+	if gitErr, ok := errors.AsType[*worktree.Error](err); ok && !errors.Is(err, worktree.ErrNoCommit) {
+		return nil, false, fleet.Errorf(fleet.ReasonProvisioningFailed, "git cannot show the changes: %s", gitErr.Message)
+	}
 	if err != nil && ctx.Err() == nil {
 		return nil, false, notFound.WithCause(err)
 	}

@@ -3,6 +3,8 @@ package worktree
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -32,10 +34,16 @@ func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, 
 	}
 	p := &page{skip: offset, limit: limit}
 	if err := v.pipe(ctx, nil, p, args...); err != nil && !p.more {
+		if found, lost := v.present(ctx, []string{base, commit}); lost == nil && len(found) < 2 {
+			err = fmt.Errorf("%w: %w", ErrNoCommit, err)
+		}
 		return nil, false, err
 	}
 	return p.text, p.more, nil
 }
+
+// ErrNoCommit means that the repository has lost a commit.
+var ErrNoCommit = errors.New("the repository no longer has the commit")
 
 // renamedFrom returns the path that the file had in base. It is empty if the file was not renamed.
 func (v *view) renamedFrom(ctx context.Context, base, commit, path string) (string, error) {
