@@ -29,7 +29,7 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case "serve", "shim", "acp", "ask":
+		case "serve", "shim", "client", "ask":
 			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 		case "peer":
 			acptest.Peer(os.Args[2])

@@ -66,7 +66,12 @@ func TestForgottenServer(t *testing.T) {
 	data := t.TempDir()
 	lost, err := open("lost", data)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, lost.Close()) }()
+	closed := false
+	defer func() {
+		if !closed {
+			require.NoError(t, lost.Close())
+		}
+	}()
 	other, err := open("other", t.TempDir())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, other.Close()) }()
@@ -119,6 +124,8 @@ func TestForgottenServer(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, ends, "was forgotten", "a forgotten server that was only paused must end")
 	require.NoError(t, lost.store.Release(t.Context(), fleet.ReplicaLease+"lost", lost.machine))
+	closed = true
+	require.NoError(t, lost.Close()) // it holds the lock of its directory
 	_, err = open("lost", data)
 	require.ErrorContains(t, err, "was forgotten")
 	fresh, err := open("lost", t.TempDir())

@@ -229,7 +229,7 @@ func (s *stubSessions) SendMessage(r *fleetv1.SendMessageRequest, out grpc.Serve
 	if s.s.answer != nil {
 		return s.s.answer(r, out)
 	}
-	info.MessageCount++
+	info.MessageCount += 2 // the message and its answer
 	said := strings.TrimSpace(strings.TrimPrefix(r.GetMessage(), "echo "))
 	s.messages = append(s.messages,
 		&fleetv1.SessionMessage{Role: "user", Content: r.GetMessage(), Created: timestamppb.Now(), TaskId: "t"},

@@ -109,12 +109,12 @@ no JSON
 }
 
 func TestMessages(t *testing.T) {
-	p := start(t, "turn\ntake\nresult\nprint {\"type\":\"system\",\"subtype\":\"init\"}\ntake\nresult", nil)
-	require.NoError(t, p.send("m1", "during the turn"))
-	p.out.until(t, "during the turn")
-	require.NoError(t, p.send("m2", "during the next turn"))
+	p := start(t, "turn\ntake\ntake\nresult\nprint {\"type\":\"system\",\"subtype\":\"init\"}\nresult", nil)
+	require.NoError(t, p.send("m1", "the first message"))
+	p.out.until(t, "the first message")
+	require.NoError(t, p.send("m2", "the second message"))
 	require.Zero(t, p.wait(t))
-	require.Contains(t, p.out.all.String(), "during the next turn")
+	require.Contains(t, p.out.all.String(), "the second message")
 }
 
 // A message that Claude Code has not taken when it ends is not delivered.
@@ -228,6 +228,24 @@ result`, ask)
 	}
 }
 
+// locked is a buffer for several goroutines.
+type locked struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *locked) bytes() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Clone(l.all.Bytes())
+}
+
 // FuzzLine checks that no line of Claude Code makes Fleet write a line that is not JSON, allow a tool, or fail.
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"type":"control_request","request_id":"q","request":{"subtype":"can_use_tool","tool_name":"Bash","input":1}}`))
@@ -236,8 +254,8 @@ func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"type":"result","user_message_uuids":["a"]}`))
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var written bytes.Buffer
-		c := newConversation(&Job{ID: "run", Ask: dir}, &output{lines: make(chan string, 100)}, &written, mailbox.Open(0))
+		written := &locked{}
+		c := newConversation(&Job{ID: "run", Ask: dir}, &output{lines: make(chan string, 100)}, written, mailbox.Open(0))
 		asking, cancel := context.WithCancel(t.Context())
 		c.line(asking, data)
 		for len(c.questions) > 0 {
@@ -249,7 +267,7 @@ func FuzzLine(f *testing.F) {
 			defer c.in.mu.Unlock()
 			return !c.in.writing
 		})
-		for l := range bytes.Lines(written.Bytes()) {
+		for l := range bytes.Lines(written.bytes()) {
 			require.True(t, json.Valid(l), "%q", l)
 			require.NotContains(t, string(l), `"behavior":"allow"`)
 		}

@@ -33,6 +33,7 @@ type Git struct {
 	env     []string
 	temp    string        // directory for temporary files
 	limit   time.Duration // time limit for reading files that an agent wrote, which can block git
+	memory  uint64        // limit of memory for the same, in bytes
 	config  func() []string
 	sources sync.Map // from the path of a mirror to its URL
 	locks   sync.Map // from the path of a repository to a *sync.Mutex, because git's own locks fail instead of waiting
@@ -45,7 +46,7 @@ func New(env []string, temp string) *Git {
 	if err != nil {
 		program = "git" // each call reports that it is missing
 	}
-	g := &Git{program: program, limit: lookTime, temp: temp}
+	g := &Git{program: program, limit: lookTime, memory: 2 << 30, temp: temp}
 	g.config = sync.OnceValue(g.readConfig)
 	ssh := false
 	for _, v := range env {
@@ -160,7 +161,7 @@ func (t *tail) String() string { return string(t.text) }
 // limits are the limits of git when it reads what an agent wrote. A small index or a few small trees can stand for
 // gigabytes of paths.
 func (g *Git) limits() sandbox.Limits {
-	return sandbox.Limits{Memory: 2 << 30, CPU: packTime * g.limit, FileSize: 16 << 30, Descriptors: 1024}
+	return sandbox.Limits{Memory: g.memory, CPU: packTime * g.limit, FileSize: 16 << 30, Descriptors: 1024}
 }
 
 // lock locks the repository for changes by this process.
@@ -178,7 +179,7 @@ const packTime = 10
 
 // withPackTime returns a Git with the longer limit.
 func (g *Git) withPackTime() *Git {
-	return &Git{program: g.program, env: g.env, temp: g.temp, limit: packTime * g.limit, config: g.config}
+	return &Git{program: g.program, env: g.env, temp: g.temp, limit: packTime * g.limit, memory: g.memory, config: g.config}
 }
 
 // readConfig returns the files outside the system's directories that git reads: the user's configuration files, the

@@ -76,6 +76,7 @@ func TestSmallObjectsWithManyPaths(t *testing.T) {
 		git update-ref HEAD "$(git commit-tree "$tree" -p HEAD -m many)"
 		rm "$(git rev-parse --git-path index)"`)
 	head := strings.TrimSpace(sh(t, tree.Dir, "git rev-parse HEAD"))
+	g.memory = 256 << 20 // reached sooner than the default
 	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
 	require.NoError(t, err)
 	require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
