@@ -82,7 +82,7 @@ func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.P
 	supervisor, err := sandbox.Executable()
 	require.NoError(t, err)
 	clis, err := local.New(local.Config{
-		Dir: filepath.Join(r.data, "local"), ShimCommand: []string{supervisor, "shim"}, Environ: environ, PassEnv: []string{"GORACE"},
+		Dir: filepath.Join(r.data, "local"), ShimCommand: []string{supervisor, "shim"}, ClientCommand: []string{supervisor, "client"}, Environ: environ, PassEnv: []string{"GORACE"},
 		StopGrace: 200 * time.Millisecond, Logger: logger,
 	})
 	require.NoError(t, err)
@@ -359,7 +359,9 @@ func TestPrograms(t *testing.T) {
 		Name: "mine", Kind: providers.KindCLI, Command: []string{"mine", "--model", "{{.Model}}", "--file", "{{.PromptFile}}"}, Keys: []string{"CUSTOM_KEY"}, Model: "m-1",
 	})
 	r.program("claude", `if [ "$1" = --version ]; then echo "2.1.0 (Claude Code)"; exit; fi
-last="${!#}"
+read -r _
+read -r message
+last=$(sed 's/.*"text":"\([^"]*\)".*/\1/' <<<"$message")
 echo '{"type":"system","subtype":"init","session_id":"s1","model":"opus"}'
 printf '{"type":"result","subtype":"success","is_error":false,"num_turns":2,"result":"%s key:%s","total_cost_usd":0.5,"session_id":"s1"}\n' "$last" "${#ANTHROPIC_API_KEY}"
 `)

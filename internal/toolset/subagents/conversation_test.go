@@ -48,7 +48,7 @@ func TestConversation(t *testing.T) {
 	c := w.calls()[5]
 	require.Equal(t, "-", c.flag("--resume"))
 	require.Equal(t, "Read", c.flag("--allowedTools"))
-	require.Contains(t, c.flag("--system-prompt"), "The user likes birds.")
+	require.Contains(t, c.System, "The user likes birds.")
 	require.NoError(t, w.store.View(t.Context(), func(tx fleet.ReadTx) error {
 		old, err := tx.Session(one.SessionID)
 		require.NoError(t, err)

@@ -1,11 +1,11 @@
 package subagents_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -50,6 +50,7 @@ type called struct {
 	Argv    []string
 	Env     []string
 	Prompt  string
+	System  string          // instructions for the system prompt
 	MCP     json.RawMessage // content of its --mcp-config
 	MCPMode os.FileMode
 	PID     int
@@ -62,18 +63,43 @@ func (c called) flag(name string) string {
 	return "-"
 }
 
+// hear reads the first request and the first message from the standard input, and returns the instructions for the system
+// prompt and the prompt. A later interrupt ends the process.
+func hear() (system, prompt string) {
+	in := bufio.NewReader(os.Stdin)
+	var first struct {
+		Request struct{ SystemPrompt, AppendSystemPrompt string }
+	}
+	var message struct {
+		Message struct{ Content []struct{ Text string } }
+	}
+	for _, v := range []any{&first, &message} {
+		line, _ := in.ReadBytes('\n')
+		if json.Unmarshal(line, v) != nil {
+			os.Exit(99)
+		}
+	}
+	go func() {
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				return
+			}
+			if strings.Contains(line, `"interrupt"`) {
+				os.Exit(143)
+			}
+		}
+	}()
+	return first.Request.SystemPrompt + first.Request.AppendSystemPrompt, message.Message.Content[0].Text
+}
+
 // claude acts as the claude program. It records how it was called and then follows its prompt line by line: "say TEXT"
 // sets the result, "break" makes an MCP server fail, "big N" sets a result of N bytes, "fail TEXT" makes the run fail, "hang" waits for an hour, and
 // "wait" waits for the file $HOME/open. If the prompt says that the previous answer cannot be used, claude answers with
 // the next line of $HOME/better.
 func claude(argv []string) {
 	c := called{Argv: argv, Env: os.Environ(), PID: os.Getpid()}
-	if i := slices.Index(argv, "--"); i >= 0 {
-		c.Prompt = argv[i+1]
-	} else {
-		b, _ := io.ReadAll(os.Stdin)
-		c.Prompt = string(b)
-	}
+	c.System, c.Prompt = hear()
 	if path := c.flag("--mcp-config"); path != "-" {
 		c.MCP, _ = os.ReadFile(path)
 		info, _ := os.Stat(path)
@@ -167,7 +193,7 @@ func newWorldWith(t *testing.T, mode sandbox.Mode, change func(*subagents.Config
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(dir, "fleet.db"))
 	require.NoError(t, err)
 	environ := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "GORACE=atexit_sleep_ms=0", "KEY=s3cret", "FLEET_TOKEN=never"}
-	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), ShimCommand: []string{supervisor, "shim"}, StopGrace: 200 * time.Millisecond, Sandbox: mode, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{dir}})
+	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), ShimCommand: []string{supervisor, "shim"}, ClientCommand: []string{supervisor, "client"}, StopGrace: 200 * time.Millisecond, Sandbox: mode, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{filepath.Join(dir, "home")}})
 	require.NoError(t, err)
 	w := &world{t: t, store: store, remote: fake.New(fake.Config{Traits: fleet.Traits{Name: "coder"}}), dir: dir}
 	log := slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))

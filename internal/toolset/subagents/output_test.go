@@ -39,8 +39,8 @@ func TestOutput(t *testing.T) {
 			r := w.does("j", `say {"results": ["a"]}`)
 			require.JSONEq(t, `{"results":["a"]}`, r.Text)
 			c := w.calls()[0]
-			require.Contains(t, c.flag("--system-prompt"), "You search.\n\nYour answer is read by a program")
-			require.Contains(t, c.flag("--system-prompt"), `"required":["results"]`)
+			require.Contains(t, c.System, "You search.\n\nYour answer is read by a program")
+			require.Contains(t, c.System, `"required":["results"]`)
 
 			// The subagent is asked again in the same conversation until the answer is valid, at most three times in all.
 			w.better("still wrong", `{"results": [1]}`)

@@ -53,7 +53,7 @@ func TestRun(t *testing.T) {
 
 	c := w.calls()[0]
 	require.Equal(t, "Context:\n\nAbout birds.\n\nTask:\n\n--say no\nsay Ducks", c.Prompt)
-	require.Equal(t, "You are a web search agent. Given a query, search the web\nand return a concise summary of the findings.", c.flag("--system-prompt"))
+	require.Equal(t, "You are a web search agent. Given a query, search the web\nand return a concise summary of the findings.", c.System)
 	require.Equal(t, "Bash", c.flag("--tools"))
 	require.Equal(t, "Bash(curl:*),Bash(wget:*),mcp__brave-search", c.flag("--allowedTools"))
 	require.NotContains(t, c.Argv, "--disallowedTools")
