@@ -541,8 +541,12 @@ func (s *stub) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out gr
 	return err
 }
 
-// ShowTaskChanges answers with one file and a patch in pages of 10 bytes. The second page is not UTF-8.
+// ShowTaskChanges answers with one file and a patch in pages of 10 bytes. The second page is not UTF-8. The changes of the
+// task t-unknown are not known.
 func (s *stub) ShowTaskChanges(_ context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
+	if r.GetTaskId() == "t-unknown" {
+		return &fleetv1.ShowTaskChangesResponse{Changes: &fleetv1.TaskChanges{Problem: proto.String("the disk is full")}}, nil
+	}
 	resp := &fleetv1.ShowTaskChangesResponse{Changes: &fleetv1.TaskChanges{Files: 2, Insertions: 3, Deletions: 1, Commits: 1, Branch: "fleet/papi"}}
 	switch {
 	case !r.GetPatch() && r.GetCursor() == "":

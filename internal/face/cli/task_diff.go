@@ -67,7 +67,10 @@ func (s *session) taskFiles(ctx context.Context, id string) error {
 			g.row(f.GetKind().String(), added, removed, file)
 		}
 		none := "The task changed no files."
-		if len(all.GetChanges().GetLeftOut()) > 0 {
+		switch {
+		case all.GetChanges().Problem != nil:
+			none = "It is not known which files the task changed."
+		case len(all.GetChanges().GetLeftOut()) > 0:
 			none = "No changed files are kept."
 		}
 		s.show(g, none)

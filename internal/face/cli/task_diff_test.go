@@ -23,5 +23,12 @@ func TestTaskDiff(t *testing.T) {
 	require.Regexp(t, `(?m)^renamed +binary +binary +a.png -> b.png$`, c.out.String())
 
 	c = newCommand(server)
+	require.Equal(t, ExitOK, c.run("task", "diff", "t-unknown", "--stat"), c.err.String())
+	said := c.out.String() + c.err.String()
+	require.Contains(t, said, "It is not known which files the task changed.")
+	require.Contains(t, said, "not known: the disk is full")
+	require.NotContains(t, said, "changed no files")
+
+	c = newCommand(server)
 	require.Equal(t, ExitUsage, c.run("task", "diff", "t-1", "--stat", "--path", "x"))
 }
