@@ -15,10 +15,10 @@ import (
 // maxRefs limits the number of an agent's refs in the repository.
 const maxRefs = 1000
 
-// collect copies the agent's commits, and the objects in wants, into the repository. The agent's branches become
-// branches of the repository. If the repository already has a branch of somebody else with the same name, the agent's
-// branch gets another name. Tags, notes, the stash, and branches for which no name is free are stored as refs of the agent.
-// collect returns the resulting refs of the repository.
+// collect copies the agent's commits, and the objects in wants, into the repository. It does not copy files of Git LFS; see
+// keepLFS. The agent's branches become branches of the repository. If the repository already has a branch of somebody else
+// with the same name, the agent's branch gets another name. Tags, notes, the stash, and branches for which no name is free
+// are stored as refs of the agent. collect returns the resulting refs of the repository.
 func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (refSet, error) {
 	have, err := g.refs(ctx, t)
 	if err != nil {
@@ -62,9 +62,6 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (re
 		if ctx.Err() != nil || g.transfer(ctx, t, v, needed, have) != nil || len(needed) == 0 {
 			return nil, err
 		}
-	}
-	if err := t.collectLFS(ctx); err != nil {
-		return nil, err
 	}
 	var keep, publish []update
 	for _, name := range slices.Sorted(maps.Keys(changed)) {

@@ -210,7 +210,9 @@ func TestLargeFiles(t *testing.T) {
 	const digest = "486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7" // the SHA-256 of "world"
 	sh(t, tree.GitDir, `mkdir -p lfs/objects/48/6e lfs/objects/00/00; printf world >lfs/objects/48/6e/`+digest+`
 		printf forged >lfs/objects/00/00/`+strings.Repeat("0", 64)+`; ln -s /etc/passwd lfs/objects/00/00/`+strings.Repeat("1", 64))
-	collected(t, g, tree)
+	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	require.NoError(t, err)
+	require.Empty(t, c.LeftOut)
 	require.Equal(t, "./48/6e/"+digest+"\n", sh(t, tree.Repository, "cd .git/lfs/objects; find . -type f -o -type l"))
 	sh(t, tree.Repository, "rmdir .git/lfs/tmp; mkdir -p .git/lfs/tmp/fleet-1; touch .git/lfs/tmp/fleet-1/x .git/lfs/tmp/theirs")
 	require.NoError(t, Sweep(tree.Repository), "remains of a killed process")

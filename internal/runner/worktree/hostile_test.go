@@ -93,6 +93,25 @@ func TestSmallObjectsWithManyPaths(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoCommit)
 }
 
+// TestCommitsComeBeforeLargeFiles checks that the commits and the uncommitted files are kept if the repository cannot take
+// the agent's Git LFS files.
+func TestCommitsComeBeforeLargeFiles(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	sh(t, tree.Dir, `
+		set -e
+		dir="$(git rev-parse --absolute-git-dir)/lfs/objects/ab/ab"; mkdir -p "$dir"; echo a >"$dir/a"
+		git commit -q --allow-empty -m work; echo a >good`)
+	sh(t, tree.Repository, `rm -rf .git/lfs; touch .git/lfs`)
+	head := strings.TrimSpace(sh(t, tree.Dir, "git rev-parse HEAD"))
+	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	require.NoError(t, err)
+	require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
+	sh(t, tree.Repository, "git cat-file -e "+c.Commit+":good")
+	require.Equal(t, []string{"files of Git LFS (they cannot be copied into the repository: not a directory)"}, c.LeftOut)
+}
+
 // TestLargeFilesOfAgents checks that a sparse Git LFS file is not read.
 func TestLargeFilesOfAgents(t *testing.T) {
 	t.Parallel()

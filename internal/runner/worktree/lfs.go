@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"fleet/internal/fleet"
 	"fleet/internal/scratch"
 )
 
@@ -26,6 +27,20 @@ func Sweep(repository string) error {
 		return nil
 	}
 	return scratch.Sweep(filepath.Join(common, "lfs", "tmp"))
+}
+
+// keepLFS calls collectLFS and records a failure in c. The error is only that of the context.
+func (t Tree) keepLFS(ctx context.Context, c *fleet.Changes) error {
+	err := t.collectLFS(ctx)
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	why := "they cannot be copied into the repository"
+	if e, ok := errors.AsType[syscall.Errno](err); ok { // without the path, which is one of the server
+		why += ": " + e.Error()
+	}
+	c.LeftOut = append(c.LeftOut, leftOut("files of Git LFS", why))
+	return nil
 }
 
 // collectLFS copies the agent's Git LFS files into the repository. Commits contain only their digests.

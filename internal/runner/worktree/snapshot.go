@@ -171,6 +171,11 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 	if err := g.updateRefs(ctx, t.Repository, refs...); err != nil {
 		return nil, err
 	}
+	if t.separate() {
+		if err := t.keepLFS(ctx, c); err != nil {
+			return nil, err
+		}
+	}
 	if c.Base == c.Commit {
 		return c, nil
 	}
