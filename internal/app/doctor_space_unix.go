@@ -21,7 +21,7 @@ func freeSpace(dir string) (uint64, error) {
 // spaceOf returns the disk space that a file uses, in bytes. Of a file with several names, each has a part.
 func spaceOf(info fs.FileInfo) uint64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return uint64(s.Blocks) * 512 / max(1, uint64(s.Nlink)) //nolint:gosec // a size
+		return uint64(s.Blocks) * 512 / max(1, uint64(s.Nlink)) //nolint:gosec,unconvert // a size; the type depends on the system
 	}
 	return uint64(info.Size()) //nolint:gosec // a size
 }

@@ -136,7 +136,7 @@ func (b *Place) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
 func (b *Place) examine(ctx context.Context, h home, r *record) (e examination, err error) {
 	if !r.Ready && r.Unsaved == "" { // the agent never worked
 		if r.Repository != "" {
-			_, e.work.Branches, err = b.git.Commits(ctx, h.tree(r))
+			_, e.work.Branches, _ = b.git.Commits(ctx, h.tree(r)) // an error means that there is no branch
 		}
 		return e, ctx.Err()
 	}

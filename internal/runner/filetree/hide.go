@@ -16,7 +16,9 @@ const hidden = ".of-kept-agent"
 func Hide(dir string) error {
 	return rename(dir, func(name string, taken map[string]bool) string {
 		if strings.EqualFold(name, "HEAD") {
-			for name += hidden; taken[name]; name += hidden {
+			name += hidden
+			for taken[name] {
+				name += hidden
 			}
 		}
 		return name

@@ -110,7 +110,7 @@ func open(at int, name string) (*directory, error) {
 		if err := unix.Fstatat(at, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil || s.Mode&unix.S_IFMT != unix.S_IFDIR {
 			return nil, unix.EACCES
 		}
-		if err := unix.Fchmodat(at, name, uint32(s.Mode)&0o777|0o700, 0); err != nil {
+		if err := unix.Fchmodat(at, name, uint32(s.Mode)&0o777|0o700, 0); err != nil { //nolint:unconvert // the type depends on the system
 			return nil, err
 		}
 		fd, err = unix.Openat(at, name, openDir, 0)

@@ -94,19 +94,6 @@ func isSparse(info fs.FileInfo) bool {
 	return ok && info.Size() > 1<<20 && st.Blocks*512 < info.Size()/2
 }
 
-// stoppable ends reading when the context ends.
-type stoppable struct {
-	ctx  context.Context
-	from io.Reader
-}
-
-func (s *stoppable) Read(p []byte) (int, error) {
-	if err := s.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return s.from.Read(p)
-}
-
 // copyLarge copies a file to the path to, by way of the path temp, if its content has the digest.
 func (o *owner) copyLarge(ctx context.Context, from *os.Root, name, temp, to, digest string) error {
 	in, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
@@ -123,7 +110,8 @@ func (o *owner) copyLarge(ctx context.Context, from *os.Root, name, temp, to, di
 	}
 	defer func() { _ = os.Remove(temp) }() // fails after the rename
 	sum := sha256.New()
-	_, err = io.Copy(io.MultiWriter(out, sum), io.LimitReader(&stoppable{ctx, in}, maxLarge+1))
+	defer context.AfterFunc(ctx, func() { _ = in.Close() })() // ends the copy when the context ends
+	_, err = io.Copy(io.MultiWriter(out, sum), io.LimitReader(in, maxLarge+1))
 	if cerr := out.Close(); err == nil {
 		err = cerr
 	}

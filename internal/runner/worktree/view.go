@@ -236,13 +236,3 @@ func (b *bounded) Write(p []byte) (int, error) {
 }
 
 func (v *view) close() { _ = os.RemoveAll(v.tmp) }
-
-// read runs one git command that only reads the repository, in a view of the repository.
-func (g *Git) read(ctx context.Context, repository string, args ...string) (string, error) {
-	v, err := g.view(repository, false)
-	if err != nil {
-		return "", err
-	}
-	defer v.close()
-	return v.run(ctx, args...)
-}
