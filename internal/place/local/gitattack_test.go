@@ -139,45 +139,6 @@ func TestRedirectedWorktree(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestOlderWorktree checks that an agent whose worktree was created by an earlier version of Fleet gets its own git
-// directory, and that its work is kept.
-func TestOlderWorktree(t *testing.T) {
-	t.Parallel()
-	for name, start := range map[string]func(*world, fleet.Agent){
-		"at its next task":  func(*world, fleet.Agent) {},
-		"at its next start": func(w *world, a fleet.Agent) { require.NoError(t, w.Start(w.ctx, a)) },
-		"when it is deleted": func(w *world, a fleet.Agent) {
-			kept, err := w.Delete(w.ctx, a)
-			require.NoError(t, err)
-			require.Contains(t, kept, "is kept in")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w, repo := repoWorld(t, false)
-			a := w.agent("repo")
-			tag := "papi-" + a.UID[len(a.UID)-8:]
-			git(t, repo, "rm -rf "+w.home(a, "work")+" "+w.home(a, "git")+" "+w.home(a, "git.json")+"; git worktree add -q "+w.home(a, "work")+" fleet/"+tag)
-			git(t, w.home(a, "work"), "git commit -q --allow-empty -m before; echo two >>file")
-			ws, err := w.Inspect(w.ctx, a)
-			require.NoError(t, err)
-			require.Equal(t, fleet.StateRunning, ws.State, ws.Reason)
-			start(w, a)
-			if name == "when it is deleted" {
-				require.Equal(t, "one\ntwo", git(t, filepath.Join(w.dir, "kept", a.UID, "work"), "cat file"))
-				return
-			}
-			r := w.start(a, "git commit -qam after; git log --format=%s")
-			_, o := w.follow(a, r)
-			require.Equal(t, "after\nbefore\none\n", string(o.Payload), "%+v", o)
-			require.NotContains(t, git(t, repo, "git worktree list"), w.dir)
-			_, err = w.Connect(a).Changes(w.ctx, r)
-			require.NoError(t, err)
-			require.Equal(t, "after", git(t, repo, "git log -1 --format=%s fleet/"+tag))
-		})
-	}
-}
-
 // TestProcessesEndWithRun checks that a stop, a kill or a deletion also ends programs that try to outlive it.
 func TestProcessesEndWithRun(t *testing.T) {
 	t.Parallel()
