@@ -277,6 +277,18 @@ say '{"type":"stream_event","event":{"type":"message_stop"},"parent_tool_use_id"
 say '{"type":"result","subtype":"success","result":"all done","session_id":"s"}'
 `
 
+// interrupted is a script for the fake claude. A tool call is active until the client interrupts the turn.
+const interrupted = `
+say() { printf '%s\n' "$@"; }
+say '{"type":"stream_event","event":{"type":"message_start"},"parent_tool_use_id":null}'
+say '{"type":"stream_event","event":{"type":"message_stop"},"parent_tool_use_id":null}'
+say '{"type":"assistant","message":{"content":[{"type":"text","text":"working"}]},"session_id":"s"}'
+read -r request
+say '{"type":"control_response","response":{"subtype":"success","request_id":"fleet-2"}}'
+sleep 0.2
+say '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"cancelled","session_id":"s"}'
+`
+
 // TestSoftInterrupt checks that an interrupt waits until the agent is between two requests to its model.
 func TestSoftInterrupt(t *testing.T) {
 	t.Parallel()
@@ -323,6 +335,22 @@ func TestSoftInterrupt(t *testing.T) {
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 		output, _ := w.follow(a, r)
 		require.Equal(t, "asking\nanswered\ngot TERM\n", output)
+	})
+	t.Run("and returns when the turn has ended", func(t *testing.T) {
+		t.Parallel()
+		w := newClaudeWorldWith(t, local.Role{}, func(c *local.Config) { c.StopGrace = waittest.Limit })
+		a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude"}))
+		w.script("s", interrupted)
+		r := newRun("go")
+		r.Report = &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t"}
+		require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
+		w.until(a, r, "working")
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		output, err := os.ReadFile(filepath.Join(w.runDir(a, r), "output"))
+		require.NoError(t, err)
+		require.Contains(t, string(output), "cancelled")
+		_, o := w.follow(a, r)
+		require.Equal(t, fleet.TaskStopped, o.Status)
 	})
 	t.Run("an answer that never comes is not waited for longer than the grace", func(t *testing.T) {
 		t.Parallel()

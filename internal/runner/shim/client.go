@@ -33,7 +33,8 @@ const pingTimeout = 2 * time.Second
 // Interrupt asks the run to end. The shim sends SIGTERM to the child's process group. If kill is set, it also sends
 // SIGKILL to the child and all its descendants. If kill is not set and the child has an active request to its model,
 // the shim first waits for the model's answer: for linger at most or, if linger is 0, for most of the grace period.
-// Interrupt does not wait for the end. It returns ErrEnded if the run has ended.
+// Interrupt does not wait for the end of the run. If the child reports its turns and no request is active, it waits for a
+// second at most until the turn has ended, so that no request begins after it. It returns ErrEnded if the run has ended.
 func (r Run) Interrupt(ctx context.Context, kill bool, linger time.Duration, reason string) error {
 	return r.order(ctx, order{Op: "interrupt", Kill: kill, Linger: linger, Reason: reason})
 }

@@ -20,6 +20,8 @@ type order struct {
 	Reason string `json:"reason,omitempty"`
 	// Linger is how long an active request of the child to its model may take to complete. 0 means most of Spec.Grace.
 	Linger time.Duration `json:"linger,omitempty"`
+	// settled is closed when the child begins no more work, or will not say so.
+	settled chan struct{}
 	ID     string        `json:"id,omitempty"` // id of the message, or of the answered question
 	Text   string        `json:"text,omitempty"`
 	// Message and By are for an answer: its message, and the name of who answers.
@@ -87,8 +89,10 @@ func (c *control) handle(conn net.Conn) {
 	case "watch":
 		c.watch(conn)
 	case "interrupt":
+		o.settled = make(chan struct{})
 		select {
 		case c.orders <- o:
+			<-o.settled
 			_ = json.NewEncoder(conn).Encode(reply{})
 		case <-c.done:
 			_ = json.NewEncoder(conn).Encode(reply{Error: errEnded})

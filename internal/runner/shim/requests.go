@@ -21,14 +21,18 @@ type modelRequests struct {
 	asking map[string]bool // active requests, by the call that started the subagent; "" is the agent itself
 	last   bool            // the agent's last answer has no tool call, so the child is about to end
 	quiet  chan struct{}   // gets a value when no request is active any more and the child continues
+	result chan struct{}   // gets a value when a turn has ended
 }
 
 func newModelRequests(to io.Writer) *modelRequests {
-	return &modelRequests{to: to, asking: map[string]bool{}, quiet: make(chan struct{}, 1)}
+	return &modelRequests{to: to, asking: map[string]bool{}, quiet: make(chan struct{}, 1), result: make(chan struct{}, 1)}
 }
 
 // Prefixes of the lines that are removed.
 var requestLines = [][]byte{[]byte(`{"type":"stream_event"`), []byte(`{"type":"system","subtype":"status"`)}
+
+// resultLine is the prefix of the line with which a turn ends. The line stays in the output.
+var resultLine = []byte(`{"type":"result"`)
 
 // maxRequestLine limits the size of an event, in bytes.
 const maxRequestLine = 4 << 20
@@ -84,12 +88,15 @@ func (r *modelRequests) undecided() bool {
 			return true
 		}
 	}
-	return false
+	return bytes.HasPrefix(resultLine, r.line)
 }
 
 // flush passes on the part of a line that was held back.
 func (r *modelRequests) flush() {
 	if len(r.line) > 0 {
+		if bytes.HasPrefix(r.line, resultLine) {
+			notify(r.result)
+		}
 		_, _ = r.to.Write(r.line)
 		r.line = r.line[:0]
 	}
@@ -123,11 +130,15 @@ func (r *modelRequests) event(line []byte) {
 	case e.Event.Type == "message_stop":
 		delete(r.asking, e.Parent)
 		if len(r.asking) == 0 && !r.last {
-			select {
-			case r.quiet <- struct{}{}:
-			default:
-			}
+			notify(r.quiet)
 		}
+	}
+}
+
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

@@ -19,6 +19,8 @@ const (
 	killAgain = 10 * time.Millisecond
 	// giveUp is how long SIGKILL is repeated. Processes that are left after that time hang in the kernel.
 	giveUp = 10 * time.Second
+	// settleTime is how long an interrupt waits until a child that talks to a model has ended its turn.
+	settleTime = time.Second
 )
 
 // supervisor is the state of a shim and its child. Only the goroutine of its loop sends signals and waits for
@@ -43,14 +45,20 @@ type supervisor struct {
 	orphans bool // the shim has other children
 	termed  bool // SIGTERM was sent to the processes that the child left behind
 	killing bool
+
+	settling []chan<- struct{} // interrupts whose clients wait until the child begins no more work
 }
 
 // loop runs until the child, its descendants and its output have ended, and returns how the run ended. died gets a
 // value when a child has died, and sigterm when the shim must end.
 func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 	s.end = Exited
-	var deadline, kill, again, hopeless, impatient <-chan time.Time
-	var quiet <-chan struct{}
+	var deadline, kill, again, hopeless, impatient, unsettled <-chan time.Time
+	var quiet, result <-chan struct{}
+	if s.modelRequests != nil {
+		result = s.modelRequests.result
+	}
+	defer s.settle()
 	var patience time.Time // until when the loop waits for an active request
 	if s.spec.Timeout > 0 {
 		deadline = time.After(s.spec.Timeout)
@@ -58,6 +66,7 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 	for {
 		s.reap()
 		if s.exited {
+			s.settle()
 			leftovers := s.leftovers()
 			if !s.orphans && len(leftovers) == 0 {
 				break
@@ -91,8 +100,10 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 				kill = time.After(s.spec.Grace)
 			}
 		case o := <-s.control.orders:
+			s.settling = append(s.settling, o.settled)
 			switch {
 			case s.exited:
+				s.settle()
 			case !o.Kill && s.modelRequests != nil && s.modelRequests.busy():
 				s.end, s.reason = s.ended(o.Reason)
 				linger := o.Linger
@@ -102,10 +113,20 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 				if until := time.Now().Add(linger); quiet == nil || until.Before(patience) {
 					quiet, patience, impatient = s.modelRequests.quiet, until, time.After(linger)
 				}
+				s.settle()
 			default:
 				s.interrupt(o.Reason)
+				if s.modelRequests == nil || o.Kill {
+					s.settle()
+				} else {
+					unsettled = time.After(settleTime)
+				}
 			}
 			s.killing = s.killing || o.Kill
+		case <-result:
+			s.settle()
+		case <-unsettled:
+			s.settle()
 		case <-quiet:
 			if !s.exited && !s.modelRequests.busy() {
 				s.terminate()
@@ -123,6 +144,14 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 		}
 	}
 	return s.exit()
+}
+
+// settle answers the clients of interrupts.
+func (s *supervisor) settle() {
+	for _, c := range s.settling {
+		close(c)
+	}
+	s.settling = nil
 }
 
 // interrupt asks the child to end because of a request.
