@@ -50,12 +50,14 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 	case shim.Deadline:
 		o.Status = fleet.TaskFailed
 		o.Reason = "it ran longer than its time limit of " + f.spec.Timeout.String()
-	case shim.Interrupted:
-		if !o.Reported { // an agent that reported its result before the interruption has not been stopped
-			o.Status, o.Reason = fleet.TaskStopped, exit.Reason
+	case shim.Interrupted, shim.Lost, shim.NotStarted:
+		if o.Reported { // before it was interrupted
+			break
 		}
-	case shim.Lost, shim.NotStarted:
 		o.Status, o.Reason = fleet.TaskFailed, exit.Reason
+		if exit.End == shim.Interrupted {
+			o.Status = fleet.TaskStopped
+		}
 	}
 	if exit.Problem != "" && o.Status == fleet.TaskFailed {
 		o.Reason += " (" + exit.Problem + ")"

@@ -165,7 +165,8 @@ func suspended(pid int) bool {
 	return err == nil
 }
 
-// TestShimTerminated simulates a shutdown of the machine: supervisors get SIGTERM and end their runs cleanly.
+// TestShimTerminated simulates a shutdown of the machine: supervisors get SIGTERM and end their runs cleanly. Nobody has asked
+// for the run's end, so it has failed.
 func TestShimTerminated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *local.Config) { c.StopGrace = waittest.Limit })
@@ -175,8 +176,8 @@ func TestShimTerminated(t *testing.T) {
 	require.NoError(t, syscall.Kill(shimOf(t, shim.Run(w.runDir(a, r))), syscall.SIGTERM))
 	output, o := w.follow(a, r)
 	require.Equal(t, "begun\ntidied up\n", strings.ReplaceAll(output, "Terminated\n", "")) // bash prints "Terminated" for its sleep
-	require.Equal(t, fleet.TaskStopped, o.Status)
-	require.Contains(t, o.Reason, "shut")
+	require.Equal(t, fleet.TaskFailed, o.Status)
+	require.Equal(t, "the process that supervised the run was told to end, for example by a shutdown of its machine, and has ended the run", o.Reason)
 }
 
 func shimOf(t *testing.T, run shim.Run) int {

@@ -38,7 +38,7 @@ const (
 	Deadline    End = "deadline"    // the run was ended at its time limit
 	Interrupted End = "interrupted" // the run was ended by a request
 	NotStarted  End = "not started" // the program did not start
-	Lost        End = "lost"        // the shim was killed, and the child with it
+	Lost        End = "lost"        // the shim was killed or told to end, and the child with it: nobody has asked for the end of the run
 )
 
 // Exit records how a run ended.

@@ -88,7 +88,8 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 		case <-died:
 		case <-sigterm:
 			if !s.exited && s.end == Exited {
-				s.interrupt("the run's supervisor was stopped, for example by a shutdown of the machine")
+				s.end, s.reason = Lost, "the process that supervised the run was told to end, for example by a shutdown of its machine, and has ended the run"
+				s.terminate()
 				kill = time.After(s.spec.Grace)
 			}
 		case <-deadline:
