@@ -54,7 +54,7 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	case v.Refused != "":
 		return nil, "", refusedError(&v.Agent)
 	case old != nil && !v.DeletedAt.IsZero():
-		return v, fmt.Sprintf("Agent '%s' was created by this request, and has been deleted since", v.Name), nil
+		return nil, "", fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q was created by this request, and has been deleted since", v.Name).With("agent_name", v.Name)
 	}
 	return s.ready(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
 }
@@ -133,7 +133,8 @@ func (s *Service) ready(v *fleet.AgentView, done string) (*fleet.AgentView, stri
 	case v.State == fleet.StateDeleted || v.Desired == fleet.DesiredDeleted:
 		return nil, "", fleet.AgentNotFound(v.Name)
 	case v.Settled() && v.State == fleet.StateStopped:
-		return v, fmt.Sprintf("Agent '%s' was stopped meanwhile: start_agent starts it", v.Name), nil
+		return nil, "", fleet.Errorf(fleet.ReasonAgentOffline, "agent %q was stopped meanwhile", v.Name).Next("{start_agent} starts it").
+			With("agent_name", v.Name).With("state", string(v.State))
 	case v.Settled():
 		return nil, "", fleet.Errorf(fleet.ReasonProvisioningFailed,
 			"the workspace of agent %q is %s: %s. show_agent_log shows details; start_agent tries again, delete_agent removes it",
@@ -191,18 +192,20 @@ func (s *Service) DeleteAgent(ctx context.Context, ref string, keepUnsaved bool,
 // according to the store, StartAgent asks its place whether it still does. AGENT_BUSY if the workspace is unhealthy and the agent
 // has a task: the task may still run, and starting the workspace again would end it.
 func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
-	runs := true // as far as the place knows
+	var seen *fleet.Workspace
 	look := func(v *fleet.AgentView) (err error) {
-		if v.Status() == fleet.StatusIdle {
-			runs, err = s.runs(ctx, &v.Agent)
+		if v.State == fleet.StateRunning {
+			seen, err = s.look(ctx, &v.Agent)
 		}
 		return err
 	}
 	v, err := s.changeDesired(ctx, "StartAgent", ref, requestID, nil, look, func(v *fleet.AgentView) error {
-		running := v.State == fleet.StateRunning && (runs || v.Status() != fleet.StatusIdle)
+		if seen != nil && v.State == fleet.StateRunning {
+			v.State, v.StateReason = seen.State, seen.Reason
+		}
 		starts := v.State == fleet.StatePending || v.State == fleet.StateStarting || v.Restart != v.Restarted // somebody may be stopping it at its host
 		switch {
-		case v.Desired == fleet.DesiredRunning && (starts || running):
+		case v.Desired == fleet.DesiredRunning && (starts || v.State == fleet.StateRunning):
 			return nil
 		case v.State == fleet.StateUnhealthy && v.Task != nil:
 			return unhealthyBusy(v)
@@ -218,18 +221,18 @@ func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet
 	return s.awaitReady(ctx, v, func(v *fleet.AgentView) string { return fmt.Sprintf("Agent '%s' is running", v.Name) })
 }
 
-// runs asks the agent's place whether the workspace still runs: somebody may have stopped it since the last listing. A place
-// of another server cannot be asked, so runs believes the store.
-func (s *Service) runs(ctx context.Context, a *fleet.Agent) (bool, error) {
+// look asks the agent's place for the workspace: somebody may have stopped it since the last listing. A place of another server
+// cannot be asked, so look returns nil.
+func (s *Service) look(ctx context.Context, a *fleet.Agent) (*fleet.Workspace, error) {
 	place := s.places.Lookup(a.Place)
 	if place == nil {
-		return true, nil
+		return nil, nil
 	}
 	if err := place.Available(); err != nil {
-		return false, err
+		return nil, err
 	}
 	ws, err := place.Inspect(ctx, *a)
-	return ws.State == fleet.StateRunning, err
+	return &ws, err
 }
 
 // unhealthyBusy returns the error for starting an unhealthy agent that has a task.
@@ -356,10 +359,20 @@ func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.
 	switch {
 	case err != nil:
 		return nil, "", err
+	case v.Settled() && v.State == fleet.StateStopped:
+		return v, fmt.Sprintf("Agent '%s' is stopped", v.Name), nil
+	case v.Settled() && v.Desired == fleet.DesiredRunning:
+		return nil, "", notStopped(v, "it was started meanwhile").Next("{stop_agent} stops it")
 	case v.Settled():
-		return v, fmt.Sprintf("Agent '%s' is %s", v.Name, v.State), nil
+		return nil, "", notStopped(v, orUnknown(v.StateReason)).Next("{start_agent} starts it again, {delete_agent} removes it")
 	}
 	return v, fmt.Sprintf("Agent '%s' is not stopped yet, its workspace is %s: show_agent shows its state", v.Name, v.State), nil
+}
+
+// notStopped returns the error for an agent that was to be stopped and is not.
+func notStopped(v *fleet.AgentView, why string) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of agent %q is not stopped, it is %s: %s", v.Name, v.State, why).
+		With("agent_name", v.Name).With("state", string(v.State))
 }
 
 // changeDesired changes the desired state of an agent, once per request id, and returns the agent as it was before the

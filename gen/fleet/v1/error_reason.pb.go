@@ -61,7 +61,7 @@ const (
 	// Something that the call needs does not answer at the moment: the place of the agents, the database, another server, an
 	// issuer of credentials or a registry; or the server is shutting down. RetryInfo says when to try again, if that is known.
 	ErrorReason_BACKEND_UNAVAILABLE ErrorReason = 16
-	// The agent's workspace could not be created. Metadata: agent_name.
+	// The agent's workspace could not be created, started or stopped. Metadata: agent_name, state.
 	ErrorReason_PROVISIONING_FAILED ErrorReason = 17
 	// The caller has no valid token.
 	ErrorReason_UNAUTHENTICATED ErrorReason = 18

@@ -48,10 +48,12 @@ Next, give it a task with "fleet task run NAME ...".`,
 			}
 			var resp *fleetv1.CreateAgentResponse
 			err = s.during(ctx, req.GetName(), "creating "+req.GetName(), func() error {
-				return s.finish(ctx, wait, func() (_ bool, err error) {
+				return s.finish(ctx, wait, func(ctx context.Context) (_ bool, err error) {
 					resp, err = s.fleet.CreateAgent(ctx, req)
 					return resp.GetUnfinished(), err
-				}, func() error { return notYet(resp.GetAgent(), "ready", "fleet agent start "+req.GetName()) })
+				}, func() error {
+					return s.notYet(ctx, resp.GetAgent(), req.GetName(), "ready", "fleet agent start "+req.GetName())
+				})
 			})
 			return s.print(resp, err, func() {
 				a := resp.GetAgent()

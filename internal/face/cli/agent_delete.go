@@ -137,7 +137,7 @@ func (s *session) deleteAgents(ctx context.Context, d deleting, names []string) 
 // its workspace.
 func (s *session) deleteAgent(ctx context.Context, d deleting, name string) (resp *fleetv1.DeleteAgentResponse, err error) {
 	req := &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: d.requestID, KeepUnsaved: &d.keepUnsaved}
-	err = s.finish(ctx, d.wait, func() (_ bool, err error) {
+	err = s.finish(ctx, d.wait, func(ctx context.Context) (_ bool, err error) {
 		resp, err = s.fleet.DeleteAgent(ctx, req)
 		return resp.GetUnfinished(), err
 	}, func() error {

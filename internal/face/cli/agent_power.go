@@ -27,7 +27,7 @@ type power struct {
 }
 
 // power returns the command. begin returns the call for an agent; the call is repeated with the same request.
-func (p *program) power(cmd *cobra.Command, w power, begin func(ctx context.Context, s *session, name, requestID string) (func() (powered, error), error)) *cobra.Command {
+func (p *program) power(cmd *cobra.Command, w power, begin func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (powered, error), error)) *cobra.Command {
 	var requestID string
 	var wait waiting
 	cmd.Args, cmd.ValidArgsFunction = args("AGENT"), p.completeAgent()
@@ -38,13 +38,19 @@ func (p *program) power(cmd *cobra.Command, w power, begin func(ctx context.Cont
 		}
 		var resp powered
 		err = s.during(ctx, args[0], w.doing+" "+args[0], func() error {
-			return s.finish(ctx, wait, func() (bool, error) {
-				r, err := call()
+			return s.finish(ctx, wait, func(ctx context.Context) (bool, error) {
+				r, err := call(ctx)
 				if err == nil {
 					resp = r
 				}
 				return err == nil && r.GetUnfinished(), err
-			}, func() error { return notYet(resp.GetAgent(), w.done, fmt.Sprintf(w.again, args[0])) })
+			}, func() error {
+				var last *fleetv1.Agent
+				if resp != nil {
+					last = resp.GetAgent()
+				}
+				return s.notYet(ctx, last, args[0], w.done, fmt.Sprintf(w.again, args[0]))
+			})
 		})
 		return s.print(resp, err, func() {
 			s.say(resp.GetMessage(), resp.GetAgent().GetName())
@@ -75,15 +81,15 @@ Elsewhere it needs --yes.
 
 Next, give it a task with "fleet task run AGENT ...".`,
 		Example: `  fleet agent start papi`,
-	}, power{"starting", "ready", giveWork, "fleet agent start %s"}, func(ctx context.Context, s *session, name, requestID string) (func() (powered, error), error) {
+	}, power{"starting", "ready", giveWork, "fleet agent start %s"}, func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (powered, error), error) {
 		start := &fleetv1.StartAgentRequest{AgentName: name, RequestId: requestID}
 		restart := &fleetv1.RestartAgentRequest{AgentName: name, RequestId: requestID}
 		anyway := false
-		return func() (powered, error) {
+		return func(limited context.Context) (powered, error) {
 			if anyway {
-				return s.fleet.RestartAgent(ctx, restart)
+				return s.fleet.RestartAgent(limited, restart)
 			}
-			resp, err := s.fleet.StartAgent(ctx, start)
+			resp, err := s.fleet.StartAgent(limited, start)
 			if !endsTask(err) {
 				return resp, err
 			}
@@ -98,7 +104,7 @@ Next, give it a task with "fleet task run AGENT ...".`,
 				}
 			}
 			anyway = true
-			return s.fleet.RestartAgent(ctx, restart)
+			return s.fleet.RestartAgent(limited, restart)
 		}, nil
 	})
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "start an unhealthy workspace again without asking, which ends the agent's task")
@@ -117,9 +123,9 @@ func (p *program) newAgentStop() *cobra.Command {
 		Long: `Stop the workspace of an agent and keep what is in it. A running task is stopped
 first. "fleet task stop AGENT" stops only the task.`,
 		Example: `  fleet agent stop papi`,
-	}, power{"stopping", "stopped", startAgain, "fleet agent stop %s"}, func(ctx context.Context, s *session, name, requestID string) (func() (powered, error), error) {
+	}, power{"stopping", "stopped", startAgain, "fleet agent stop %s"}, func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (powered, error), error) {
 		req := &fleetv1.StopAgentRequest{AgentName: name, RequestId: requestID}
-		return func() (powered, error) { return s.fleet.StopAgent(ctx, req) }, nil
+		return func(ctx context.Context) (powered, error) { return s.fleet.StopAgent(ctx, req) }, nil
 	})
 }
 
@@ -139,10 +145,10 @@ show AGENT" says that it is outdated, --update gives it the newest version.`,
 		Example: `  fleet agent restart papi
   fleet agent restart papi --role reviewer
   fleet agent restart papi --update`,
-	}, power{"restarting", "ready", giveWork, "fleet agent start %s"}, func(ctx context.Context, s *session, name, requestID string) (func() (powered, error), error) {
+	}, power{"restarting", "ready", giveWork, "fleet agent start %s"}, func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (powered, error), error) {
 		parameters, err := values.values()
 		req := &fleetv1.RestartAgentRequest{AgentName: name, Role: role, Update: update, TakeOver: takeOver, Parameters: parameters, RequestId: requestID}
-		return func() (powered, error) { return s.fleet.RestartAgent(ctx, req) }, err
+		return func(ctx context.Context) (powered, error) { return s.fleet.RestartAgent(ctx, req) }, err
 	})
 	cmd.Flags().StringVar(&role, "role", "", "give the agent `ROLE` (default: it keeps its role)")
 	cmd.Flags().BoolVar(&takeOver, "take-over", false, "make an agent of another Fleet or of a person this Fleet's, and end what runs in it")

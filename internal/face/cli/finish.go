@@ -14,7 +14,8 @@ import (
 // finishLimit is how long a command waits for an agent by default. A workspace can take minutes to start.
 const finishLimit = 10 * time.Minute
 
-// finishPause is the shortest time between two calls that wait for an agent. The server usually answers much later.
+// finishPause is the shortest time between two calls that wait for an agent, and the shortest time for one. The server usually
+// answers much later.
 const finishPause = time.Second
 
 // waiting is how long a command waits for the end of what it has requested.
@@ -28,13 +29,19 @@ func (w *waiting) addTo(cmd *cobra.Command, what string) {
 
 // finish makes a call that changes an agent, and repeats it until it is finished. The server waits for a limited time, and
 // then says that the call is unfinished. The same call waits on: the request keeps its request_id, so it has no further
-// effect. After the limit, finish returns the error late.
-func (s *session) finish(ctx context.Context, w waiting, call func() (unfinished bool, err error), late func() error) error {
+// effect. After the limit, finish returns the error late, also during a call.
+func (s *session) finish(ctx context.Context, w waiting, call func(context.Context) (unfinished bool, err error), late func() error) error {
 	end := s.deps.Now().Add(w.limit)
 	for {
 		begun := s.deps.Now()
-		unfinished, err := call()
-		if err != nil || !unfinished {
+		limited, cancel := context.WithTimeout(ctx, max(end.Sub(begun), finishPause))
+		unfinished, err := call(limited)
+		over := limited.Err() != nil && ctx.Err() == nil
+		cancel()
+		switch {
+		case err != nil && over:
+			return late()
+		case err != nil || !unfinished:
 			return err
 		}
 		left := end.Sub(s.deps.Now())
@@ -51,8 +58,16 @@ func (s *session) finish(ctx context.Context, w waiting, call func() (unfinished
 	}
 }
 
-// notYet returns the error about an agent that is not ready, stopped or deleted within the time of --wait. command waits on.
-func notYet(a *fleetv1.Agent, what, command string) error {
+// notYet returns the error about an agent that is not ready or stopped within the time of --wait. a is the agent as the last
+// call returned it; nil if no call has ended. command waits on.
+func (s *session) notYet(ctx context.Context, a *fleetv1.Agent, name, what, command string) error {
+	if a == nil {
+		shown, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: name})
+		if err != nil {
+			return err
+		}
+		a = shown.GetAgent()
+	}
 	why := a.GetState().String()
 	if a.GetStateReason() != "" {
 		why += ": " + strings.TrimRight(printable(a.GetStateReason()), ". ")

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
 )
 
 // TestCreateWaits checks that a command does not succeed before the agent is ready.
@@ -22,6 +25,26 @@ func TestCreateWaits(t *testing.T) {
 	_, told, code = fleet(server, "agent", "start", "stuck", "--wait", "1ms", "-o", "json")
 	require.Equal(t, ExitTimeout, code)
 	require.Contains(t, told, `"error": "TIMED_OUT"`)
+}
+
+// TestWaitIsALimit checks that --wait limits a command also while the server does not answer, and that the command then says how
+// the agent is.
+func TestWaitIsALimit(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	s.unary = func(ctx context.Context, _ string, req any) error {
+		if _, ok := req.(*fleetv1.StartAgentRequest); ok { // the server waits for the agent
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	server, _ := s.listen(t, "")
+	_, _, code := fleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
+	require.Equal(t, ExitOK, code)
+	_, told, code := fleet(server, "agent", "start", "papi", "--wait", "10ms")
+	require.Equal(t, ExitTimeout, code, told)
+	require.Contains(t, told, "papi is not ready yet, its workspace is ")
 }
 
 // TestStartEndsNoTask checks that a task of an unhealthy agent is ended only with --yes.

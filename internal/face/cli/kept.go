@@ -61,12 +61,12 @@ several deleted agents had the name, --id says which one is meant; by default it
 the one that was deleted last.`,
 		Example: `  fleet agent restore papi
   fleet agent restore papi --id 0198c0de-7f3a-7c1e-9d55-2f0c3b8a6e11`,
-	}, power{"restoring", "ready", giveWork, "fleet agent start %s"}, func(ctx context.Context, s *session, name, requestID string) (func() (powered, error), error) {
+	}, power{"restoring", "ready", giveWork, "fleet agent start %s"}, func(_ context.Context, s *session, name, requestID string) (func(context.Context) (powered, error), error) {
 		r := &fleetv1.RestoreAgentRequest{AgentName: name, RequestId: requestID}
 		if id != "" {
 			r.AgentId = &id
 		}
-		return func() (powered, error) { return s.fleet.RestoreAgent(ctx, r) }, nil
+		return func(ctx context.Context) (powered, error) { return s.fleet.RestoreAgent(ctx, r) }, nil
 	})
 	cmd.Flags().StringVar(&id, "id", "", "restore the agent with this `ID`")
 	complete(cmd, "id", cobra.NoFileCompletions)
