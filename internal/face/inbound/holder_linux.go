@@ -1,18 +1,22 @@
 package inbound
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // confined reports whether a confined program holds the socket: a program with no_new_privs and more system call
 // filters than this process. A program can get rid of neither. Without this check a sandboxed program would count as
-// the user it runs as. It returns errNotFound if no readable process holds the socket.
+// the user it runs as. It returns errNotFound if no readable process holds the socket, and errHidden if a confined process
+// may hold it.
 func confined(inode string) (bool, error) {
-	own, _, err := marks("self")
+	own, err := statusOf("self")
 	if err != nil {
 		return false, err
 	}
@@ -22,11 +26,21 @@ func confined(inode string) (bool, error) {
 	}
 	found := false // several processes may hold the socket, and one confined process is enough
 	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err != nil || !holds(e.Name(), inode) {
+		if _, err := strconv.Atoi(e.Name()); err != nil {
 			continue
 		}
-		filters, kept, err := marks(e.Name())
-		if err != nil || kept && filters > own {
+		held, err := holds(e.Name(), inode)
+		if err != nil {
+			err = own.judgeHidden(e.Name(), inode)
+		}
+		if err != nil {
+			return false, err
+		}
+		if !held {
+			continue
+		}
+		s, err := statusOf(e.Name())
+		if err != nil || s.confined(own) {
 			return true, err
 		}
 		found = true
@@ -37,37 +51,80 @@ func confined(inode string) (bool, error) {
 	return false, nil
 }
 
-// holds reports whether the process has the socket open.
-func holds(pid, inode string) bool {
-	dir := filepath.Join("/proc", pid, "fd")
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return false
-	}
-	for _, e := range entries {
-		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && to == "socket:["+inode+"]" {
-			return true
+// judgeHidden returns errHidden if the process, whose descriptors this process may not read, may be a confined holder of the
+// socket. A program can hide its descriptors: see prctl(PR_SET_DUMPABLE).
+//
+// Browsers and model runs hide theirs too, so not every hidden process counts. A confined program runs as the user of this process
+// and can get a connection only from the program that confined it, which is its nearest ancestor without confinement. The supervisor
+// of a run in a pid namespace gives it none.
+func (own status) judgeHidden(pid, inode string) error {
+	s, err := statusOf(pid)
+	for err == nil && s.user == own.user && s.depth == own.depth && s.confined(own) {
+		if pid = s.parent; pid == "0" {
+			return errHidden
+		}
+		if s, err = statusOf(pid); err == nil && !s.confined(own) {
+			if held, herr := holds(pid, inode); held || herr != nil {
+				return errHidden
+			}
 		}
 	}
-	return false
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return nil // the process has ended
+	}
+	return err
 }
 
-// marks returns how many system call filters the process has, and whether it has no_new_privs.
-func marks(pid string) (filters int, noNewPrivs bool, err error) {
+// holds reports whether the process has the socket open. It returns an error if this process may not know that.
+func holds(pid, inode string) (bool, error) {
+	dir := filepath.Join("/proc", pid, "fd")
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		to, lerr := os.Readlink(filepath.Join(dir, e.Name()))
+		if lerr == nil && to == "socket:["+inode+"]" {
+			return true, nil
+		}
+		err = errors.Join(err, lerr)
+	}
+	if !errors.Is(err, fs.ErrPermission) {
+		err = nil // the process has closed the file, or has ended
+	}
+	return false, err
+}
+
+// status is a part of /proc/PID/status.
+type status struct {
+	filters    int // number of system call filters
+	noNewPrivs bool
+	user       string // ids of the user
+	parent     string // pid
+	depth      int    // number of pid namespaces, as this process sees them
+}
+
+// confined reports whether the process is more confined than own.
+func (s status) confined(own status) bool { return s.noNewPrivs && s.filters > own.filters }
+
+func statusOf(pid string) (s status, err error) {
 	b, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
 	if err != nil {
-		return 0, false, err
+		return s, err
 	}
 	for line := range strings.Lines(string(b)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		switch value = strings.TrimSpace(value); name {
 		case "NoNewPrivs":
-			noNewPrivs = value == "1"
+			s.noNewPrivs = value == "1"
+		case "Uid":
+			s.user = value
+		case "PPid":
+			s.parent = value
+		case "NSpid":
+			s.depth = len(strings.Fields(value))
 		case "Seccomp_filters":
-			if filters, err = strconv.Atoi(value); err != nil {
-				return 0, false, fmt.Errorf("cannot read the status of process %s: %w", pid, err)
+			if s.filters, err = strconv.Atoi(value); err != nil {
+				return s, fmt.Errorf("cannot read the status of process %s: %w", pid, err)
 			}
 		}
 	}
-	return filters, noNewPrivs, nil
+	return s, nil
 }

@@ -1,12 +1,19 @@
 package inbound
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
+	"fleet/internal/ordinary"
 	"fleet/internal/runner/sandbox"
 )
 
@@ -49,4 +56,83 @@ func TestConfinedCaller(t *testing.T) {
 	kept, err = sandbox.Start(sandbox.Policy{Read: sandbox.System()}, "/bin/sleep", []string{"sleep", "3600"}, &os.ProcAttr{Files: []*os.File{nil, nil, nil, shared}})
 	require.NoError(t, err)
 	check(kept, -1) // this process holds the socket too
+}
+
+// These are the arguments with which the test program starts as a confined process that hides its descriptors, and as a process
+// that starts such a process.
+const (
+	hide   = "fleet-test-hide"
+	parent = "fleet-test-parent"
+)
+
+func init() {
+	if len(os.Args) != 2 {
+		return
+	}
+	switch os.Args[1] {
+	case hide:
+		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+		fmt.Println("hidden")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	case parent:
+		self, err := os.Executable()
+		if err == nil {
+			var p *os.Process
+			if p, err = startHidden(self, []*os.File{os.Stdin, os.Stdout, os.Stderr}); err == nil {
+				_, err = p.Wait()
+			}
+		}
+		if err != nil {
+			panic(err)
+		}
+	default:
+		return
+	}
+	os.Exit(0)
+}
+
+func startHidden(self string, files []*os.File) (*os.Process, error) {
+	return sandbox.Start(sandbox.Policy{Read: append(sandbox.System(), filepath.Dir(self))}, self, []string{self, hide}, &os.ProcAttr{Files: files, Env: os.Environ()})
+}
+
+// TestHiddenHolder checks that a caller is refused if a confined process of the server's user, which does not show its
+// descriptors, may hold the connection. A process that cannot have got the connection does not count.
+func TestHiddenHolder(t *testing.T) {
+	if ordinary.Again(t) {
+		return
+	}
+	if err := sandbox.Available(); err != nil {
+		t.Skip(err)
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	user := func() error {
+		l := listen(t, Limits{})
+		conn, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		c, err := l.Accept()
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		_, err = c.(*Conn).User()
+		return err
+	}
+	start := func(start func(files []*os.File) (*os.Process, error)) {
+		in, stdin, err := os.Pipe()
+		require.NoError(t, err)
+		stdout, out, err := os.Pipe()
+		require.NoError(t, err)
+		p, err := start([]*os.File{in, out, os.Stderr})
+		require.NoError(t, errors.Join(err, in.Close(), out.Close()))
+		t.Cleanup(func() { _ = stdin.Close(); _, _ = p.Wait() })
+		line, err := bufio.NewReader(stdout).ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "hidden\n", line)
+	}
+	start(func(files []*os.File) (*os.Process, error) {
+		return os.StartProcess(self, []string{self, parent}, &os.ProcAttr{Files: files, Env: os.Environ()})
+	})
+	require.NoError(t, user(), "its parent does not have the connection")
+	start(func(files []*os.File) (*os.Process, error) { return startHidden(self, files) })
+	require.ErrorIs(t, user(), errHidden, "this process has the connection and has started the confined process")
 }

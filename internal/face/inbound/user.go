@@ -9,6 +9,9 @@ import (
 // errNotFound means that no local program holds the other end of the connection.
 var errNotFound = errors.New("the caller's socket is not in this machine's tables")
 
+// errHidden means that a confined program may hold the other end of the connection.
+var errHidden = errors.New("a confined process hides whether it holds the caller's socket")
+
 // ErrConfined means that the caller is a sandboxed program. It has its user's id, but not the user's rights.
 var ErrConfined = errors.New("the caller is confined")
 

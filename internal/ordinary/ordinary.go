@@ -1,0 +1,45 @@
+//go:build unix
+
+// Package ordinary runs tests as an ordinary user, if root runs them: root can do more than the server usually can.
+package ordinary
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// nobody is a user without any rights or files.
+const nobody = 65534
+
+// Again reports whether this process is root. If so, it runs the calling test again in a process of an ordinary user, whose result
+// becomes that of the test.
+func Again(t *testing.T) bool {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return false
+	}
+	dir, err := os.MkdirTemp("", "ordinary-*") // t.TempDir is in a directory that only root can use
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	require.NoError(t, os.Chown(dir, nobody, nobody))
+	program, err := os.ReadFile("/proc/self/exe") // the test program is in such a directory too
+	require.NoError(t, err)
+	copied := filepath.Join(dir, "test")
+	require.NoError(t, os.WriteFile(copied, program, 0o755))
+	cmd := exec.CommandContext(t.Context(), copied, "-test.v", "-test.run=^"+t.Name()+"$")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	if !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Skip(string(out))
+	}
+	return true
+}
