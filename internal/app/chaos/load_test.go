@@ -57,15 +57,15 @@ func (f *fleetUnder) add(t *testing.T, name, data string) *server {
 }
 
 // script returns the description of a task for the agent. The task writes a line for each run, and another line if an
-// earlier run is still active.
+// earlier run is still active: a process of that run holds the lock. Runs have pids of their own, so they cannot use pids for that.
 func (f *fleetUnder) script(agent, tag string, work time.Duration) string {
 	if f.isShared(agent) {
 		return fmt.Sprintf("echo tag=%s\nwork %s\necho more\ndone well", tag, work)
 	}
 	base := filepath.Join(f.witness, agent)
 	return fmt.Sprintf(`echo tag=%[1]s
-for p in $(cat %[2]s.pid 2>/dev/null); do [ -d /proc/$p ] && echo "overlap %[1]s $p" >>%[2]s.runs; done
-echo $$ >%[2]s.pid
+exec 9>>%[2]s.lock
+flock -n 9 || echo "overlap %[1]s" >>%[2]s.runs
 echo "run %[1]s" >>%[2]s.runs
 sleep %.2[3]f
 echo more`, tag, base, work.Seconds())
