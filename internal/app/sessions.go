@@ -68,7 +68,7 @@ func (p *places) newCagent() (fleet.Place, error) {
 	c := cagent.Config{
 		Name:        fleet.PlaceOn("cagent", cfg.Replica),
 		ShimCommand: []string{supervisor, shimCommand}, RunCommand: []string{self, modelCommand}, StopGrace: cfg.StopGrace,
-		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write,
+		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, Hide: []string{cfg.Data},
 		Places: copies, NoPrograms: cfg.noPrograms(), Dir: filepath.Join(cfg.Data, "cagent"), Catalog: p.catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,
 		Prices: cfg.Cagent.Prices, Now: p.store.Now, Logger: p.log,
 	}

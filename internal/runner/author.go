@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/worktree"
 )
 
 // Author is the author of an agent's commits.
@@ -94,7 +95,11 @@ func ConfigureGit(home string, env []string, agent string, own Author) error {
 // readAuthor returns the user's name and address. They are empty if the user has not configured them, or if git cannot
 // read the configuration.
 func readAuthor(env []string) (a Author) {
-	cmd := exec.Command("git", "config", "--global", "--includes", "-z", "--get-regexp", `^user\.(name|email)$`)
+	git, err := worktree.Program()
+	if err != nil {
+		return a
+	}
+	cmd := exec.Command(git, "config", "--global", "--includes", "-z", "--get-regexp", `^user\.(name|email)$`)
 	cmd.Env = env
 	out, err := cmd.Output()
 	if err != nil {
@@ -114,10 +119,12 @@ func readAuthor(env []string) (a Author) {
 // AuthorEnviron returns variables that make the agent the author of commits. It returns nil if git in the directory,
 // with the environment env, knows an author.
 func AuthorEnviron(dir string, env []string, agent string) map[string]string {
-	cmd := exec.Command("git", "-C", dir, "var", "GIT_AUTHOR_IDENT")
-	cmd.Env = env
-	if cmd.Run() == nil {
-		return nil
+	if git, err := worktree.Program(); err == nil {
+		cmd := exec.Command(git, "-C", dir, "var", "GIT_AUTHOR_IDENT")
+		cmd.Env = env
+		if cmd.Run() == nil {
+			return nil
+		}
 	}
 	a := Author{}.OfAgent(agent)
 	return map[string]string{"GIT_AUTHOR_NAME": a.Name, "GIT_AUTHOR_EMAIL": a.Email, "GIT_COMMITTER_NAME": a.Name, "GIT_COMMITTER_EMAIL": a.Email}

@@ -46,6 +46,10 @@ With -o, the command writes the work to a file instead, as a git bundle.`,
 			if file != "" {
 				return r.write(ctx, file)
 			}
+			var err error
+			if r.program, err = exec.LookPath("git"); err != nil {
+				return Fail(ExitError, "install git, or write the bundle with -o FILE", "git was not found")
+			}
 			return r.fetch(ctx)
 		}),
 	}
@@ -58,6 +62,7 @@ With -o, the command writes the work to a file instead, as a git bundle.`,
 type rescue struct {
 	*session
 	agent, dir string
+	program    string // absolute path of git
 }
 
 // bundle returns the content of the agent's bundle.
@@ -160,7 +165,7 @@ func refspecs(agent, heads string) (specs, branches []string) {
 // git runs git in the repository and returns its standard output. If git fails, the error is what git wrote to standard
 // error.
 func (r *rescue) git(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", r.dir}, args...)...)
+	cmd := exec.CommandContext(ctx, r.program, append([]string{"-C", r.dir}, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()

@@ -46,6 +46,8 @@ type Config struct {
 	// Read and Write are additional paths that a run in its own process may read, or read and write.
 	Read  []string `json:"-"`
 	Write []string `json:"-"`
+	// Hide are directories of the server in which a run in its own process sees only its own files.
+	Hide []string `json:"-"`
 
 	// Model is the model, as provider/model, for agents whose configuration and document name no model. If it is empty,
 	// such agents use a model of the first provider whose key is in the environment.
@@ -82,6 +84,8 @@ type Places interface {
 	Delete(ctx context.Context, a fleet.Agent) (kept string, err error)
 	// Reach returns what programs in the working copy may access; nil: everything that the server's user may access.
 	Reach(a fleet.Agent) (*sandbox.Policy, error)
+	// CheckDir returns an error if no agent may work in the directory, whose path has no symbolic links.
+	CheckDir(dir string) error
 	fleet.Confiner
 }
 
@@ -122,6 +126,12 @@ func (c *Config) resolve() (err error) {
 	c.Write = slices.Clone(c.Write)
 	for i := range c.Write {
 		if c.Write[i], err = filepath.EvalSymlinks(c.Write[i]); err != nil {
+			return err
+		}
+	}
+	c.Hide = slices.Clone(c.Hide)
+	for i := range c.Hide {
+		if c.Hide[i], err = filepath.EvalSymlinks(c.Hide[i]); err != nil {
 			return err
 		}
 	}

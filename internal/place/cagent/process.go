@@ -133,7 +133,14 @@ func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*san
 	if mode == sandbox.None {
 		return nil, nil
 	}
-	return &sandbox.Policy{Write: slices.Concat(own, b.config.Write), Read: slices.Concat(sandbox.System(), b.config.Read), Mounts: true}, nil
+	if x.rec.named() && b.config.Places != nil {
+		if err := b.config.Places.CheckDir(t.Work); err != nil {
+			return nil, err
+		}
+	}
+	return &sandbox.Policy{
+		Write: slices.Concat(own, b.config.Write), Read: slices.Concat(sandbox.System(), b.config.Read), Mounts: true, Hide: b.config.Hide,
+	}, nil
 }
 
 // Unconfined implements fleet.Confiner. It returns "" for an agent without programs, because its tools restrict it to

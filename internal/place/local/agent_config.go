@@ -52,7 +52,9 @@ func hasConfig(a fleet.Agent) bool { return a.Config != nil && a.Config.Driver !
 func (b *Place) kind(a fleet.Agent) (project, error) {
 	p, err := project{}, error(nil)
 	if hasConfig(a) {
-		p, err = configProject(a)
+		if p, err = configProject(a); err == nil && p.dir != "" {
+			err = b.CheckDir(p.dir)
+		}
 	} else {
 		p, err = b.project(a.Project)
 	}

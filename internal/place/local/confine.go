@@ -117,12 +117,8 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 		}
 		c.env["NO_PROXY"], c.env["no_proxy"], c.env["NODE_USE_ENV_PROXY"] = "", "", "1"
 	}
-	if p.dir != "" {
-		dir, err := filepath.EvalSymlinks(p.dir)
-		if err != nil {
-			return nil, runner.HostError("cannot find the agent's working directory", err)
-		}
-		c.policy.Write = append(c.policy.Write, dir)
+	if p.dir != "" { // with a link that another agent has put into the path, the program does not start
+		c.policy.Write = append(c.policy.Write, p.dir)
 	}
 	if r != nil && r.Repository != "" {
 		c.policy.Write = append(c.policy.Write, h.tree(r).GitDir)

@@ -4,19 +4,21 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"fleet/internal/fleet"
 	"fleet/internal/runner"
 	"fleet/internal/runner/sandbox"
+	"fleet/internal/runner/worktree"
 )
 
 // located is a path and why it matters, as a part of an error text.
 type located struct {
 	path, why string
 	variable  bool // a variable names the path, so agents may not read it if it contains their runs
+	contents  bool // callers may let agents change what is in the path, but not the path itself: see checkDir
 }
 
 // paths are the paths of a configuration that matter for confinement. If an agent could change what another agent or
@@ -28,27 +30,56 @@ type paths struct {
 	private []located // what no agent may read
 }
 
-// checkPaths returns an error if the configuration lets agents write or read what the confinement depends on. The
-// directory of the place must exist. checkPaths replaces the paths that agents may write by paths without symbolic
-// links.
-func (c *Config) checkPaths(projects []project) error {
-	var all paths
+// checkPaths returns the paths of the configuration. It returns an error if the configuration lets agents write or read what
+// the confinement depends on. The directory of the place must exist. checkPaths replaces the paths that agents may write by
+// paths without symbolic links.
+func (c *Config) checkPaths(projects []project) (all paths, err error) {
 	for i := range projects {
 		p := &projects[i]
 		if mode, err := sandbox.Choose(p.Sandbox, p.Network); err != nil || mode == sandbox.None {
 			continue
 		}
 		if err := all.addProject(c, p); err != nil {
-			return fmt.Errorf("project %q: %w", p.Name, err)
+			return all, fmt.Errorf("project %q: %w", p.Name, err)
 		}
 	}
 	if mode, err := sandbox.Choose(c.Sandbox, ""); len(all.read) == 0 && (err != nil || mode == sandbox.None) {
-		return err
+		return all, err
 	}
 	if err := all.addConfig(c); err != nil {
-		return err
+		return all, err
 	}
-	return all.check(filepath.Join(c.Dir, "agents"))
+	return all, all.check(filepath.Join(c.Dir, "agents"))
+}
+
+// CheckDir returns an error if the sandboxes of agents depend on the directory, so that no agent may work in it. The path of
+// the directory has no symbolic links.
+func (b *Place) CheckDir(dir string) error {
+	if mode, err := sandbox.Choose(b.config.Sandbox, ""); err != nil || mode == sandbox.None {
+		return nil //nolint:nilerr // see Unconfined
+	}
+	if err := b.paths.checkDir(dir); err != nil {
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", err)
+	}
+	return nil
+}
+
+// checkDir returns the first conflict between the paths and a directory in which a caller lets an agent work.
+func (s *paths) checkDir(dir string) error {
+	w := located{path: dir, why: "the agent's working directory"}
+	for _, f := range s.fixed {
+		for _, at := range trail(f.path) {
+			if contains(dir, at) || !f.contents && contains(at, dir) {
+				return conflict(w, located{path: at, why: f.why})
+			}
+		}
+	}
+	for _, other := range s.write {
+		if dir != other.path && (contains(dir, other.path) || contains(other.path, dir)) {
+			return conflict(w, other)
+		}
+	}
+	return nil
 }
 
 // addConfig adds the paths of all projects.
@@ -69,7 +100,7 @@ func (s *paths) addConfig(c *Config) error {
 			s.addFixed(command[0], "a program of Fleet")
 		}
 	}
-	if git, err := exec.LookPath("git"); err == nil {
+	if git, err := worktree.Program(); err == nil {
 		s.addFixed(git, "a program that the server runs")
 	}
 	for _, files := range logins {
@@ -104,7 +135,11 @@ func (s *paths) addProject(c *Config, p *project) error {
 	}
 	s.addVariables(env, program, "which the program, PATH or another variable of the project "+p.Name+" names")
 	if p.Repository != "" && !isRemote(p.Repository) {
-		s.addFixed(p.Repository, "the repository of the project "+p.Name)
+		why := "the repository of the project " + p.Name
+		s.fixed = append(s.fixed, located{path: p.Repository, why: why, contents: true})
+		for _, dir := range worktree.Shared(p.Repository) {
+			s.addFixed(dir, why)
+		}
 	}
 	for _, r := range p.Roles {
 		if r.PromptFile != "" {
@@ -131,7 +166,7 @@ func (s *paths) addWritable(list []string, why string) error {
 // without symbolic links.
 func (s *paths) addReadable(list []string, why string) {
 	for i, path := range list {
-		s.addFixed(path, why)
+		s.fixed = append(s.fixed, located{path: path, why: why, contents: true})
 		list[i] = last(trail(path))
 		s.read = append(s.read, located{path: list[i], why: why})
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fleet/internal/fleet"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/sandbox"
 )
@@ -100,4 +101,61 @@ func TestPathsOfTheConfiguration(t *testing.T) {
 			require.ErrorContains(t, err, part, name)
 		}
 	}
+}
+
+// TestDirectoryOfCaller checks that a caller cannot let an agent work in a directory on which sandboxes depend, and that an agent
+// works nowhere else if another agent replaces a part of its path by a link.
+func TestDirectoryOfCaller(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	at := func(path string) string { return filepath.Join(root, path) }
+	for _, dir := range []string{"data", "tools/bin", "src/app", "keys", "docs/deep", "cache/deep", "prompts/x"} {
+		require.NoError(t, os.MkdirAll(at(dir), 0o700))
+	}
+	for _, file := range []string{"keys/tls.key", "prompts/role.md"} {
+		require.NoError(t, os.WriteFile(at(file), nil, 0o600))
+	}
+	git(t, at("src/app"), "git init -q")
+	b, err := local.New(local.Config{
+		Dir: at("data"), ShimCommand: []string{supervisor(t), "shim"}, Environ: []string{"PATH=" + at("tools/bin") + ":/usr/bin:/bin"},
+		Private: map[string]string{"tls.key": at("keys/tls.key")}, Read: []string{at("docs")}, Write: []string{at("cache")},
+		Projects: []local.Project{{Name: "p", Repository: at("src/app"), Roles: []local.Role{{Name: "r", PromptFile: at("prompts/role.md")}}}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	for dir, why := range map[string]string{
+		"": "it contains", "data": "the data of the server", "data/agents": "the data of the server", "tools": "PATH", "tools/bin": "PATH", "keys": "tls.key",
+		"prompts": "the prompt of the role r", "src": "the repository of the project p", "src/app": "the repository of the project p", "src/app/.git": "the repository of the project p",
+		"docs": "local.read", "cache/deep": "local.write", "prompts/x": "", "docs/deep": "", "src/app/sub": "", "cache": "",
+	} {
+		require.NoError(t, os.MkdirAll(at(dir), 0o700))
+		_, err := b.Provision(t.Context(), configuredAgent(fleet.AgentConfig{Driver: "shell", Dir: at(dir)}))
+		if why == "" {
+			require.NoError(t, err, dir)
+			continue
+		}
+		require.ErrorContains(t, err, why, dir)
+		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err))
+	}
+}
+
+// TestLinkInDirectoryOfCaller checks that an agent gets no access to what a link leads to that somebody has put into the path
+// of its working directory.
+func TestLinkInDirectoryOfCaller(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	w := newWorld(t, nil)
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	dir, secret := filepath.Join(root, "project"), filepath.Join(root, "secret")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.Mkdir(secret, 0o700))
+	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", Dir: dir}))
+	require.NoError(t, os.Rename(dir, dir+".old"))
+	require.NoError(t, os.Symlink(secret, dir))
+	err = w.Connect(a).Dispatch(w.ctx, newRun("touch written"))
+	require.ErrorContains(t, err, "symbolic link")
+	require.NoFileExists(t, filepath.Join(secret, "written"))
 }

@@ -19,6 +19,7 @@ import (
 type Place struct {
 	config   Config
 	projects []project
+	paths    paths
 	git      *worktree.Git
 	host     *runner.Host
 	temp     *scratch.Dir
@@ -45,7 +46,8 @@ func New(c Config) (*Place, error) {
 	if c.Dir, err = filepath.EvalSymlinks(c.Dir); err != nil { // no path that agents may write can have a link
 		return nil, err
 	}
-	if err := c.checkPaths(projects); err != nil {
+	all, err := c.checkPaths(projects)
+	if err != nil {
 		return nil, err
 	}
 	temp, err := scratch.Open(filepath.Join(c.Dir, "tmp"))
@@ -64,7 +66,7 @@ func New(c Config) (*Place, error) {
 			c.Logger.Warn("temporary files remain in a repository", "project", p.Name, "error", err)
 		}
 	}
-	return &Place{config: c, projects: projects, temp: temp, git: worktree.New(gitEnviron(c), temp.Path()), host: runner.New(runner.Config{
+	return &Place{config: c, projects: projects, paths: all, temp: temp, git: worktree.New(gitEnviron(c), temp.Path()), host: runner.New(runner.Config{
 		ShimCommand: c.ShimCommand, ClientCommand: c.ClientCommand, AskCommand: c.AskCommand, MaxOutput: c.MaxOutput, OutputMax: c.OutputMax, StopGrace: c.StopGrace, Logger: c.Logger,
 	})}, nil
 }

@@ -29,7 +29,7 @@ import (
 
 // Git runs git without prompts.
 type Git struct {
-	program string // absolute path of git; the name if git was not found
+	program string // absolute path of git; empty if git was not found
 	env     []string
 	temp    string        // directory for temporary files
 	limit   time.Duration // time limit for reading files that an agent wrote, which can block git
@@ -39,13 +39,21 @@ type Git struct {
 	locks   sync.Map // from the path of a repository to a *sync.Mutex, because git's own locks fail instead of waiting
 }
 
+// Program returns the absolute path of git. It is looked up once, so that no program that appears on PATH later can replace it.
+var Program = sync.OnceValues(func() (string, error) {
+	path, err := exec.LookPath("git")
+	if err != nil || !filepath.IsAbs(path) {
+		return "", errNoGit
+	}
+	return path, nil
+})
+
+var errNoGit = &Error{Message: "git was not found when this process started: install the package \"git\" of your system and restart the server, or remove repository from the project"}
+
 // New returns a Git that runs git with a safe version of the environment. Its temporary files are in the directory temp,
 // which must exist.
 func New(env []string, temp string) *Git {
-	program, err := exec.LookPath("git")
-	if err != nil {
-		program = "git" // each call reports that it is missing
-	}
+	program, _ := Program() // each call reports that it is missing
 	g := &Git{program: program, limit: lookTime, memory: 2 << 30, temp: temp}
 	g.config = sync.OnceValue(g.readConfig)
 	ssh := false
@@ -96,6 +104,9 @@ func (g *Git) runWith(ctx context.Context, env []string, dir string, args ...str
 // pipe works like runWith, with a sandbox policy, an input and an output. The policy p and the input may be nil. If p
 // is not nil, g.limit applies.
 func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir string, in io.Reader, out io.Writer, args ...string) error {
+	if g.program == "" {
+		return errNoGit
+	}
 	within := ctx
 	if p != nil {
 		limited, cancel := context.WithTimeout(ctx, g.limit)
@@ -130,8 +141,6 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 		return ctx.Err()
 	case within.Err() != nil:
 		return &Error{Message: fmt.Sprintf("git did not end within %s: one of its files may be a named pipe", g.limit)}
-	case errors.Is(err, exec.ErrNotFound):
-		return &Error{Message: "git was not found: install the package \"git\" of your system, or remove repository from the project"}
 	case err != nil:
 		message := strings.TrimSpace(Scrub(errs.String()))
 		if message == "" {
