@@ -2,15 +2,14 @@ package runner
 
 import (
 	"cmp"
-	"errors"
+	"context"
 	"fmt"
-	"io/fs"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 
-	"fleet/internal/place/agentfile"
+	"fleet/internal/fleet"
+	"fleet/internal/runner/filetree"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/worktree"
 )
 
@@ -57,39 +56,31 @@ const (
 	ownGitConfig = ".gitconfig"
 )
 
-// ConfigureGit writes the git configuration of an agent's home: the author of its commits, and that commits are not
-// signed, because the home has no keys. What own does not say comes from the configuration of the user of this process,
-// which git finds through env. Only the user's name and address are copied, because the rest may name programs and hold
-// secrets. If the user has none, the agent itself is the author. The agent can override these settings.
-func ConfigureGit(home string, env []string, agent string, own Author) error {
+// GitFiles returns the files with the git configuration of an agent's home: the author of its commits, and that commits are not
+// signed, because the home has no keys. What own does not say comes from the configuration of the user of this process, which git
+// finds through env. Only the user's name and address are copied, because the rest may name programs and hold secrets. If the
+// user has none, the agent itself is the author. The agent can override these settings.
+func GitFiles(env []string, agent string, own Author) filetree.Equipment {
 	user := readAuthor(env)
 	author := Author{cmp.Or(own.Name, user.Name), cmp.Or(own.Email, user.Email)}.OfAgent(agent)
-	text := author.Settings() + Unsigned
-	root, err := os.OpenRoot(home) // the agent can create symbolic links
-	if err != nil {
-		return err
+	return filetree.Equipment{
+		New:     map[string][]byte{ownGitConfig: nil},
+		Current: map[string][]byte{gitConfig: []byte(author.Settings() + Unsigned)},
 	}
-	defer func() { _ = root.Close() }()
-	f, err := root.OpenFile(ownGitConfig, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err == nil {
-		err = f.Close()
+}
+
+// Equip writes the files into an agent's home. It returns PROVISIONING_FAILED if the agent has replaced a part of the home that is
+// needed, for example with a link that leads out of it.
+func Equip(ctx context.Context, home string, e filetree.Equipment) error {
+	e.Dir = home
+	replaced, err := sandbox.Equip(ctx, e)
+	switch {
+	case err != nil:
+		return HostError("cannot create the agent's own directory", err)
+	case replaced != "":
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent has replaced %s in its home: remove it, or delete the agent", replaced)
 	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if now, err := agentfile.Read(filepath.Join(home, gitConfig), maxFile); err == nil && string(now) == text {
-		return nil
-	}
-	if err := root.MkdirAll(filepath.Dir(gitConfig), 0o700); err != nil {
-		return err
-	}
-	if err := root.RemoveAll(gitConfig + ".new"); err != nil {
-		return err
-	}
-	if err := root.WriteFile(gitConfig+".new", []byte(text), 0o600); err != nil {
-		return err
-	}
-	return root.Rename(gitConfig+".new", gitConfig)
+	return nil
 }
 
 // readAuthor returns the user's name and address. They are empty if the user has not configured them, or if git cannot

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 )
 
@@ -28,7 +30,7 @@ func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, since 
 	// The recorded file existed when the last run ended. Without a record, only the program can detect that the
 	// conversation is lost.
 	if record := h.read("record"); session != "" && record != "" {
-		if _, err := os.Lstat(record); errors.Is(err, fs.ErrNotExist) {
+		if found, err := sandbox.Find(context.Background(), driver.Pattern(record)); err == nil && found == "" {
 			return "", since, "the file of the previous conversation was removed from the agent's machine"
 		}
 	}
@@ -64,14 +66,17 @@ func (h Home) remember(f driver.Format, r driver.Result) error {
 	if err := shim.WriteFile(h.path("session"), []byte(r.Session), 0o600); err != nil {
 		return err
 	}
-	found, _ := filepath.Glob(driver.RecordOf(f.Record, r.Session)) // an invalid pattern matches nothing
-	if len(found) == 0 {
+	found := ""
+	if pattern := driver.RecordOf(f.Record, r.Session); pattern != "" {
+		found, _ = sandbox.Find(context.Background(), pattern) // an error means that the record is unknown
+	}
+	if found == "" {
 		return h.remove("record")
 	}
-	if found[0] == h.read("record") {
+	if found == h.read("record") {
 		return nil
 	}
-	return shim.WriteFile(h.path("record"), []byte(found[0]), 0o600)
+	return shim.WriteFile(h.path("record"), []byte(found), 0o600)
 }
 
 // remove removes a file of the agent if it exists.

@@ -16,6 +16,7 @@ import (
 	"fleet/internal/place/agentfile"
 	"fleet/internal/runner/ask"
 	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 )
 
@@ -138,7 +139,7 @@ func removeExcept(dir string, keep ...string) error {
 	}
 	for _, e := range entries {
 		if !slices.Contains(keep, e.Name()) {
-			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			if err := sandbox.Remove(context.Background(), filepath.Join(dir, e.Name())); err != nil {
 				return HostError("cannot archive the run", err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"fleet/internal/place/agentfile"
 	"fleet/internal/runner/process"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 )
 
@@ -68,7 +69,7 @@ func (h Home) sweep() error {
 			old = err == nil && time.Since(info.ModTime()) > keptVoid
 		}
 		if old || strings.HasPrefix(e.Name(), newPrefix) {
-			if err := os.RemoveAll(h.path("runs", e.Name())); err != nil {
+			if err := sandbox.Remove(context.Background(), h.path("runs", e.Name())); err != nil {
 				return err
 			}
 		}

@@ -51,6 +51,28 @@ func ReadDir(path string) ([]os.DirEntry, error) {
 	return entries, err
 }
 
+// What Kind finds at a path.
+const (
+	Missing = iota // nothing, or something that cannot be reached
+	File
+	Dir
+	Other // for example, a symbolic link
+)
+
+// Kind returns what is at the path. It does not open it.
+func Kind(path string) int {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return Missing
+	case info.Mode().IsRegular():
+		return File
+	case info.IsDir():
+		return Dir
+	}
+	return Other
+}
+
 // Append appends data to an existing regular file. It does not create the file.
 func Append(path string, data []byte) error {
 	f, err := open(path, os.O_WRONLY|os.O_APPEND)

@@ -67,8 +67,8 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 	if err != nil {
 		return runner.Work{}, err
 	}
-	if err := runner.ConfigureGit(x.home.path("home"), b.gitEnviron(), w.agent.Name, runner.Author{}); err != nil {
-		return runner.Work{}, hostError("cannot configure the agent's git", err)
+	if err := runner.Equip(context.Background(), x.home.path("home"), runner.GitFiles(b.gitEnviron(), w.agent.Name, runner.Author{})); err != nil {
+		return runner.Work{}, err
 	}
 	user := b.skills(d)
 	if policy != nil && user != "" {

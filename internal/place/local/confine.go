@@ -1,9 +1,8 @@
 package local
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,33 +130,31 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 			return nil, runner.HostError("cannot create the agent's own directory", err)
 		}
 	}
-	// The agent can write in its home, so Fleet writes there only through root, which follows no link out of the home.
-	root, err := os.OpenRoot(own)
-	if err != nil {
-		return nil, runner.HostError("cannot open the agent's own directory", err)
-	}
-	defer func() { _ = root.Close() }()
-	if err := root.MkdirAll(".claude", 0o700); err != nil {
-		return nil, brokenHome(".claude", err)
-	}
 	name := p.Name // an agent without a record has no name yet
 	if r != nil {
 		name = r.Name
 	}
-	if err := runner.ConfigureGit(own, gitEnviron(b.config), name, p.Git); err != nil {
-		return nil, runner.HostError("cannot configure the agent's git", err)
-	}
+	e := runner.GitFiles(gitEnviron(b.config), name, p.Git)
+	e.Dirs, e.Links = []string{".claude"}, map[string]string{}
 	if f, ok := p.driver.(driver.HomeFilesDriver); ok {
-		if err := createMissing(root, f.HomeFiles()); err != nil {
-			return nil, runner.HostError("cannot create the agent's own directory", err)
+		for name, text := range f.HomeFiles() {
+			e.New[name] = []byte(text)
 		}
 	}
 	for _, login := range logins[filepath.Base(p.driver.Program())] {
-		shared, err := b.linkLogin(root, login)
-		if err != nil {
-			return nil, err
+		from := filepath.Join(b.variable("HOME"), login)
+		if info, err := os.Stat(from); err != nil || !info.Mode().IsRegular() || b.variable("HOME") == "" {
+			continue // the user has not logged in
 		}
-		c.policy.Write = append(c.policy.Write, shared...)
+		real, err := filepath.EvalSymlinks(from) // no agent can change the path, see checkPaths
+		if err != nil {
+			return nil, runner.HostError("cannot find the login of the agent's program", err)
+		}
+		e.Links[login] = from
+		c.policy.Write = append(c.policy.Write, real)
+	}
+	if err := runner.Equip(context.Background(), own, e); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
@@ -179,53 +176,6 @@ func (b *Place) Reach(a fleet.Agent) (*sandbox.Policy, error) {
 		return nil, err
 	}
 	return &c.policy, nil
-}
-
-// brokenHome returns the error for a part of the agent's home that the agent has replaced, for example with a link that leads
-// out of the home.
-func brokenHome(name string, cause error) error {
-	return fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent has replaced %s in its home: remove it, or delete the agent", name).WithCause(cause)
-}
-
-// createMissing creates the files in the agent's home. It does not change files that exist.
-func createMissing(root *os.Root, files map[string]string) error {
-	for name, text := range files {
-		if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			return err
-		}
-		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		_, err = f.WriteString(text)
-		if err := errors.Join(err, f.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// linkLogin creates a link to a file of the user's home in the agent's home. It returns the path of the file. If the
-// user does not have the file, it returns nothing.
-func (b *Place) linkLogin(root *os.Root, name string) ([]string, error) {
-	from := filepath.Join(b.variable("HOME"), name)
-	if info, err := os.Stat(from); err != nil || !info.Mode().IsRegular() || b.variable("HOME") == "" {
-		return nil, nil
-	}
-	if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return nil, brokenHome(filepath.Dir(name), err)
-	}
-	real, err := filepath.EvalSymlinks(from) // no agent can change the path, see checkPaths
-	if err != nil {
-		return nil, err
-	}
-	if err := root.Symlink(from, name); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, brokenHome(name, err)
-	}
-	return []string{real}, nil
 }
 
 // variable returns a variable of the server's environment, or "" if it is not set or agents may not have it.

@@ -47,7 +47,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 		r = &record{}
 	}
 	if r.Results && a.Config != nil {
-		if err := b.keepResults(a, r); err != nil {
+		if err := b.keepResults(ctx, a, r); err != nil {
 			return "", err
 		}
 	}

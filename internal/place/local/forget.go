@@ -5,11 +5,11 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
 )
 
 // forget removes the conversations that the agent's program stores outside the agent's directory. It does nothing if
@@ -32,18 +32,7 @@ func (b *Place) forget(ctx context.Context, a fleet.Agent, h home) {
 	if path == "" {
 		return
 	}
-	if err := removeBelow(root, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := sandbox.RemoveBelow(ctx, root, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		b.config.Logger.WarnContext(ctx, "cannot remove an agent's conversations", slog.String("agent", a.Name), slog.Any("error", err))
 	}
-}
-
-// removeBelow removes the path, which is relative to dir. It follows no symbolic link out of dir, because agents can
-// create links.
-func removeBelow(dir, path string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
-	return root.RemoveAll(path)
 }

@@ -64,7 +64,7 @@ func TestAgentChangesGitConfiguration(t *testing.T) {
 	outside := t.TempDir()
 	require.NoError(t, exec.Command("sh", "-c", `rm -r "$0/.config" && ln -s "$1" "$0/.config"`, w.home(a, "home"), outside).Run())
 	err := w.Connect(a).Dispatch(w.ctx, newRun("true"))
-	require.ErrorContains(t, err, "cannot configure the agent's git")
+	require.ErrorContains(t, err, "the agent has replaced .config/git in its home")
 	entries, err := os.ReadDir(outside)
 	require.NoError(t, err)
 	require.Empty(t, entries)

@@ -227,7 +227,7 @@ func TestDeleteWithoutRepository(t *testing.T) {
 	for name, damage := range map[string]string{
 		"the repository is gone":            `rm -rf "$REPO"`,
 		"its git directory is gone":         `rm -rf "$WORK/../git"`,
-		"the worktree has another link":     `echo x >"$WORK/.git"`,
+		"the worktree has another git":      `rm "$WORK/.git"; git init -q "$WORK"`,
 		"what is left of it is a directory": `rm -rf "$REPO" "$WORK/.git"`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -265,6 +265,10 @@ func TestRestoreWorktree(t *testing.T) {
 	require.NoError(t, w.Start(w.ctx, a))
 	_, o := w.do(a, "cat file")
 	require.Equal(t, "two", o.Summary)
+
+	require.NoError(t, os.WriteFile(w.home(a, "work", ".git"), []byte("gitdir: /elsewhere\n"), 0o600))
+	_, o = w.do(a, "git log -1 --format=%s")
+	require.Equal(t, "two", o.Summary, "the link to its git directory is restored")
 }
 
 func TestProvisionFailures(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 	"fleet/internal/runner/worktree"
 )
@@ -29,10 +30,10 @@ func (b *Place) results(uid string) string {
 // keepResults decides what happens to the results of an agent that is being deleted. If there are files, it keeps them
 // for the configured time. If there are none, it removes the directory. It derives the path from the agent's uid, not
 // from a file, because the agent could have changed any file.
-func (b *Place) keepResults(a fleet.Agent, r *record) error {
+func (b *Place) keepResults(ctx context.Context, a fleet.Agent, r *record) error {
 	dir := b.results(a.UID)
 	if !r.Deleting {
-		found, err := hasFiles(dir)
+		found, err := hasFiles(ctx, dir)
 		if err != nil {
 			return runner.HostError("cannot read the agent's files", err)
 		}
@@ -53,25 +54,13 @@ func (b *Place) keepResults(a fleet.Agent, r *record) error {
 }
 
 // hasFiles reports whether there is anything but directories in the directory or below it. It returns false if the
-// directory does not exist.
-func hasFiles(dir string) (found bool, err error) {
-	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			return err
-		}
-		if !d.IsDir() {
-			found = true
-			return filepath.SkipAll
-		}
-		return nil
-	})
-	if errors.Is(err, fs.ErrPermission) { // a directory that cannot be read may contain files
-		return true, nil
+// directory does not exist, and true if it cannot be examined.
+func hasFiles(ctx context.Context, dir string) (bool, error) {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	return found, err
+	s, err := sandbox.Look(ctx, dir)
+	return err != nil || s.Files > 0, ctx.Err()
 }
 
 // Tidy implements fleet.Tidier. It removes kept homes and results that need not be kept any longer.

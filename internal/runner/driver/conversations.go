@@ -48,7 +48,7 @@ func (c claudeCode) Record(environ []string, dir string) string {
 	if path == "" {
 		return ""
 	}
-	return pattern(root) + "/" + path + "/" + RecordID + ".jsonl"
+	return Pattern(root) + "/" + path + "/" + RecordID + ".jsonl"
 }
 
 // Record implements ConversationFiles. The last three directories are the year, month and day when the conversation
@@ -61,13 +61,13 @@ func (c codex) Record(environ []string, _ string) string {
 	if !filepath.IsAbs(root) {
 		return ""
 	}
-	return pattern(root) + "/sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]/[0-9][0-9]/rollout-*-" + RecordID + ".jsonl*"
+	return Pattern(root) + "/sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]/[0-9][0-9]/rollout-*-" + RecordID + ".jsonl*"
 }
 
 var special = regexp.MustCompile(`[*?\[\\]`)
 
-// pattern returns a pattern that matches only the path.
-func pattern(path string) string { return special.ReplaceAllString(path, `\$0`) }
+// Pattern returns a pattern that matches only the path.
+func Pattern(path string) string { return special.ReplaceAllString(path, `\$0`) }
 
 func variable(environ []string, name string) (value string) {
 	for _, v := range environ { // the last of several values counts

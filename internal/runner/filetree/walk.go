@@ -4,7 +4,7 @@
 // any number of entries into one, and create symbolic links. The package follows no links, and has at most two open
 // descriptors, whatever the depth.
 //
-// Package sandbox calls it in a confined process. It must never read the content of a file.
+// Package sandbox calls it in a confined process. It must never interpret the content of a file.
 package filetree
 
 import (

@@ -9,125 +9,306 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
+	"time"
 
 	"fleet/internal/runner/filetree"
-)
-
-// operation is something that the helper does with a directory that an agent wrote.
-type operation string
-
-const (
-	empty operation = "empty"
-	look  operation = "look"
-	hide  operation = "hide"
-	show  operation = "show"
+	"fleet/internal/runner/gitfiles"
 )
 
 // Limits of the helper while it does an operation.
 const (
 	fileMemory      = 1 << 30
 	fileDescriptors = 64
-	maxSurvey       = 1 << 20 // size of the JSON form of a survey, in bytes
+	fileTime        = 10 * time.Minute // computing time, for the digests of large files
+	maxResult       = 1 << 20          // size of the JSON form of a result, in bytes
+	maxLarge        = 64 << 20         // the same for a result with an entry for each file
 )
 
-// run does the operation and writes its result.
-func (o operation) run(dir string, result io.Writer) error {
-	switch o {
-	case empty:
-		return filetree.Empty(dir)
-	case hide:
-		return filetree.Hide(dir)
-	case show:
-		return filetree.Show(dir)
-	case look:
-		s, err := filetree.Look(dir)
-		if err != nil {
-			return err
+// operations are what the helper can do with files that an agent wrote. Each gets its arguments as JSON.
+var operations = map[string]func(arguments []byte) (any, error){
+	"empty": operation(func(dir string) (none, error) { return none{}, filetree.Empty(dir) }),
+	"hide":  operation(func(dir string) (none, error) { return none{}, filetree.Hide(dir) }),
+	"show":  operation(func(dir string) (none, error) { return none{}, filetree.Show(dir) }),
+	"look":  operation(filetree.Look),
+	"find":  operation(filetree.Find),
+	"equip": operation(filetree.Equip),
+
+	"git":   operation(gitfiles.Read),
+	"index": operation(func(c gitfiles.IndexCopy) (none, error) { return none{}, c.Do() }),
+	"sizes": operation(gitfiles.Sizes),
+	"mend":  operation(gitfiles.Mend),
+	"large": operation(gitfiles.CopyLarge),
+}
+
+// none is the result of an operation without a result.
+type none struct{}
+
+func operation[A, R any](do func(A) (R, error)) func([]byte) (any, error) {
+	return func(arguments []byte) (any, error) {
+		var a A
+		if err := json.Unmarshal(arguments, &a); err != nil {
+			return nil, err
 		}
-		return json.NewEncoder(result).Encode(s)
+		return do(a)
 	}
-	return fmt.Errorf("the operation %q is unknown", o)
 }
 
-// Empty removes everything in a directory that an agent wrote. A confined process does it, so the agent's links and the depth
-// and size of the directory cannot affect the server.
-func Empty(ctx context.Context, dir string) error {
-	_, err := onDirectory(ctx, empty, dir)
-	return err
+// answer is what the helper writes to its standard output.
+type answer struct {
+	Result json.RawMessage `json:"result,omitempty"`
+	Failed *failure        `json:"failed,omitempty"`
 }
 
-// Look examines a directory that an agent wrote, like Empty in a confined process.
-func Look(ctx context.Context, dir string) (s filetree.Survey, err error) {
-	text, err := onDirectory(ctx, look, dir)
-	if err == nil {
-		err = json.Unmarshal(text, &s)
+// failure is an error of an operation.
+type failure struct {
+	Message string        `json:"message"`
+	Op      string        `json:"op,omitempty"`   // of a fs.PathError
+	Path    string        `json:"path,omitempty"` // of a fs.PathError
+	Errno   syscall.Errno `json:"errno,omitempty"`
+}
+
+func (f failure) err() error {
+	switch {
+	case f.Errno != 0 && f.Path != "":
+		return &fs.PathError{Op: f.Op, Path: f.Path, Err: f.Errno}
+	case f.Errno != 0:
+		return fmt.Errorf("%s: %w", f.Message, f.Errno)
 	}
-	return s, err
+	return errors.New(f.Message)
 }
 
-// Hide makes git recognise no repository in a directory that an agent wrote; see filetree.Hide.
-func Hide(ctx context.Context, dir string) error {
-	_, err := onDirectory(ctx, hide, dir)
-	return err
-}
-
-// Show reverts Hide.
-func Show(ctx context.Context, dir string) error {
-	_, err := onDirectory(ctx, show, dir)
-	return err
-}
-
-// onDirectory lets the helper do the operation and returns its result. The parent of the directory belongs to Fleet, and the
-// directory itself may be anything that an agent has put there. Where the system cannot confine programs, this process does
-// the operation.
-func onDirectory(ctx context.Context, op operation, dir string) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+// operate does the operation that the order names.
+func operate(name string, in io.Reader, out io.Writer) error {
+	do := operations[name]
+	if do == nil {
+		return fmt.Errorf("the operation %q is unknown", name)
 	}
-	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	arguments, err := io.ReadAll(in)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	dir = filepath.Join(parent, filepath.Base(dir))
-	var out, problem limited
-	if Available() != nil {
-		err := op.run(dir, &out)
-		return out.Bytes(), err
+	result, err := do(arguments)
+	var a answer
+	if err != nil {
+		a.Failed = &failure{Message: err.Error()}
+		if pe, ok := errors.AsType[*fs.PathError](err); ok {
+			a.Failed.Op, a.Failed.Path = pe.Op, pe.Path
+		}
+		if errno, ok := errors.AsType[syscall.Errno](err); ok {
+			a.Failed.Errno = errno
+		}
+	} else if a.Result, err = json.Marshal(result); err != nil {
+		return err
 	}
+	return json.NewEncoder(out).Encode(a)
+}
+
+// reach is what an operation may access.
+type reach struct {
+	write, read []string
+	override    bool   // see Policy.Override
+	limit       int    // size of the result, in bytes; 0: maxResult
+	fileSize    uint64 // size of a file that it writes, in bytes; 0: none
+}
+
+// confined lets the helper do an operation on files that an agent wrote: the agent's links, and the depth and size of its
+// directories, cannot affect this process. Where the system cannot confine programs, this process does the operation itself.
+func confined[R any](ctx context.Context, name string, arguments any, r reach) (result R, err error) {
+	if err := ctx.Err(); err != nil {
+		return result, err
+	}
+	in, err := json.Marshal(arguments)
+	if err != nil {
+		return result, err
+	}
+	out := limited{most: r.limit}
+	if out.most == 0 {
+		out.most = maxResult
+	}
+	if Available() == nil {
+		err = runHelper(ctx, name, in, &out, r)
+	} else {
+		err = operate(name, bytes.NewReader(in), &out)
+	}
+	if err != nil {
+		return result, err
+	}
+	var a answer
+	if err := json.Unmarshal(out.Bytes(), &a); err != nil {
+		return result, err
+	}
+	if a.Failed != nil {
+		return result, a.Failed.err()
+	}
+	return result, json.Unmarshal(a.Result, &result)
+}
+
+func runHelper(ctx context.Context, name string, in []byte, out *limited, r reach) error {
 	data, err := json.Marshal(order{
-		Policy:    Policy{Write: []string{dir}, Network: Offline, Limits: Limits{Memory: fileMemory, Descriptors: fileDescriptors}},
-		Operation: op, Dir: dir, Report: noReport, Proxy: noReport,
+		Policy: Policy{
+			Write: r.write, Read: r.read, Override: r.override, Network: Offline,
+			Limits: Limits{Memory: fileMemory, Descriptors: fileDescriptors, CPU: fileTime, FileSize: r.fileSize},
+		},
+		Operation: name, Report: noReport, Proxy: noReport,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
+	problem := limited{most: maxResult}
 	cmd := exec.CommandContext(ctx, helperPath())
-	cmd.Args = []string{helperName, string(data), string(op)}
+	cmd.Args = []string{helperName, string(data), name}
 	cmd.Env = []string{}
-	cmd.Stdout, cmd.Stderr = &out, &problem
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, &problem
 	endWithThread(cmd) // an operation that survives its server would disturb the next server
 	runtime.LockOSThread()
 	err = cmd.Run()
 	runtime.UnlockOSThread()
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return ctx.Err()
 	case err != nil && problem.Len() > 0:
-		return nil, errors.New(strings.TrimSpace(problem.String()))
+		return errors.New(strings.TrimSpace(problem.String()))
 	}
-	return out.Bytes(), err
+	return err
 }
 
-// limited keeps at most maxSurvey bytes.
-type limited struct{ bytes.Buffer }
+// limited keeps at most a number of bytes.
+type limited struct {
+	bytes.Buffer
+	most int
+}
 
 func (l *limited) Write(p []byte) (int, error) {
-	if l.Len()+len(p) > maxSurvey {
+	if l.Len()+len(p) > l.most {
 		return 0, errors.New("the result is too long")
 	}
 	return l.Buffer.Write(p)
+}
+
+// within returns the directory with the links of its parent resolved, because a policy accepts none. The parent belongs to
+// Fleet, and the directory itself may be anything that an agent has put there.
+func within(dir string) (string, error) {
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	return filepath.Join(parent, filepath.Base(dir)), err
+}
+
+// onDirectory lets the helper do an operation whose argument is a directory that it may change.
+func onDirectory[R any](ctx context.Context, name, dir string) (result R, err error) {
+	if dir, err = within(dir); err != nil {
+		return result, err
+	}
+	return confined[R](ctx, name, dir, reach{write: []string{dir}})
+}
+
+// Empty removes everything in a directory that an agent wrote.
+func Empty(ctx context.Context, dir string) error {
+	_, err := onDirectory[none](ctx, "empty", dir)
+	return err
+}
+
+// Remove removes the path with everything in it. An agent may have written it, but the directory that contains it belongs to
+// Fleet. Remove succeeds if the path does not exist.
+func Remove(ctx context.Context, path string) error {
+	err := os.Remove(path) // files and empty directories
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if info, serr := os.Lstat(path); serr != nil || !info.IsDir() {
+		return err
+	}
+	if err := Empty(ctx, path); err != nil {
+		return fmt.Errorf("cannot remove %s: %w", path, err)
+	}
+	return os.Remove(path)
+}
+
+// RemoveBelow removes the path below the directory, with everything in it. Agents may have written it and what contains it, but
+// not the directory.
+func RemoveBelow(ctx context.Context, dir, path string) error {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	if _, err := confined[none](ctx, "empty", filepath.Join(dir, path), reach{write: []string{dir}}); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(root.Remove(path), root.Close())
+}
+
+// Look examines a directory that an agent wrote.
+func Look(ctx context.Context, dir string) (s filetree.Survey, err error) {
+	return onDirectory[filetree.Survey](ctx, "look", dir)
+}
+
+// Hide makes git recognise no repository in a directory that an agent wrote; see filetree.Hide.
+func Hide(ctx context.Context, dir string) error {
+	_, err := onDirectory[none](ctx, "hide", dir)
+	return err
+}
+
+// Show reverts Hide.
+func Show(ctx context.Context, dir string) error {
+	_, err := onDirectory[none](ctx, "show", dir)
+	return err
+}
+
+// Equip creates and replaces files in the home directory of an agent; see filetree.Equip.
+func Equip(ctx context.Context, e filetree.Equipment) (replaced string, err error) {
+	if e.Dir, err = within(e.Dir); err != nil {
+		return "", err
+	}
+	return confined[string](ctx, "equip", e, reach{write: []string{e.Dir}})
+}
+
+// Find returns the first path that the pattern matches; see filetree.Find.
+func Find(ctx context.Context, pattern string) (string, error) {
+	return confined[string](ctx, "find", pattern, reach{read: []string{filetree.Root(pattern)}})
+}
+
+// ReadGit reads the files of a git directory that an agent wrote.
+func ReadGit(ctx context.Context, dir string) (gitfiles.Info, error) {
+	return confined[gitfiles.Info](ctx, "git", dir, reach{read: []string{dir}})
+}
+
+// CopyIndex copies the index of a git directory that an agent wrote into a directory of Fleet.
+func CopyIndex(ctx context.Context, c gitfiles.IndexCopy) error {
+	_, err := confined[none](ctx, "index", c, reach{read: []string{filepath.Dir(c.From)}, write: []string{filepath.Dir(c.To)}, fileSize: gitfiles.MaxIndex})
+	return err
+}
+
+// SizesOf returns the sizes of files of a working tree that an agent wrote; see gitfiles.Sizes.
+func SizesOf(ctx context.Context, f gitfiles.Files) ([]int64, error) {
+	sizes, err := confined[[]int64](ctx, "sizes", f, reach{read: []string{f.Dir}, limit: maxLarge})
+	if err == nil && len(sizes) != len(f.Paths) {
+		err = errors.New("the sandbox helper has not examined all files")
+	}
+	return sizes, err
+}
+
+// MendGit makes the git directory and the working tree of an agent usable for git; see gitfiles.Mend.
+func MendGit(ctx context.Context, t gitfiles.Tree) (gitfiles.Mended, error) {
+	write := []string{t.GitDir}
+	if t.Dir != "" {
+		write = append(write, t.Dir)
+	}
+	return confined[gitfiles.Mended](ctx, "mend", t, reach{write: write})
+}
+
+// CopyLarge copies files of Git LFS that an agent wrote into a directory of Fleet; see gitfiles.CopyLarge. override is
+// Policy.Override.
+func CopyLarge(ctx context.Context, c gitfiles.LargeCopy, override bool) ([]string, error) {
+	return confined[[]string](ctx, "large", c, reach{
+		read: []string{c.From, c.Have}, write: []string{c.To}, override: override, limit: maxLarge, fileSize: gitfiles.MaxLarge + 1,
+	})
 }

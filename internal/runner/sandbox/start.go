@@ -20,9 +20,8 @@ type order struct {
 	Report  int    `json:"report"`  // file descriptor for the reason why the program did not start; noReport means stderr
 	Proxy   int    `json:"proxy"`   // file descriptor over which the proxy gets its socket; noReport means no proxy
 
-	// Operation and Dir are set if the helper is to do something with a directory itself, and not to execute a program.
-	Operation operation `json:"operation,omitempty"`
-	Dir       string    `json:"dir,omitempty"`
+	// Operation is set if the helper is to do something with files itself, and not to execute a program: see operations.
+	Operation string `json:"operation,omitempty"`
 }
 
 const noReport = -1
@@ -111,7 +110,7 @@ func helper(args []string) error {
 		err = confine(o.Policy)
 	}
 	if err == nil && o.Operation != "" {
-		return o.Operation.run(o.Dir, os.Stdout)
+		return operate(o.Operation, os.Stdin, os.Stdout)
 	}
 	if err == nil {
 		err = syscall.Exec(o.Program, args[1:], os.Environ())

@@ -22,8 +22,8 @@ type order struct {
 	Linger time.Duration `json:"linger,omitempty"`
 	// settled is closed when the child begins no more work, or will not say so.
 	settled chan struct{}
-	ID     string        `json:"id,omitempty"` // id of the message, or of the answered question
-	Text   string        `json:"text,omitempty"`
+	ID      string `json:"id,omitempty"` // id of the message, or of the answered question
+	Text    string `json:"text,omitempty"`
 	// Message and By are for an answer: its message, and the name of who answers.
 	Message string `json:"message,omitempty"`
 	By      string `json:"by,omitempty"`

@@ -2,6 +2,7 @@ package shim
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"fleet/internal/place/agentfile"
 	"fleet/internal/runner/process"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/scratch"
 )
 
@@ -112,7 +114,7 @@ func (r Run) Kill(end End) error {
 func (r Run) endReplaced(c *Claim, cause error) (*Exit, error) {
 	all := c != nil && !c.Void && killTree(c.Shim)
 	if _, err := r.Exit(); errors.Is(err, agentfile.ErrReplaced) {
-		if err := os.RemoveAll(r.Path("exit.json")); err != nil {
+		if err := sandbox.Remove(context.Background(), r.Path("exit.json")); err != nil {
 			return nil, err
 		}
 	}
@@ -198,7 +200,7 @@ func WriteFile(path string, data []byte, mode os.FileMode) error {
 	}
 	err = os.Rename(tmp, path)
 	if errors.Is(err, syscall.EISDIR) || errors.Is(err, os.ErrExist) { // the agent replaced the file by a directory
-		err = errors.Join(os.RemoveAll(path), os.Rename(tmp, path))
+		err = errors.Join(sandbox.Remove(context.Background(), path), os.Rename(tmp, path))
 	}
 	if err != nil {
 		_ = os.Remove(tmp)

@@ -43,7 +43,7 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (re
 			changed[name] = r.oid
 		}
 	}
-	detached, err := v.detached(ctx, t)
+	detached, err := v.detached(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"maps"
-	"os"
-	"path"
 	"slices"
 	"strings"
 )
@@ -16,21 +14,10 @@ const maxWorktrees = 1000
 // detached returns the commits that the agent's own worktrees have checked out without a branch, by the names under
 // which they are collected. Agents create such worktrees with "git worktree add". Their branches are ordinary branches
 // of the agent.
-func (v *view) detached(ctx context.Context, t Tree) (map[string]string, error) {
-	root, err := os.OpenRoot(t.GitDir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = root.Close() }()
-	dir, err := root.Open("worktrees")
-	if err != nil {
-		return nil, nil //nolint:nilerr // the agent has created none
-	}
-	names, _ := dir.Readdirnames(maxWorktrees)
-	_ = dir.Close()
+func (v *view) detached(ctx context.Context) (map[string]string, error) {
 	heads := map[string]string{}
-	for _, name := range names {
-		if oid := readIn(root, path.Join("worktrees", name, "HEAD")); oidPattern.MatchString(oid) {
+	for name, oid := range v.info.Detached {
+		if oidPattern.MatchString(oid) && len(heads) < maxWorktrees {
 			heads["refs/worktrees/"+refPart(name)] = oid
 		}
 	}

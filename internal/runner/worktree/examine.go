@@ -38,7 +38,7 @@ func (g *Git) Examine(ctx context.Context, t Tree, look filetree.Survey) (Work, 
 		w.Unsaved = append(w.Unsaved, "a working copy without a git directory")
 		return w, ctx.Err()
 	}
-	v, err := g.open(t)
+	v, err := g.open(ctx, t)
 	if err != nil {
 		return w, err
 	}
@@ -172,16 +172,9 @@ func (v *view) ownCommits(ctx context.Context, t Tree) (all []string, err error)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	for i := range 1 + 256 {
-		name := "pack"
-		if i > 0 {
-			name = fmt.Sprintf("%02x", i-1)
-		}
-		from := filepath.Join(t.GitDir, "objects", name)
-		if info, err := os.Lstat(from); err != nil || !info.IsDir() {
-			continue
-		}
-		if err := os.Symlink(from, filepath.Join(dir, name)); err != nil {
+	for _, name := range v.info.Objects {
+		name = filepath.Base(name)
+		if err := os.Symlink(filepath.Join(t.GitDir, "objects", name), filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
 	}

@@ -9,10 +9,8 @@ package worktree
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -236,17 +234,4 @@ const stopTime = 5 * time.Second
 
 // RemoveAll removes the path with everything in it. Agents may have written it, so a confined process removes what is in a
 // directory.
-func RemoveAll(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case info.IsDir():
-		if err := sandbox.Empty(context.Background(), path); err != nil {
-			return fmt.Errorf("cannot remove %s: %w", path, err)
-		}
-	}
-	return os.Remove(path)
-}
+func RemoveAll(path string) error { return sandbox.Remove(context.Background(), path) }

@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 
 	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/gitfiles"
 	"fleet/internal/runner/sandbox"
 )
 
@@ -228,10 +227,14 @@ func quoteConfig(s string) string {
 }
 
 // open returns a view of the agent's tree. Objects that git writes stay in the view; see collect.
-func (g *Git) open(t Tree) (*view, error) {
+func (g *Git) open(ctx context.Context, t Tree) (*view, error) {
 	common := commonDir(t.Repository)
 	if common == "" {
 		return nil, noRepository(t.Repository)
+	}
+	info, err := sandbox.ReadGit(ctx, t.GitDir)
+	if err != nil {
+		return nil, err
 	}
 	dir := t.Dir
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
@@ -243,19 +246,21 @@ func (g *Git) open(t Tree) (*view, error) {
 	}
 	v.policy.Read = append(v.policy.Read, append(Shared(t.Repository), t.Dir, t.GitDir)...)
 	v.policy.Write = append(v.policy.Write, existing(filepath.Join(common, "lfs"))...)
-	if err := g.fillOwn(v, t, common); err != nil {
+	if err := g.fillOwn(v, t, common, info); err != nil {
 		v.close()
 		return nil, fmt.Errorf("view of %s: %w", t.Dir, err)
 	}
 	return v, nil
 }
 
-func (g *Git) fillOwn(v *view, t Tree, common string) error {
-	settings, err := readSettings(t.GitDir)
-	if err != nil { // the agent has damaged it; the refs can perhaps still be read
-		if settings, err = readSettings(common); err != nil {
+func (g *Git) fillOwn(v *view, t Tree, common string, info gitfiles.Info) error {
+	settings := info.Settings
+	if info.Broken { // the agent has damaged it; the refs can perhaps still be read
+		shares, err := gitfiles.Read(common)
+		if err != nil {
 			return err
 		}
+		settings = shares.Settings
 	}
 	settings = slices.DeleteFunc(settings, isShared) // the sandbox prevents git from setting the group of directories
 	if err := v.link(t.GitDir, []string{"refs", "packed-refs", "shallow"}); err != nil {
@@ -271,7 +276,7 @@ func (g *Git) fillOwn(v *view, t Tree, common string) error {
 	if err := writeNew(filepath.Join(v.tmp, "objects", "info", "alternates"), alternates(from)); err != nil {
 		return err
 	}
-	return v.fill(t.GitDir, t.GitDir, viewConfig(settings, false), "refs/heads/"+t.Branch)
+	return v.fill(t.GitDir, t.GitDir, viewConfig(settings, false), "refs/heads/"+t.Branch, info)
 }
 
 // asAgent returns the policy for git commands that change the agent's git directory. These commands use the agent's
@@ -284,48 +289,10 @@ func (g *Git) asAgent(t Tree) *sandbox.Policy {
 
 // headOf returns the commit of the agent's HEAD.
 func (g *Git) headOf(ctx context.Context, t Tree) (string, error) {
-	if oid := t.quickHead(); oid != "" {
-		return oid, nil
-	}
-	v, err := g.open(t)
+	v, err := g.open(ctx, t)
 	if err != nil {
 		return "", err
 	}
 	defer v.close()
 	return v.run(ctx, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
-}
-
-// quickHead returns the same commit as headOf, without running git. It returns an empty text if it cannot find the
-// commit in this way.
-func (t Tree) quickHead() string {
-	root, err := os.OpenRoot(t.GitDir)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = root.Close() }()
-	head := readIn(root, "HEAD")
-	if name, ok := strings.CutPrefix(head, "ref: "); ok && fs.ValidPath(name) && strings.HasPrefix(name, "refs/heads/") {
-		head = readIn(root, name)
-	}
-	if !oidPattern.MatchString(head) {
-		return ""
-	}
-	return head
-}
-
-// readIn returns the trimmed content of a small regular file. It returns an empty text if the file cannot be read.
-func readIn(root *os.Root, name string) string {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxLink))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
 }

@@ -2,7 +2,6 @@ package worktree
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -17,11 +16,9 @@ import (
 	"strings"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/gitfiles"
+	"fleet/internal/runner/sandbox"
 )
-
-// maxIndex limits the size of an agent's index, in bytes.
-const maxIndex = 256 << 20
 
 // maxLeftOut limits the number of files in fleet.Changes.LeftOut.
 const maxLeftOut = 100
@@ -50,17 +47,17 @@ func refPart(id string) string {
 // changes that exist at the start do not count as changes of this task.
 func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 	t.UID = uid
-	if err := t.mend(); err != nil {
+	base, err := t.mend(ctx)
+	if err != nil {
 		return err
 	}
 	have, err := g.refs(ctx, t)
 	if err != nil {
 		return err
 	}
-	var base string
-	if t.separate() {
+	if t.separate() && base == "" {
 		base, err = g.headOf(ctx, t)
-	} else {
+	} else if !t.separate() {
 		// rev-parse reads no objects here, so the repository's own configuration does no harm.
 		base, err = g.run(ctx, t.Dir, "rev-parse", "--verify", "HEAD")
 	}
@@ -88,7 +85,7 @@ func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 
 // collectWork calls collect with a temporary view.
 func (g *Git) collectWork(ctx context.Context, t Tree, wants ...string) (refSet, error) {
-	v, err := g.open(t)
+	v, err := g.open(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -97,9 +94,9 @@ func (g *Git) collectWork(ctx context.Context, t Tree, wants ...string) (refSet,
 }
 
 // openTree returns a view of the tree, also of a tree without its own git directory.
-func (g *Git) openTree(t Tree) (*view, error) {
+func (g *Git) openTree(ctx context.Context, t Tree) (*view, error) {
 	if t.separate() {
-		return g.open(t)
+		return g.open(ctx, t)
 	}
 	return g.view(t.Dir, true)
 }
@@ -113,7 +110,7 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 	if problem := t.Problem(); problem != "" && !t.separate() {
 		return nil, &Error{Message: problem}
 	}
-	v, err := g.openTree(t)
+	v, err := g.openTree(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +169,7 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 		return nil, err
 	}
 	if t.separate() {
-		if err := t.keepLFS(ctx, c); err != nil {
+		if err := t.keepLFS(ctx, v, c); err != nil {
 			return nil, err
 		}
 	}
@@ -240,7 +237,7 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 	to := filepath.Join(v.tmp, "index")
 	v.env = append(v.env, "GIT_INDEX_FILE="+to, // the last value counts
 		"GIT_AUTHOR_NAME=Fleet", "GIT_AUTHOR_EMAIL=fleet@localhost", "GIT_COMMITTER_NAME=Fleet", "GIT_COMMITTER_EMAIL=fleet@localhost")
-	if copyIndex(from, to) == nil {
+	if sandbox.CopyIndex(ctx, gitfiles.IndexCopy{From: from, To: to}) == nil {
 		_, err := v.run(ctx, "ls-files", "--stage", "--error-unmatch", "--", ":(top,literal)\x01") // reads the index, and lists nothing
 		if err == nil || strings.Contains(err.Error(), "did not match") || ctx.Err() != nil {
 			return ctx.Err()
@@ -256,26 +253,6 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 	return err
 }
 
-// copyIndex copies the agent's index. git trusts an index only about files that are older than the index, so the copy
-// gets the original's time.
-func copyIndex(from, to string) error {
-	in, err := agentfile.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }()
-	info, err := in.Stat()
-	if err != nil || info.Size() > maxIndex {
-		return cmp.Or(err, error(&Error{Message: "the index is too large"}))
-	}
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, io.LimitReader(in, maxIndex))
-	return errors.Join(err, out.Close(), os.Chtimes(to, info.ModTime(), info.ModTime()))
-}
-
 // stage adds the files of the working tree to the index, and returns the files that it left out.
 func (v *view) stage(ctx context.Context) (left []string, err error) {
 	changed, err := v.list(ctx, "--modified", "--deleted")
@@ -286,7 +263,10 @@ func (v *view) stage(ctx context.Context) (left []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := staging{dir: v.dir}
+	s := staging{}
+	if s.sizes, err = v.sizes(ctx, append(slices.Clone(changed), untracked...)); err != nil {
+		return nil, err
+	}
 	for _, path := range changed {
 		s.take(path)
 	}

@@ -1,13 +1,14 @@
 package worktree
 
 import (
+	"context"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+
+	"fleet/internal/runner/gitfiles"
+	"fleet/internal/runner/sandbox"
 )
 
 // Limits for uncommitted files in a snapshot.
@@ -20,7 +21,7 @@ const (
 
 // staging collects the paths that a snapshot takes, and those that it leaves out.
 type staging struct {
-	dir     string
+	sizes   map[string]int64 // see gitfiles.Sizes
 	paths   []string
 	left    []string
 	size    int64 // of the files in paths, in bytes
@@ -34,23 +35,41 @@ func (s *staging) leave(what, why string) {
 	}
 }
 
+// sizes returns the sizes of files of the working tree.
+func (v *view) sizes(ctx context.Context, paths []string) (map[string]int64, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	f := gitfiles.Files{Dir: v.dir}
+	for _, path := range paths {
+		f.Paths = append(f.Paths, []byte(path))
+	}
+	all, err := sandbox.SizesOf(ctx, f)
+	if err != nil && ctx.Err() == nil {
+		err = &Error{Message: "cannot examine the files: " + err.Error()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	sizes := make(map[string]int64, len(paths))
+	for i, path := range paths {
+		sizes[path] = all[i]
+	}
+	return sizes, nil
+}
+
 // look returns the size of the file, and why the snapshot leaves it out; an empty reason if the snapshot takes it. A path
 // cannot lead out of the tree, because git lists no path below a symbolic link.
 func (s *staging) look(path string) (size int64, why string) {
 	if strings.HasSuffix(path, "/") { // not a submodule
 		return 0, "a repository of its own"
 	}
-	info, err := os.Lstat(filepath.Join(s.dir, path))
-	switch {
-	case err != nil: // the file was deleted
-		return 0, ""
-	case info.Mode().IsRegular() && info.Size() > maxSnapshotFile:
+	switch size := s.sizes[path]; {
+	case size > maxSnapshotFile:
 		return 0, fmt.Sprintf("larger than %d MiB", maxSnapshotFile>>20)
-	case info.Mode().IsRegular():
-		return info.Size(), ""
-	case info.IsDir(), info.Mode()&fs.ModeSymlink != 0:
-		return 0, ""
-	case info.Mode()&fs.ModeNamedPipe != 0:
+	case size >= 0:
+		return size, ""
+	case size == gitfiles.NamedPipe:
 		return 0, "a named pipe"
 	}
 	return 0, "a special file"

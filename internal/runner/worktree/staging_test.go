@@ -17,7 +17,7 @@ func TestManyDirectories(t *testing.T) {
 	for i := range paths {
 		paths[i] = fmt.Sprintf("d%06d/file", i)
 	}
-	s := staging{dir: t.TempDir()}
+	s := staging{}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

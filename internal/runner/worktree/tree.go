@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"fleet/internal/place/agentfile"
 )
 
 // Tree is the working copy of an agent.
@@ -83,7 +85,7 @@ func (g *Git) begin(ctx context.Context, t Tree, base string) error {
 
 // link creates the directory of the tree and its link to the git directory.
 func (t Tree) link() error {
-	to, err := filepath.Rel(t.Dir, t.GitDir)
+	text, err := t.linkText()
 	if err == nil {
 		err = os.MkdirAll(t.Dir, 0o700)
 	}
@@ -91,16 +93,22 @@ func (t Tree) link() error {
 		return err
 	}
 	tmp := t.GitDir + ".link" // writing the link directly would follow a link with which the agent has replaced it
-	if err := os.WriteFile(tmp, []byte("gitdir: "+to+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(tmp, []byte(text), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(tmp, filepath.Join(t.Dir, ".git"))
 }
 
+// linkText returns the content of the link to the git directory.
+func (t Tree) linkText() (string, error) {
+	to, err := filepath.Rel(t.Dir, t.GitDir)
+	return "gitdir: " + to + "\n", err
+}
+
 // checkout writes the files of a tree that has no files yet. If fresh is set, the agent has not worked there yet, so
 // git is not confined and filters may fetch large files.
 func (g *Git) checkout(ctx context.Context, t Tree, fresh bool) error {
-	v, err := g.open(t)
+	v, err := g.open(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -129,20 +137,23 @@ func (t Tree) Problem() string {
 	if info, err := os.Stat(t.Dir); err != nil || !info.IsDir() {
 		return "its directory " + t.Dir + " no longer exists"
 	}
-	if info, err := os.Lstat(filepath.Join(t.Dir, ".git")); err == nil && info.IsDir() && t.Dir == t.Repository {
+	if t.Dir == t.Repository && agentfile.Kind(filepath.Join(t.Dir, ".git")) == agentfile.Dir {
 		return "" // a clone that only this agent uses
 	}
-	dir := readLink(t.Dir)
-	if dir == "" && !t.unlinked() {
+	dir := t.GitDir
+	link := agentfile.Kind(filepath.Join(t.Dir, ".git"))
+	if !t.separate() {
+		if dir = readLink(t.Dir); dir == "" {
+			link = agentfile.Other
+		}
+	}
+	if link != agentfile.File && (link != agentfile.Missing || !t.separate()) { // mend creates a missing link
 		return "its directory " + t.Dir + " is no longer a git worktree"
 	}
 	if commonDir(t.Repository) == "" {
 		return "its repository " + t.Repository + " no longer exists"
 	}
-	if t.separate() {
-		dir = t.GitDir
-	}
-	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err != nil {
+	if agentfile.Kind(filepath.Join(dir, "HEAD")) == agentfile.Missing {
 		return "the git directory " + dir + " of its directory " + t.Dir + " no longer exists"
 	}
 	return ""

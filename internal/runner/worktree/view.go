@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/gitfiles"
 	"fleet/internal/runner/sandbox"
 )
 
@@ -31,19 +31,12 @@ type view struct {
 	env    []string
 	policy *sandbox.Policy // nil if git is not confined
 	head   string          // content of HEAD
+	info   gitfiles.Info   // what is in the git directory that the view stands for
 	packs  bool            // new objects are always stored in packs
 }
 
 // shared are the parts of a repository that a view links to.
 var shared = []string{"objects", "refs", "packed-refs", "shallow", "lfs"}
-
-// plainSetting lists settings of a repository that a view copies. They affect comparisons and name no programs.
-var plainSetting = map[string]bool{
-	"core.repositoryformatversion": true, "core.sharedrepository": true, "core.filemode": true, "core.ignorecase": true, "core.precomposeunicode": true,
-	"core.symlinks": true, "core.autocrlf": true, "core.eol": true, "extensions.objectformat": true,
-}
-
-var plainValue = regexp.MustCompile(`^[A-Za-z0-9]+$`)
 
 // view returns a view of the repository to which the directory belongs. If files is set, the directory is a working
 // tree, and git can read its files and index. The caller must close the view.
@@ -52,17 +45,26 @@ func (g *Git) view(dir string, files bool) (*view, error) {
 	if common == "" {
 		return nil, noRepository(dir)
 	}
-	return g.viewOf(nil, dir, common, own, files)
+	return g.viewOf(dir, common, own, files)
 }
 
 func noRepository(dir string) error {
 	return &Error{Message: "there is no git repository in " + dir + ": correct the project's repository"}
 }
 
-// viewOf works like view, for known git directories. outer is a policy that allows reading them. If outer is nil, git
-// is confined to the repository.
-func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool) (*view, error) {
-	settings, err := readSettings(common)
+// viewOf works like view, for known git directories.
+func (g *Git) viewOf(dir, common, own string, files bool) (*view, error) {
+	info, err := gitfiles.Read(own)
+	if files { // an agent works there
+		info, err = sandbox.ReadGit(context.Background(), own)
+	}
+	shares := info
+	if err == nil && common != own {
+		shares, err = gitfiles.Read(common)
+	}
+	if err == nil && shares.Broken {
+		err = &Error{Message: "cannot read the configuration of the repository of " + dir}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -70,20 +72,16 @@ func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool)
 	if err != nil {
 		return nil, err
 	}
-	v.packs = slices.ContainsFunc(settings, isShared) // the sandbox prevents git from setting the group of new directories
-	if outer == nil {
-		v.policy.Write = append(v.policy.Write, existing(filepath.Join(common, "objects"), filepath.Join(common, "lfs"))...)
-		if ownerOf(dir) != nil {
-			v.policy.Override = true
-			v.packs = true // the owner can remove packs of root, but no objects in directories of root
-		}
-		v.policy.Read = slices.Concat(v.policy.Read, []string{dir, common, own}, withAlternates(filepath.Join(common, "objects")))
-	} else {
-		v.policy.Read = slices.Concat(v.policy.Read, outer.Read, outer.Write)
+	v.packs = slices.ContainsFunc(shares.Settings, isShared) // the sandbox prevents git from setting the group of new directories
+	v.policy.Write = append(v.policy.Write, existing(filepath.Join(common, "objects"), filepath.Join(common, "lfs"))...)
+	if ownerOf(dir) != nil {
+		v.policy.Override = true
+		v.packs = true // the owner can remove packs of root, but no objects in directories of root
 	}
+	v.policy.Read = slices.Concat(v.policy.Read, []string{dir, common, own}, withAlternates(filepath.Join(common, "objects")))
 	err = v.link(common, shared)
 	if err == nil {
-		err = v.fill(common, own, viewConfig(settings, !files), "")
+		err = v.fill(common, own, viewConfig(shares.Settings, !files), "", info)
 	}
 	if err != nil {
 		v.close()
@@ -132,71 +130,47 @@ func (v *view) link(common string, names []string) error {
 var usableHead = regexp.MustCompile(`^(ref:\s*refs/\S+|[0-9a-f]{40,64})\s*$`)
 
 // fill completes the view. It takes the directory info from the common git directory, and the working tree's own files
-// from own. From info it takes only the files that select files, because grafts would change the history. If branch is set,
-// it is used if own has no usable HEAD.
-func (v *view) fill(common, own, config, branch string) error {
+// from own, in which i was found. From info it takes only the files that select files, because grafts would change the history. If
+// branch is set, it is used if own has no usable HEAD.
+func (v *view) fill(common, own, config, branch string, i gitfiles.Info) error {
+	v.info = i
 	if err := os.Mkdir(filepath.Join(v.tmp, "info"), 0o700); err != nil {
 		return err
 	}
 	if err := v.link(common, []string{"info/exclude", "info/attributes"}); err != nil {
 		return err
 	}
-	parts, err := filepath.Glob(filepath.Join(own, "sharedindex.*")) // the parts of a split index
-	if err != nil {
-		return err
-	}
-	for _, part := range parts {
-		if err := os.Symlink(part, filepath.Join(v.tmp, filepath.Base(part))); err != nil {
+	for _, part := range i.Shared { // the parts of a split index
+		if part = filepath.Base(part); !strings.HasPrefix(part, "sharedindex.") {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(own, part), filepath.Join(v.tmp, part)); err != nil {
 			return err
 		}
 	}
-	head, err := agentfile.Read(filepath.Join(own, "HEAD"), maxLink)
-	if branch != "" && (err != nil || !usableHead.Match(head)) {
-		head, err = []byte("ref: "+branch+"\n"), nil
+	v.head = i.Head
+	if branch != "" && !usableHead.MatchString(v.head) {
+		v.head = "ref: " + branch
 	}
-	if err != nil {
-		return err
-	}
-	v.head = strings.TrimSpace(string(head))
-	if err := os.WriteFile(filepath.Join(v.tmp, "HEAD"), head, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(v.tmp, "HEAD"), []byte(v.head+"\n"), 0o600); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(v.tmp, "config"), []byte(config), 0o600)
 }
 
-// readSettings returns the lines with plain settings in the configuration of a git directory.
-func readSettings(common string) ([]string, error) {
-	text, err := agentfile.Read(filepath.Join(common, "config"), maxCopied)
-	if err != nil {
-		return nil, err
-	}
-	return parseSettings(text), nil
-}
-
-// parseSettings returns the lines with plain settings in the configuration.
-func parseSettings(text []byte) (found []string) {
-	section := ""
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "[") {
-			name, rest, _ := strings.Cut(line[1:], "]")
-			section, line = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(rest)
-		}
-		name, value, _ := strings.Cut(line, "=")
-		name, value = strings.ToLower(strings.TrimSpace(name)), strings.Trim(strings.TrimSpace(value), `"`)
-		if plainSetting[section+"."+name] && plainValue.MatchString(value) {
-			found = append(found, fmt.Sprintf("[%s]\n\t%s = %s\n", section, name, value))
-		}
-	}
-	return found
-}
-
-// isShared reports whether the line of parseSettings sets core.sharedRepository.
-func isShared(line string) bool { return strings.Contains(line, "\tsharedrepository =") }
+// isShared reports whether the setting is core.sharedRepository.
+func isShared(s gitfiles.Setting) bool { return s.Section == "core" && s.Name == "sharedrepository" }
 
 // viewConfig returns the configuration of a view.
-func viewConfig(settings []string, bare bool) string {
-	return strings.Join(settings, "") + fmt.Sprintf("[core]\n\tbare = %t\n", bare)
+func viewConfig(settings []gitfiles.Setting, bare bool) string {
+	var b strings.Builder
+	for _, s := range settings {
+		if s.Plain() {
+			fmt.Fprintf(&b, "[%s]\n\t%s = %s\n", s.Section, s.Name, s.Value)
+		}
+	}
+	fmt.Fprintf(&b, "[core]\n\tbare = %t\n", bare)
+	return b.String()
 }
 
 func (v *view) run(ctx context.Context, args ...string) (string, error) {

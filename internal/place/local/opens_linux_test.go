@@ -1,0 +1,131 @@
+package local_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+// watchOpens records the paths below the directory that this process opens. It needs the rights of root.
+func watchOpens(t *testing.T, dir string) (opened func() []string) {
+	t.Helper()
+	last := filepath.Join(t.TempDir(), "last")
+	require.NoError(t, os.WriteFile(last, nil, 0o600))
+	fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK|unix.FAN_UNLIMITED_QUEUE, unix.O_RDONLY|unix.O_LARGEFILE|unix.O_NONBLOCK)
+	if err == nil {
+		err = unix.FanotifyMark(fd, unix.FAN_MARK_ADD|unix.FAN_MARK_FILESYSTEM, unix.FAN_OPEN|unix.FAN_ONDIR, unix.AT_FDCWD, dir)
+	}
+	if err != nil {
+		t.Skip("fanotify: ", err)
+	}
+	events := os.NewFile(uintptr(fd), "fanotify")
+	var paths []string
+	done, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		buffer := make([]byte, 1<<16)
+		for {
+			n, err := events.Read(buffer)
+			if err != nil {
+				return
+			}
+			for rest := buffer[:n]; len(rest) >= unix.FAN_EVENT_METADATA_LEN; {
+				e := (*unix.FanotifyEventMetadata)(unsafe.Pointer(&rest[0]))
+				if e.Fd >= 0 {
+					if int(e.Pid) == os.Getpid() {
+						path, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", e.Fd))
+						if paths = append(paths, path); path == last {
+							close(over)
+							return
+						}
+					}
+					_ = unix.Close(int(e.Fd))
+				}
+				rest = rest[e.Event_len:]
+			}
+		}
+	}()
+	t.Cleanup(func() { _ = events.Close(); <-done })
+	return func() []string {
+		f, err := os.Open(last)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		select {
+		case <-over:
+		case <-done:
+		}
+		return paths
+	}
+}
+
+// TestServerOpensNoFilesOfAgents checks that this process opens nothing in the directories that an agent can write: the sandbox
+// helper and git, which are confined, do that.
+func TestServerOpensNoFilesOfAgents(t *testing.T) {
+	needSandbox(t)
+	repo := t.TempDir()
+	git(t, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	home := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(home, ".claude"), 0o700))
+	w := newWorld(t, func(c *local.Config) {
+		c.Environ = append(os.Environ(), "HOME="+home)
+		c.Projects = append(c.Projects, local.Project{Name: "repo", Repository: repo})
+	})
+	a, b := w.agent("repo"), w.agent("shell")
+	opened := watchOpens(t, w.dir)
+	_, o := w.do(a, `echo two >file; git commit -qam two; echo three >file; echo new >untracked; mkfifo pipe; git checkout -q --detach
+		git worktree add -q "$TMPDIR/tree"; git update-index --split-index; mkdir -p "$(git rev-parse --git-dir)/lfs/objects/aa/bb"; ln -s / link; touch "$(git rev-parse --git-dir)/HEAD.lock"
+		mkdir -p deep/er "$HOME/x"; echo sum >"$FLEET_SUMMARY"`)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	_, o = w.do(b, `mkdir -p a/b; echo >a/b/c`)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	r := newRun("echo again >>file")
+	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
+	_, o = w.follow(a, r)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	c, err := w.Connect(a).Changes(w.ctx, r)
+	require.NoError(t, err)
+	_, _, err = w.Connect(a).Patch(w.ctx, *c, "", 0, 1<<20)
+	require.NoError(t, err)
+	require.NoError(t, w.Connect(a).Bundle(w.ctx, new(strings.Builder)))
+	_, err = w.List(w.ctx)
+	require.NoError(t, err)
+	_, err = w.Unsaved(w.ctx, a)
+	require.NoError(t, err)
+	require.NoError(t, w.Stop(w.ctx, a))
+	require.NoError(t, w.Start(w.ctx, a))
+	for range 2 {
+		_, err = w.Delete(w.ctx, a)
+		require.NoError(t, err)
+		require.NoError(t, w.Start(w.ctx, a))
+	}
+	for _, agent := range []fleet.Agent{a, b} {
+		_, err = w.Delete(w.ctx, agent)
+		require.NoError(t, err)
+	}
+	seen := filepath.Join(w.dir, "agents", "self", "work")
+	require.NoError(t, os.MkdirAll(seen, 0o700))
+	_, err = os.ReadDir(seen)
+	require.NoError(t, err)
+	var found []string
+	for _, path := range opened() {
+		for _, parent := range []string{"agents", "kept"} {
+			rest, in := strings.CutPrefix(path, filepath.Join(w.dir, parent)+"/")
+			_, rest, below := strings.Cut(rest, "/")
+			part, _, _ := strings.Cut(rest, "/")
+			if in && below && slices.Contains([]string{"work", "git", "home", "tmp"}, part) {
+				found = append(found, path)
+			}
+		}
+	}
+	require.Equal(t, []string{seen}, found, "the test sees the one directory that it has opened itself")
+}

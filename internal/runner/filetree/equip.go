@@ -1,0 +1,108 @@
+//go:build unix
+
+package filetree
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+// Equipment is what Fleet puts into the home directory of an agent. The agent can write there, and may have replaced any part.
+type Equipment struct {
+	Dir     string            `json:"dir"`
+	Dirs    []string          `json:"dirs,omitempty"`
+	New     map[string][]byte `json:"new,omitempty"`     // contents of files that are created if they do not exist
+	Current map[string][]byte `json:"current,omitempty"` // contents of files that are replaced
+	Links   map[string]string `json:"links,omitempty"`   // targets of symbolic links that are created if they do not exist
+}
+
+// Equip creates and replaces the files of the equipment. It follows no link out of the directory. If the agent has replaced a
+// directory that is needed, Equip returns its path in replaced.
+func Equip(e Equipment) (replaced string, err error) {
+	root, err := os.OpenRoot(e.Dir)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = root.Close() }()
+	for _, dir := range slices.Sorted(slices.Values(e.dirs())) {
+		if err := root.MkdirAll(dir, 0o700); err != nil {
+			return dir, nil
+		}
+		if info, err := root.Stat(dir); err != nil || !info.IsDir() {
+			return dir, nil //nolint:nilerr // for example, a link out of the directory
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.New)) {
+		if err := create(root, name, e.New[name]); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Current)) {
+		temp := name + ".new"
+		if has(root, name, e.Current[name]) {
+			continue // so that an agent can also start on a full disk
+		}
+		if err := root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return temp, nil
+		}
+		err := create(root, temp, e.Current[name])
+		if err == nil {
+			err = root.Rename(temp, name)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Links)) {
+		if err := root.Symlink(e.Links[name], name); err != nil && !errors.Is(err, fs.ErrExist) {
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
+// dirs returns the directories that the equipment needs.
+func (e Equipment) dirs() []string {
+	all := slices.Clone(e.Dirs)
+	for _, names := range []iter.Seq[string]{maps.Keys(e.New), maps.Keys(e.Current), maps.Keys(e.Links)} {
+		for name := range names {
+			if dir := filepath.Dir(name); dir != "." {
+				all = append(all, dir)
+			}
+		}
+	}
+	return all
+}
+
+// create creates a file. It returns fs.ErrExist if there is anything with the name.
+func create(root *os.Root, name string, text []byte) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}
+
+// has reports whether the file has the content.
+func has(root *os.Root, name string, text []byte) bool {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(text)) {
+		return false
+	}
+	b, err := io.ReadAll(io.LimitReader(f, info.Size()))
+	return err == nil && bytes.Equal(b, text)
+}

@@ -1,0 +1,27 @@
+//go:build unix
+
+package filetree
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// Find returns the first path that the pattern of path/filepath matches, or an empty path. The agent decides what there is, so
+// the path says only that a file with this name exists.
+func Find(pattern string) (string, error) {
+	found, err := filepath.Glob(pattern)
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	return found[0], nil
+}
+
+// Root returns the directory below which Find searches.
+func Root(pattern string) string {
+	dir := filepath.Dir(pattern)
+	for strings.ContainsAny(dir, `*?[`) {
+		dir = filepath.Dir(dir)
+	}
+	return strings.ReplaceAll(dir, `\`, "")
+}

@@ -1,0 +1,102 @@
+//go:build unix
+
+package gitfiles
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+)
+
+// MaxLarge limits the size of a Git LFS file that is copied, in bytes.
+const MaxLarge = 4 << 30
+
+// LargeCopy copies files of Git LFS.
+type LargeCopy struct {
+	From string `json:"from"` // a directory lfs/objects that an agent wrote
+	Have string `json:"have"` // the directory lfs/objects whose files are not copied
+	To   string `json:"to"`   // the directory for the copies; their names are their digests
+}
+
+// largeFile matches the path of a Git LFS file below lfs/objects: its digest in two levels of directories.
+var largeFile = regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{2}/([0-9a-f]{64})$`)
+
+// LargePath returns the path of a Git LFS file below lfs/objects. It is empty if the digest is not valid.
+func LargePath(digest string) string {
+	if len(digest) != sha256.Size*2 {
+		return ""
+	}
+	path := digest[:2] + "/" + digest[2:4] + "/" + digest
+	if !largeFile.MatchString(path) {
+		return ""
+	}
+	return path
+}
+
+// CopyLarge copies the files whose content has the digest of their name, and returns the digests. It skips files that the agent has
+// made unreadable.
+func CopyLarge(c LargeCopy) (copied []string, err error) {
+	from, err := os.OpenRoot(c.From)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = from.Close() }()
+	err = fs.WalkDir(from.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() && strings.Count(path, "/") > 1 {
+			return fs.SkipDir // Git LFS has two levels
+		}
+		m := largeFile.FindStringSubmatch(path)
+		if err != nil || m == nil || !d.Type().IsRegular() || LargePath(m[1]) != path {
+			return nil //nolint:nilerr // see CopyLarge
+		}
+		if _, err := os.Lstat(filepath.Join(c.Have, path)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		ok, err := copyLarge(from, path, filepath.Join(c.To, m[1]), m[1])
+		if ok {
+			copied = append(copied, m[1])
+		}
+		return err
+	})
+	return copied, err
+}
+
+// copyLarge copies a file if its content has the digest.
+func copyLarge(from *os.Root, name, to, digest string) (bool, error) {
+	in, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return false, nil //nolint:nilerr // see CopyLarge
+	}
+	defer func() { _ = in.Close() }()
+	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > MaxLarge || isSparse(info) {
+		return false, err
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	if err != nil {
+		return false, err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(out, sum), io.LimitReader(in, MaxLarge+1))
+	err = errors.Join(err, out.Close())
+	if err != nil || hex.EncodeToString(sum.Sum(nil)) != digest {
+		return false, errors.Join(err, os.Remove(to))
+	}
+	return true, nil
+}
+
+// isSparse reports whether the file is larger than what it uses on the disk. Git LFS writes no such files, and reading
+// one can take days.
+func isSparse(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Size() > 1<<20 && st.Blocks*512 < info.Size()/2
+}

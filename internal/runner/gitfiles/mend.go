@@ -1,0 +1,110 @@
+//go:build unix
+
+package gitfiles
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Tree is an agent's git directory with its working tree.
+type Tree struct {
+	GitDir string `json:"git_dir"`
+	Dir    string `json:"dir,omitempty"`  // the working tree, if Link is set
+	Link   string `json:"link,omitempty"` // content of the file .git of the working tree
+	All    bool   `json:"all,omitempty"`  // also removes locks that are younger than peopleLock
+}
+
+// Mended is the state of the git directory after Mend.
+type Mended struct {
+	Commit string `json:"commit"` // see Info
+}
+
+// Limits for the search for locks in a git directory, which the agent can fill.
+const (
+	maxLockEntries = 20_000
+	maxLockDepth   = 16
+)
+
+// peopleLock is the age from which a lock cannot belong to a git that still runs.
+const peopleLock = 10 * time.Minute
+
+// Mend restores the link from the working tree to the git directory if it is missing or names another directory. It removes locks,
+// which remain if git was killed, and would make every later command fail. No program of the agent may run.
+func Mend(t Tree) (Mended, error) {
+	if t.Link != "" {
+		if err := t.link(); err != nil {
+			return Mended{}, err
+		}
+	}
+	root, err := os.OpenRoot(t.GitDir)
+	if err != nil {
+		return Mended{}, err
+	}
+	defer func() { _ = root.Close() }()
+	s := lockSearch{root, t.All, maxLockEntries}
+	s.remove(".", maxLockDepth)
+	i, err := Read(t.GitDir)
+	return Mended{i.Commit}, err
+}
+
+func (t Tree) link() error {
+	root, err := os.OpenRoot(t.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	info, err := root.Lstat(".git")
+	if err == nil {
+		if now, err := content(root, ".git", maxSmall); !info.Mode().IsRegular() || err == nil && string(now) == t.Link {
+			return nil // what is not a file may be a repository of the agent
+		}
+		err = root.Remove(".git")
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := root.OpenFile(".git", os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(t.Link)
+	return errors.Join(err, f.Close())
+}
+
+// lockSearch removes git's locks.
+type lockSearch struct {
+	root *os.Root
+	all  bool
+	left int // how many more entries are examined
+}
+
+// remove removes the locks below the directory. It ignores errors, because the agent may have made entries that cannot
+// be read or removed.
+func (s *lockSearch) remove(dir string, depth int) {
+	f, err := s.root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
+	if err != nil || s.left <= 0 {
+		return
+	}
+	entries, _ := f.ReadDir(s.left)
+	_ = f.Close()
+	s.left -= len(entries)
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		switch {
+		case strings.HasSuffix(e.Name(), ".lock"):
+			if info, err := e.Info(); s.all || err == nil && time.Since(info.ModTime()) > peopleLock {
+				_ = s.root.Remove(name)
+			}
+		case !e.IsDir() || depth == 0:
+		case dir == "." && (e.Name() == "objects" || e.Name() == "lfs" || e.Name() == "hooks"): // git's locks there expire
+		default:
+			s.remove(name, depth-1)
+		}
+	}
+}

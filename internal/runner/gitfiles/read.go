@@ -1,0 +1,169 @@
+//go:build unix
+
+// Package gitfiles reads and mends the files of git directories and working trees that agents wrote, without running git. An
+// agent decides what the files say, and may have replaced each by a link, a pipe or something huge.
+//
+// Package sandbox calls it in a confined process, and gives its results to package worktree, which checks them again.
+package gitfiles
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"syscall"
+)
+
+// Info is what Read finds in a git directory.
+type Info struct {
+	Head     string            `json:"head"`     // content of HEAD, trimmed
+	Commit   string            `json:"commit"`   // the object that HEAD names, if a file says so
+	Settings []Setting         `json:"settings"` // those of plainSetting
+	Broken   bool              `json:"broken"`   // the configuration cannot be read
+	Shared   []string          `json:"shared"`   // names of the parts of a split index
+	Detached map[string]string `json:"detached"` // the objects that other worktrees have checked out without a branch, by the names of the worktrees
+	Objects  []string          `json:"objects"`  // names of the directories with objects
+	Large    bool              `json:"large"`    // there may be files of Git LFS
+}
+
+// Setting is a setting of git that names no program.
+type Setting struct {
+	Section string `json:"section"`
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+}
+
+const (
+	maxSmall     = 64 << 10 // size of HEAD and similar files, in bytes
+	maxConfig    = 16 << 20 // size of a configuration, in bytes
+	maxSettings  = 1000
+	maxWorktrees = 1000
+	maxShared    = 100
+)
+
+// Read reads the git directory. It fails only if there is no such directory.
+func Read(dir string) (Info, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return Info{}, err
+	}
+	defer func() { _ = root.Close() }()
+	i := Info{Head: small(root, "HEAD")}
+	i.Commit = i.Head
+	if name, ok := strings.CutPrefix(i.Head, "ref: "); ok {
+		i.Commit = ""
+		if fs.ValidPath(name) && strings.HasPrefix(name, "refs/heads/") {
+			i.Commit = small(root, name)
+		}
+	}
+	if !oidPattern.MatchString(i.Commit) {
+		i.Commit = ""
+	}
+	config, err := content(root, "config", maxConfig)
+	i.Broken = err != nil
+	i.Settings = ParseSettings(config)
+	for _, name := range names(root, ".", 0) {
+		if sharedIndex.MatchString(name) && len(i.Shared) < maxShared {
+			i.Shared = append(i.Shared, name)
+		}
+	}
+	for _, name := range names(root, "worktrees", maxWorktrees) {
+		if oid := small(root, path.Join("worktrees", name, "HEAD")); oidPattern.MatchString(oid) {
+			if i.Detached == nil {
+				i.Detached = map[string]string{}
+			}
+			i.Detached[name] = oid
+		}
+	}
+	for _, name := range names(root, "objects", 0) {
+		info, err := root.Lstat(path.Join("objects", name))
+		if objectDir.MatchString(name) && err == nil && info.IsDir() {
+			i.Objects = append(i.Objects, name)
+		}
+	}
+	info, err := root.Lstat("lfs/objects")
+	i.Large = err == nil && info.IsDir()
+	return i, nil
+}
+
+var (
+	oidPattern  = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	sharedIndex = regexp.MustCompile(`^sharedindex\.[0-9a-f]{40,64}$`)
+	objectDir   = regexp.MustCompile(`^([0-9a-f]{2}|pack)$`)
+)
+
+// maxNames is the number of entries of a directory that names reads by default.
+const maxNames = 100_000
+
+// names returns the names of at most n entries of a directory, or of maxNames if n is 0.
+func names(root *os.Root, dir string, n int) []string {
+	f, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	if n == 0 {
+		n = maxNames
+	}
+	all, _ := f.Readdirnames(n)
+	return all
+}
+
+// small returns the trimmed content of a small file. It is empty if the file cannot be read.
+func small(root *os.Root, name string) string {
+	b, err := content(root, name, maxSmall)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// content returns the content of a regular file.
+func content(root *os.Root, name string, limit int64) ([]byte, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > limit {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: syscall.EINVAL}
+	}
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// plainSetting has the settings of a repository that affect comparisons and name no programs.
+var plainSetting = map[string]bool{
+	"core.repositoryformatversion": true, "core.sharedrepository": true, "core.filemode": true, "core.ignorecase": true, "core.precomposeunicode": true,
+	"core.symlinks": true, "core.autocrlf": true, "core.eol": true, "extensions.objectformat": true,
+}
+
+var plainValue = regexp.MustCompile(`^[A-Za-z0-9]+$`)
+
+// Plain reports whether the setting is one that a view of a repository may have.
+func (s Setting) Plain() bool {
+	return plainSetting[s.Section+"."+s.Name] && plainValue.MatchString(s.Value) && len(s.Value) < maxSmall
+}
+
+// ParseSettings returns the plain settings in the configuration.
+func ParseSettings(text []byte) (found []Setting) {
+	section := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			name, rest, _ := strings.Cut(line[1:], "]")
+			section, line = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(rest)
+		}
+		name, value, _ := strings.Cut(line, "=")
+		s := Setting{section, strings.ToLower(strings.TrimSpace(name)), strings.Trim(strings.TrimSpace(value), `"`)}
+		if s.Plain() && len(found) < maxSettings {
+			found = append(found, s)
+		}
+	}
+	return found
+}

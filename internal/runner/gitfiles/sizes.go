@@ -1,0 +1,40 @@
+//go:build unix
+
+package gitfiles
+
+import (
+	"os"
+)
+
+// Files are files of a working tree.
+type Files struct {
+	Dir   string   `json:"dir"`
+	Paths [][]byte `json:"paths"` // need not be valid UTF-8
+}
+
+// These stand for the size of what is not a file.
+const (
+	NamedPipe int64 = -1 - iota
+	Special
+)
+
+// Sizes returns the size of each file: 0 for a directory, a symbolic link, and a file that does not exist.
+func Sizes(f Files) ([]int64, error) {
+	sizes := make([]int64, len(f.Paths))
+	for i, path := range f.Paths {
+		info, err := os.Lstat(f.Dir + "/" + string(path))
+		if err != nil {
+			continue
+		}
+		switch mode := info.Mode(); {
+		case mode.IsRegular():
+			sizes[i] = info.Size()
+		case mode.IsDir(), mode&os.ModeSymlink != 0:
+		case mode&os.ModeNamedPipe != 0:
+			sizes[i] = NamedPipe
+		default:
+			sizes[i] = Special
+		}
+	}
+	return sizes, nil
+}
