@@ -24,6 +24,12 @@ func Again(t *testing.T) bool {
 	if os.Geteuid() != 0 {
 		return false
 	}
+	again(t, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}})
+	return true
+}
+
+func again(t *testing.T, attr *syscall.SysProcAttr, command ...string) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "ordinary-*") // t.TempDir is in a directory that only root can use
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -32,14 +38,14 @@ func Again(t *testing.T) bool {
 	require.NoError(t, err)
 	copied := filepath.Join(dir, "test")
 	require.NoError(t, os.WriteFile(copied, program, 0o755))
-	cmd := exec.CommandContext(t.Context(), copied, "-test.v", "-test.run=^"+t.Name()+"$")
+	command = append(command, copied, "-test.v", "-test.run=^"+t.Name()+"$")
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = attr
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	if !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Skip(string(out))
 	}
-	return true
 }

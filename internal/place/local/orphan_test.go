@@ -17,7 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/ordinary"
 	"fleet/internal/place/local"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 	"fleet/internal/waittest"
 )
@@ -108,12 +110,50 @@ func TestShimKilled(t *testing.T) {
 	require.Equal(t, "next", o.Summary)
 }
 
-// TestShimKilledWithHiddenProcess checks that a program without an environment, which Fleet cannot recognise, does not
-// survive a killed supervisor, and that the programs of a run see no other processes.
+// TestShimKilledWithHiddenProcess checks that a program without an environment does not survive a killed supervisor, and that the
+// programs of a run see no other processes.
 func TestShimKilledWithHiddenProcess(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	w := newWorld(t, nil)
+	if o, separate := killWithHiddenProcess(t, ""); separate {
+		require.Contains(t, o.Reason, "all processes of the run were killed too")
+	} else {
+		t.Skip("this machine allows no pid namespaces")
+	}
+}
+
+// TestHiddenProcessOfOrdinaryUser does the same on a server that is not root. Its runs need a user namespace.
+func TestHiddenProcessOfOrdinaryUser(t *testing.T) {
+	if ordinary.Again(t) {
+		return
+	}
+	needSandbox(t)
+	if _, separate := killWithHiddenProcess(t, ""); !separate {
+		t.Skip("this machine allows no user namespaces")
+	}
+}
+
+// TestHiddenProcessWithoutNamespace does the same for runs without a pid namespace: because the machine does not allow it, and
+// because they are not confined.
+func TestHiddenProcessWithoutNamespace(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux shows the limits of other processes")
+	}
+	_, separate := killWithHiddenProcess(t, sandbox.None)
+	require.False(t, separate)
+	if ordinary.WithoutNamespaces(t) {
+		return
+	}
+	needSandbox(t)
+	_, separate = killWithHiddenProcess(t, "")
+	require.False(t, separate)
+}
+
+// killWithHiddenProcess kills the supervisor of a run that has started a program without an environment. It fails the test if the
+// program survives. separate reports whether the run had a pid namespace of its own.
+func killWithHiddenProcess(t *testing.T, mode sandbox.Mode) (o fleet.Outcome, separate bool) {
+	t.Helper()
+	w := newWorld(t, func(c *local.Config) { c.Sandbox = mode })
 	a := w.agent("shell")
 	script, mark := marked(`( env -i setsid bash -c 'cd /; echo hidden; exec sleep 3600' & ); sleep 0.1; cat /proc/[0-9]*/cmdline | grep -aq '[-]test\.' && echo seen; echo begun; sleep 3600`)
 	r := w.start(a, script)
@@ -121,14 +161,13 @@ func TestShimKilledWithHiddenProcess(t *testing.T) {
 	run := shim.Run(w.runDir(a, r))
 	c, err := run.Claim()
 	require.NoError(t, err)
-	if !c.Separate {
-		t.Skip("this machine allows no pid namespaces")
-	}
 	require.NoError(t, syscall.Kill(shimOf(t, run), syscall.SIGKILL))
 	output, o := w.follow(a, r)
-	require.NotContains(t, output, "seen", "a program must not see the command lines of other processes, such as this test")
-	require.Contains(t, o.Reason, "all processes of the run were killed too")
 	requireGone(t, mark)
+	if c.Separate {
+		require.NotContains(t, output, "seen", "a program must not see the command lines of other processes, such as this test")
+	}
+	return o, c.Separate
 }
 
 // TestShimHangs checks that a run can be killed when its supervisor hangs.

@@ -11,15 +11,15 @@ import (
 )
 
 // Separate changes the attributes of a child so that it becomes the init process of a new pid namespace: when the child
-// ends, the kernel kills all its descendants. Ordinary users can create such a namespace only in a user namespace. The
+// ends, the kernel kills all its descendants. They also have System V shared memory and message queues of their own. Ordinary users can create such a namespace only in a user namespace. The
 // child must call Enter first.
 func Separate(attr *syscall.SysProcAttr) {
-	attr.Cloneflags |= syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
+	attr.Cloneflags |= syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
 	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
 		attr.Cloneflags |= syscall.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
-		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // to mount /proc
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // to mount /proc, and for the sandbox helper, which drops it
 	}
 }
 
@@ -56,5 +56,5 @@ func Enter() (outside ID, separate bool, err error) {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return ID{}, true, fmt.Errorf("cannot mount /proc: %w", err)
 	}
-	return outside, true, unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	return outside, true, nil
 }

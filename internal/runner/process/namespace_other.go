@@ -7,6 +7,9 @@ import "syscall"
 // Separate does nothing: this system has no pid namespaces.
 func Separate(*syscall.SysProcAttr) {}
 
+// Tag does nothing on this system.
+func Tag(string) error { return nil }
+
 // Inseparable returns false, because Separate does nothing.
 func Inseparable(error) bool { return false }
 

@@ -6,6 +6,7 @@ package process
 import (
 	"errors"
 	"os"
+	"strings"
 	"syscall"
 )
 
@@ -110,11 +111,20 @@ func KillDescendants(root int) (int, error) {
 	return len(found), err
 }
 
-// KillMarked kills every other process with the variable in its environment, and the processes that those processes
-// start in the meantime. The variable is "NAME=value", or "NAME=directory/" for all values within the directory.
+// valid reports whether the variable can mark processes. An empty one would match every process of the machine.
+func valid(variable string) bool {
+	name, value, ok := strings.Cut(variable, "=")
+	return ok && name != "" && strings.Trim(value, "/") != ""
+}
+
+// KillMarked kills every other process that has the variable in its environment or was marked by Tag, and the processes that
+// those processes start in the meantime. The variable is "NAME=value", or "NAME=directory/" for all values within the directory.
 // KillMarked returns the number of processes that it could not kill. It also finds orphans, which are no longer
 // descendants. On systems that do not show the environments of processes, it kills nothing and returns 0.
 func KillMarked(variable string) int {
+	if !valid(variable) {
+		return 0
+	}
 	left := 0
 	for range 100 { // each pass kills the processes that were started during the previous pass
 		ids := marked(variable)

@@ -95,6 +95,10 @@ func marked(variable string) []ID {
 		if err != nil || e.Zombie || pid == os.Getpid() {
 			continue
 		}
+		if hasTag(pid, variable) {
+			found = append(found, e.ID)
+			continue
+		}
 		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		if err != nil {
 			continue

@@ -82,6 +82,16 @@ func TestKillMarked(t *testing.T) {
 	require.True(t, id.Alive())
 }
 
+// TestInvalidMark checks that no process is killed because of a variable that says nothing. The check must precede any look at
+// other processes: this test would kill itself first.
+func TestInvalidMark(t *testing.T) {
+	t.Parallel()
+	for _, variable := range []string{"FLEET_RUN_DIR=", "FLEET_RUN_DIR=/", "=value", "value"} {
+		require.False(t, valid(variable), variable)
+	}
+	require.True(t, valid("FLEET_RUN_DIR=/runs/"))
+}
+
 func pidsOf(entries []Entry) []int {
 	ids := make([]int, 0, len(entries))
 	for _, e := range entries {

@@ -26,7 +26,7 @@ type Policy struct {
 
 	// Mounts gives the program a mount namespace that is read-only except for Write. Then the program cannot change
 	// modes, owners and times of other files, which Landlock does not restrict. The namespace takes about 2 ms. Mounts
-	// has no effect if the user may not create mount namespaces. Usually only root may.
+	// has no effect if the process may not create mount namespaces. Root may, and the supervisor of a run in a user namespace of its own.
 	Mounts bool `json:"mounts,omitempty"`
 
 	// Hide are directories in which the program sees only Write and Read. Otherwise it could watch other files there with

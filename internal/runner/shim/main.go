@@ -76,6 +76,9 @@ func supervise(run Run, pipe io.WriteCloser) error {
 		if self, err = process.Self(); err != nil {
 			return err
 		}
+		if err := process.Tag(spec.Mark); err != nil {
+			return err
+		}
 	}
 	// The signals are caught, and not ignored, because the child would inherit ignored signals.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)

@@ -1,0 +1,56 @@
+package process
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process is marked by its limit for the time of realtime threads, as well as by its environment: descendants inherit a limit
+// whatever program they execute and whatever they do to their environment, and only root can raise it. No program is affected,
+// because the limit is 146,000 years. Its lower bits say to which run the process belongs.
+const (
+	tagged  = 1 << 62
+	ownBits = 22 // bits for one run of a directory
+)
+
+// tagOf returns the limit of the processes with the variable.
+func tagOf(variable string) uint64 {
+	variable = strings.TrimSuffix(variable, "/")
+	return tagged | dirBits(path.Dir(variable)) | sum(path.Base(variable))>>(64-ownBits)
+}
+
+// dirBits returns the bits that all processes have whose variable is in the directory.
+func dirBits(dir string) uint64 { return sum(dir) >> 2 &^ (1<<ownBits - 1) }
+
+func sum(s string) uint64 {
+	h := sha256.Sum256([]byte(s))
+	return binary.BigEndian.Uint64(h[:])
+}
+
+// Tag marks the calling process and its future descendants, so that KillMarked finds them even without the variable in their
+// environments. It does nothing if the process has such a limit already.
+func Tag(variable string) error {
+	var now unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_RTTIME, &now); err != nil {
+		return err
+	}
+	if now.Max != unix.RLIM_INFINITY {
+		return nil
+	}
+	tag := tagOf(variable)
+	return unix.Setrlimit(unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: tag, Max: tag})
+}
+
+// hasTag reports whether the process is tagged with the variable or, if it ends with a slash, with one in its directory.
+func hasTag(pid int, variable string) bool {
+	var now unix.Rlimit
+	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &now) != nil || now.Max == unix.RLIM_INFINITY || now.Max&tagged == 0 {
+		return false
+	}
+	return now.Max == tagOf(variable) ||
+		strings.HasSuffix(variable, "/") && now.Max&^(1<<ownBits-1) == tagged|dirBits(strings.TrimSuffix(variable, "/"))
+}
