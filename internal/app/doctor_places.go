@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -126,10 +127,31 @@ func (d *doctor) programs(ctx context.Context) {
 			d.add(warning, "program "+filepath.Base(name), "run `"+name+" --version` as the server's user", "cannot find out the version of %s: %v", path, err)
 		default:
 			d.add(good, "program "+filepath.Base(name), "", "%s, %s", path, version)
+			d.try(ctx, p)
 		}
 	}
 	if _, err := exec.LookPath("git"); err != nil {
 		d.add(warning, "program git", "install git", "projects with a repository need it, and it is not on PATH")
+	}
+}
+
+// try checks that the program of the project, which works outside of the sandbox, works in it too.
+func (d *doctor) try(ctx context.Context, p local.Project) {
+	c, err := d.cfg.localPlace()
+	if err == nil {
+		c.Environ = d.environ
+		err = local.Try(ctx, c, p.Name)
+	}
+	check := "sandbox of " + filepath.Base(programOf(p))
+	denied, ok := errors.AsType[*local.Denied](err)
+	switch {
+	case err == nil:
+	case !ok:
+		d.add(warning, check, "correct the settings below local, or see docs/operate/security.md", "cannot try the program in the sandbox: %v", err)
+	case denied.Read == "":
+		d.add(warning, check, "find out which files it cannot read, for example with strace, and add their directory to local.read", "%v", denied)
+	default:
+		d.add(warning, check, "add "+denied.Read+" to local.read", "%v", denied)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"fleet/internal/face/inbound/certtest"
 	"fleet/internal/identity/oidc/oidctest"
 	"fleet/internal/loopback/loopbacktest"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/store/record"
 	"fleet/internal/store/sqlite"
@@ -272,4 +273,29 @@ func TestDoctorFlags(t *testing.T) {
 	require.Equal(t, failing, found["coder"].Verdict)
 	require.Contains(t, found["coder"].Message, "no Coder deployment")
 	require.Contains(t, found["data"].Message, data)
+}
+
+// TestDoctorTriesPrograms checks that the doctor finds a program that works only outside of the sandbox, and names the directory
+// that the program needs.
+func TestDoctorTriesPrograms(t *testing.T) {
+	t.Parallel()
+	if err := sandbox.Available(); err != nil {
+		t.Skip(err)
+	}
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	parts, program := filepath.Join(home, "parts"), filepath.Join(home, "tools", "agent-of-mine")
+	require.NoError(t, os.MkdirAll(parts, 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Dir(program), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(parts, "part.sh"), []byte("echo version 1\n"), 0o600))
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n. "+parts+"/part.sh\n"), 0o700))
+	project := "projects: [{name: a, driver: command, command: [" + program + "]}]"
+	all := examined(t, "local: {"+project+"}\n")
+	require.Equal(t, good, all["program agent-of-mine"].Verdict)
+	f := all["sandbox of agent-of-mine"]
+	require.Equal(t, warning, f.Verdict, "%+v", f)
+	require.Equal(t, "add "+parts+" to local.read", f.Next)
+	require.Contains(t, f.Message, "denied")
+	require.NotContains(t, examined(t, "local: {read: ["+parts+"], "+project+"}\n"), "sandbox of agent-of-mine")
+	require.NotContains(t, examined(t, "local: {sandbox: none, "+project+"}\n"), "sandbox of agent-of-mine")
 }

@@ -135,22 +135,31 @@ func (p *places) close() error {
 
 // newLocal returns the place of agents on this machine.
 func (p *places) newLocal() (fleet.Place, error) {
-	cfg := p.cfg
+	c, err := p.cfg.localPlace()
+	if err != nil {
+		return nil, err
+	}
+	c.Logger = p.log
+	return local.New(c)
+}
+
+// localPlace returns the configuration of the place of agents on this machine.
+func (cfg Config) localPlace() (local.Config, error) {
 	self, err := sandbox.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("cannot find the path of this program, which supervises runs: %w", err)
+		return local.Config{}, fmt.Errorf("cannot find the path of this program, which supervises runs: %w", err)
 	}
 	projects := cfg.Local.Projects
 	if len(projects) == 0 {
 		projects = local.Discover(exec.LookPath)
 	}
-	return local.New(local.Config{
+	return local.Config{
 		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Projects: projects, ShimCommand: []string{self, shimCommand}, ClientCommand: []string{self, clientCommand},
 		AskCommand: []string{self, askCommand}, PassEnv: cfg.Local.PassEnv,
 		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, Private: cfg.private(),
-		MaxOutput: cfg.MaxOutput, OutputMax: cfg.Output.Max, StopGrace: cfg.StopGrace, Logger: p.log,
+		MaxOutput: cfg.MaxOutput, OutputMax: cfg.Output.Max, StopGrace: cfg.StopGrace,
 		KeptRetention: cfg.KeptRetention, KeptMax: cfg.KeptMax,
-	})
+	}, nil
 }
 
 // newCoder returns the place of agents in Coder workspaces. It uses the deployment and the token of Coder's own command

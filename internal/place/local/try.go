@@ -1,0 +1,151 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner"
+	"fleet/internal/runner/process"
+	"fleet/internal/runner/sandbox"
+)
+
+// Denied is the error of Try for a program that does not work in the sandbox.
+type Denied struct {
+	Program string // path
+	Message string // what the program said
+	Read    string // directory that the program probably needs to read; empty if it is unknown
+}
+
+func (d *Denied) Error() string {
+	return fmt.Sprintf("%s does not work in the sandbox: %s", d.Program, d.Message)
+}
+
+// maxTried limits how much of a tried program's output is kept, in bytes.
+const maxTried = 16 << 10
+
+// Try runs the program of the project with --version, confined like a program of an agent. It returns a Denied if the program
+// fails, and nil if programs of the project are not confined.
+func Try(ctx context.Context, c Config, name string) error {
+	projects, err := c.check()
+	if err != nil {
+		return err
+	}
+	b := &Place{config: c, projects: projects}
+	p, err := b.project(name)
+	if err != nil {
+		return err
+	}
+	if mode, err := b.sandboxOf(p); err != nil || mode == sandbox.None {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "fleet-doctor-*")
+	if err == nil {
+		defer func() { _ = sandbox.Remove(context.WithoutCancel(ctx), dir) }()
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err == nil {
+		err = os.Mkdir(home(dir).work(), 0o700)
+	}
+	if err != nil {
+		return err
+	}
+	confined, err := b.confine(p, home(dir), nil)
+	if err != nil {
+		return err
+	}
+	env := b.environ(p, confined, nil)
+	program, err := runner.Find(p.driver.Program(), env, "/")
+	if err != nil {
+		return err
+	}
+	policy := confined.policy
+	policy.Read = append(policy.Read, runner.Readable(env, program)...)
+	policy.Network = sandbox.Offline
+	cmd := exec.CommandContext(ctx, program, "--version")
+	out := &start{left: maxTried}
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = home(dir).work(), env, out, out
+	cmd.SysProcAttr = process.Attributes()
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	if err := sandbox.Confine(cmd, policy); err != nil {
+		return err
+	}
+	runtime.LockOSThread() // see process.Attributes
+	defer runtime.UnlockOSThread()
+	if err := process.Run(ctx, cmd, 0); err == nil {
+		return nil
+	} else if _, exited := errors.AsType[*exec.ExitError](err); !exited || ctx.Err() != nil {
+		return err
+	}
+	d := &Denied{Program: program}
+	d.Message, d.Read = denial(out.kept.String(), policy)
+	return d
+}
+
+// start keeps the first bytes that are written.
+type start struct {
+	kept bytes.Buffer
+	left int
+}
+
+func (s *start) Write(b []byte) (int, error) {
+	keep := b[:min(len(b), s.left)]
+	s.left -= len(keep)
+	s.kept.Write(keep)
+	return len(b), nil
+}
+
+var (
+	denied   = regexp.MustCompile(`(?i)permission denied|operation not permitted|EACCES|EPERM`)
+	absolute = regexp.MustCompile(`/[^\s:;,'"()<>]+`)
+)
+
+// denial returns the line of the output that says why the program failed, and the directory that it could not read.
+func denial(output string, p sandbox.Policy) (line, read string) {
+	for l := range strings.Lines(output) {
+		if l = strings.TrimSpace(l); line == "" || denied.MatchString(l) && !denied.MatchString(line) {
+			line = l
+		}
+		if !denied.MatchString(l) {
+			continue
+		}
+		for _, path := range absolute.FindAllString(l, -1) {
+			info, err := os.Stat(path)
+			if err != nil || allows(p, path) {
+				continue
+			}
+			if !info.IsDir() {
+				path = filepath.Dir(path)
+			}
+			return fleet.Shorten(l, maxWhy), path
+		}
+	}
+	return fleet.Shorten(line, maxWhy), ""
+}
+
+// maxWhy limits a line of a program's output that is shown, in characters.
+const maxWhy = 300
+
+// allows reports whether the policy allows reading the path.
+func allows(p sandbox.Policy, path string) bool {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	for _, list := range [][]string{p.Read, p.Write} {
+		for _, dir := range list {
+			if contains(dir, path) || contains(last(trail(dir)), path) {
+				return true
+			}
+		}
+	}
+	return false
+}
