@@ -16,6 +16,10 @@ type Survey struct {
 	// Parts describes the entries of the directory and of its subdirectories, by their paths. It has at most maxParts entries
 	// of each subdirectory.
 	Parts map[string]Part `json:"parts"`
+	// Deep is the number of Files whose paths are too long for a system call. DeepIn is the path of the first of these
+	// directories, shortened to two levels.
+	Deep   int64  `json:"deep,omitempty"`
+	DeepIn string `json:"deep_in,omitempty"`
 }
 
 // Part describes a file, or a directory with everything in it.
@@ -27,10 +31,14 @@ type Part struct {
 // maxParts limits the number of entries of one subdirectory in Survey.Parts, and the number of subdirectories with entries.
 const maxParts = 100
 
+// maxPath is the length of the longest path that a system call accepts, in bytes, with the zero at its end.
+const maxPath = 4096
+
 // Look returns the survey of the directory.
 func Look(dir string) (Survey, error) {
 	s := Survey{Parts: map[string]Part{}}
-	var at []string // the directories, at most two, that contain the directory that is visited, or are it
+	var at []string     // the directories, at most two, that contain the directory that is visited, or are it
+	lengths := []int{0} // of the paths of the directories that contain the directory that is visited, and of it, with a slash
 	add := func(within []string, p Part) {
 		s.Files += p.Files
 		s.Repositories += p.Repositories
@@ -44,6 +52,9 @@ func Look(dir string) (Survey, error) {
 	err := walk(dir, visitor{enter: func(d *directory, depth int, entries []entry) (subdirs []string, err error) {
 		if 0 < depth && depth <= 2 {
 			at = append(at[:depth-1], d.name)
+		}
+		if depth > 0 {
+			lengths = append(lengths[:depth], lengths[depth-1]+len(d.name)+1)
 		}
 		if depth < 2 {
 			for _, e := range entries[:min(len(entries), maxParts)] {
@@ -61,6 +72,11 @@ func Look(dir string) (Survey, error) {
 				subdirs = append(subdirs, e.name)
 			} else {
 				add(append(at[:min(depth, 2):min(depth, 2)], e.name), Part{Files: 1})
+				if lengths[depth]+len(e.name) >= maxPath {
+					if s.Deep++; s.Deep == 1 {
+						s.DeepIn = path.Join(at...)
+					}
+				}
 			}
 		}
 		if has[".git"] || has["head"] && (has["objects"] || has["commondir"]) {

@@ -24,8 +24,16 @@ type Info struct {
 	Broken   bool              `json:"broken"`   // the configuration cannot be read
 	Shared   []string          `json:"shared"`   // names of the parts of a split index
 	Detached map[string]string `json:"detached"` // the objects that other worktrees have checked out without a branch, by the names of the worktrees
-	Objects  []string          `json:"objects"`  // names of the directories with objects
-	Large    bool              `json:"large"`    // there may be files of Git LFS
+	// Worktrees are the agent's own worktrees.
+	Worktrees []Worktree `json:"worktrees"`
+	Objects   []string   `json:"objects"` // names of the directories with objects
+	Large     bool       `json:"large"`   // there may be files of Git LFS
+}
+
+// Worktree is a worktree of a git directory.
+type Worktree struct {
+	Dir  string `json:"dir"`
+	Head string `json:"head"` // content of its HEAD, trimmed
 }
 
 // Setting is a setting of git that names no program.
@@ -41,6 +49,8 @@ const (
 	maxSettings  = 1000
 	maxWorktrees = 1000
 	maxShared    = 100
+	maxListed    = 100     // number of Info.Worktrees
+	maxWorktree  = 4 << 10 // size of one of them, in bytes
 )
 
 // Read reads the git directory. It fails only if there is no such directory.
@@ -70,7 +80,11 @@ func Read(dir string) (Info, error) {
 		}
 	}
 	for _, name := range names(root, "worktrees", maxWorktrees) {
-		if oid := small(root, path.Join("worktrees", name, "HEAD")); oidPattern.MatchString(oid) {
+		oid := small(root, path.Join("worktrees", name, "HEAD"))
+		if dir, ok := strings.CutSuffix(small(root, path.Join("worktrees", name, "gitdir")), "/.git"); ok && len(dir)+len(oid) < maxWorktree && len(i.Worktrees) < maxListed {
+			i.Worktrees = append(i.Worktrees, Worktree{dir, oid})
+		}
+		if oidPattern.MatchString(oid) {
 			if i.Detached == nil {
 				i.Detached = map[string]string{}
 			}

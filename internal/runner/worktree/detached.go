@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -24,6 +25,46 @@ func (v *view) detached(ctx context.Context) (map[string]string, error) {
 	found, err := v.present(ctx, slices.Collect(maps.Values(heads))) // a missing object would prevent collecting the others
 	maps.DeleteFunc(heads, func(_, oid string) bool { return !slices.Contains(found, oid) })
 	return heads, err
+}
+
+// maxLinked limits how many worktrees of the agent below its working tree are compared with their commits.
+const maxLinked = 20
+
+// leaveLinked returns the paths without those of the agent's own worktrees, whose commits were collected. It leaves out their
+// uncommitted files.
+func (v *view) leaveLinked(ctx context.Context, s *staging, paths []string) []string {
+	heads := map[string]string{}
+	for _, w := range v.info.Worktrees {
+		if len(heads) < maxLinked {
+			heads[w.Dir] = w.Head
+		}
+	}
+	return slices.DeleteFunc(paths, func(path string) bool {
+		head, ok := heads[filepath.Join(v.dir, path)]
+		if !ok || !strings.HasSuffix(path, "/") {
+			return false
+		}
+		if !v.isClean(ctx, path, head) {
+			s.leave(path, "uncommitted files of a worktree of its own")
+		}
+		return true
+	})
+}
+
+// isClean reports whether a worktree below the working tree has the files of its HEAD, and no others.
+func (v *view) isClean(ctx context.Context, path, head string) bool {
+	if !usableHead.MatchString(head) {
+		return false
+	}
+	in := *v
+	in.dir = filepath.Join(v.dir, path)
+	in.env = append(slices.Clone(v.env), "GIT_WORK_TREE="+in.dir, "GIT_INDEX_FILE="+filepath.Join(v.tmp, "linked"))
+	if _, err := in.run(ctx, "read-tree", strings.TrimSpace(strings.TrimPrefix(head, "ref:"))+"^{commit}"); err != nil {
+		return false
+	}
+	var l listing
+	warnings, err := in.list(ctx, &l, "--modified", "--deleted", "--others", "--exclude-standard")
+	return err == nil && warnings == "" && len(l.paths) == 0
 }
 
 // present returns those of the objects that exist, in the same order.

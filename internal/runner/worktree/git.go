@@ -102,6 +102,12 @@ func (g *Git) runWith(ctx context.Context, env []string, dir string, args ...str
 // pipe works like runWith, with a sandbox policy, an input and an output. The policy p and the input may be nil. If p
 // is not nil, g.limit applies.
 func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir string, in io.Reader, out io.Writer, args ...string) error {
+	var errs tail
+	return g.pipeWarn(ctx, p, env, dir, in, out, &errs, args...)
+}
+
+// pipeWarn works like pipe. errs gets git's warnings and errors.
+func (g *Git) pipeWarn(ctx context.Context, p *sandbox.Policy, env []string, dir string, in io.Reader, out io.Writer, errs *tail, args ...string) error {
 	if g.program == "" {
 		return errNoGit
 	}
@@ -118,8 +124,7 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 	}, args...)
 	cmd := exec.CommandContext(within, g.program, args...)
 	cmd.Env = append(slices.Clone(g.env), env...)
-	var errs tail
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &errs
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
 	stopGracefully(cmd)
 	if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "GIT_DIR=") }) {
 		ownerOf(dir).run(cmd)

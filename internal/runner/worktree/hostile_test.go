@@ -36,7 +36,12 @@ func TestCommitsComeFirst(t *testing.T) {
 		{"no configuration", `echo a >good; rm ../git/config`, "", "good", false},
 		{"a pipe instead of the configuration", `echo a >good; rm ../git/config; mkfifo ../git/config`, "", "good", false},
 		{"too many files", `mkdir many; (cd many; seq 10001 | xargs touch); echo a >good`, "many/ (10001 files with 0 MiB: too much for uncommitted files)", "good", false},
-		{"too large files", `mkdir big; for i in 1 2 3 4 5; do truncate -s 49M big/$i; done; echo a >good`, "big/ (5 files with 245 MiB: too much for uncommitted files)", "good", false},
+		{"too large files", `mkdir big; for i in 1 2 3 4 5; do truncate -s 49M big/$i; done; echo a >good`, "big/1 (1 file with 49 MiB: too much for uncommitted files)", "big/5", false},
+		{"many files beside few", `mkdir -p out/data/raw out/data/x; (cd out/data/raw; seq 10001 | xargs touch); echo a >out/data/x/y; echo a >out/data/good`, "out/data/raw/ (10001 files with 0 MiB: too much for uncommitted files)", "out/data/good", false},
+		{"a directory that cannot be read", `mkdir shut; echo a >shut/file; chmod 000 shut; echo a >good`, "shut/ (Permission denied)", "good", true},
+		{"files with very long paths", `d=$(printf 'd%.0s' {1..100}); mkdir -p home; cd home; for i in $(seq 50); do mkdir $d; cd -P $d; done; echo a >one; echo b >two; cd "$OLD"; echo a >good`, "2 files deep in home/dddd", "good", false},
+		{"an index with more paths than the server keeps", `echo a >good; echo b >>file
+			{ echo "100644 $(git rev-parse HEAD:file) 0	file"; name=$(printf 'x%.0s' $(seq 200)); seq -f "100644 $(git rev-parse HEAD:file) 0	$name-%07.0f" 200000; } | git update-index --index-info`, "", "good", false},
 		{"too many files at the top", `seq 10001 | xargs touch; mkdir dir; echo a >dir/good`, "files in the top directory (", "dir/good", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -48,7 +53,7 @@ func TestCommitsComeFirst(t *testing.T) {
 			require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 			sh(t, tree.Dir, `echo work >work; git add work; git commit -qm work`)
 			head := strings.TrimSpace(sh(t, tree.Dir, "git rev-parse HEAD"))
-			sh(t, tree.Dir, tc.script)
+			sh(t, tree.Dir, "OLD=$PWD; "+tc.script)
 			c, err := g.Snapshot(t.Context(), tree, "agent", "task")
 			require.NoError(t, err)
 			require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
@@ -149,4 +154,17 @@ func TestManyRefs(t *testing.T) {
 		git commit -q --allow-empty -m work`)
 	sh(t, tree.Repository, "git branch another")
 	require.ErrorContains(t, g.Begin(t.Context(), tree, "agent", "next"), "MiB")
+}
+
+// TestLinkedWorktrees checks that the agent's own worktrees below its working tree are left out only if they have uncommitted
+// files, because their commits are collected.
+func TestLinkedWorktrees(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	sh(t, tree.Dir, `git worktree add -q -b clean .claude/worktrees/clean; git worktree add -q -b dirty .claude/worktrees/dirty; git worktree add -q --detach .claude/worktrees/detached
+		echo two >.claude/worktrees/dirty/new; git init -q inner; cd .claude/worktrees/clean; echo two >>file; git commit -qam two`)
+	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	require.NoError(t, err)
+	require.Equal(t, []string{".claude/worktrees/dirty/ (uncommitted files of a worktree of its own)", "inner/ (a repository of its own)"}, c.LeftOut)
+	require.Equal(t, "two\n", sh(t, tree.Repository, "git log -1 --format=%s clean"))
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -194,7 +195,7 @@ func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, 
 		err = v.privateIndex(ctx, head)
 	}
 	if err == nil {
-		c.LeftOut, err = v.stage(ctx)
+		c.LeftOut, err = v.stage(ctx, head)
 	}
 	if err == nil {
 		err = v.commit(ctx, c, head, headTree)
@@ -242,9 +243,14 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 		if err == nil || strings.Contains(err.Error(), "did not match") || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := os.Remove(to); err != nil {
-			return err
-		}
+	}
+	return v.newIndex(ctx, head)
+}
+
+// newIndex gives the view an index with the files of the commit head.
+func (v *view) newIndex(ctx context.Context, head string) error {
+	if err := os.Remove(filepath.Join(v.tmp, "index")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	if head == "" {
 		return nil
@@ -254,33 +260,78 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 }
 
 // stage adds the files of the working tree to the index, and returns the files that it left out.
-func (v *view) stage(ctx context.Context) (left []string, err error) {
-	changed, err := v.list(ctx, "--modified", "--deleted")
+func (v *view) stage(ctx context.Context, head string) (left []string, err error) {
+	var changed listing
+	_, err = v.list(ctx, &changed, "--modified", "--deleted")
+	if err == nil && changed.closed != nil { // the agent's index can name any number of files that do not exist
+		if err := v.newIndex(ctx, head); err != nil {
+			return nil, err
+		}
+		changed = listing{}
+		_, err = v.list(ctx, &changed, "--modified", "--deleted")
+	}
 	if err != nil {
 		return nil, err
 	}
-	untracked, err := v.list(ctx, "--others", "--exclude-standard")
+	var untracked listing
+	warnings, err := v.list(ctx, &untracked, "--others", "--exclude-standard")
 	if err != nil {
 		return nil, err
 	}
-	s := staging{}
-	if s.sizes, err = v.sizes(ctx, append(slices.Clone(changed), untracked...)); err != nil {
+	var s staging
+	if s.sizes, err = v.sizes(ctx, append(slices.Clone(changed.paths), untracked.paths...)); err != nil {
 		return nil, err
 	}
-	for _, path := range changed {
+	for _, path := range changed.paths {
 		s.take(path)
 	}
-	s.addNew(untracked)
-	return s.left, v.add(ctx, &s, s.paths)
-}
-
-// list returns paths of the working tree that ls-files lists with the options.
-func (v *view) list(ctx context.Context, options ...string) (paths []string, err error) {
-	var out bytes.Buffer // run would trim names with spaces
-	if err := v.pipe(ctx, nil, &out, append([]string{"ls-files", "-z", "--deduplicate"}, options...)...); err != nil {
+	s.leaveClosed(&changed)
+	s.addNew(v.leaveLinked(ctx, &s, untracked.paths))
+	s.leaveClosed(&untracked)
+	if err := v.leaveUnread(ctx, &s, warnings); err != nil {
 		return nil, err
 	}
-	return strings.FieldsFunc(out.String(), func(r rune) bool { return r == 0 }), nil
+	err = v.add(ctx, &s, s.paths)
+	return s.result(), err
+}
+
+// list passes the paths of the working tree that ls-files lists with the options to l. It returns git's warnings.
+func (v *view) list(ctx context.Context, l *listing, options ...string) (warnings string, err error) {
+	var errs tail
+	args := append([]string{"ls-files", "-z", "--deduplicate"}, options...)
+	err = v.git.pipeWarn(ctx, v.policy, v.env, v.dir, nil, l, &errs, args...)
+	return errs.String(), err
+}
+
+// unreadDir matches git's warning about a directory that it cannot read. git cuts off the warning about a long path.
+var unreadDir = regexp.MustCompile(`could not open directory '(.*?)(?:': (.*))?$`)
+
+// leaveUnread leaves out the files in directories that git could not read, according to its warnings.
+func (v *view) leaveUnread(ctx context.Context, s *staging, warnings string) error {
+	deep := false
+	for line := range strings.Lines(warnings) {
+		m := unreadDir.FindStringSubmatch(strings.TrimSpace(line))
+		switch {
+		case m == nil:
+		case m[2] == "" || strings.Contains(m[2], "too long"):
+			deep = true
+		default:
+			s.leave(m[1], m[2])
+		}
+	}
+	if !deep {
+		return nil
+	}
+	look, err := sandbox.Look(ctx, v.dir)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	what, why := "files in deep directories", "git cannot read such long paths"
+	if err == nil && look.Deep > 0 {
+		what = fmt.Sprintf("%s deep in %s/", plural(int(look.Deep), "file", "files"), fleet.Shorten(look.DeepIn, maxWhy))
+	}
+	s.leave(what, why)
+	return nil
 }
 
 // add adds the paths to the index. git refuses all paths of a call if it cannot add one of them, so add divides them

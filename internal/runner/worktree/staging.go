@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -17,6 +18,7 @@ const (
 	maxSnapshot     = 200 << 20 // size of all files, in bytes
 	maxNewFiles     = 10_000    // number of files that are not in the index
 	maxRefused      = 200       // calls of git that refuse a file
+	maxPieces       = 10        // number of entries of a directory that are left out with a line for each
 )
 
 // staging collects the paths that a snapshot takes, and those that it leaves out.
@@ -24,6 +26,7 @@ type staging struct {
 	sizes   map[string]int64 // see gitfiles.Sizes
 	paths   []string
 	left    []string
+	more    int   // files and directories that are left out, but not in left
 	size    int64 // of the files in paths, in bytes
 	refused int
 }
@@ -32,6 +35,8 @@ type staging struct {
 func (s *staging) leave(what, why string) {
 	if len(s.left) < maxLeftOut {
 		s.left = append(s.left, leftOut(what, why))
+	} else {
+		s.more++
 	}
 }
 
@@ -56,6 +61,14 @@ func (v *view) sizes(ctx context.Context, paths []string) (map[string]int64, err
 		sizes[path] = all[i]
 	}
 	return sizes, nil
+}
+
+// result returns what was left out, as lines for people.
+func (s *staging) result() []string {
+	if s.more == 0 {
+		return s.left
+	}
+	return append(s.left, leftOut(fmt.Sprintf("%d more files and directories", s.more), fmt.Sprintf("only the first %d are named", maxLeftOut)))
 }
 
 // look returns the size of the file, and why the snapshot leaves it out; an empty reason if the snapshot takes it. A path
@@ -89,54 +102,279 @@ func (s *staging) take(path string) {
 	s.paths = append(s.paths, path)
 }
 
-// addNew takes files that are not in the index. If there are too many, it leaves out whole directories, the largest
-// first, and describes each in one line.
+// newFile is a file that is not in the index.
+type newFile struct {
+	path string
+	size int64
+	left bool // it is left out
+}
+
+// addNew takes files that are not in the index. If there are too many, it leaves out as little as possible; see fit.
 func (s *staging) addNew(paths []string) {
-	type group struct {
-		paths []string
-		size  int64
-	}
-	groups := map[string]*group{}
-	files, size := 0, int64(0)
+	files := make([]*newFile, 0, len(paths))
 	for _, path := range paths {
-		n, why := s.look(path)
+		size, why := s.look(path)
 		if why != "" {
 			s.leave(path, why)
 			continue
 		}
-		name, _, below := strings.Cut(path, "/")
-		if !below {
-			name = ""
-		}
-		if groups[name] == nil {
-			groups[name] = &group{}
-		}
-		g := groups[name]
-		g.paths, g.size = append(g.paths, path), g.size+n
-		files, size = files+1, size+n
+		files = append(files, &newFile{path: path, size: size})
 	}
-	names := slices.Sorted(maps.Keys(groups))
-	slices.SortStableFunc(names, func(a, b string) int {
-		return weigh(len(groups[b].paths), groups[b].size) - weigh(len(groups[a].paths), groups[a].size)
-	})
-	for _, name := range names {
-		g := groups[name]
-		if files <= maxNewFiles && s.size+size <= maxSnapshot {
-			s.paths = append(s.paths, g.paths...)
-			continue
+	slices.SortFunc(files, func(a, b *newFile) int { return strings.Compare(a.path, b.path) })
+	s.fit("", files, maxNewFiles, measure{func(*newFile) int64 { return 1 }, true})
+	s.fit("", files, max(maxSnapshot-s.size, 0), measure{func(f *newFile) int64 { return f.size }, false})
+	for _, f := range files {
+		if !f.left {
+			s.size += f.size
+			s.paths = append(s.paths, f.path)
 		}
-		what := name + "/"
-		if name == "" {
-			what = "files in the top directory"
-		}
-		s.leave(what, fmt.Sprintf("%d files with %d MiB: too much for uncommitted files", len(g.paths), g.size>>20))
-		files, size = files-len(g.paths), size-g.size
 	}
-	s.size += size
 }
 
-// weigh returns which share of the limits files use, in millionths of both limits together. A coarser unit would make the
-// groups of many small directories weigh nothing.
-func weigh(files int, size int64) int {
-	return 1_000_000*files/maxNewFiles + int(1_000_000*size/maxSnapshot)
+// measure is a property of files that has a limit.
+type measure struct {
+	of func(f *newFile) int64
+	// together means that nothing distinguishes the files that are directly in a directory: all of them are left out, or none.
+	together bool
+}
+
+func (m measure) sum(files []*newFile) (n int64) {
+	for _, f := range files {
+		if !f.left {
+			n += m.of(f)
+		}
+	}
+	return n
+}
+
+// unit is a part of a directory: a subdirectory, a file, or all files that are directly in the directory.
+type unit struct {
+	dir    string // path of the subdirectory, with a slash at the end
+	files  []*newFile
+	weight int64
+}
+
+// units divides the files of a directory, which are sorted, into its parts, the heaviest first.
+func (m measure) units(dir string, files []*newFile) (all []unit) {
+	var own []*newFile
+	for i := 0; i < len(files); {
+		name, _, below := strings.Cut(files[i].path[len(dir):], "/")
+		end := i + 1
+		if !below {
+			if own = append(own, files[i]); !m.together {
+				all = append(all, unit{files: files[i:end]})
+			}
+		} else {
+			sub := dir + name + "/"
+			for end < len(files) && strings.HasPrefix(files[end].path, sub) {
+				end++
+			}
+			all = append(all, unit{dir: sub, files: files[i:end]})
+		}
+		i = end
+	}
+	if m.together && len(own) > 0 {
+		all = append(all, unit{files: own})
+	}
+	for i := range all {
+		all[i].weight = m.sum(all[i].files)
+	}
+	slices.SortStableFunc(all, func(a, b unit) int { return cmp.Compare(b.weight, a.weight) })
+	return all
+}
+
+// fit leaves out files of the directory until the others are within the limit, and returns the measure of the others. Every part
+// of the directory gets the same share of the limit, and what small parts do not need of it goes to the others. So a large part
+// never displaces a small one. fit divides a part that is too large in the same way: only the smallest directory that is
+// too large is left out, and not what is beside it.
+func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int64 {
+	total := m.sum(files)
+	if total <= limit {
+		return total
+	}
+	units := m.units(dir, files)
+	part := share(units, limit)
+	over := units[:slices.IndexFunc(append(units, unit{weight: -1}), func(u unit) bool { return u.weight <= part })]
+	dirs := 0
+	for _, u := range over {
+		if u.dir != "" {
+			dirs++
+		}
+	}
+	var whole, single []unit
+	for _, u := range over {
+		switch {
+		case total <= limit:
+		case u.dir != "" && dirs <= maxPieces:
+			total -= u.weight - s.fit(u.dir, u.files, part, m)
+		case u.dir != "":
+			total, whole = total-u.weight, append(whole, u)
+		default:
+			total, single = total-u.weight, append(single, u)
+		}
+	}
+	s.leaveUnits(dir, whole)
+	switch {
+	case m.together && len(single) == 1 && len(units) == 1 && dir != "":
+		s.leaveFiles(dir, single)
+	case m.together || len(single) > maxPieces:
+		s.leaveFiles("files in "+nameOf(dir), single)
+	default:
+		for _, u := range single {
+			s.leaveFiles(u.files[0].path, []unit{u})
+		}
+	}
+	return total
+}
+
+// leaveUnits leaves out subdirectories, of which there are too many to name each.
+func (s *staging) leaveUnits(dir string, all []unit) {
+	if len(all) == 1 {
+		s.leaveFiles(all[0].dir, all)
+		return
+	}
+	s.leaveFiles(fmt.Sprintf("%d directories in %s", len(all), nameOf(dir)), all)
+}
+
+// leaveFiles leaves out the files of the parts, and describes them in one line.
+func (s *staging) leaveFiles(what string, all []unit) {
+	n, size := 0, int64(0)
+	for _, u := range all {
+		for _, f := range u.files {
+			if !f.left {
+				f.left = true
+				n, size = n+1, size+f.size
+			}
+		}
+	}
+	if n > 0 {
+		s.leave(what, fmt.Sprintf("%s with %d MiB: too much for uncommitted files", plural(n, "file", "files"), size>>20))
+	}
+}
+
+func nameOf(dir string) string {
+	if dir == "" {
+		return "the top directory"
+	}
+	return dir
+}
+
+// share returns how much each part may have, so that all are within the limit. The parts are sorted, the heaviest first.
+func share(units []unit, limit int64) int64 {
+	for i, u := range slices.Backward(units) {
+		if n := int64(i + 1); u.weight > limit/n {
+			return limit / n
+		}
+		limit -= u.weight
+	}
+	return limit
+}
+
+// listing receives the paths that ls-files prints with -z. It keeps at most about maxOutput bytes of paths: if there are more, it
+// only counts the files of the directories that have most of them.
+type listing struct {
+	rest   []byte // the beginning of a path
+	paths  []string
+	bytes  int            // of paths
+	closed map[string]int // number of files in directories whose files are only counted; see keyOf
+}
+
+// ownFiles is the end of the key of files that are directly in a directory.
+const ownFiles = "\x00"
+
+// maxPath limits the length of a path, in bytes.
+const maxPath = 64 << 10
+
+func (l *listing) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		i := slices.Index(rest, 0)
+		if i < 0 {
+			l.rest = append(l.rest, rest...)
+			if len(l.rest) > maxPath {
+				return 0, &Error{Message: "git lists a path that is too long"}
+			}
+			break
+		}
+		l.add(string(append(l.rest, rest[:i]...)))
+		l.rest, rest = l.rest[:0], rest[i+1:]
+	}
+	return len(p), nil
+}
+
+func (l *listing) add(path string) {
+	if len(l.closed) > 0 {
+		dir := path[:strings.LastIndexByte(path, '/')+1]
+		keys := []string{dir + ownFiles}
+		for i := range path {
+			if path[i] == '/' {
+				keys = append(keys, path[:i+1])
+			}
+		}
+		for _, key := range keys {
+			if _, ok := l.closed[key]; ok {
+				l.closed[key]++
+				return
+			}
+		}
+	}
+	l.paths = append(l.paths, path)
+	if l.bytes += len(path) + 1; l.bytes > maxOutput {
+		l.shrink()
+	}
+}
+
+// shrink closes directories until the paths have half of their limit.
+func (l *listing) shrink() {
+	slices.Sort(l.paths)
+	if l.closed == nil {
+		l.closed = map[string]int{}
+	}
+	for l.bytes > maxOutput/2 {
+		files := make([]*newFile, 0, len(l.paths))
+		for _, path := range l.paths {
+			files = append(files, &newFile{path: path, size: int64(len(path)) + 1})
+		}
+		key := heaviest(files)
+		kept := l.paths[:0]
+		for _, path := range l.paths {
+			own, ok := strings.CutSuffix(key, ownFiles)
+			if ok && path[:strings.LastIndexByte(path, '/')+1] == own || !ok && strings.HasPrefix(path, key) {
+				l.closed[key]++
+				l.bytes -= len(path) + 1
+				continue
+			}
+			kept = append(kept, path)
+		}
+		clear(l.paths[len(kept):])
+		l.paths = kept
+	}
+}
+
+// heaviest returns the key of the smallest directory that has most of the files, or of the files that are directly in it.
+func heaviest(files []*newFile) string {
+	m := measure{func(f *newFile) int64 { return f.size }, true}
+	for dir := ""; ; {
+		total := m.sum(files)
+		u := m.units(dir, files)[0]
+		switch {
+		case u.dir == "" && (dir == "" || 2*u.weight > total):
+			return dir + ownFiles
+		case dir != "" && 2*u.weight <= total:
+			return dir
+		case 2*u.weight <= total:
+			return u.dir
+		}
+		dir, files = u.dir, u.files
+	}
+}
+
+// leaveClosed leaves out the files that the listing has only counted.
+func (s *staging) leaveClosed(l *listing) {
+	for _, key := range slices.Sorted(maps.Keys(l.closed)) {
+		what := key
+		if dir, ok := strings.CutSuffix(key, ownFiles); ok {
+			what = "files in " + nameOf(dir)
+		}
+		s.leave(what, plural(l.closed[key], "file", "files")+": too much for uncommitted files")
+	}
 }

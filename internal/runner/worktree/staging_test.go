@@ -3,6 +3,7 @@ package worktree
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,7 +30,78 @@ func TestManyDirectories(t *testing.T) {
 		require.FailNow(t, "it takes too long")
 	}
 	require.Equal(t, maxNewFiles, len(s.paths)) //nolint:testifylint // Len would print all paths
-	require.Len(t, s.left, maxLeftOut)
+	require.Equal(t, []string{"290000 directories in the top directory (290000 files with 0 MiB: too much for uncommitted files)"}, s.result())
+}
+
+// TestFewFilesBesideMany checks that large directories do not displace small files, wherever these are.
+func TestFewFilesBesideMany(t *testing.T) {
+	t.Parallel()
+	var paths []string
+	many := func(dir string, n int) {
+		for i := range n {
+			paths = append(paths, fmt.Sprintf("%s/%06d", dir, i))
+		}
+	}
+	for _, dir := range []string{"a/data", "b/data", "c/data"} {
+		many(dir, 20_000)
+		paths = append(paths, dir+"/sub/note", dir[:1]+"/note")
+	}
+	for i := range 1000 {
+		many(fmt.Sprintf("node_modules/%04d", i), 60)
+	}
+	paths = append(paths, "node_modules/note", "note")
+	s := staging{}
+	s.addNew(paths)
+	for _, path := range []string{"a/note", "b/data/sub/note", "node_modules/note", "note"} {
+		require.Contains(t, s.paths, path)
+	}
+	require.LessOrEqual(t, len(s.paths), maxNewFiles)
+	require.Equal(t, []string{
+		"959 directories in node_modules/ (57540 files with 0 MiB: too much for uncommitted files)",
+		"files in a/data/ (20000 files with 0 MiB: too much for uncommitted files)",
+		"files in b/data/ (20000 files with 0 MiB: too much for uncommitted files)",
+		"files in c/data/ (20000 files with 0 MiB: too much for uncommitted files)",
+	}, slices.Sorted(slices.Values(s.result())))
+}
+
+// TestLeftOutIsCounted checks that what is not named is at least counted.
+func TestLeftOutIsCounted(t *testing.T) {
+	t.Parallel()
+	var s staging
+	for i := range maxLeftOut + 23 {
+		s.leave(fmt.Sprint(i), "why")
+	}
+	require.Len(t, s.result(), maxLeftOut+1)
+	require.Equal(t, "23 more files and directories (only the first 100 are named)", s.result()[maxLeftOut])
+}
+
+// TestListing checks that a list of paths that is too long costs only the files of the directories with most of them.
+func TestListing(t *testing.T) {
+	t.Parallel()
+	var l listing
+	write := func(dir string, n int) {
+		for i := range n {
+			_, err := fmt.Fprintf(&l, "%s%060d\x00", dir, i)
+			require.NoError(t, err)
+		}
+	}
+	write("note", 1)
+	write("src/cache/a/", 300_000)
+	write("src/cache/b/", 300_000)
+	write("src/", 300_000)
+	write("src/note/", 3)
+	write("top", 700_000)
+	require.Less(t, l.bytes, maxOutput)
+	var s staging
+	s.leaveClosed(&l)
+	slices.Sort(s.left)
+	require.Contains(t, l.paths, "src/note/"+fmt.Sprintf("%060d", 2))
+	require.Equal(t, []string{
+		"files in src/ (300000 files: too much for uncommitted files)",
+		"files in src/cache/a/ (300000 files: too much for uncommitted files)",
+		"files in src/cache/b/ (300000 files: too much for uncommitted files)",
+		"files in the top directory (700001 files: too much for uncommitted files)",
+	}, s.left)
 }
 
 // TestErrorsAreBounded checks that an agent cannot fill the server's memory with error messages of git.
