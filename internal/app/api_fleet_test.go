@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -71,6 +72,7 @@ type testFleet struct {
 	http    *http.Client
 	conn    *grpc.ClientConn
 	gates   map[string]*fake.Gate
+	file    string       // the configuration file that the fleet reads when it is reloaded
 	stop    func() error // stops the server and waits for it
 
 	mu   sync.Mutex
@@ -119,6 +121,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 			{Name: "opencode"},
 		}
 	}
+	f.file = filepath.Join(cfg.Data, ConfigFile)
 	f.world = fake.New(c.World)
 	if c.Unlisted != "" {
 		f.world.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.Unlisted))
@@ -135,6 +138,16 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 			f.second.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.SecondUnlisted))
 		}
 		o.Places = append(o.Places, f.second)
+	}
+	o.Reload = func() (Config, error) {
+		next := cfg
+		if _, err := os.Stat(f.file); err != nil {
+			return next, nil
+		}
+		if err := readConfig(f.file, &next); err != nil {
+			return next, err
+		}
+		return next, next.Validate()
 	}
 	o.Outside, o.Providers, o.Subagents, o.Sessions = testOutside{}, testProviders, testSubagents, testSessions
 	if testing.Verbose() {

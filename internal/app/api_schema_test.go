@@ -48,6 +48,7 @@ var goodRequests = map[string]string{
 	"list_principals":           `{"limit":10}`,
 	"list_replicas":             `{}`,
 	"forget_replica":            `{"name":"nobody"}`,
+	"reload_config":             `{}`,
 	"start_agent":               `{"agent_name":"papi"}`,
 	"stop_agent":                `{"agent_name":"sony"}`,
 	"restart_agent":             `{"agent_name":"sony"}`,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,7 +31,8 @@ type step struct {
 	Save  map[string]string `yaml:"save"`
 	By    string            `yaml:"by"`
 
-	Heard string `yaml:"heard"` // the name of another server that registered itself; it does not run
+	Config string `yaml:"config"` // what the configuration file has from now on
+	Heard  string `yaml:"heard"`  // the name of another server that registered itself; it does not run
 
 	World map[string]any `yaml:"world"`
 	// Second changes the second place, as World changes the first.
@@ -85,6 +87,8 @@ func (s *story) doOnce(ctx context.Context, st step) error {
 			return err
 		}
 		return s.call(ctx, step{Call: "wait_tasks", With: map[string]any{"task_ids": []any{"${_task}"}}, By: st.By, Until: map[string]any{"done": true}})
+	case st.Config != "":
+		return os.WriteFile(s.file, []byte(st.Config), 0o600)
 	case st.World != nil:
 		return s.changeAll(ctx, s.world, st.World)
 	case st.Second != nil:

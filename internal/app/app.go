@@ -65,7 +65,10 @@ type App struct {
 	recent     *recent       // the last lines of the log; nil without a log
 	rates      *rpc.Rates    // nil if requests are not limited
 	slots      *rpc.Slots    // nil if the number of concurrent calls is not limited
-	faceKey    []byte        // signs MCP sessions and encrypts links to the page at all servers on the store; nil if the store does not answer
+	reloader   reloader
+	// forgetProjects makes the core ask the places for their projects again, and returns the names of the places.
+	forgetProjects func() []string
+	faceKey        []byte // signs MCP sessions and encrypts links to the page at all servers on the store; nil if the store does not answer
 	// address is the base URL of REST and MCP: "https://HOST:PORT" with TLS, else "http://HOST:PORT". forAgents is the
 	// base URL for agents on this machine, always without TLS. Both are nil while nothing is served.
 	address, forAgents atomic.Pointer[string]
@@ -90,6 +93,8 @@ type Options struct {
 	CoderUsers coderusers.Options
 	// Spans returns the exporter of traces, or nil to export none. If Spans itself is nil, none are exported either.
 	Spans func(ctx context.Context) (sdk.SpanExporter, error)
+	// Reload reads the configuration again, in the same way as the first time. If it is nil, it cannot be reloaded.
+	Reload func() (Config, error)
 	// Providers changes the configuration of providers. Outside is used for their probes. If it is nil, they probe this
 	// machine.
 	Providers func(c *providers.Config)
@@ -132,10 +137,11 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 			err = errors.Join(err, lock.release())
 		}
 	}()
+	asRead := cfg
 	if cfg, err = cfg.withReplica(); err != nil {
 		return nil, err
 	}
-	a := &App{recent: kept, cfg: cfg, log: log, lock: lock, guard: newGuard(), telemetry: telemetry.New(Version())}
+	a := &App{reloader: reloader{read: o.Reload, now: asRead}, recent: kept, cfg: cfg, log: log, lock: lock, guard: newGuard(), telemetry: telemetry.New(Version())}
 	if a.store, err = cfg.openStore(ctx, o.Clock, log); err != nil {
 		return nil, err
 	}
@@ -195,11 +201,21 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if a.issuer != nil {
 		core.Degraded = a.issuer.Degraded
 	}
+	if o.Reload != nil {
+		core.Reload = a.reload
+	}
 	if o.Core != nil {
 		o.Core(&core)
 	}
 	st := state.New(a.store, a.observed(ofFleet), core)
 	a.service, a.reconciler = service.New(st), reconcile.New(st)
+	a.forgetProjects = func() (names []string) {
+		for _, p := range st.Places.All {
+			p.Catalog.Forget()
+			names = append(names, p.Name)
+		}
+		return names
+	}
 	a.audit = a.service.AuditLog()
 	a.telemetry.Read(a.watched(st))
 	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)

@@ -100,13 +100,9 @@ func (d *doctor) programs(ctx context.Context) {
 	if !slices.Contains(d.cfg.Places, "local") {
 		return
 	}
-	projects := d.cfg.Local.Projects
-	if len(projects) == 0 {
-		projects = local.Discover(exec.LookPath)
-	}
 	machine := looks.New(looks.Config{Environ: d.environ})
 	seen := map[string]bool{}
-	for _, p := range projects {
+	for _, p := range projectsOf(d.cfg) {
 		d.projects = append(d.projects, p.Name)
 		d.repository(p)
 		name := programOf(p)

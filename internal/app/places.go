@@ -149,17 +149,21 @@ func (cfg Config) localPlace() (local.Config, error) {
 	if err != nil {
 		return local.Config{}, fmt.Errorf("cannot find the path of this program, which supervises runs: %w", err)
 	}
-	projects := cfg.Local.Projects
-	if len(projects) == 0 {
-		projects = local.Discover(exec.LookPath)
-	}
 	return local.Config{
-		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Projects: projects, ShimCommand: []string{self, shimCommand}, ClientCommand: []string{self, clientCommand},
+		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Projects: projectsOf(cfg), ShimCommand: []string{self, shimCommand}, ClientCommand: []string{self, clientCommand},
 		AskCommand: []string{self, askCommand}, PassEnv: cfg.Local.PassEnv,
 		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, Private: cfg.private(),
 		MaxOutput: cfg.MaxOutput, OutputMax: cfg.Output.Max, StopGrace: cfg.StopGrace,
 		KeptRetention: cfg.KeptRetention, KeptMax: cfg.KeptMax,
 	}, nil
+}
+
+// projectsOf returns the projects on this machine.
+func projectsOf(cfg Config) []local.Project {
+	if len(cfg.Local.Projects) == 0 {
+		return local.Discover(exec.LookPath)
+	}
+	return cfg.Local.Projects
 }
 
 // newCoder returns the place of agents in Coder workspaces. It uses the deployment and the token of Coder's own command

@@ -1,6 +1,9 @@
 package app
 
 import (
+	"cmp"
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"fleet/internal/face/cli"
@@ -23,6 +26,9 @@ A server locks its data directory, so that no other server or command with --emb
 on the same agents. Several servers share a fleet in Postgres (--store), each with a data
 directory of its own.
 
+SIGHUP and "fleet reload" let the server read fleet.yaml again: projects, roles, prices and
+limits. Other settings need a restart.
+
 Settings come from flags, then from the environment (FLEET_HTTP for --http, and so on),
 then from fleet.yaml in this directory, or else in the user's configuration directory.
 "fleet init" writes a fleet.yaml that explains itself.`,
@@ -31,11 +37,15 @@ then from fleet.yaml in this directory, or else in the user's configuration dire
   fleet serve --auth tokens --http :8101 --grpc :8102 --tls-cert fleet.crt --tls-key fleet.key`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := Load(file, p.environ, cmd.Flags())
+			read := func(file string) (Config, error) { return Load(file, p.environ, cmd.Flags()) }
+			cfg, err := read(file)
 			if err != nil {
 				return cli.Fail(cli.ExitUsage, "see `fleet serve --help`", "%v", err)
 			}
-			a, err := Open(cmd.Context(), cfg, Options{Log: p.stderr, Spans: telemetry.Exporter})
+			a, err := Open(cmd.Context(), cfg, Options{
+				Log: p.stderr, Spans: telemetry.Exporter,
+				Reload: func() (Config, error) { return read(cmp.Or(cfg.file, file)) }, // a file that was removed is an error, not a server without settings
+			})
 			if err != nil {
 				return err
 			}
@@ -46,7 +56,10 @@ then from fleet.yaml in this directory, or else in the user's configuration dire
 				closeWith(&err, a.Close)
 				return err
 			}
-			return s.Serve(cmd.Context())
+			ctx, stop := context.WithCancelCause(cmd.Context())
+			defer stop(nil)
+			defer a.reloadOnHangup(ctx, stop)()
+			return s.Serve(ctx)
 		},
 	}
 	addFlags(cmd.Flags(), &flags)

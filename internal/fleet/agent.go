@@ -124,6 +124,9 @@ type HostFacts struct {
 	// OtherFleet says whose the workspace is if it is not this Fleet's: another Fleet, or a person. Nothing is done to such a
 	// workspace before it is taken over (NextStart.TakeOver).
 	OtherFleet string `json:"other_fleet,omitempty"`
+	// Closed says why the agent accepts no tasks although its workspace may run, for example because its project is no longer
+	// configured; empty if it accepts tasks. A task that has begun is not affected.
+	Closed string `json:"closed,omitempty"`
 	// Adopted means that the workspace was found at its host. Only the core sets it.
 	Adopted bool `json:"adopted,omitempty"`
 }
@@ -134,7 +137,7 @@ func (h HostFacts) IsZero() bool { return h.Equal(HostFacts{}) }
 // Equal reports whether the facts are the same.
 func (h HostFacts) Equal(o HostFacts) bool {
 	return slices.Equal(h.Links, o.Links) && h.Outdated == o.Outdated && h.StopsAt.Equal(o.StopsAt) &&
-		h.DormantAt.Equal(o.DormantAt) && h.DeletionAt.Equal(o.DeletionAt) && h.OtherFleet == o.OtherFleet && h.Adopted == o.Adopted
+		h.DormantAt.Equal(o.DormantAt) && h.DeletionAt.Equal(o.DeletionAt) && h.OtherFleet == o.OtherFleet && h.Closed == o.Closed && h.Adopted == o.Adopted
 }
 
 // Link is an address at which people can open a part of an agent's workspace.
@@ -180,6 +183,8 @@ func (v *AgentView) Status() Status {
 		return StatusOffline
 	case v.Task != nil:
 		return StatusBusy
+	case v.Host.Closed != "":
+		return StatusOffline
 	}
 	return StatusIdle
 }

@@ -49,6 +49,8 @@ const (
 	ReasonTokenNotFound      Reason = "TOKEN_NOT_FOUND"
 	ReasonReplicaNotFound    Reason = "REPLICA_NOT_FOUND"
 	ReasonReplicaRunning     Reason = "REPLICA_RUNNING"
+	ReasonConfigInvalid      Reason = "CONFIG_INVALID"
+	ReasonRestartNeeded      Reason = "RESTART_NEEDED"
 	ReasonQuestionNotFound   Reason = "QUESTION_NOT_FOUND"
 	ReasonQuestionClosed     Reason = "QUESTION_CLOSED"
 	ReasonAgentExists        Reason = "AGENT_EXISTS"
@@ -95,6 +97,8 @@ var reasonCodes = map[Reason]Code{
 	ReasonTokenNotFound:      NotFound,
 	ReasonReplicaNotFound:    NotFound,
 	ReasonReplicaRunning:     FailedPrecondition,
+	ReasonConfigInvalid:      FailedPrecondition,
+	ReasonRestartNeeded:      FailedPrecondition,
 	ReasonQuestionNotFound:   NotFound,
 	ReasonQuestionClosed:     FailedPrecondition,
 	ReasonAgentExists:        AlreadyExists,

@@ -17,15 +17,43 @@ func (r *Reconciler) poll(ctx context.Context, p *state.ManagedPlace) {
 	tick := time.NewTicker(p.Interval)
 	defer tick.Stop()
 	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), p.PollKey(), r.pollOwner()) }() // otherwise the lease expires
+	var asked chan<- struct{}                                                                      // the call of Look that the next listing is for
 	for {
 		if err := r.pollOnce(ctx, p); err != nil && ctx.Err() == nil && p.ListingError() == nil { // a listing error is logged elsewhere, once
 			r.log.ErrorContext(ctx, "poll failed", slog.String("place", p.Name), slog.Any("error", err))
 		}
+		if asked != nil {
+			close(asked)
+			asked = nil
+		}
 		select {
 		case <-tick.C:
+		case asked = <-r.looks[p]:
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// Look lists the workspaces of the place with the name now, and waits until what was found is recorded. It does nothing if this
+// process has no such place.
+func (r *Reconciler) Look(ctx context.Context, name string) {
+	p := r.places.Lookup(name)
+	if p == nil {
+		return
+	}
+	done := make(chan struct{})
+	select {
+	case r.looks[p] <- done:
+	case <-r.stopping:
+		return
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-done:
+	case <-r.stopping:
+	case <-ctx.Done():
 	}
 }
 

@@ -56,6 +56,7 @@ type Reconciler struct {
 	leases *leases // on the agents that it works on
 
 	interrupts *state.Interrupts
+	looks      map[*state.ManagedPlace]chan chan<- struct{} // requests of Look
 
 	mu        sync.Mutex
 	workers   map[string]*worker // by agent uid
@@ -70,7 +71,12 @@ type Reconciler struct {
 
 // New returns a reconciler for the state. Start starts it.
 func New(s *state.Fleet) *Reconciler {
+	looks := map[*state.ManagedPlace]chan chan<- struct{}{}
+	for _, p := range s.Places.All {
+		looks[p] = make(chan chan<- struct{})
+	}
 	return &Reconciler{
+		looks: looks,
 		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts,
 		leases:  newLeases(s.Store, s.Worker, s.Config.LeaseTTL, s.Log, s.Places.LeasesRenewed),
 		workers: map[string]*worker{}, opSlots: make(chan struct{}, s.Config.Workers),

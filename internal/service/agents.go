@@ -89,7 +89,7 @@ func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r 
 		if project.SpecIsTask {
 			wanted.tasks = 1
 		}
-		if err := admit(ctx, s.cfg.Limits, tx, p, p.Name, wanted); err != nil {
+		if err := admit(ctx, s.Limits(), tx, p, p.Name, wanted); err != nil {
 			return Made{}, err
 		}
 		now := s.now()

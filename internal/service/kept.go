@@ -100,7 +100,7 @@ func (s *Service) restore(ctx context.Context, c Call, r RestoreAgentRequest) (M
 			}
 			return Made{}, err
 		}
-		if err := admit(ctx, s.cfg.Limits, tx, p, now.Owner, increase{agents: 1, project: now.Project}); err != nil {
+		if err := admit(ctx, s.Limits(), tx, p, now.Owner, increase{agents: 1, project: now.Project}); err != nil {
 			return Made{}, err
 		}
 		now.DeletedAt, now.State, now.StateReason, now.Desired = time.Time{}, fleet.StateStopped, "it is being restored", fleet.DesiredRunning

@@ -114,7 +114,7 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 			return nil, err
 		}
 	}
-	if err := admit(ctx, s.cfg.Limits, tx, p, p.Name, wanted); err != nil {
+	if err := admit(ctx, s.Limits(), tx, p, p.Name, wanted); err != nil {
 		return nil, err
 	}
 	now := s.now()

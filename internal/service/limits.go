@@ -41,7 +41,7 @@ func admit(ctx context.Context, all fleet.Limits, tx fleet.ReadTx, p fleet.Princ
 // LastGroups returns the last known groups of the principal if any group has limits, and nil otherwise.
 func (s *Service) LastGroups(ctx context.Context, principal string) (groups []string, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		groups, err = groupsOf(s.cfg.Limits, tx, principal)
+		groups, err = groupsOf(s.Limits(), tx, principal)
 		return err
 	})
 	return groups, err

@@ -78,7 +78,7 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 		if known, err := tx.Message(id(task)); err != nil || known != nil { // a repeated call, whose request is no longer remembered
 			return task, err
 		}
-		if err := admit(ctx, s.cfg.Limits, tx, p, a.Owner, increase{bytes: len(message), project: a.Project}); err != nil {
+		if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{bytes: len(message), project: a.Project}); err != nil {
 			return nil, err
 		}
 		now := s.now()

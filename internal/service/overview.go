@@ -46,7 +46,7 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 		if _, o.LastDay, err = tx.Usage(tasks, fleet.UsageByOwner, 0); err != nil {
 			return err
 		}
-		o.Limits, err = limitUses(s.cfg.Limits, tx, p)
+		o.Limits, err = limitUses(s.Limits(), tx, p)
 		return err
 	})
 	return o, err

@@ -100,7 +100,7 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 		if size := t.PayloadSize + len(piece); size > limit {
 			return nil, payloadTooLarge(size, limit)
 		}
-		if err := admit(ctx, s.cfg.Limits, tx, p, t.Owner, increase{bytes: len(piece), project: a.Project}); err != nil {
+		if err := admit(ctx, s.Limits(), tx, p, t.Owner, increase{bytes: len(piece), project: a.Project}); err != nil {
 			return nil, err
 		}
 		if err := tx.AppendPayload(t.ID, piece); err != nil {

@@ -39,7 +39,7 @@ func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int)
 	for _, v := range s.snap.All() {
 		known[v.Owner] = true
 	}
-	for name := range s.cfg.Limits.Principals {
+	for name := range s.Limits().Principals {
 		known[name] = true
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
@@ -60,7 +60,7 @@ func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int)
 		}
 		page = make([]PrincipalUse, len(names))
 		for i, name := range names {
-			if page[i], err = principalUse(s.cfg.Limits, tx, name); err != nil {
+			if page[i], err = principalUse(s.Limits(), tx, name); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fleet/internal/fleet"
@@ -27,15 +28,23 @@ type Service struct {
 	tokens     *state.Batch[string, *fleet.Token]
 	interrupts *state.Interrupts
 	audit      *AuditLog
+	limits     atomic.Pointer[fleet.Limits]
 }
 
 // New returns a service over the state. It starts no background work: requested changes only happen if a Reconciler runs
 // on the same store.
 func New(s *state.Fleet) *Service {
 	svc := &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, interrupts: s.Interrupts, tokens: state.NewBatch(s.Store.TokensByHash), audit: newAuditLog(s.Store, s.Log)}
+	svc.SetLimits(s.Config.Limits)
 	s.Snapshot.OnChange(svc.ended.forget)
 	return svc
 }
+
+// Limits returns what principals and projects may have.
+func (s *Service) Limits() fleet.Limits { return *s.limits.Load() }
+
+// SetLimits replaces the limits. It ends nothing that exceeds the new ones.
+func (s *Service) SetLimits(l fleet.Limits) { s.limits.Store(&l) }
 
 // AuditLog returns the log for the lines of ended calls.
 func (s *Service) AuditLog() *AuditLog { return s.audit }

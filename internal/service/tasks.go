@@ -96,7 +96,7 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 		if err := s.places.Of(a).Available(); err != nil {
 			return nil, err
 		}
-		if err := admit(ctx, s.cfg.Limits, tx, p, a.Owner, increase{tasks: 1, project: a.Project}); err != nil {
+		if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{tasks: 1, project: a.Project}); err != nil {
 			return nil, err
 		}
 		now := s.now()
@@ -152,6 +152,10 @@ func agentBusy(name string, t *fleet.Task) *fleet.Error {
 
 func agentOffline(v *fleet.AgentView) *fleet.Error {
 	a := &v.Agent
+	if a.Host.Closed != "" && a.State == fleet.StateRunning && a.Desired == fleet.DesiredRunning {
+		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q accepts no tasks: %s", a.Name, a.Host.Closed).With("agent_name", a.Name).With("state", string(a.State)).
+			Next("an operator can put it back and call {reload_config}, and {delete_agent} deletes the agent")
+	}
 	what, next := string(a.State), "{start_agent} starts it"
 	switch {
 	case a.State.Moving():

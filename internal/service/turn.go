@@ -47,7 +47,7 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (*fleet.Task, error) 
 		case a.Desired != fleet.DesiredRunning || a.State != fleet.StateRunning && !a.State.Moving():
 			return nil, agentOffline(v)
 		}
-		if err := admit(ctx, s.cfg.Limits, tx, p, a.Owner, increase{tasks: 1, project: a.Project}); err != nil {
+		if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{tasks: 1, project: a.Project}); err != nil {
 			return nil, err
 		}
 		if err := s.checkConfined(p, a); err != nil {

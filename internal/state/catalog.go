@@ -18,6 +18,7 @@ type catalog struct {
 	now   func() time.Time
 
 	mu       sync.Mutex
+	epoch    int // counts the calls of Forget
 	projects cached[[]fleet.Project]
 	roles    map[string]cached[[]fleet.Role]
 }
@@ -38,7 +39,7 @@ func (c *catalog) fresh(at time.Time) bool {
 // Projects returns the projects, by name.
 func (c *catalog) Projects(ctx context.Context) ([]fleet.Project, error) {
 	c.mu.Lock()
-	old := c.projects
+	old, epoch := c.projects, c.epoch
 	c.mu.Unlock()
 	if c.fresh(old.at) {
 		return old.value, nil
@@ -51,9 +52,19 @@ func (c *catalog) Projects(ctx context.Context) ([]fleet.Project, error) {
 		return nil, err
 	}
 	c.mu.Lock()
-	c.projects = cached[[]fleet.Project]{got, c.now()}
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	if c.epoch == epoch {
+		c.projects = cached[[]fleet.Project]{got, c.now()}
+	}
 	return got, nil
+}
+
+// Forget makes the next calls ask the place, because its projects have changed.
+func (c *catalog) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.epoch++
+	c.projects, c.roles = cached[[]fleet.Project]{}, map[string]cached[[]fleet.Role]{}
 }
 
 // remembered returns the projects of the last successful listing; nil if there was none.
@@ -66,7 +77,7 @@ func (c *catalog) remembered() []fleet.Project {
 // Roles returns the roles of the project with exactly this name.
 func (c *catalog) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
 	c.mu.Lock()
-	old := c.roles[project]
+	old, epoch := c.roles[project], c.epoch
 	c.mu.Unlock()
 	if c.fresh(old.at) {
 		return old.value, nil
@@ -79,8 +90,10 @@ func (c *catalog) Roles(ctx context.Context, project string) ([]fleet.Role, erro
 		return nil, err
 	}
 	c.mu.Lock()
-	c.roles[project] = cached[[]fleet.Role]{got, c.now()}
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	if c.epoch == epoch {
+		c.roles[project] = cached[[]fleet.Role]{got, c.now()}
+	}
 	return got, nil
 }
 

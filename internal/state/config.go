@@ -64,6 +64,9 @@ type Config struct {
 	Others []fleet.Place
 	// Degraded returns degraded parts other than the store, the leases and the places; nil means that there are none.
 	Degraded func() []fleet.Degraded
+	// Reload reads the configuration again and applies it. It returns the file that was read and what has changed, for people.
+	// If it fails, nothing has changed. It is nil if the configuration comes from no file.
+	Reload func(ctx context.Context) (file string, changes []string, err error)
 	// MCPURL returns the base address of this server's MCP endpoints, for agents that call Fleet themselves. It may be nil,
 	// or return "" if there are none.
 	MCPURL func() string

@@ -127,6 +127,10 @@ const (
 	ErrorReason_UNSAVED_WORK ErrorReason = 44
 	// No directory of a deleted agent with this name is kept. Metadata: agent_name.
 	ErrorReason_KEPT_WORK_NOT_FOUND ErrorReason = 45
+	// The configuration file cannot be used; the message names the line and the setting. Nothing has changed.
+	ErrorReason_CONFIG_INVALID ErrorReason = 46
+	// The configuration file changes settings that a running server cannot change. Nothing has changed. Metadata: settings.
+	ErrorReason_RESTART_NEEDED ErrorReason = 47
 )
 
 // Enum value maps for ErrorReason.
@@ -178,6 +182,8 @@ var (
 		43: "REPLICA_RUNNING",
 		44: "UNSAVED_WORK",
 		45: "KEPT_WORK_NOT_FOUND",
+		46: "CONFIG_INVALID",
+		47: "RESTART_NEEDED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -226,6 +232,8 @@ var (
 		"REPLICA_RUNNING":          43,
 		"UNSAVED_WORK":             44,
 		"KEPT_WORK_NOT_FOUND":      45,
+		"CONFIG_INVALID":           46,
+		"RESTART_NEEDED":           47,
 	}
 )
 
@@ -260,7 +268,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xda\a\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\x82\b\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -309,7 +317,9 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x11REPLICA_NOT_FOUND\x10*\x12\x13\n" +
 	"\x0fREPLICA_RUNNING\x10+\x12\x10\n" +
 	"\fUNSAVED_WORK\x10,\x12\x17\n" +
-	"\x13KEPT_WORK_NOT_FOUND\x10-B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x13KEPT_WORK_NOT_FOUND\x10-\x12\x12\n" +
+	"\x0eCONFIG_INVALID\x10.\x12\x12\n" +
+	"\x0eRESTART_NEEDED\x10/B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

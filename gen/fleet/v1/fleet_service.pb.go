@@ -4320,7 +4320,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x03\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x03\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -4772,7 +4772,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\x9c'\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\x94(\n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x86\x01\n" +
@@ -4842,7 +4842,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x05limit\x12\n" +
 	"principals\x1a\vnext_cursor\"\x06cursor\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/principals\x90\x02\x01\x12n\n" +
 	"\fListReplicas\x12\x1d.fleet.v1.ListReplicasRequest\x1a\x1e.fleet.v1.ListReplicasResponse\"\x1f\xa0\xf4\x18\x01\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/replicas\x90\x02\x01\x12x\n" +
-	"\rForgetReplica\x12\x1e.fleet.v1.ForgetReplicaRequest\x1a\x1f.fleet.v1.ForgetReplicaResponse\"&\xa0\xf4\x18\x01\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\x15*\x13/v1/replicas/{name}\x90\x02\x02\x12\x87\x01\n" +
+	"\rForgetReplica\x12\x1e.fleet.v1.ForgetReplicaRequest\x1a\x1f.fleet.v1.ForgetReplicaResponse\"&\xa0\xf4\x18\x01\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\x15*\x13/v1/replicas/{name}\x90\x02\x02\x12v\n" +
+	"\fReloadConfig\x12\x1d.fleet.v1.ReloadConfigRequest\x1a\x1e.fleet.v1.ReloadConfigResponse\"'\xa0\xf4\x18\x01\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/config:reload\x90\x02\x02\x12\x87\x01\n" +
 	"\fShowAgentLog\x12\x1d.fleet.v1.ShowAgentLogRequest\x1a\x1e.fleet.v1.ShowAgentLogResponse\"8\x92\xf4\x18\x0e\n" +
 	"\x05lines\x12\x05lines\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/agents/{agent_name}/log\x90\x02\x01\x1a\r\xca\xf3\x18\x05fleet\xf0\xf4\x18\x01B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
@@ -4950,14 +4951,16 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ListPrincipalsRequest)(nil),        // 86: fleet.v1.ListPrincipalsRequest
 	(*ListReplicasRequest)(nil),          // 87: fleet.v1.ListReplicasRequest
 	(*ForgetReplicaRequest)(nil),         // 88: fleet.v1.ForgetReplicaRequest
-	(*httpbody.HttpBody)(nil),            // 89: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 90: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 91: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 92: fleet.v1.SearchFleetResponse
-	(*ListAuditResponse)(nil),            // 93: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 94: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 95: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 96: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigRequest)(nil),          // 89: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 90: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 91: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 92: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 93: fleet.v1.SearchFleetResponse
+	(*ListAuditResponse)(nil),            // 94: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 95: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 96: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 97: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 98: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	61, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
@@ -5037,46 +5040,48 @@ var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	86, // 74: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
 	87, // 75: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
 	88, // 76: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	53, // 77: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,  // 78: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,  // 79: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,  // 80: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,  // 81: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11, // 82: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13, // 83: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15, // 84: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	17, // 85: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	19, // 86: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	21, // 87: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	23, // 88: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	25, // 89: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	27, // 90: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	29, // 91: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	89, // 92: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	89, // 93: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	34, // 94: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	36, // 95: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	38, // 96: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	90, // 97: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	91, // 98: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	92, // 99: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	40, // 100: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	42, // 101: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	44, // 102: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	46, // 103: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	48, // 104: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	50, // 105: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	52, // 106: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	56, // 107: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	58, // 108: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	60, // 109: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	93, // 110: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	94, // 111: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	95, // 112: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	96, // 113: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	54, // 114: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	78, // [78:115] is the sub-list for method output_type
-	41, // [41:78] is the sub-list for method input_type
+	89, // 77: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	53, // 78: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,  // 79: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,  // 80: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,  // 81: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,  // 82: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11, // 83: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13, // 84: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15, // 85: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	17, // 86: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	19, // 87: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	21, // 88: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	23, // 89: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	25, // 90: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	27, // 91: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	29, // 92: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	90, // 93: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	90, // 94: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	34, // 95: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	36, // 96: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	38, // 97: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	91, // 98: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	92, // 99: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	93, // 100: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	40, // 101: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	42, // 102: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	44, // 103: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	46, // 104: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	48, // 105: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	50, // 106: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	52, // 107: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	56, // 108: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	58, // 109: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	60, // 110: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	94, // 111: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	95, // 112: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	96, // 113: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	97, // 114: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	98, // 115: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	54, // 116: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	79, // [79:117] is the sub-list for method output_type
+	41, // [41:79] is the sub-list for method input_type
 	41, // [41:41] is the sub-list for extension type_name
 	41, // [41:41] is the sub-list for extension extendee
 	0,  // [0:41] is the sub-list for field type_name
@@ -5090,6 +5095,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_agent_proto_init()
 	file_fleet_v1_audit_proto_init()
 	file_fleet_v1_changes_proto_init()
+	file_fleet_v1_config_proto_init()
 	file_fleet_v1_event_proto_init()
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_place_proto_init()

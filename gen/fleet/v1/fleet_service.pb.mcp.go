@@ -370,6 +370,15 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Forget a server that will never run again. Its agents are deleted with all work that exists only on its machine, and their tasks fail. A running server cannot be forgotten. Only admins can do this.",
 		}, c.ForgetReplica),
 		tool.Unary(tool.Spec{
+			Name:     "reload_config",
+			Title:    "Reload config",
+			Method:   FleetService_ReloadConfig_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: true,
+			Input:       fleetServiceReloadConfigInput,
+			Output:      fleetServiceReloadConfigOutput,
+			Description: "Read the server's configuration file again, and use its projects, roles, prices and limits. If the file is wrong, or if it changes a setting that needs a restart, nothing changes. Running tasks go on. Only admins can do this.",
+		}, c.ReloadConfig),
+		tool.Unary(tool.Spec{
 			Name:     "show_agent_log",
 			Title:    "Show agent log",
 			Method:   FleetService_ShowAgentLog_FullMethodName,
@@ -6513,6 +6522,46 @@ const fleetServiceForgetReplicaOutput = `{
   "required": [
     "agents",
     "tasks",
+    "message"
+  ]
+}`
+
+const fleetServiceReloadConfigInput = `{
+  "type": "object",
+  "properties": {},
+  "additionalProperties": false
+}`
+
+const fleetServiceReloadConfigOutput = `{
+  "type": "object",
+  "properties": {
+    "changes": {
+      "type": "array",
+      "items": {
+        "type": "string"
+      },
+      "description": "What has changed, by the names of the settings, such as \"local.projects: webshop added\" or \"limits.agents\"; empty if nothing has."
+    },
+    "closed_agents": {
+      "type": "array",
+      "items": {
+        "type": "string"
+      },
+      "description": "Names of the agents on this server that accept no tasks, because their project or role is gone; NAME@OWNER for agents of other owners."
+    },
+    "file": {
+      "type": "string",
+      "description": "The file that was read; empty if the server has none."
+    },
+    "message": {
+      "type": "string",
+      "description": "What was done, as a sentence."
+    }
+  },
+  "required": [
+    "changes",
+    "closed_agents",
+    "file",
     "message"
   ]
 }`

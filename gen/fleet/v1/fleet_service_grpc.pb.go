@@ -56,6 +56,7 @@ const (
 	FleetService_ListPrincipals_FullMethodName       = "/fleet.v1.FleetService/ListPrincipals"
 	FleetService_ListReplicas_FullMethodName         = "/fleet.v1.FleetService/ListReplicas"
 	FleetService_ForgetReplica_FullMethodName        = "/fleet.v1.FleetService/ForgetReplica"
+	FleetService_ReloadConfig_FullMethodName         = "/fleet.v1.FleetService/ReloadConfig"
 	FleetService_ShowAgentLog_FullMethodName         = "/fleet.v1.FleetService/ShowAgentLog"
 )
 
@@ -168,6 +169,9 @@ type FleetServiceClient interface {
 	// tasks fail.
 	// A running server cannot be forgotten. Only admins can do this.
 	ForgetReplica(ctx context.Context, in *ForgetReplicaRequest, opts ...grpc.CallOption) (*ForgetReplicaResponse, error)
+	// Read the server's configuration file again, and use its projects, roles, prices and limits. If the file is wrong, or if it
+	// changes a setting that needs a restart, nothing changes. Running tasks go on. Only admins can do this.
+	ReloadConfig(ctx context.Context, in *ReloadConfigRequest, opts ...grpc.CallOption) (*ReloadConfigResponse, error)
 	// Show the log of an agent's workspace: how it was created, started and stopped, and the messages of its host.
 	// It can be long; lines limits it to the last lines.
 	ShowAgentLog(ctx context.Context, in *ShowAgentLogRequest, opts ...grpc.CallOption) (*ShowAgentLogResponse, error)
@@ -568,6 +572,16 @@ func (c *fleetServiceClient) ForgetReplica(ctx context.Context, in *ForgetReplic
 	return out, nil
 }
 
+func (c *fleetServiceClient) ReloadConfig(ctx context.Context, in *ReloadConfigRequest, opts ...grpc.CallOption) (*ReloadConfigResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReloadConfigResponse)
+	err := c.cc.Invoke(ctx, FleetService_ReloadConfig_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) ShowAgentLog(ctx context.Context, in *ShowAgentLogRequest, opts ...grpc.CallOption) (*ShowAgentLogResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ShowAgentLogResponse)
@@ -687,6 +701,9 @@ type FleetServiceServer interface {
 	// tasks fail.
 	// A running server cannot be forgotten. Only admins can do this.
 	ForgetReplica(context.Context, *ForgetReplicaRequest) (*ForgetReplicaResponse, error)
+	// Read the server's configuration file again, and use its projects, roles, prices and limits. If the file is wrong, or if it
+	// changes a setting that needs a restart, nothing changes. Running tasks go on. Only admins can do this.
+	ReloadConfig(context.Context, *ReloadConfigRequest) (*ReloadConfigResponse, error)
 	// Show the log of an agent's workspace: how it was created, started and stopped, and the messages of its host.
 	// It can be long; lines limits it to the last lines.
 	ShowAgentLog(context.Context, *ShowAgentLogRequest) (*ShowAgentLogResponse, error)
@@ -807,6 +824,9 @@ func (UnimplementedFleetServiceServer) ListReplicas(context.Context, *ListReplic
 }
 func (UnimplementedFleetServiceServer) ForgetReplica(context.Context, *ForgetReplicaRequest) (*ForgetReplicaResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ForgetReplica not implemented")
+}
+func (UnimplementedFleetServiceServer) ReloadConfig(context.Context, *ReloadConfigRequest) (*ReloadConfigResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReloadConfig not implemented")
 }
 func (UnimplementedFleetServiceServer) ShowAgentLog(context.Context, *ShowAgentLogRequest) (*ShowAgentLogResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowAgentLog not implemented")
@@ -1459,6 +1479,24 @@ func _FleetService_ForgetReplica_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_ReloadConfig_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReloadConfigRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ReloadConfig(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ReloadConfig_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ReloadConfig(ctx, req.(*ReloadConfigRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_ShowAgentLog_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShowAgentLogRequest)
 	if err := dec(in); err != nil {
@@ -1615,6 +1653,10 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ForgetReplica",
 			Handler:    _FleetService_ForgetReplica_Handler,
+		},
+		{
+			MethodName: "ReloadConfig",
+			Handler:    _FleetService_ReloadConfig_Handler,
 		},
 		{
 			MethodName: "ShowAgentLog",

@@ -105,6 +105,8 @@ func TestEveryReasonHasItsStatus(t *testing.T) {
 		fleetv1.ErrorReason_TOKEN_NOT_FOUND:     {codes.NotFound, 404},
 		fleetv1.ErrorReason_REPLICA_NOT_FOUND:   {codes.NotFound, 404},
 		fleetv1.ErrorReason_REPLICA_RUNNING:     {codes.FailedPrecondition, 400},
+		fleetv1.ErrorReason_CONFIG_INVALID:      {codes.FailedPrecondition, 400},
+		fleetv1.ErrorReason_RESTART_NEEDED:      {codes.FailedPrecondition, 400},
 		fleetv1.ErrorReason_UNSAVED_WORK:        {codes.FailedPrecondition, 400},
 		fleetv1.ErrorReason_KEPT_WORK_NOT_FOUND: {codes.NotFound, 404},
 		fleetv1.ErrorReason_TOKEN_EXISTS:        {codes.AlreadyExists, 409},

@@ -75,6 +75,13 @@ func NewInterceptor(c Config) *Interceptor {
 	}
 }
 
+// SetLimits replaces the limits of calls. It has no effect on limits that the server does not apply; see Config.
+func (i *Interceptor) SetLimits(limits fleet.Limits) {
+	i.rates.SetLimits(limits)
+	i.slots.SetLimits(limits)
+	i.open.most.Store(int64(limits.OpenCalls))
+}
+
 // Close ends the interceptor's background work. Call it after the last call.
 func (i *Interceptor) Close() { i.failures.close() }
 

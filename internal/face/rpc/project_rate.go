@@ -26,7 +26,8 @@ type projectRate struct {
 
 // takeIn counts a request of the context's principal about the project. It returns LIMIT_REACHED if there were too many.
 func (r *Rates) takeIn(ctx context.Context, project string) error {
-	most := int64(r.limits.Projects[project].RequestsPerSecond)
+	set := r.current.Load()
+	most := int64(set.limits.Projects[project].RequestsPerSecond)
 	if most == 0 {
 		return nil
 	}
@@ -34,9 +35,9 @@ func (r *Rates) takeIn(ctx context.Context, project string) error {
 	if err != nil {
 		return err
 	}
-	v, ok := r.projects.Load(project)
+	v, ok := set.projects.Load(project)
 	if !ok {
-		v, _ = r.projects.LoadOrStore(project, &projectRate{most: most, per: r.others.Load().even(most), buckets: map[string]*bucket{}})
+		v, _ = set.projects.LoadOrStore(project, &projectRate{most: most, per: r.others.Load().even(most), buckets: map[string]*bucket{}})
 	}
 	x := v.(*projectRate) //nolint:forcetypeassert // see projects
 	x.asked.Add(1)

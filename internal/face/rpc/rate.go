@@ -21,16 +21,20 @@ const refusalWindow = time.Minute
 //
 // Several servers divide a limit by demand, see demands.part. A new server allows whole limits until the first call of Share.
 type Rates struct {
-	limits   fleet.Limits
-	ofGroups bool                                                          // a group has a limit of requests
-	groups   func(ctx context.Context, principal string) ([]string, error) // see NewRates
-	log      *slog.Logger
-	now      func() time.Time
-	others   atomic.Pointer[demands]
+	current atomic.Pointer[rateSet]
+	groups  func(ctx context.Context, principal string) ([]string, error) // see NewRates
+	log     *slog.Logger
+	now     func() time.Time
+	others  atomic.Pointer[demands]
 
 	mu       sync.Mutex // held by Demand and Share
 	measured time.Time  // when Demand was called last
+}
 
+// rateSet has the limits of requests, and the buckets for them.
+type rateSet struct {
+	limits     fleet.Limits
+	ofGroups   bool     // a group has a limit of requests
 	principals sync.Map // of *principalRate, by name of the principal
 	projects   sync.Map // of *projectRate, by name of the project
 }
@@ -54,12 +58,22 @@ func NewRates(limits fleet.Limits, groups func(ctx context.Context, principal st
 	if now == nil {
 		now = time.Now
 	}
-	r := &Rates{limits: limits, groups: groups, log: log, now: now, measured: now()}
-	for _, l := range limits.Groups {
-		r.ofGroups = r.ofGroups || l.RequestsPerSecond != nil
-	}
+	r := &Rates{groups: groups, log: log, now: now, measured: now()}
 	r.others.Store(&demands{})
+	r.SetLimits(limits)
 	return r
+}
+
+// SetLimits replaces the limits. Every principal and project begins anew with full buckets.
+func (r *Rates) SetLimits(limits fleet.Limits) {
+	if r == nil {
+		return
+	}
+	s := &rateSet{limits: limits}
+	for _, l := range limits.Groups {
+		s.ofGroups = s.ofGroups || l.RequestsPerSecond != nil
+	}
+	r.current.Store(s)
 }
 
 // Demand returns how many requests a second this server has received since the last call of Demand, by key of the limit. It
@@ -67,7 +81,7 @@ func NewRates(limits fleet.Limits, groups func(ctx context.Context, principal st
 func (r *Rates) Demand() map[string]float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now, others := r.now(), r.others.Load()
+	now, others, set := r.now(), r.others.Load(), r.current.Load()
 	seconds := max(now.Sub(r.measured).Seconds(), 1)
 	r.measured = now
 	all := map[string]float64{}
@@ -77,12 +91,12 @@ func (r *Rates) Demand() map[string]float64 {
 			all[key] = d.last
 		}
 	}
-	r.principals.Range(func(name, v any) bool {
+	set.principals.Range(func(name, v any) bool {
 		x := v.(*principalRate)                                         //nolint:forcetypeassert // see principals
 		measure(principalLimit+name.(string), &x.demand, x.most.Load()) //nolint:forcetypeassert // see principals
 		return true
 	})
-	r.projects.Range(func(name, v any) bool {
+	set.projects.Range(func(name, v any) bool {
 		x := v.(*projectRate)                                  //nolint:forcetypeassert // see projects
 		measure(projectLimit+name.(string), &x.demand, x.most) //nolint:forcetypeassert // see projects
 		return true
@@ -96,19 +110,19 @@ func (r *Rates) Demand() map[string]float64 {
 func (r *Rates) Share(others []map[string]float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now, d := r.now(), demands(others)
+	now, d, set := r.now(), demands(others), r.current.Load()
 	r.others.Store(&d)
-	r.principals.Range(func(name, v any) bool {
+	set.principals.Range(func(name, v any) bool {
 		x := v.(*principalRate) //nolint:forcetypeassert // see principals
 		if x.last == 0 && x.asked.Load() == 0 && x.full(now) {
-			r.principals.Delete(name)
+			set.principals.Delete(name)
 			return true
 		}
 		x.published(d.even(x.most.Load()))
 		r.set(x, name.(string), x.most.Load()) //nolint:forcetypeassert // see principals
 		return true
 	})
-	r.projects.Range(func(name, v any) bool {
+	set.projects.Range(func(name, v any) bool {
 		x := v.(*projectRate) //nolint:forcetypeassert // see projects
 		x.published(d.even(x.most))
 		x.update(now, d.part(projectLimit+name.(string), x.most, &x.demand)) //nolint:forcetypeassert // see projects
@@ -126,21 +140,22 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 	if r == nil {
 		return nil
 	}
-	v, ok := r.principals.Load(p.Name)
-	if !ok || r.ofGroups && p.AgentUID == "" {
+	set := r.current.Load()
+	v, ok := set.principals.Load(p.Name)
+	if !ok || set.ofGroups && p.AgentUID == "" {
 		groups := p.Groups
-		if p.AgentUID != "" && r.ofGroups {
+		if p.AgentUID != "" && set.ofGroups {
 			var err error
 			if groups, err = r.groups(ctx, p.Name); err != nil {
 				return err
 			}
 		}
-		most := int64(r.limits.For(p.Name, groups).RequestsPerSecond)
+		most := int64(set.limits.For(p.Name, groups).RequestsPerSecond)
 		if most == 0 {
 			return nil
 		}
 		if !ok {
-			v, _ = r.principals.LoadOrStore(p.Name, &principalRate{bucket: newBucket(most, r.others.Load().even(most))})
+			v, _ = set.principals.LoadOrStore(p.Name, &principalRate{bucket: newBucket(most, r.others.Load().even(most))})
 		}
 		if x := v.(*principalRate); x.most.Load() != most { //nolint:forcetypeassert // see principals
 			r.set(x, p.Name, most)

@@ -151,7 +151,7 @@ func TestRatesAreShared(t *testing.T) {
 	pass()
 	pass()
 	for _, s := range all {
-		s.principals.Range(func(name, _ any) bool {
+		s.current.Load().principals.Range(func(name, _ any) bool {
 			require.Fail(t, "the bucket of a principal that does not call must be removed", name)
 			return false
 		})

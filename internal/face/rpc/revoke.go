@@ -36,7 +36,7 @@ type openCalls struct {
 	auth     Authenticator
 	every    time.Duration
 	patience time.Duration // see Config.Patience
-	most     int           // the most open calls of a principal; 0 means no limit
+	most     atomic.Int64  // the most open calls of a principal; 0 means no limit
 
 	mu     sync.Mutex
 	counts map[string]int // open calls by principal
@@ -83,7 +83,9 @@ func (w *work) sends() { w.waiting.Store(1) }
 func (w *work) sent() { w.waiting.Store(0) }
 
 func newOpenCalls(auth Authenticator, most int, patience time.Duration) *openCalls {
-	return &openCalls{auth: auth, every: recheck, patience: patience, most: most, counts: map[string]int{}, groups: map[string]*group{}}
+	o := &openCalls{auth: auth, every: recheck, patience: patience, counts: map[string]int{}, groups: map[string]*group{}}
+	o.most.Store(int64(most))
+	return o
 }
 
 // enter counts a call of the principal with the credentials in md, until ctx ends. The error is LIMIT_REACHED if the
@@ -92,8 +94,8 @@ func (o *openCalls) enter(ctx context.Context, p fleet.Principal, md metadata.MD
 	key := strings.Join(md.Get(authorization), "\n") + "\n" + p.Scope.String() + "\n" + strings.Join(p.Groups, "\n")
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.most > 0 && o.counts[p.Name] >= o.most {
-		return nil, fleet.TooManyOpen(o.most, retryOpen)
+	if most := int(o.most.Load()); most > 0 && o.counts[p.Name] >= most {
+		return nil, fleet.TooManyOpen(most, retryOpen)
 	}
 	o.counts[p.Name]++
 	g := o.groups[key]

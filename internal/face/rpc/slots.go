@@ -17,9 +17,8 @@ import (
 //
 // A call keeps its slot until the call ends or waits for something; see fleet.ReleaseSlot.
 type Slots struct {
-	most   uint64        // the number of slots
-	length int           // the most waiting calls of a principal; 0 means no limit
-	time   time.Duration // how long a call may wait; 0 means no limit
+	limits atomic.Pointer[slotLimits]
+	cpus   int
 	log    *slog.Logger
 	waited func(time.Duration)
 	logged atomic.Int64 // when a refusal was logged, in Unix seconds
@@ -31,6 +30,13 @@ type Slots struct {
 	mu     sync.Mutex            // must be held to add or remove waiting calls
 	queues map[string]*callQueue // the queues that are not empty, by principal
 	round  list.List             // the same queues; the first queue gets the next slot
+}
+
+// slotLimits are the limits of Slots.
+type slotLimits struct {
+	most   uint64        // the number of slots
+	length int           // the most waiting calls of a principal; 0 means no limit
+	time   time.Duration // how long a call may wait; 0 means no limit
 }
 
 // oneWaiting is a waiting call in Slots.state.
@@ -53,16 +59,28 @@ type waitingCall struct {
 // retryBusy is how long a caller should wait before it repeats a call that got no slot.
 const retryBusy = time.Second
 
-// NewSlots returns the slots of a server that uses the number of CPUs. It returns nil if there is no limit; a nil
-// *Slots has a slot for every call. waited is called with the time that a call has waited.
+// NewSlots returns the slots of a server that uses the number of CPUs. A nil *Slots has a slot for every call. waited is
+// called with the time that a call has waited.
 func NewSlots(limits fleet.Limits, cpus int, log *slog.Logger, waited func(time.Duration)) *Slots {
-	if limits.CallsPerCPU == 0 {
-		return nil
+	s := &Slots{cpus: cpus, log: log, waited: waited, queues: map[string]*callQueue{}}
+	s.SetLimits(limits)
+	return s
+}
+
+// SetLimits replaces the limits. Without a limit of calls, every call has a slot. Calls that wait get the slots that are added;
+// calls that have slots keep them.
+func (s *Slots) SetLimits(limits fleet.Limits) {
+	if s == nil {
+		return
 	}
-	return &Slots{
-		most: uint64(limits.CallsPerCPU) * uint64(cpus), length: limits.WaitingCalls, time: limits.WaitingTime, //nolint:gosec // neither is negative
-		log: log, waited: waited, queues: map[string]*callQueue{},
+	l := &slotLimits{most: oneWaiting - 1, length: limits.WaitingCalls, time: limits.WaitingTime}
+	if limits.CallsPerCPU > 0 {
+		l.most = uint64(limits.CallsPerCPU) * uint64(s.cpus) //nolint:gosec // neither is negative
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limits.Store(l)
+	s.pass()
 }
 
 // Waiting returns how many calls wait.
@@ -102,7 +120,8 @@ func (s *Slots) Leave() {
 
 // try takes a slot if one is free and no call waits.
 func (s *Slots) try() bool {
-	for n := s.state.Load(); n < s.most; n = s.state.Load() {
+	most := s.limits.Load().most
+	for n := s.state.Load(); n < most; n = s.state.Load() {
 		if s.state.CompareAndSwap(n, n+1) {
 			return true
 		}
@@ -118,11 +137,12 @@ func (s *Slots) wait(ctx context.Context, principal string) error {
 	if c == nil {
 		return err
 	}
+	limit := s.limits.Load().time
 	begun := time.Now()
 	defer func() { s.waited(time.Since(begun)) }()
 	var late <-chan time.Time
-	if s.time > 0 {
-		timer := time.NewTimer(s.time)
+	if limit > 0 {
+		timer := time.NewTimer(limit)
 		defer timer.Stop()
 		late = timer.C
 	}
@@ -139,7 +159,7 @@ func (s *Slots) wait(ctx context.Context, principal string) error {
 			return nil
 		}
 	}
-	err = fleet.WaitedTooLong(s.time, retryBusy)
+	err = fleet.WaitedTooLong(limit, retryBusy)
 	s.refused(ctx, principal, err)
 	return err
 }
@@ -149,17 +169,17 @@ func (s *Slots) wait(ctx context.Context, principal string) error {
 func (s *Slots) join(principal string) (*waitingCall, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.queues[principal]
+	q, limits := s.queues[principal], s.limits.Load()
 	for {
 		n := s.state.Load()
 		switch {
-		case n < s.most:
+		case n < limits.most:
 			if s.state.CompareAndSwap(n, n+1) {
 				return nil, nil //nolint:nilnil // the call has a slot
 			}
 			continue
-		case q != nil && s.length > 0 && q.calls.Len() >= s.length:
-			return nil, fleet.TooManyWaiting(s.length, retryBusy)
+		case q != nil && limits.length > 0 && q.calls.Len() >= limits.length:
+			return nil, fleet.TooManyWaiting(limits.length, retryBusy)
 		}
 		if s.state.CompareAndSwap(n, n+oneWaiting) {
 			break
@@ -189,7 +209,7 @@ func (s *Slots) withdraw(c *waitingCall) bool {
 
 // pass gives the free slots to waiting calls. No other call takes a slot as long as calls wait.
 func (s *Slots) pass() {
-	for s.round.Len() > 0 && s.state.Load()%oneWaiting < s.most {
+	for s.round.Len() > 0 && s.state.Load()%oneWaiting < s.limits.Load().most {
 		q := s.round.Front().Value.(*callQueue)   //nolint:forcetypeassert // see round
 		c := q.calls.Front().Value.(*waitingCall) //nolint:forcetypeassert // see calls
 		s.round.MoveToBack(q.place)

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 func newSlots(most, length int, limit time.Duration) *Slots {
@@ -252,12 +253,33 @@ func TestSlotsAreNotLost(t *testing.T) {
 
 func TestNoSlots(t *testing.T) {
 	t.Parallel()
-	none := NewSlots(fleet.Limits{WaitingCalls: 1}, 8, nil, nil)
-	require.Nil(t, none)
+	var none *Slots
 	require.NoError(t, none.Take(t.Context(), "alice"))
 	none.Leave()
 	require.Zero(t, none.Waiting()+none.Working())
 	fleet.ReleaseSlot(t.Context())
+}
+
+// TestSetLimits changes the limits while calls wait: more slots go to the calls that wait, and fewer slots end no call.
+func TestSetLimits(t *testing.T) {
+	t.Parallel()
+	s := newSlots(1, 1, time.Minute)
+	require.NoError(t, s.Take(t.Context(), "alice"))
+	got := make(chan error, 1)
+	go func() { got <- s.Take(t.Context(), "bob") }()
+	waittest.Until(t, "a waiting call gives no signal", func() bool { return s.Waiting() == 1 })
+	s.SetLimits(fleet.Limits{CallsPerCPU: 2, WaitingCalls: 1, WaitingTime: time.Minute})
+	require.NoError(t, <-got)
+	require.Equal(t, 2, s.Working())
+	s.SetLimits(fleet.Limits{CallsPerCPU: 1, WaitingTime: time.Millisecond})
+	require.Equal(t, 2, s.Working())
+	s.Leave()
+	require.ErrorContains(t, s.Take(t.Context(), "carol"), "your call has waited for 1ms")
+	s.SetLimits(fleet.Limits{})
+	for range 100 {
+		require.NoError(t, s.Take(t.Context(), "carol"))
+	}
+	require.Equal(t, 101, s.Working())
 }
 
 // TestFreeSlotsCostNoMemory checks that a call that does not have to wait allocates no memory for its slot.

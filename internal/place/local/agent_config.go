@@ -56,7 +56,7 @@ func (b *Place) kind(a fleet.Agent) (project, error) {
 			err = b.CheckDir(p.dir)
 		}
 	} else {
-		p, err = b.project(a.Project)
+		p, err = b.projectOf(a.Project, a.Role)
 	}
 	if err != nil || a.Config == nil {
 		return p, err

@@ -58,7 +58,7 @@ func (b *Place) CheckDir(dir string) error {
 	if mode, err := sandbox.Choose(b.config.Sandbox, ""); err != nil || mode == sandbox.None {
 		return nil //nolint:nilerr // see Unconfined
 	}
-	if err := b.paths.checkDir(dir); err != nil {
+	if err := b.current.Load().paths.checkDir(dir); err != nil {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
@@ -17,13 +18,12 @@ import (
 
 // Place runs agents on this machine. It implements fleet.Place.
 type Place struct {
-	config   Config
-	projects []project
-	paths    paths
-	git      *worktree.Git
-	host     *runner.Host
-	temp     *scratch.Dir
-	tidying  sync.Mutex // only one call removes or restores kept homes
+	config  Config // Reload does not change it; its Projects are those of the start
+	current atomic.Pointer[setup]
+	git     *worktree.Git
+	host    *runner.Host
+	temp    *scratch.Dir
+	tidying sync.Mutex // only one call removes or restores kept homes
 }
 
 var (
@@ -55,20 +55,27 @@ func New(c Config) (*Place, error) {
 		return nil, fmt.Errorf("cannot create the directory for temporary files: %w", err)
 	}
 	for _, p := range projects {
-		repository := p.Repository
-		if isRemote(repository) {
-			repository = worktree.Mirror(filepath.Join(c.Dir, "repositories"), repository)
-		}
-		if repository == "" {
-			continue
-		}
-		if err := worktree.Sweep(repository); err != nil {
-			c.Logger.Warn("temporary files remain in a repository", "project", p.Name, "error", err)
-		}
+		c.sweep(p)
 	}
-	return &Place{config: c, projects: projects, paths: all, temp: temp, git: worktree.New(gitEnviron(c), temp.Path()), host: runner.New(runner.Config{
+	b := &Place{config: c, temp: temp, git: worktree.New(gitEnviron(c), temp.Path()), host: runner.New(runner.Config{
 		ShimCommand: c.ShimCommand, ClientCommand: c.ClientCommand, AskCommand: c.AskCommand, MaxOutput: c.MaxOutput, OutputMax: c.OutputMax, StopGrace: c.StopGrace, Logger: c.Logger,
-	})}, nil
+	})}
+	b.current.Store(&setup{projects: projects, paths: all})
+	return b, nil
+}
+
+// sweep removes the temporary files that an earlier server has left in the project's repository.
+func (c *Config) sweep(p project) {
+	repository := p.Repository
+	if isRemote(repository) {
+		repository = worktree.Mirror(filepath.Join(c.Dir, "repositories"), repository)
+	}
+	if repository == "" {
+		return
+	}
+	if err := worktree.Sweep(repository); err != nil {
+		c.Logger.Warn("temporary files remain in a repository", "project", p.Name, "error", err)
+	}
 }
 
 // ShimMain supervises a run and returns the exit code of the process. The server's binary calls ShimMain when it is
@@ -93,8 +100,9 @@ func (b *Place) Traits() fleet.Traits {
 
 // Projects implements fleet.Place.
 func (b *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
-	all := make([]fleet.Project, 0, len(b.projects))
-	for _, p := range b.projects {
+	projects := b.current.Load().projects
+	all := make([]fleet.Project, 0, len(projects))
+	for _, p := range projects {
 		all = append(all, p.public())
 	}
 	return all, ctx.Err()
@@ -128,9 +136,10 @@ func (b *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
 	return roles, ctx.Err()
 }
 
+// project returns the project with the name. It returns PROJECT_NOT_FOUND if the configuration does not have it.
 func (b *Place) project(name string) (project, error) {
 	var known []string
-	for _, p := range b.projects {
+	for _, p := range b.current.Load().projects {
 		if p.Name == name {
 			return p, nil
 		}

@@ -31,7 +31,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 			return fleet.Workspace{}, err
 		}
 	}
-	return h.workspace()
+	return b.workspace(h)
 }
 
 // make creates the agent's home and its working directory.
@@ -39,6 +39,9 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	p, err := b.kind(a)
 	if err == nil {
 		_, err = p.role(a.Role)
+	}
+	if closed := b.closed(a.Project, a.Role); err == nil && closed != "" {
+		err = errors.New(closed)
 	}
 	if err != nil {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.PublicMessage(err))
@@ -235,7 +238,7 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 	if err := ctx.Err(); err != nil {
 		return fleet.Workspace{}, err
 	}
-	return b.home(a.UID).workspace()
+	return b.workspace(b.home(a.UID))
 }
 
 // List implements fleet.Place.
@@ -252,7 +255,7 @@ func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 		if !e.IsDir() || e.Name()[0] == '.' {
 			continue
 		}
-		w, err := home(filepath.Join(b.config.Dir, "agents", e.Name())).workspace()
+		w, err := b.workspace(home(filepath.Join(b.config.Dir, "agents", e.Name())))
 		if err != nil {
 			return nil, err
 		}

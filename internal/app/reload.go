@@ -1,0 +1,158 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+// reloadable are the settings that a running server can change. A key stands for everything below it.
+var reloadable = []string{"limits", "local.projects"}
+
+// reloader applies a configuration to the running server.
+type reloader struct {
+	read func() (Config, error) // see Options.Reload
+	mu   sync.Mutex             // one reload at a time
+	now  Config                 // the configuration as it was read last and applied
+}
+
+// reload reads the configuration again and applies it. It returns the file that was read and what has changed. If it fails,
+// nothing has changed.
+func (a *App) reload(ctx context.Context) (file string, changes []string, err error) {
+	r := &a.reloader
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next, err := r.read()
+	if err == nil {
+		next, err = next.withPaths()
+	}
+	if err != nil {
+		return "", nil, fleet.Errorf(fleet.ReasonConfigInvalid, "the configuration is not changed: %v", err)
+	}
+	changed, refused := changedSettings(r.now, next)
+	if len(refused) > 0 {
+		return "", nil, fleet.Errorf(fleet.ReasonRestartNeeded, "the configuration is not changed: restart the server to change %s, or take the changes back", strings.Join(refused, ", ")).
+			With("settings", strings.Join(refused, ", "))
+	}
+	apply, err := a.places.reload(next)
+	if err != nil {
+		return "", nil, fleet.Errorf(fleet.ReasonConfigInvalid, "the configuration is not changed: %v", err)
+	}
+	apply()
+	a.service.SetLimits(next.Limits)
+	a.calls.SetLimits(next.Limits)
+	for _, name := range a.forgetProjects() {
+		a.reconciler.Look(ctx, name) // so that agents say at once whether they accept tasks
+	}
+	changes = describe(changed, r.now, next)
+	r.now = next
+	a.log.InfoContext(ctx, "configuration reloaded", slog.String("file", next.file), slog.Any("changes", changes))
+	return next.file, changes, nil
+}
+
+// reload validates the projects of the configuration and returns a function that makes the places use them.
+func (p *places) reload(next Config) (apply func(), err error) {
+	here, ok := p.open["local"].(*local.Place)
+	if !ok {
+		return func() {}, nil
+	}
+	set, err := here.Reload(projectsOf(next), next.private())
+	if err != nil {
+		return nil, fmt.Errorf("local.projects: %w", err)
+	}
+	return set, nil
+}
+
+// changedSettings returns the names of the settings that differ, in the order of the configuration: those that a running server
+// can change, and the others.
+func changedSettings(old, next Config) (changed, refused []string) {
+	var walk func(a, b reflect.Value, section string)
+	walk = func(a, b reflect.Value, section string) {
+		for i := range a.NumField() {
+			f := a.Type().Field(i)
+			key, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			switch {
+			case !f.IsExported() || key == "-" || key == "" && options != "inline":
+			case options == "inline":
+				walk(a.Field(i), b.Field(i), section)
+			case f.Type.Kind() == reflect.Struct:
+				walk(a.Field(i), b.Field(i), section+key+".")
+			case same(a.Field(i), b.Field(i)):
+			case slices.ContainsFunc(reloadable, func(r string) bool { return section+key == r || strings.HasPrefix(section+key, r+".") }):
+				changed = append(changed, section+key)
+			default:
+				refused = append(refused, section+key)
+			}
+		}
+	}
+	walk(reflect.ValueOf(old), reflect.ValueOf(next), "")
+	return changed, refused
+}
+
+// same reports whether the values are equal. A missing list equals an empty one.
+func same(a, b reflect.Value) bool {
+	if k := a.Kind(); (k == reflect.Slice || k == reflect.Map) && a.Len() == 0 && b.Len() == 0 {
+		return true
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
+}
+
+// describe describes the changes of the settings for people. It shows no values, which may be secret.
+func describe(changed []string, old, next Config) (texts []string) {
+	for _, key := range changed {
+		if key != "local.projects" {
+			texts = append(texts, key)
+			continue
+		}
+		before, after := byName(old.Local.Projects), byName(next.Local.Projects)
+		for _, name := range slices.Sorted(maps.Keys(after)) {
+			if p, ok := before[name]; !ok {
+				texts = append(texts, key+": "+name+" added")
+			} else if !reflect.DeepEqual(p, after[name]) {
+				texts = append(texts, key+": "+name+" changed")
+			}
+			delete(before, name)
+		}
+		for _, name := range slices.Sorted(maps.Keys(before)) {
+			texts = append(texts, key+": "+name+" removed")
+		}
+	}
+	return texts
+}
+
+func byName(projects []local.Project) map[string]local.Project {
+	all := map[string]local.Project{}
+	for _, p := range projects {
+		all[p.Name] = p
+	}
+	return all
+}
+
+// hangups calls reload for each SIGHUP, until ctx is done. A terminal that is closed sends SIGHUP too: the server then stops,
+// unless it was started to outlive the terminal, as nohup does.
+func (a *App) hangups(ctx context.Context, signals <-chan os.Signal, terminalGone func() bool, stop context.CancelCauseFunc) {
+	for {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+			return
+		}
+		if terminalGone() {
+			stop(errors.New("the terminal of the server was closed"))
+			return
+		}
+		if _, _, err := a.reload(ctx); err != nil {
+			a.log.ErrorContext(ctx, "configuration not reloaded", slog.Any("error", err))
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/waittest"
+)
+
+// reloaded is a server with agents on this machine and a configuration file.
+type reloaded struct {
+	*App
+	t     *testing.T
+	ctx   context.Context
+	file  string
+	fleet fleetv1.FleetServiceClient
+}
+
+const reloadProjects = "local:\n  sandbox: none\n  projects:\n"
+
+func newReloaded(t *testing.T, text string) *reloaded {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
+	t.Cleanup(cancel)
+	r := &reloaded{t: t, ctx: ctx, file: writeConfig(t, text)}
+	read := func() (Config, error) {
+		return Load(r.file, []string{"FLEET_DATA=" + filepath.Join(filepath.Dir(r.file), "data")}, nil)
+	}
+	cfg, err := read()
+	require.NoError(t, err)
+	r.App, err = Open(ctx, cfg, Options{Reload: read})
+	require.NoError(t, err)
+	r.Start()
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	r.fleet = fleetv1.NewFleetServiceClient(r.Conn())
+	return r
+}
+
+// write changes the configuration file.
+func (r *reloaded) write(text string) { require.NoError(r.t, os.WriteFile(r.file, []byte(text), 0o600)) }
+
+// try changes the configuration file and reloads it.
+func (r *reloaded) try(text string) (*fleetv1.ReloadConfigResponse, error) {
+	r.write(text)
+	return r.fleet.ReloadConfig(r.ctx, &fleetv1.ReloadConfigRequest{})
+}
+
+func (r *reloaded) agent(name, project, role string) {
+	_, err := r.fleet.CreateAgent(r.ctx, &fleetv1.CreateAgentRequest{Name: name, Project: project, Role: role, Spec: "x"})
+	require.NoError(r.t, err)
+}
+
+func (r *reloaded) shown(name string) *fleetv1.Agent {
+	resp, err := r.fleet.ShowAgent(r.ctx, &fleetv1.ShowAgentRequest{AgentName: name})
+	require.NoError(r.t, err)
+	return resp.GetAgent()
+}
+
+func (r *reloaded) start(agent, script string) (*fleetv1.StartAgentTaskResponse, error) {
+	return r.fleet.StartAgentTask(r.ctx, &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: script})
+}
+
+// ended waits for the task, and returns its status and summary.
+func (r *reloaded) ended(id string) string {
+	for {
+		resp, err := r.fleet.WaitTasks(r.ctx, &fleetv1.WaitTasksRequest{TaskIds: []string{id}})
+		require.NoError(r.t, err)
+		if resp.GetDone() {
+			task := resp.GetTasks()[0]
+			return task.GetStatus().String() + ": " + strings.TrimSpace(task.GetSummary())
+		}
+	}
+}
+
+// TestReload removes the project and the role of running agents. Their tasks, with checks and a further try, go on. The agents
+// say why they accept no more tasks, and accept them again when the configuration has the project and the role.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	gate := filepath.Join(t.TempDir(), "gate")
+	shop := "  - name: shop\n    checks: ['test -e second || { touch second; false; }']\n    retries: 1\n    roles: [{name: coder}]\n"
+	web := "  - name: web\n    roles: [{name: coder}, {name: %s}]\n"
+	before := reloadProjects + shop + fmt.Sprintf(web, "writer")
+	r := newReloaded(t, before)
+	r.agent("papi", "shop", "coder")
+	r.agent("sony", "web", "writer")
+	r.agent("toni", "web", "coder")
+	task, err := r.start("papi", "until [ -e "+gate+" ]; do sleep 0.05; done; echo went on")
+	require.NoError(t, err)
+
+	done, err := r.try(reloadProjects + fmt.Sprintf(web, "operator") + "  - name: docs\n")
+	require.NoError(t, err)
+	require.Equal(t, []string{"local.projects: docs added", "local.projects: web changed", "local.projects: shop removed"}, done.GetChanges())
+	require.ElementsMatch(t, []string{"papi", "sony"}, done.GetClosedAgents())
+	papi, sony := r.shown("papi"), r.shown("sony")
+	require.Equal(t, "busy", papi.GetStatus().String(), "its task goes on")
+	require.Contains(t, papi.GetStateReason(), "project shop is no longer in fleet.yaml, which has docs, web")
+	require.Equal(t, []string{"offline", "running"}, []string{sony.GetStatus().String(), sony.GetState().String()})
+	require.Contains(t, sony.GetStateReason(), `role "writer" is no longer a role of the project web`)
+	_, err = r.start("sony", "true")
+	require.ErrorContains(t, err, `agent "sony" accepts no tasks: its role "writer"`)
+	_, err = r.fleet.CreateAgent(r.ctx, &fleetv1.CreateAgentRequest{Name: "lina", Project: "shop", Spec: "x"})
+	require.ErrorContains(t, err, `project "shop" not found: the projects are`)
+	r.agent("lina", "docs", "coder")
+	other, err := r.start("toni", "echo fine")
+	require.NoError(t, err)
+	require.Equal(t, "completed: fine", r.ended(other.GetTask().GetId()))
+
+	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	require.Equal(t, "completed: went on", r.ended(task.GetTask().GetId()), "the check of the removed project fails once, and the second try succeeds")
+	_, err = r.start("papi", "true")
+	require.ErrorContains(t, err, `agent "papi" accepts no tasks: its project shop`)
+	require.Equal(t, "offline", r.shown("papi").GetStatus().String())
+
+	_, err = r.fleet.DeleteAgent(r.ctx, &fleetv1.DeleteAgentRequest{AgentName: "lina"})
+	require.NoError(t, err)
+	done, err = r.try(before)
+	require.NoError(t, err)
+	require.Empty(t, done.GetClosedAgents())
+	for _, name := range []string{"papi", "sony"} {
+		a := r.shown(name)
+		require.Equal(t, "idle", a.GetStatus().String(), name)
+		require.Empty(t, a.GetStateReason(), name)
+		task, err := r.start(name, "echo again")
+		require.NoError(t, err)
+		require.Equal(t, "completed: again", r.ended(task.GetTask().GetId()))
+	}
+}
+
+// TestReloadRefuses checks that a file which cannot be applied changes nothing, also not what is right in it.
+func TestReloadRefuses(t *testing.T) {
+	t.Parallel()
+	projects := reloadProjects + "  - name: shop\n"
+	r := newReloaded(t, projects)
+	added := projects + "  - name: more\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"syntax":             {added + "limits: {agents", "fleet.yaml: [6:"},
+		"unknown key":        {added + "    drvier: claude\n", `fleet.yaml:6: unknown key "drvier"`},
+		"wrong type":         {added + "limits: {agents: many}\n", "fleet.yaml:6: limits.agents"},
+		"wrong value":        {added + "limits: {agents: -1}\n", "limits.agents is -1"},
+		"wrong project":      {added + "    driver: nobody\n", `local.projects: project 2 "more"`},
+		"second of a name":   {added + "  - name: Shop\n", `there are two projects named "Shop"`},
+		"output":             {added + "max_output: 7\n", "restart the server to change max_output, or"},
+		"addresses":          {added + "http: 127.0.0.1:1\ngrpc: 127.0.0.1:2\nmetrics: 127.0.0.1:3\n", "change http, grpc, metrics, or"},
+		"store":              {added + "store: postgres://me:secret@host/db\n", "change store, or"},
+		"auth":               {added + "auth: tokens\n", "change auth, or"},
+		"places":             {added + "places: [fake]\n", "change places, or"},
+		"sandbox of all":     {strings.Replace(added, "sandbox: none", "sandbox: auto", 1), "change local.sandbox, or"},
+		"a part of a struct": {added + "tls: {cert: a, key: b}\nlifecycle: {max_running: 3}\n", "change tls.cert, tls.key, lifecycle.max_running, or"},
+	} {
+		_, err := r.try(c.text)
+		require.ErrorContains(t, err, c.want, name)
+		require.NotContains(t, err.Error(), "secret", name)
+	}
+	require.NoError(t, os.Remove(r.file))
+	_, err := r.fleet.ReloadConfig(r.ctx, &fleetv1.ReloadConfigRequest{})
+	require.ErrorContains(t, err, "no such file")
+	list, err := r.fleet.ListAgentProjects(r.ctx, &fleetv1.ListAgentProjectsRequest{})
+	require.NoError(t, err)
+	require.Len(t, list.GetProjects(), 1)
+	done, err := r.try(added)
+	require.NoError(t, err)
+	require.Equal(t, []string{"local.projects: more added"}, done.GetChanges())
+}
+
+// TestReloadsAtTheSameTime reloads two files in turns while agents work. Every task ends as it should, and the last file counts.
+func TestReloadsAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	one := reloadProjects + "  - name: shop\n"
+	two := one + "  - name: more\n    env: {N: '2'}\nlimits: {requests_per_second: 0}\n"
+	r := newReloaded(t, one)
+	r.agent("papi", "shop", "coder")
+	var all sync.WaitGroup
+	errs := make(chan error, 100)
+	for i := range 4 {
+		all.Go(func() {
+			for j := range 5 {
+				text := []string{one, two}[(i+j)%2]
+				path := fmt.Sprintf("%s.%d", r.file, i)
+				errs <- errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Rename(path, r.file))
+				_, err := r.fleet.ReloadConfig(r.ctx, &fleetv1.ReloadConfigRequest{})
+				errs <- err
+			}
+		})
+	}
+	for range 3 {
+		task, err := r.start("papi", "echo fine")
+		require.NoError(t, err)
+		require.Equal(t, "completed: fine", r.ended(task.GetTask().GetId()))
+	}
+	all.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+	_, err := r.try(two)
+	require.NoError(t, err)
+	list, err := r.fleet.ListAgentProjects(r.ctx, &fleetv1.ListAgentProjectsRequest{})
+	require.NoError(t, err)
+	require.Len(t, list.GetProjects(), 2)
+}
+
+// TestHangup checks that SIGHUP reloads the configuration, and that it stops a server whose terminal was closed.
+func TestHangup(t *testing.T) {
+	t.Parallel()
+	r := newReloaded(t, reloadProjects+"  - name: shop\n")
+	r.write(reloadProjects + "  - name: more\n")
+	signals, gone := make(chan os.Signal, 2), make(chan bool, 2)
+	ctx, stop := context.WithCancelCause(r.ctx)
+	gone <- false
+	gone <- true
+	signals <- syscall.SIGHUP
+	signals <- syscall.SIGHUP
+	r.hangups(ctx, signals, func() bool { return <-gone }, stop)
+	require.ErrorContains(t, context.Cause(ctx), "terminal")
+	list, err := r.fleet.ListAgentProjects(r.ctx, &fleetv1.ListAgentProjectsRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "more", list.GetProjects()[0].GetName())
+}

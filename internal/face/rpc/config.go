@@ -1,0 +1,29 @@
+package rpc
+
+import (
+	"context"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// ReloadConfig reads the server's configuration again.
+func (f *Fleet) ReloadConfig(ctx context.Context, _ *fleetv1.ReloadConfigRequest) (*fleetv1.ReloadConfigResponse, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done, err := f.svc.ReloadConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ReloadConfigResponse{Changes: done.Changes, File: done.File, Message: done.Text()}
+	for _, a := range done.Closed {
+		name := a.Name
+		if a.Owner != p.Name {
+			name += "@" + a.Owner
+		}
+		resp.ClosedAgents = append(resp.ClosedAgents, name)
+	}
+	return resp, nil
+}

@@ -1,0 +1,109 @@
+package local
+
+import (
+	"fmt"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// setup is what the configuration says about projects. It does not change: Reload replaces it.
+type setup struct {
+	projects []project
+	paths    paths
+	// gone are the projects that an earlier setup of this process had and this one does not have, by name, and those
+	// that have lost a role. Runs and checks of tasks that have begun with them still need them.
+	gone map[string]project
+}
+
+// Reload validates the projects and returns a function that makes the place use them in place of its present ones. private
+// replaces Config.Private. Nothing else of the configuration changes. Runs that have begun keep what they were started with. An agent whose project or role is
+// gone accepts no further tasks; see fleet.HostFacts.Closed. Reload and the function are not safe for concurrent use.
+func (b *Place) Reload(projects []Project, private map[string]string) (apply func(), err error) {
+	c := b.config
+	c.Projects, c.Private = projects, private
+	next := &setup{gone: map[string]project{}}
+	if next.projects, err = c.check(); err != nil {
+		return nil, err
+	}
+	if next.paths, err = c.checkPaths(next.projects); err != nil {
+		return nil, err
+	}
+	return func() {
+		now := b.current.Load()
+		has := map[string]bool{}
+		for _, p := range now.projects {
+			has[p.Name] = true
+		}
+		for _, p := range next.projects {
+			if !has[p.Name] {
+				b.config.sweep(p)
+			}
+		}
+		for name, p := range now.gone {
+			next.gone[name] = p
+		}
+		for _, p := range now.projects { // the last setup that had a role counts
+			old := next.gone[p.Name]
+			for _, r := range old.Roles {
+				if _, err := p.role(r.Name); err != nil {
+					r.Default = false
+					p.Roles = append(p.Roles[:len(p.Roles):len(p.Roles)], r)
+				}
+			}
+			next.gone[p.Name] = p
+		}
+		b.current.Store(next)
+	}, nil
+}
+
+// projectOf returns the project with the name, in which an agent has the role. If the configuration no longer has the project
+// or the role, projectOf returns the project of the configuration that had it last, for tasks that have begun.
+func (b *Place) projectOf(name, role string) (project, error) {
+	p, err := b.project(name)
+	if err == nil {
+		if _, err := p.role(role); err == nil {
+			return p, nil
+		}
+	}
+	if old, ok := b.current.Load().gone[name]; ok {
+		if _, lost := old.role(role); lost == nil {
+			return old, nil
+		}
+	}
+	return p, err
+}
+
+// closed returns why an agent of the project and role accepts no tasks, or "" if it does. An agent without a project is
+// described by its own configuration.
+func (b *Place) closed(name, role string) string {
+	if name == "" {
+		return ""
+	}
+	var names []string
+	for _, p := range b.current.Load().projects {
+		if p.Name == name {
+			if _, err := p.role(role); err != nil && role != "" {
+				return fmt.Sprintf("its role %q is no longer a role of the project %s in fleet.yaml", role, name)
+			}
+			return ""
+		}
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return fmt.Sprintf("its project %s is no longer in fleet.yaml, which has no projects", name)
+	}
+	return fmt.Sprintf("its project %s is no longer in fleet.yaml, which has %s", name, strings.Join(names, ", "))
+}
+
+// workspace returns the state of the agent's workspace, and whether the agent accepts tasks.
+func (b *Place) workspace(h home) (fleet.Workspace, error) {
+	w, err := h.workspace()
+	if err != nil || w.State == fleet.StateDeleted || w.State == fleet.StateDeleting {
+		return w, err
+	}
+	if w.Host.Closed = b.closed(w.Project, w.Role); w.Host.Closed != "" && w.Reason == "" {
+		w.Reason = w.Host.Closed
+	}
+	return w, nil
+}

@@ -1,0 +1,54 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// Reloaded describes a reload of the configuration.
+type Reloaded struct {
+	File    string        // the file that was read; empty if there is none
+	Changes []string      // what has changed, by the names of the settings
+	Closed  []fleet.Agent // the agents on this server's machine that accept no tasks, see fleet.HostFacts.Closed
+}
+
+// ReloadConfig reads the server's configuration again, as state.Config.Reload does. The error is CONFIG_INVALID or
+// RESTART_NEEDED if nothing was changed. The interceptor lets only admins call it.
+func (s *Service) ReloadConfig(ctx context.Context) (Reloaded, error) {
+	if s.cfg.Reload == nil {
+		return Reloaded{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server has no configuration file: start it with fleet serve")
+	}
+	file, changes, err := s.cfg.Reload(ctx)
+	if err != nil {
+		return Reloaded{}, err
+	}
+	if err := s.snap.Refresh(ctx); err != nil {
+		return Reloaded{}, err
+	}
+	done := Reloaded{File: file, Changes: changes}
+	for _, v := range s.snap.All() {
+		if v.Host.Closed != "" && v.DeletedAt.IsZero() && s.places.Lookup(v.Place) != nil {
+			done.Closed = append(done.Closed, v.Agent)
+		}
+	}
+	return done, nil
+}
+
+// Text says what was done.
+func (r Reloaded) Text() string {
+	words := "Nothing has changed."
+	if len(r.Changes) > 0 {
+		words = "Changed: " + strings.Join(r.Changes, ", ") + "."
+	}
+	if len(r.Closed) > 0 {
+		names := make([]string, len(r.Closed))
+		for i, a := range r.Closed {
+			names[i] = a.Name
+		}
+		words += fmt.Sprintf(" Agents that accept no tasks, because their project or role is gone: %d (%s).", len(names), fleet.Shorten(strings.Join(names, ", "), 200))
+	}
+	return words
+}
