@@ -34,7 +34,9 @@ func again(t *testing.T, attr *syscall.SysProcAttr, command ...string) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chown(dir, nobody, nobody))
-	program, err := os.ReadFile("/proc/self/exe") // the test program is in such a directory too
+	self, err := os.Executable()
+	require.NoError(t, err)
+	program, err := os.ReadFile(self) // the test program is in such a directory too
 	require.NoError(t, err)
 	copied := filepath.Join(dir, "test")
 	require.NoError(t, os.WriteFile(copied, program, 0o755))

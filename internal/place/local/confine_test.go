@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
-	"fleet/internal/ordinary"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
@@ -313,32 +312,4 @@ func TestHomeIsNotFollowed(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(user, ".credentials.json"))
 	_, o = w.do(other, "two")
 	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-}
-
-// TestMountsOfOrdinaryUser checks that an agent of a server that is not root cannot change modes of files outside of its sandbox, and
-// cannot watch the data of the server.
-func TestMountsOfOrdinaryUser(t *testing.T) {
-	if ordinary.Again(t) {
-		return
-	}
-	needSandbox(t)
-	w := newWorld(t, nil)
-	a := w.agent("shell")
-	theirs := filepath.Join(t.TempDir(), "theirs")
-	require.NoError(t, os.WriteFile(theirs, nil, 0o600))
-	own := w.home(a, "agent.json")
-	r := w.start(a, fmt.Sprintf("chmod 777 %s || true; ls %s || true; stat %s || true; touch mine && chmod 700 mine && grep CapEff /proc/self/status; echo done", theirs, w.dir, own))
-	output, o := w.follow(a, r)
-	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	c, err := shim.Run(w.runDir(a, r)).Claim()
-	require.NoError(t, err)
-	if !c.Separate {
-		t.Skip("this machine allows no user namespaces")
-	}
-	info, err := os.Stat(theirs)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode(), output)
-	require.Contains(t, output, "Read-only file system")
-	require.Contains(t, output, "No such file", "the data is hidden")
-	require.Regexp(t, `CapEff:\s+0000000000000000`, output)
 }

@@ -20,7 +20,7 @@ const MaxLarge = 4 << 30
 
 // LargeCopy copies files of Git LFS.
 type LargeCopy struct {
-	From string `json:"from"` // a directory lfs/objects that an agent wrote
+	From string `json:"from"` // a git directory that an agent wrote
 	Have string `json:"have"` // the directory lfs/objects whose files are not copied
 	To   string `json:"to"`   // the directory for the copies; their names are their digests
 }
@@ -43,12 +43,14 @@ func LargePath(digest string) string {
 // CopyLarge copies the files whose content has the digest of their name, and returns the digests. It skips files that the agent has
 // made unreadable.
 func CopyLarge(c LargeCopy) (copied []string, err error) {
-	from, err := os.OpenRoot(c.From)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	dir, err := os.OpenRoot(c.From)
 	if err != nil {
 		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	from, err := dir.OpenRoot("lfs/objects")
+	if err != nil {
+		return nil, nil //nolint:nilerr // the agent has no such files
 	}
 	defer func() { _ = from.Close() }()
 	err = fs.WalkDir(from.FS(), ".", func(path string, d fs.DirEntry, err error) error {

@@ -112,6 +112,16 @@ func attack(name string, args []string) error {
 			}
 		}
 		return unix.Fsetxattr(fd, "user.attacked", []byte("x"), 0)
+	case "flags": // not to be dumped, of a file that can be read
+		fd, err := unix.Open(arg(0), unix.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, 0x40)
+	case "tag": // lowers the limit by which the supervisor recognises the process
+		return unix.Setrlimit(unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: 1 << 40, Max: 1 << 40})
+	case "old tag":
+		return call(unix.SYS_SETRLIMIT, unix.RLIMIT_RTTIME, uintptr(unsafe.Pointer(&unix.Rlimit{Cur: 1 << 40, Max: 1 << 40})))
 	case "signal":
 		return syscall.Kill(int(number(0)), syscall.Signal(number(1)))
 	case "pidfd": // a signal through a pidfd

@@ -62,11 +62,17 @@ func readOnly(p Policy) error {
 			continue
 		}
 		err := unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_SYMLINK_NOFOLLOW, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
-		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // another mount hides this mount
-			return err
+		if err != nil && !unreachable(err) {
+			return fmt.Errorf("%s: %w", at, err)
 		}
 	}
 	return unix.Chdir(dir) // the working directory still refers to the old mounts
+}
+
+// unreachable reports whether the program cannot reach a mount either, because of which err was returned: another mount hides it,
+// it is in a directory that the user may not enter, or its file system does not answer.
+func unreachable(err error) bool {
+	return slices.ContainsFunc([]error{unix.EINVAL, unix.ENOENT, unix.EACCES, unix.ESTALE, unix.ENOTCONN}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // cover hides the directory behind an empty one, in which only the paths in visible exist. It does nothing if the

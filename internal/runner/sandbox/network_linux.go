@@ -47,7 +47,7 @@ func isolate(attr *os.ProcAttr) {
 		sys.Cloneflags |= syscall.CLONE_NEWUSER
 		sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
-		sys.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN}
+		sys.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN} // for connect and for Policy.Mounts
 	}
 	attr.Sys = &sys
 }

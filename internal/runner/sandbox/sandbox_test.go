@@ -272,6 +272,8 @@ func TestAttributes(t *testing.T) {
 			said, _ := a.do(true, how, theirs)
 			require.Contains(t, said, "operation not supported", "programs must see a file system without attributes")
 		}
+		a.policy.Read = append(a.policy.Read, theirs)
+		a.repels("flags", theirs)
 	})
 }
 
@@ -284,6 +286,8 @@ func TestOtherProcesses(t *testing.T) {
 		a.repels("signal", pid, "0")
 		a.repels("signal", pid, strconv.Itoa(int(syscall.SIGCONT)))
 		a.repels("limit", pid)
+		a.repels("tag")
+		a.repels("old tag")
 		a.repels("renice", pid)
 		a.repels("affinity", pid)
 		a.refuses("trace", pid)

@@ -64,6 +64,9 @@ const (
 	sysFchmod        = 452 // fchmodat2
 	sysSetxattrat    = 463
 	sysRemovexattrat = 466
+	sysFileSetattr   = 469
+
+	fsSetXattr = 0x401c5820 // FS_IOC_FSSETXATTR
 )
 
 // rules returns the rules of the filter. The first matching rule counts. A call that no rule matches is allowed.
@@ -96,6 +99,9 @@ func rules(n Network) []rule {
 
 	// Calls that affect other processes of the user. Landlock restricts only signals and ptrace.
 	when(unix.EPERM, unix.SYS_PRLIMIT64, notZero(0), notZero(2))
+	// The limit by which the supervisor recognises the processes of a run: see process.Tag.
+	when(unix.EPERM, unix.SYS_PRLIMIT64, equals(1, unix.RLIMIT_RTTIME), notZero(2))
+	when(unix.EPERM, unix.SYS_SETRLIMIT, equals(0, unix.RLIMIT_RTTIME))
 	when(unix.EPERM, unix.SYS_SETPRIORITY, notZero(1))
 	when(unix.EPERM, unix.SYS_SETPRIORITY, equals(0, unix.PRIO_USER))
 	when(unix.EPERM, unix.SYS_IOPRIO_SET, notZero(1))
@@ -130,6 +136,12 @@ func rules(n Network) []rule {
 		unix.EOPNOTSUPP, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, sysSetxattrat, unix.SYS_REMOVEXATTR,
 		unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, sysRemovexattrat,
 	)
+
+	// Flags, keys and seals of files. Landlock does not restrict changes of them, and a file that can be read suffices for most.
+	never(unix.EOPNOTSUPP, sysFileSetattr)
+	for _, request := range []uint32{unix.FS_IOC_SETFLAGS, fsSetXattr, unix.FS_IOC_ENABLE_VERITY, unix.FS_IOC_SET_ENCRYPTION_POLICY, unix.FS_IOC_ADD_ENCRYPTION_KEY} {
+		when(unix.ENOTTY, unix.SYS_IOCTL, equals(1, request))
+	}
 
 	// Calls that insert input into a terminal. The input would count as that of the terminal's user.
 	when(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCSTI))

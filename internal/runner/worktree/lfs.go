@@ -56,7 +56,7 @@ func (t Tree) collectLFS(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	digests, err := sandbox.CopyLarge(ctx, gitfiles.LargeCopy{From: filepath.Join(t.GitDir, "lfs", "objects"), Have: to, To: into}, own != nil)
+	digests, err := sandbox.CopyLarge(ctx, gitfiles.LargeCopy{From: t.GitDir, Have: to, To: into}, own != nil)
 	if err != nil {
 		return err
 	}
