@@ -40,7 +40,8 @@ func Try(ctx context.Context, c Config, name string) error {
 	if err != nil {
 		return err
 	}
-	b := &Place{config: c, projects: projects}
+	b := &Place{config: c}
+	b.current.Store(&setup{projects: projects})
 	p, err := b.project(name)
 	if err != nil {
 		return err
