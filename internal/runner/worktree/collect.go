@@ -12,46 +12,115 @@ import (
 	"strings"
 )
 
-// maxRefs limits the number of an agent's refs in the repository.
+// maxRefs limits the number of refs of an agent in the repository, besides those of its tasks.
 const maxRefs = 1000
 
 // collect copies the agent's commits, and the objects in wants, into the repository. It does not copy files of Git LFS; see
 // keepLFS. The agent's branches become branches of the repository. If the repository already has a branch of somebody else
 // with the same name, the agent's branch gets another name. Tags, notes, the stash, and branches for which no name is free
-// are stored as refs of the agent. collect returns the resulting refs of the repository.
-func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (refSet, error) {
+// are stored as refs of the agent. collect returns the resulting refs of the repository, and how many refs of the agent it
+// has not collected because there are more than maxRefs: the agent's current branch and its first branch come first, and
+// then the others by their names.
+func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (_ refSet, left int, err error) {
 	have, err := g.refs(ctx, t)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	k, err := t.readRecord()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	out, err := v.run(ctx, "for-each-ref", refFormat, "refs/heads", "refs/tags", "refs/stash", "refs/notes")
+	changed, left, err := v.changed(ctx, t, have, k)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	changed := map[string]string{}
-	tips := have.oids()
-	for name, r := range parseRefs(out + "\n") {
+	have, err = g.collectRefs(ctx, t, v, have, k, changed, wants)
+	return have, left, err
+}
+
+// changed returns the refs of the agent to collect, and how many it leaves out because of maxRefs.
+func (v *view) changed(ctx context.Context, t Tree, have refSet, k *refRecord) (changed map[string]string, left int, err error) {
+	changed = map[string]string{}
+	tips, room := have.oids(), maxRefs-k.stored(t, have)
+	current := map[string]bool{"refs/heads/" + t.Branch: true}
+	if branch, ok := strings.CutPrefix(v.head, "ref: refs/heads/"); ok && !strings.ContainsAny(branch, "*?[\\") { // not a pattern
+		current["refs/heads/"+branch] = true
+	}
+	consider := func(name string, r ref) {
 		given := k.Given[name]
 		if _, found := slices.BinarySearch(tips, r.oid); r.to != "" || given == r.oid || given != "" && found {
-			continue // the agent has not changed it, or the repository has its commit
+			return // the agent has not changed it, or the repository has its commit
 		}
-		if len(changed) < maxRefs || name == "refs/heads/"+t.Branch {
-			changed[name] = r.oid
+		stored, as := k.storedAs(t, have, name)
+		switch {
+		case as == r.oid:
+			return
+		case !stored && room <= 0 && !current[name]:
+			left++
+			return
+		case !stored:
+			room--
 		}
+		changed[name] = r.oid
+	}
+	if err := v.eachRef(ctx, slices.Sorted(maps.Keys(current)), func(name string, r ref) {
+		if current[name] {
+			consider(name, r)
+		}
+	}); err != nil {
+		return nil, 0, err
+	}
+	if err := v.eachRef(ctx, []string{"refs/heads", "refs/tags", "refs/stash", "refs/notes"}, func(name string, r ref) {
+		if !current[name] {
+			consider(name, r)
+		}
+	}); err != nil {
+		return nil, 0, err
 	}
 	detached, err := v.detached(ctx)
-	if err != nil {
-		return nil, err
+	for _, name := range slices.Sorted(maps.Keys(detached)) {
+		consider(name, ref{oid: detached[name]})
 	}
-	for name, oid := range detached {
-		if _, found := slices.BinarySearch(tips, oid); !found && len(changed) < maxRefs {
-			changed[name] = oid
+	return changed, left, err
+}
+
+// eachRef calls the function for each ref that for-each-ref lists for the patterns, sorted by name. The list can be long.
+func (v *view) eachRef(ctx context.Context, patterns []string, each func(name string, r ref)) error {
+	return v.pipe(ctx, nil, &lines{each: func(line string) {
+		if name, r := parseRef(line); name != "" {
+			each(name, r)
+		}
+	}}, append([]string{"for-each-ref", refFormat}, patterns...)...)
+}
+
+// stored returns how many refs the repository has for the agent, besides those of its tasks.
+func (k *refRecord) stored(t Tree, have refSet) (n int) {
+	for _, p := range k.Published {
+		if have["refs/heads/"+p.Name].oid != "" {
+			n++
 		}
 	}
+	for name := range have {
+		if rest, ok := strings.CutPrefix(name, AgentRefs(t.UID)); ok && (strings.Contains(rest, "/") || rest == "stash") {
+			n++
+		}
+	}
+	return n
+}
+
+// storedAs reports whether the repository has a place for the agent's ref, and returns the object that was collected last.
+func (k *refRecord) storedAs(t Tree, have refSet, name string) (stored bool, oid string) {
+	if branch, ok := strings.CutPrefix(name, "refs/heads/"); ok {
+		if p, ok := k.Published[branch]; ok {
+			return have["refs/heads/"+p.Name].oid != "", p.OID
+		}
+	}
+	own, ok := have[AgentRefs(t.UID)+strings.TrimPrefix(name, "refs/")]
+	return ok, own.oid
+}
+
+// collectRefs copies the changed refs and their objects, and the objects in wants.
+func (g *Git) collectRefs(ctx context.Context, t Tree, v *view, have refSet, k *refRecord, changed map[string]string, wants []string) (refSet, error) {
 	needed := slices.Clone(wants)
 	for _, oid := range changed {
 		wants = append(wants, oid)
@@ -64,11 +133,16 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (re
 		}
 	}
 	var keep, publish []update
+	names := have.names()
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		oid := changed[name]
 		branch, ok := strings.CutPrefix(name, "refs/heads/")
 		if ok {
-			if u, done := k.publish(t, have, branch, oid); done {
+			if u, done := k.publish(t, have, names, branch, oid); done {
+				for _, u := range u { // the next branch must not get the same name
+					have[u.name] = ref{oid: u.oid}
+					names.add(u.name)
+				}
 				publish = append(publish, u...)
 				continue
 			}
@@ -87,14 +161,11 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (re
 	if err := g.updateRefs(ctx, t.Repository, publish...); err != nil {
 		return nil, err
 	}
-	for _, u := range publish {
-		have[u.name] = ref{oid: u.oid}
-	}
 	return have, t.writeRecord(k)
 }
 
 // publish returns the updates for a branch of the agent, and whether the repository will have that branch.
-func (k *refRecord) publish(t Tree, have refSet, branch, oid string) ([]update, bool) {
+func (k *refRecord) publish(t Tree, have refSet, names refNames, branch, oid string) ([]update, bool) {
 	last, before := k.Published[branch]
 	if before && last.OID == oid {
 		return nil, true // the agent has not changed the branch; people may have changed it
@@ -107,7 +178,7 @@ func (k *refRecord) publish(t Tree, have refSet, branch, oid string) ([]update, 
 			return nil, true
 		case there && (!before || name != last.Name || now.oid != last.OID || now.occupied):
 			continue // somebody else has changed the branch, or has checked it out
-		case !there && !have.free(name):
+		case !there && !names.free(have, name):
 			continue
 		}
 		k.Published[branch] = published{name, oid}
@@ -145,10 +216,6 @@ func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, hav
 	}
 	defer to.close()
 	args := []string{"pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "--quiet"}
-	revs := strings.Join(wants, "\n") + "\n"
-	for _, tip := range tips {
-		revs += "^" + tip + "\n"
-	}
 	from := *v // making a pack takes longer than other commands, so it gets a longer limit
 	from.git, to.git = g.withPackTime(), g.withPackTime()
 	r, w := io.Pipe()
@@ -156,7 +223,7 @@ func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, hav
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		err := from.pipe(ctx, strings.NewReader(revs), w, args...)
+		err := from.pipe(ctx, revisions(wants, tips), w, args...)
 		_ = w.CloseWithError(err)
 		packed <- err
 	}()

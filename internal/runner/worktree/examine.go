@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"fleet/internal/runner/filetree"
 )
@@ -44,19 +45,23 @@ func (g *Git) Examine(ctx context.Context, t Tree, look filetree.Survey) (Work, 
 	}
 	defer v.close()
 	head, _ := v.headNow(ctx)
-	if _, err := g.collect(ctx, t, v, head); err != nil {
+	if _, _, err := g.collect(ctx, t, v, head); err != nil {
 		return w, err
 	}
 	if w.Commits, w.Branches, err = g.Commits(ctx, t); err != nil {
 		return w, err
 	}
-	if w.Commits > 0 { // only the agent's git directory records what the agent has pushed
-		ahead, err := v.count(ctx, "--branches", "--not", "--remotes")
+	if source, ok := g.sources.Load(t.Repository); ok && w.Commits > 0 {
+		// Only the remote says what the agent has pushed: the agent can write its own record of that. If the remote does not
+		// answer, the branches stay.
+		limited, cancel := context.WithTimeout(ctx, maxAsk)
+		err := g.Fetch(limited, source.(string), t.Repository)
+		cancel()
+		if n, branches, cerr := g.Commits(ctx, t); err == nil && cerr == nil {
+			w.Commits, w.Branches = n, branches
+		}
 		if ctx.Err() != nil {
 			return w, ctx.Err()
-		}
-		if err == nil && ahead == 0 { // if it is uncertain, the branches stay
-			w.Commits, w.Branches = 0, nil
 		}
 	}
 	loose, err := g.loose(ctx, t, v)
@@ -73,6 +78,9 @@ func (g *Git) Examine(ctx context.Context, t Tree, look filetree.Survey) (Work, 
 	}
 	return w, err
 }
+
+// maxAsk limits how long Examine waits for the remote of a mirror.
+const maxAsk = 30 * time.Second
 
 // plural returns the number with the noun.
 func plural(n int, one, many string) string {
@@ -112,6 +120,9 @@ func (t Tree) unusual(look filetree.Survey) (found []string) {
 	}
 	return found
 }
+
+// maxCommits limits the number of commits in an agent's git directory that are compared with the repository.
+const maxCommits = 700_000
 
 // maxList limits what git may print about an agent's work, in bytes.
 const maxList = 64 << 20
@@ -153,12 +164,8 @@ func (g *Git) loose(ctx context.Context, t Tree, v *view) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	revs := strings.Join(found, "\n") + "\n"
-	for _, tip := range have.oids() {
-		revs += "^" + tip + "\n"
-	}
 	var out list
-	if err := repository.pipe(ctx, strings.NewReader(revs), &out, "rev-list", "--count", "--ignore-missing", "--stdin"); err != nil {
+	if err := repository.pipe(ctx, revisions(found, have.oids()), &out, "rev-list", "--count", "--ignore-missing", "--stdin"); err != nil {
 		return 0, err
 	}
 	var n int
@@ -180,16 +187,16 @@ func (v *view) ownCommits(ctx context.Context, t Tree) (all []string, err error)
 	}
 	from := *v
 	from.env = append(slices.Clone(v.env), "GIT_OBJECT_DIRECTORY="+dir)
-	var out list
-	if err := from.pipe(ctx, nil, &out, "cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objecttype) %(objectname)"); err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(out.String()) {
-		if oid, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "commit "); ok && oidPattern.MatchString(oid) {
+	out := lines{each: func(line string) {
+		if oid, ok := strings.CutPrefix(line, "commit "); ok && oidPattern.MatchString(oid) && len(all) <= maxCommits {
 			all = append(all, oid)
 		}
+	}}
+	err = from.pipe(ctx, nil, &out, "cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objecttype) %(objectname)")
+	if err == nil && len(all) > maxCommits {
+		err = errLong
 	}
-	return all, nil
+	return all, err
 }
 
 // unlike returns how many files of the working tree differ from the commit head, or are missing there. files is the number of all

@@ -88,39 +88,81 @@ const maxNamed = 10
 // Commits returns the number of commits that are only on branches of the agent in the repository, and these branches.
 // It leaves out the agent's first branch if all its commits are also on other branches, because Remove removes it then.
 func (g *Git) Commits(ctx context.Context, t Tree) (n int, branches []string, err error) {
+	have, err := g.refs(ctx, t)
+	if err != nil {
+		return 0, nil, err
+	}
 	v, err := g.view(t.Repository, false)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer v.close()
-	names := slices.DeleteFunc(t.publishedNames(), func(name string) bool { return !v.has(ctx, "refs/heads/"+name) })
-	if len(names) == 0 {
-		return 0, nil, ctx.Err()
+	own := map[string][]string{} // from the commit of a branch of the agent to the names of the branches
+	for _, name := range t.publishedNames() {
+		if oid := have["refs/heads/"+name].oid; oid != "" {
+			own[oid] = append(own[oid], name)
+		}
 	}
+	tips := slices.Sorted(maps.Keys(own))
+	others := have.without(t, func(name string) bool { return slices.Contains(own[have["refs/heads/"+name].oid], name) })
+	// A branch has commits of its own if its last commit is one.
+	err = v.only(ctx, tips, others, func(oid string) {
+		n++
+		branches = append(branches, own[oid]...)
+	})
 	first := t.PublishedBranch()
-	var revs, without []string
-	for _, name := range names {
-		without = append(without, "--exclude="+name)
-	}
-	for _, name := range names {
-		except := without
-		if name == first {
-			except = []string{"--exclude=" + name}
-		}
-		own, err := v.count(ctx, slices.Concat([]string{"refs/heads/" + name, "--not"}, except, []string{"--branches", "--remotes", "--tags"})...)
-		if err != nil {
-			return 0, nil, err
-		}
-		if own > 0 {
-			branches, revs = append(branches, name), append(revs, "refs/heads/"+name)
+	if i := slices.Index(branches, first); i >= 0 && err == nil {
+		alone := false
+		err = v.only(ctx, []string{have["refs/heads/"+first].oid}, have.without(t, func(name string) bool { return name == first }), func(string) { alone = true })
+		if !alone {
+			branches = slices.Delete(branches, i, i+1)
 		}
 	}
-	if len(branches) == 0 {
-		return 0, nil, nil
-	}
-	n, err = v.count(ctx, slices.Concat(revs, []string{"--not"}, without, []string{"--branches", "--remotes", "--tags"})...)
+	slices.SortFunc(branches, func(a, b string) int { // Remove must find the first branch in the list
+		switch first {
+		case a:
+			return -1
+		case b:
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
 	if len(branches) > maxNamed {
 		branches = branches[:maxNamed]
 	}
 	return n, branches, err
+}
+
+// without returns the commits of the branches, remote branches and tags in the set, without the branches for which the
+// function is true.
+func (s refSet) without(t Tree, branch func(name string) bool) []string {
+	rest := refSet{}
+	for full, r := range s {
+		name, ok := strings.CutPrefix(full, "refs/heads/")
+		if !strings.HasPrefix(full, AgentRefs(t.UID)) && (!ok || !branch(name)) {
+			rest[full] = r
+		}
+	}
+	return rest.oids()
+}
+
+// only calls the function for each commit that tips have and others do not.
+func (v *view) only(ctx context.Context, tips, others []string, commit func(oid string)) error {
+	tips, err := v.present(ctx, tips)
+	if err != nil || len(tips) == 0 {
+		return err
+	}
+	return v.pipe(ctx, revisions(tips, others), &lines{each: commit}, "rev-list", "--ignore-missing", "--stdin")
+}
+
+// revisions returns the input with which git lists the commits that tips have and others do not.
+func revisions(tips, others []string) *strings.Reader {
+	var b strings.Builder
+	for _, tip := range tips {
+		b.WriteString(tip + "\n")
+	}
+	for _, tip := range others {
+		b.WriteString("^" + tip + "\n")
+	}
+	return strings.NewReader(b.String())
 }

@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"maps"
@@ -27,12 +28,44 @@ const refFormat = "--format=%(objectname)%00%(refname)%00%(symref)%00%(worktreep
 func parseRefs(out string) refSet {
 	set := refSet{}
 	for line := range strings.Lines(out) {
-		f := strings.Split(strings.TrimSuffix(line, "\n"), "\x00")
-		if len(f) == 4 && oidPattern.MatchString(f[0]) {
-			set[f[1]] = ref{oid: f[0], to: f[2], occupied: f[3] != ""}
+		if name, r := parseRef(strings.TrimSuffix(line, "\n")); name != "" {
+			set[name] = r
 		}
 	}
 	return set
+}
+
+// parseRef parses a line of for-each-ref. The name is empty if the line is not valid.
+func parseRef(line string) (name string, r ref) {
+	f := strings.Split(line, "\x00")
+	if len(f) != 4 || !oidPattern.MatchString(f[0]) {
+		return "", ref{}
+	}
+	return f[1], ref{oid: f[0], to: f[2], occupied: f[3] != ""}
+}
+
+// lines calls a function for each line that is written to it, and keeps none.
+type lines struct {
+	each func(line string)
+	rest []byte // the beginning of a line
+}
+
+// maxLine limits the length of a line, in bytes.
+const maxLine = 64 << 10
+
+func (l *lines) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		i := bytes.IndexByte(rest, '\n')
+		if i < 0 {
+			if l.rest = append(l.rest, rest...); len(l.rest) > maxLine {
+				return 0, &Error{Message: "git prints a line that is too long"}
+			}
+			break
+		}
+		l.each(string(append(l.rest, rest[:i]...)))
+		l.rest, rest = l.rest[:0], rest[i+1:]
+	}
+	return len(p), nil
 }
 
 var oidPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
@@ -72,22 +105,37 @@ func (s refSet) oids() []string {
 // and full names of refs.
 var special = regexp.MustCompile(`^([A-Z_-]+|[0-9a-fA-F]{4,64}|-.*|refs/.*)$`)
 
+// refNames are the names that a new branch cannot have, because there are other refs with them, or below them.
+type refNames map[string]bool
+
+// names returns the names of the branches and remote branches, and of the folders in which they are.
+func (s refSet) names() refNames {
+	n := refNames{}
+	for name := range s {
+		n.add(name)
+	}
+	return n
+}
+
+// add adds the name of a ref.
+func (n refNames) add(full string) {
+	name, local := strings.CutPrefix(full, "refs/heads/")
+	name, remote := strings.CutPrefix(name, "refs/remotes/")
+	if !local && !remote {
+		return
+	}
+	for ; name != "." && !n[name]; name = path.Dir(name) {
+		n[name] = true
+	}
+}
+
 // free reports whether the name is unused in the repository and can be the name of a branch.
-func (s refSet) free(name string) bool {
-	if special.MatchString(name) {
+func (n refNames) free(s refSet, name string) bool {
+	if special.MatchString(name) || n[name] {
 		return false
 	}
 	for _, taken := range []string{"refs/", "refs/tags/", "refs/heads/", "refs/remotes/"} {
 		if _, ok := s[taken+name]; ok {
-			return false
-		}
-	}
-	for other := range s {
-		rest, ok := strings.CutPrefix(other, "refs/remotes/")
-		if ok && (rest == name || strings.HasPrefix(rest, name+"/")) {
-			return false
-		}
-		if strings.HasPrefix(other, "refs/heads/"+name+"/") {
 			return false
 		}
 	}

@@ -91,7 +91,8 @@ func (g *Git) collectWork(ctx context.Context, t Tree, wants ...string) (refSet,
 		return nil, err
 	}
 	defer v.close()
-	return g.collect(ctx, t, v, wants...)
+	have, _, err := g.collect(ctx, t, v, wants...)
+	return have, err
 }
 
 // openTree returns a view of the tree, also of a tree without its own git directory.
@@ -127,7 +128,10 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 	}
 	var have refSet
 	if t.separate() {
-		have, err = g.collect(ctx, t, v, head)
+		var left int
+		if have, left, err = g.collect(ctx, t, v, head); left > 0 {
+			c.LeftOut = append(c.LeftOut, leftOut(plural(left, "branch or tag", "branches and tags"), fmt.Sprintf("the repository gets at most %d of an agent", maxRefs)))
+		}
 	} else {
 		have, err = g.refs(ctx, t)
 	}
@@ -195,7 +199,9 @@ func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, 
 		err = v.privateIndex(ctx, head)
 	}
 	if err == nil {
-		c.LeftOut, err = v.stage(ctx, head)
+		var left []string
+		left, err = v.stage(ctx, head)
+		c.LeftOut, c.Dirty = append(c.LeftOut, left...), len(left) > 0
 	}
 	if err == nil {
 		err = v.commit(ctx, c, head, headTree)
@@ -369,7 +375,7 @@ func (v *view) commit(ctx context.Context, c *fleet.Changes, head, headTree stri
 		return err
 	}
 	if tree == headTree {
-		c.Commit, c.Dirty = head, len(c.LeftOut) > 0
+		c.Commit = head
 		return nil
 	}
 	args := []string{"commit-tree", tree, "-m", "Working tree at the end of a task"}

@@ -1,0 +1,110 @@
+package worktree
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRefLimit checks that the limit of refs holds for all collections together, that the agent's current branch is always
+// collected, and that the same refs are chosen each time.
+func TestRefLimit(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	fill := func(prefix string) {
+		sh(t, tree.Dir, fmt.Sprintf(`oid=$(git commit-tree -m more -p HEAD HEAD^{tree}); seq -f "create refs/heads/%s%%04.0f $oid" 1500 | git update-ref --stdin`, prefix))
+	}
+	fill("m")
+	sh(t, tree.Dir, "git checkout -q -b z; git commit -q --allow-empty -m mine")
+	for range 2 {
+		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		require.NoError(t, err)
+		require.Equal(t, "z", c.Branch)
+		require.Equal(t, []string{"502 branches and tags (the repository gets at most 1000 of an agent)"}, c.LeftOut)
+		require.False(t, c.Dirty)
+	}
+	have := strings.Fields(sh(t, tree.Repository, "git for-each-ref --format='%(refname:short)' refs/heads"))
+	require.Equal(t, []string{"fleet/papi-1", "m0001", "m0998", "main", "z"}, []string{have[0], have[1], have[998], have[999], have[1000]})
+	sh(t, tree.Dir, "git for-each-ref --format='delete %(refname)' refs/heads/m* | git update-ref --stdin")
+	fill("k")
+	sh(t, tree.Dir, "git checkout -q -b y; git commit -q --allow-empty -m last")
+	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	require.NoError(t, err)
+	require.Equal(t, "y", c.Branch)
+	require.Len(t, strings.Fields(sh(t, tree.Repository, "git for-each-ref --format='%(refname:short)' refs/heads")), 1002, "only the current branch is new")
+	w := examined(t, g, tree)
+	require.Contains(t, strings.Join(w.Unsaved, ","), "commit on no branch")
+	require.Equal(t, "fleet/papi-1", append(w.Branches, "fleet/papi-1")[len(w.Branches)])
+}
+
+// TestLongListOfRefs checks that the current branch is collected although the agent has more refs than the server keeps in memory.
+func TestLongListOfRefs(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	sh(t, tree.Dir, `git checkout -q -b mine; git commit -q --allow-empty -m work; oid=$(git rev-parse HEAD); name=$(printf 'x%.0s' $(seq 200))
+		{ echo '# pack-refs with: peeled fully-peeled sorted'; seq -f "$oid refs/heads/mine2/$name-%07.0f" 200000; } >"$(git rev-parse --git-dir)/packed-refs"`)
+	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	require.NoError(t, err)
+	require.Equal(t, "mine", c.Branch)
+	require.Len(t, c.LeftOut, 1)
+	require.Contains(t, c.LeftOut[0], "branches and tags")
+}
+
+// TestEqualNames checks that two branches of an agent that could get the same name in the repository are both collected.
+func TestEqualNames(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	sh(t, tree.Repository, "git tag v2")
+	sh(t, tree.Dir, "git branch fleet/papi-1-v2 $(git commit-tree -m a -p HEAD HEAD^{tree}); git branch v2 $(git commit-tree -m b -p HEAD HEAD^{tree})")
+	require.Equal(t, "fleet/papi-1 one\nfleet/papi-1-v2 a\nfleet/papi-1-v2-2 b\nmain one\nv2 one\n", collected(t, g, tree))
+}
+
+// TestForgedRemote checks that an agent's own record of what it has pushed is not believed: the agent can write it.
+func TestForgedRemote(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	sh(t, tree.Dir, "git commit -q --allow-empty -m two; git update-ref refs/remotes/origin/main HEAD")
+	require.Equal(t, Work{Commits: 1, Branches: []string{"fleet/papi-1"}}, examined(t, g, tree))
+}
+
+// TestFirstBranchIsNamed checks that the agent's first branch, which Remove removes unless it is named, is named if it has commits
+// of its own, however many other branches have some too.
+func TestFirstBranchIsNamed(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	sh(t, tree.Dir, "git commit -q --allow-empty -m two; for i in $(seq 20); do git branch a$i $(git commit-tree -m $i -p HEAD HEAD^{tree}); done; git commit -q --allow-empty -m three")
+	w := examined(t, g, tree)
+	require.Equal(t, 22, w.Commits)
+	require.Len(t, w.Branches, maxNamed)
+	require.Equal(t, "fleet/papi-1", w.Branches[0])
+}
+
+// TestManyRefsAndCommits checks that collecting and examining take a time in proportion to the number of refs and commits.
+func TestManyRefsAndCommits(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	const n = 5_000
+	history := func(ref string) string {
+		return fmt.Sprintf(`{ echo "reset refs/heads/%s"; echo "from $(git rev-parse HEAD)"; for i in $(seq %d); do printf 'commit refs/heads/%s\ncommitter a <a@b> %%d +0000\ndata 1\nx\n' $i; done; } | git fast-import --quiet --force
+			git log -%d --format='create refs/heads/%s/%%H %%H' %s-all | git update-ref --stdin`, ref+"-all", 3*n, ref+"-all", n, ref, ref)
+	}
+	sh(t, tree.Repository, history("theirs"))
+	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	sh(t, tree.Dir, history("mine")+"; git commit -q --allow-empty -m work")
+	begun := time.Now()
+	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	require.NoError(t, err)
+	require.Equal(t, tree.Branch, c.Branch)
+	t.Logf("collected in %s", time.Since(begun))
+	begun = time.Now()
+	w := examined(t, g, tree)
+	require.NotZero(t, w.Commits)
+	require.Equal(t, tree.Branch, w.Branches[0])
+	t.Logf("examined in %s", time.Since(begun))
+	require.Less(t, time.Since(begun), 20*time.Second)
+}
