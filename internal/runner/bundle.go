@@ -21,8 +21,11 @@ func (w Agent) Bundle(ctx context.Context, out io.Writer) error {
 	if err != nil || t == nil {
 		return err
 	}
-	if t.Dir != "" && t.Problem() == "" {
-		_, err = t.Git.Snapshot(ctx, t.Tree, t.UID, bundleSnapshot)
+	if t.Dir != "" {
+		_, err = t.Git.Snapshot(ctx, t.Tree, t.UID, bundleSnapshot) // may succeed although nobody can work in the tree any more
+		if err != nil && ctx.Err() == nil && t.Problem() != "" {
+			err = nil // the repository has what was collected before
+		}
 	}
 	to := &failing{out: out}
 	if err == nil {

@@ -62,3 +62,25 @@ func TestBundleHasAllWork(t *testing.T) {
 		})
 	}
 }
+
+// TestBundleOfBrokenTree checks that the bundle has the agent's commits although its working directory no longer exists.
+func TestBundleOfBrokenTree(t *testing.T) {
+	t.Parallel()
+	repository := t.TempDir()
+	git(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	w := newWorld(t, func(c *local.Config) {
+		c.Projects = append(c.Projects, local.Project{Name: "repository", Repository: repository})
+	})
+	a := w.agent("repository")
+	r := w.start(a, "git commit -q --allow-empty -m two")
+	w.follow(a, r)
+	ws, err := w.Inspect(w.ctx, a)
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(ws.Location))
+	var b bytes.Buffer
+	require.NoError(t, w.Connect(a).Bundle(w.ctx, &b))
+	require.NotEmpty(t, b.Bytes())
+	file := filepath.Join(t.TempDir(), "bundle")
+	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
+	require.Equal(t, "two\n", git(t, repository, "git fetch -q "+file+" refs/fleet/"+a.UID+"/last; git log -1 --format=%s FETCH_HEAD"))
+}

@@ -109,3 +109,56 @@ func TestReadOnlyWork(t *testing.T) {
 	_, err := b.Delete(ctx, a)
 	require.NoError(t, err)
 }
+
+// TestCrashInRestore checks that a kept home and its description are complete whenever restoring it is interrupted, and that the
+// next call completes the work.
+func TestCrashInRestore(t *testing.T) {
+	t.Parallel()
+	b, a, ctx := crashed(t)
+	h, k := b.home(a.UID), b.keptHome(a.UID)
+	require.NoError(t, os.Mkdir(h.path("work", "repo"), 0o700))
+	for _, name := range []string{"work/file", "work/repo/HEAD"} {
+		require.NoError(t, os.WriteFile(h.path(name), []byte("work"), 0o600))
+	}
+	intact := func() {
+		t.Helper()
+		for _, name := range []string{"work/file", "work/repo/HEAD"} {
+			text, err := os.ReadFile(h.path(name))
+			require.NoError(t, err)
+			require.Equal(t, "work", string(text))
+		}
+		w, err := b.Inspect(ctx, a)
+		require.NoError(t, err)
+		require.Equal(t, fleet.StateRunning, w.State)
+	}
+	remove := func() {
+		t.Helper()
+		kept, err := b.Delete(ctx, a)
+		require.NoError(t, err)
+		require.Contains(t, kept, "files in its directory (2)")
+	}
+	remove()
+
+	require.NoError(t, os.WriteFile(string(h), nil, 0o600)) // so that the home cannot be moved
+	require.Error(t, b.Start(ctx, a))
+	all, err := b.Kept(ctx, a.UID)
+	require.NoError(t, err)
+	require.Equal(t, "files in its directory (2)", all[0].Reason)
+	require.NoError(t, os.Remove(string(h)))
+	require.NoError(t, b.Start(ctx, a))
+	intact()
+
+	for name, again := range map[string]func() error{
+		"start":     func() error { return b.Start(ctx, a) },
+		"provision": func() error { _, err := b.Provision(ctx, a); return err },
+		"delete":    func() error { remove(); return b.Start(ctx, a) },
+	} {
+		remove()
+		require.NoError(t, os.Rename(string(k), string(h)), name) // then the server was killed
+		w, err := b.Inspect(ctx, a)
+		require.NoError(t, err)
+		require.Equal(t, fleet.StateDeleting, w.State, name)
+		require.NoError(t, again(), name)
+		intact()
+	}
+}

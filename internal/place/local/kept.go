@@ -92,32 +92,41 @@ func (b *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err
 	return all, nil
 }
 
-// restore moves the kept home of a deleted agent back. It does nothing if the agent has a home.
+// restore moves the kept home of a deleted agent back. It does nothing if the agent has a complete home. It completes the work of
+// an interrupted call: the record says that the home is deleted until everything else is restored.
 func (b *Place) restore(ctx context.Context, a fleet.Agent) error {
-	h, k := b.home(a.UID), b.keptHome(a.UID)
+	h := b.home(a.UID)
+	if err := b.moveBack(h, b.keptHome(a.UID)); err != nil {
+		return err
+	}
+	r, err := h.record()
+	if err != nil || r == nil || !r.Deleting || r.Unsaved == "" {
+		return nil //nolint:nilerr // the caller reads the record too
+	}
+	if err := sandbox.Show(ctx, string(h)); err != nil {
+		return runner.HostError("cannot restore the agent's directory", err)
+	}
+	r.Deleting, r.Unsaved, r.Kept = false, "", "" // KeptAt says that it was kept
+	if err := h.write(r); err != nil {
+		return runner.HostError("cannot write the agent's record", err)
+	}
+	h.log("restored after it was deleted")
+	return nil
+}
+
+// moveBack moves the kept home k to h, if there is one.
+func (b *Place) moveBack(h, k home) error {
+	b.tidying.Lock() // tidyKept must not remove a home that is restored
+	defer b.tidying.Unlock()
 	if h.exists() || !k.exists() {
 		return nil
 	}
-	b.tidying.Lock() // tidyKept must not remove a home that is restored
-	defer b.tidying.Unlock()
-	if !k.exists() {
-		return nil
-	}
-	r, err := k.record()
-	if err != nil || r == nil {
+	if r, err := k.record(); err != nil || r == nil {
 		return runner.HostError("cannot read the agent's record", err)
-	}
-	r.Deleting, r.Unsaved, r.Kept = false, "", "" // while it is kept, KeptAt says so
-	if err := k.write(r); err != nil {
-		return runner.HostError("cannot write the agent's record", err)
-	}
-	if err := sandbox.Show(ctx, string(k)); err != nil {
-		return runner.HostError("cannot restore the agent's directory", err)
 	}
 	if err := os.Rename(string(k), string(h)); err != nil {
 		return runner.HostError("cannot restore the agent's directory", err)
 	}
-	h.log("restored after it was deleted")
 	return nil
 }
 

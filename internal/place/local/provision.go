@@ -22,6 +22,9 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 		return fleet.Workspace{}, err
 	}
 	h := b.home(a.UID)
+	if err := b.restore(ctx, a); err != nil {
+		return fleet.Workspace{}, err
+	}
 	r, err := h.record()
 	if err != nil {
 		return fleet.Workspace{}, runner.HostError("cannot read the agent's record", err)
