@@ -68,7 +68,7 @@ func (g *generator) append(m *protogen.Message) error {
 			return fmt.Errorf("%s: %w", f.Desc.FullName(), err)
 		}
 		if optional(f) {
-			g.P("if m.", f.GoName, " != nil {")
+			g.P("if ", value(f), " != nil {")
 		}
 		g.P(append([]any{"b = "}, call...)...)
 		if optional(f) {
@@ -109,4 +109,4 @@ func (g *generator) read(m *protogen.Message) error {
 }
 
 // optional reports whether the field is left out of JSON if it is not set.
-func optional(f *protogen.Field) bool { return f.Desc.HasOptionalKeyword() }
+func optional(f *protogen.Field) bool { return f.Desc.HasOptionalKeyword() || chosen(f) }

@@ -50,10 +50,10 @@ func (g *generator) appendCall(f *protogen.Field, key string) ([]any, error) {
 	name := formOf(f).append
 	several := f.Desc.IsList() || f.Desc.IsMap()
 	isEnum := f.Enum != nil || f.Desc.IsMap() && f.Message.Fields[1].Enum != nil
-	if name == "" || several && isEnum || f.Desc.IsMap() && f.Desc.MapKey().Kind() != protoreflect.StringKind || f.Oneof != nil && !optional(f) {
+	if name == "" || several && isEnum || f.Desc.IsMap() && f.Desc.MapKey().Kind() != protoreflect.StringKind || chosen(f) && f.Message == nil {
 		return nil, unsupported(f)
 	}
-	value := "m." + f.GoName
+	value := value(f)
 	if optional(f) && f.Message == nil {
 		value = "*" + value
 	}
@@ -76,11 +76,16 @@ func (g *generator) readCall(f *protogen.Field) ([]any, error) {
 	}
 	name := formOf(f).read
 	wrapped := f.Desc.IsList() || optional(f)
-	if name == "" || f.Desc.IsMap() || wrapped && (f.Enum != nil || f.Message != nil) || f.Oneof != nil && !optional(f) {
+	if name == "" || f.Desc.IsMap() || wrapped && f.Message != nil || optional(f) && f.Enum != nil || chosen(f) {
 		return nil, unsupported(f)
 	}
 	to := "&m." + f.GoName
 	switch method := []any{"(*", wirePackage.Ident("Reader"), ").", name}; {
+	case f.Desc.IsList() && f.Enum != nil:
+		return []any{
+			wirePackage.Ident("List"), "(r, ", to, ", func(r *", wirePackage.Ident("Reader"), ", to *", f.Enum.GoIdent, ") { ",
+			wirePackage.Ident(name), "(r, to, ", g.QualifiedGoIdent(f.Enum.GoIdent), "_value) })",
+		}, nil
 	case f.Desc.IsList():
 		return append(append([]any{wirePackage.Ident("List"), "(r, ", to, ", "}, method...), ")"), nil
 	case optional(f):
@@ -89,6 +94,17 @@ func (g *generator) readCall(f *protogen.Field) ([]any, error) {
 		return []any{wirePackage.Ident(name), "(r, ", to, ", ", g.QualifiedGoIdent(f.Enum.GoIdent), "_value)"}, nil
 	}
 	return []any{"r.", name, "(", to, ")"}, nil
+}
+
+// chosen reports whether the field is one of a oneof.
+func chosen(f *protogen.Field) bool { return f.Oneof != nil && !f.Oneof.Desc.IsSynthetic() }
+
+// value returns an expression for the field's value in the message m.
+func value(f *protogen.Field) string {
+	if chosen(f) {
+		return "m.Get" + f.GoName + "()"
+	}
+	return "m." + f.GoName
 }
 
 func unsupported(f *protogen.Field) error {

@@ -24,7 +24,7 @@ var accessNeeded = map[string]string{
 	"list_agents": "lists", "list_tasks": "lists", "list_questions": "lists", "show_usage": "lists", "show_fleet": "lists", "search_fleet": "lists",
 
 	"show_agent": "view", "show_agent_task_history": "view", "show_agent_log": "view", "list_agent_shares": "view", "download_agent_bundle": "view",
-	"show_task": "view", "wait_tasks": "view", "show_task_changes": "view", "show_task_output": "view", "download_task_payload": "view", "watch_fleet": "view",
+	"show_task": "view", "wait_tasks": "view", "show_task_changes": "view", "show_task_output": "view", "list_task_steps": "view", "download_task_payload": "view", "watch_fleet": "view",
 
 	"start_agent_task": "run", "stop_agent_task": "run", "send_task_message": "run", "answer_question": "run",
 

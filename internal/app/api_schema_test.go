@@ -44,6 +44,7 @@ var goodRequests = map[string]string{
 	"answer_question":           `{"question_id":"nobody","answer":"allow"}`,
 	"show_task_changes":         `{"task_id":"${task}","patch":true}`,
 	"show_task_output":          `{"task_id":"${task}"}`,
+	"list_task_steps":           `{"task_id":"${task}","kinds":["text"]}`,
 	"send_task_message":         `{"agent_name":"papi","message":"hello"}`,
 	"list_principals":           `{"limit":10}`,
 	"list_replicas":             `{}`,
@@ -134,8 +135,12 @@ func probes(t *testing.T, task string) (all []probe) {
 				add("required", "", false)
 			}
 			if f.Kind() == protoreflect.EnumKind {
-				add("enum", json.Number("99"), false)
-				add("enum", json.Number("-1"), false)
+				for _, number := range []any{json.Number("99"), json.Number("-1")} {
+					if f.IsList() {
+						number = []any{number}
+					}
+					add("enum", number, false)
+				}
 			}
 			rules, _ := proto.GetExtension(f.Options(), validate.E_Field).(*validate.FieldRules)
 			id := fmt.Sprintf("%03d", len(all)) // makes request ids unique

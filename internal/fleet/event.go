@@ -19,6 +19,7 @@ const (
 	EventTaskOutput    EventType = "task_output"
 	EventTaskMore      EventType = "task_more_output"
 	EventTaskStep      EventType = "task_step"
+	EventTaskDetail    EventType = "task_detail"
 	EventTaskMessage   EventType = "task_message"
 	EventTaskQuestion  EventType = "task_question"
 	EventTaskAnswer    EventType = "task_answer"
@@ -31,7 +32,7 @@ const (
 )
 
 // OutputEvents are the types of the events that a task's run produces while it works. EventFilter.Quiet leaves them out.
-var OutputEvents = []EventType{EventTaskOutput, EventTaskMore, EventTaskStep, EventTaskMessage}
+var OutputEvents = []EventType{EventTaskOutput, EventTaskMore, EventTaskStep, EventTaskDetail, EventTaskMessage}
 
 // ChangesSight reports whether an event of the type may change who sees the agent.
 func (t EventType) ChangesSight() bool { return t == EventAgentShared || t == EventAgentUnshared }
@@ -47,5 +48,5 @@ type Event struct {
 	TaskID    string // empty if the event is about the agent alone
 	Text      string // a description, or the output itself
 	Status    string // state of the agent after the event; in an event about a task, status of the task if it changed
-	Data      []byte // the step as JSON, see Output.Data; nil if the event is not a step
+	Data      []byte // the JSON form of a Step; nil if there is nothing to add to the text
 }

@@ -331,9 +331,7 @@ type Output struct {
 	Cursor string // position after it
 	Step   bool   // a step of the agent (a tool that it used), not its text
 	Text   string
-	// Data is the step as a JSON object for programs; nil if the place has only the text. Its "type" is "tool_call" (with
-	// id, name, arguments), "tool_result" (id, name, result, is_error), "usage" (input_tokens, output_tokens), "warning"
-	// (message) or "text". If the run has several agents, "agent" names the one that took the step.
+	// Data is the same for programs: the JSON form of a Step; nil if the place has only the text.
 	Data []byte
 	// Open is the number of tool calls that are running after this output; 0 if it is not known. A run with running tool
 	// calls is not stalled.

@@ -105,3 +105,10 @@ func (q *Question) Outcome() string {
 	}
 	return text
 }
+
+// Event returns an event of the task about the question.
+func (q *Question) Event(t *Task, typ EventType, at time.Time, text string) *Event {
+	e := t.Event(typ, at, text)
+	e.Data = (&Step{Type: StepQuestion, ID: q.ID}).JSON()
+	return e
+}

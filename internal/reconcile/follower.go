@@ -251,7 +251,11 @@ func (w *worker) append(tx fleet.Tx, t *fleet.Task, o fleet.Output) error {
 		return nil
 	}
 	e := t.Event(fleet.EventTaskOutput, w.now(), o.Text)
-	if o.Step {
+	switch step := fleet.ParseStep(o.Data); {
+	case !o.Step:
+	case step != nil && step.Type.Detail():
+		e.Type = fleet.EventTaskDetail
+	default:
 		e.Type = fleet.EventTaskStep
 	}
 	e.Data = o.Data

@@ -42,6 +42,9 @@ func (p *progress) saw(o fleet.Output, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at, p.open = now, o.Open
+	if step := fleet.ParseStep(o.Data); step != nil && step.Type.Detail() {
+		return
+	}
 	if line := lastLine(o.Text); line != "" {
 		p.step = fleet.Shorten(line, maxLastStep)
 	}

@@ -57,7 +57,7 @@ func (w *worker) takeQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) erro
 	if err := tx.UpdateQuestion(old); err != nil || answered {
 		return err
 	}
-	return tx.Append(t.Event(fleet.EventTaskAnswer, w.now(), old.Outcome()))
+	return tx.Append(old.Event(t, fleet.EventTaskAnswer, w.now(), old.Outcome()))
 }
 
 // newQuestion records a question that the store does not have.
@@ -68,14 +68,14 @@ func (w *worker) newQuestion(tx fleet.Tx, t *fleet.Task, q *fleet.Question) erro
 	if err := tx.InsertQuestion(q); err != nil {
 		return err
 	}
-	if err := tx.Append(t.Event(fleet.EventTaskQuestion, w.now(), questionText(q)+" [question "+q.ID+"]")); err != nil {
+	if err := tx.Append(q.Event(t, fleet.EventTaskQuestion, w.now(), questionText(q)+" [question "+q.ID+"]")); err != nil {
 		return err
 	}
 	if q.Status == fleet.QuestionWaiting {
 		t.Waiting++
 		return nil
 	}
-	return tx.Append(t.Event(fleet.EventTaskAnswer, w.now(), q.Outcome()))
+	return tx.Append(q.Event(t, fleet.EventTaskAnswer, w.now(), q.Outcome()))
 }
 
 // stepAnswers delivers the answers to the run's questions. It returns how long to wait before the next try; 0 if no answer
@@ -144,6 +144,6 @@ func (w *worker) answered(ctx context.Context, id string, err error) error {
 		if err := tx.UpdateQuestion(q); err != nil {
 			return err
 		}
-		return tx.Append(t.Event(fleet.EventTaskAnswer, q.GivenAt, q.Outcome()))
+		return tx.Append(q.Event(t, fleet.EventTaskAnswer, q.GivenAt, q.Outcome()))
 	})
 }

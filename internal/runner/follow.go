@@ -319,7 +319,10 @@ func (f *follower) passOn(n int, pieces []driver.Piece) error {
 			continue
 		}
 		f.caughtUp = true
-		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text, Data: s.Data, Open: f.open(), ConversationLost: s.Lost}); err != nil {
+		if s.Data != nil && s.Data.Whole != nil {
+			*s.Data.Whole = fleet.Span{Offset: f.offset, Size: int64(n)}
+		}
+		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text, Data: s.Data.JSON(), Open: f.open(), ConversationLost: s.Lost}); err != nil {
 			return err
 		}
 	}

@@ -221,7 +221,7 @@ func (s *Service) answer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r An
 	if err := tx.UpdateTask(t); err != nil {
 		return err
 	}
-	return tx.Append(t.Event(fleet.EventTaskAnswer, q.AnsweredAt, q.Outcome()))
+	return tx.Append(q.Event(t, fleet.EventTaskAnswer, q.AnsweredAt, q.Outcome()))
 }
 
 func questionClosed(q *fleet.Question) *fleet.Error {

@@ -176,6 +176,7 @@ func selects(f fleet.EventFilter, e fleet.Event) bool {
 		(f.AgentName == "" || strings.ToLower(e.AgentName) == strings.ToLower(f.AgentName)) && //nolint:staticcheck // as stores compare names, which EqualFold does not
 		(f.AgentUID == "" || e.AgentUID == f.AgentUID) &&
 		(f.TaskID == "" || e.TaskID == f.TaskID) &&
+		(!f.Brief || e.Type != fleet.EventTaskDetail) &&
 		(!f.Quiet || !slices.Contains(fleet.OutputEvents, e.Type) || e.TaskID != "" && slices.Contains(f.OutputOf, e.TaskID)) &&
 		(len(f.Types) == 0 || slices.Contains(f.Types, e.Type))
 }

@@ -68,6 +68,9 @@ const (
 	// The agent wrote output beyond the server's max_output. Events do not contain it; `show_task_output` reads it. This
 	// event is sent at most once a second; text says how much output there is so far.
 	Event_task_more_output Event_Type = 19
+	// A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if
+	// the call requested details.
+	Event_task_detail Event_Type = 20
 )
 
 // Enum value maps for Event_Type.
@@ -93,6 +96,7 @@ var (
 		17: "agent_shared",
 		18: "agent_unshared",
 		19: "task_more_output",
+		20: "task_detail",
 	}
 	Event_Type_value = map[string]int32{
 		"type_unspecified": 0,
@@ -115,6 +119,7 @@ var (
 		"agent_shared":     17,
 		"agent_unshared":   18,
 		"task_more_output": 19,
+		"task_detail":      20,
 	}
 )
 
@@ -163,7 +168,9 @@ type Event struct {
 	// State or status after the event, if the event changed it.
 	Status string `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
 	// Name of the principal that owns the agent.
-	Owner         string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
+	Owner string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The step that the event reports, in all details; absent if it reports none, or if the call did not request details.
+	Step          *Step `protobuf:"bytes,9,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -254,11 +261,18 @@ func (x *Event) GetOwner() string {
 	return ""
 }
 
+func (x *Event) GetStep() *Step {
+	if x != nil {
+		return x.Step
+	}
+	return nil
+}
+
 var File_fleet_v1_event_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x85\x06\n" +
+	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x13fleet/v1/step.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd0\x06\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x120\n" +
@@ -268,7 +282,8 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\atask_id\x18\x05 \x01(\tR\x06taskId\x12\x1a\n" +
 	"\x04text\x18\x06 \x01(\tB\x06\xba\xf4\x18\x02\b\bR\x04text\x12_\n" +
 	"\x06status\x18\a \x01(\tBG\xba\xf4\x18CB\x14fleet.v1.Task.StatusB\x14fleet.v1.Agent.StateB\x15fleet.v1.Agent.StatusR\x06status\x12\x14\n" +
-	"\x05owner\x18\b \x01(\tR\x05owner\"\xb6\x03\n" +
+	"\x05owner\x18\b \x01(\tR\x05owner\x12'\n" +
+	"\x04step\x18\t \x01(\v2\x0e.fleet.v1.StepH\x00R\x04step\x88\x01\x01\"\xcf\x03\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10type_unspecified\x10\x00\x12\x11\n" +
 	"\ragent_created\x10\x01\x12\x11\n" +
@@ -292,7 +307,9 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"task_check\x10\x10\x12\x10\n" +
 	"\fagent_shared\x10\x11\x12\x12\n" +
 	"\x0eagent_unshared\x10\x12\x12\x1c\n" +
-	"\x10task_more_output\x10\x13\x1a\x06\xca\xf4\x18\x02\b\x05B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x10task_more_output\x10\x13\x1a\x06\xca\xf4\x18\x02\b\x05\x12\x17\n" +
+	"\vtask_detail\x10\x14\x1a\x06\xca\xf4\x18\x02\b\x05B\a\n" +
+	"\x05_stepB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_event_proto_rawDescOnce sync.Once
@@ -312,15 +329,17 @@ var file_fleet_v1_event_proto_goTypes = []any{
 	(Event_Type)(0),               // 0: fleet.v1.Event.Type
 	(*Event)(nil),                 // 1: fleet.v1.Event
 	(*timestamppb.Timestamp)(nil), // 2: google.protobuf.Timestamp
+	(*Step)(nil),                  // 3: fleet.v1.Step
 }
 var file_fleet_v1_event_proto_depIdxs = []int32{
 	2, // 0: fleet.v1.Event.time:type_name -> google.protobuf.Timestamp
 	0, // 1: fleet.v1.Event.type:type_name -> fleet.v1.Event.Type
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	3, // 2: fleet.v1.Event.step:type_name -> fleet.v1.Step
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_event_proto_init() }
@@ -329,7 +348,9 @@ func file_fleet_v1_event_proto_init() {
 		return
 	}
 	file_fleet_v1_options_proto_init()
+	file_fleet_v1_step_proto_init()
 	file_fleet_v1_value_proto_init()
+	file_fleet_v1_event_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -21,5 +21,8 @@ func (m *Event) AppendJSON(b []byte) []byte {
 	b = wire.AppendString(append(b, `,"text":`...), m.Text)
 	b = wire.AppendString(append(b, `,"status":`...), m.Status)
 	b = wire.AppendString(append(b, `,"owner":`...), m.Owner)
+	if m.Step != nil {
+		b = wire.AppendMessage(append(b, `,"step":`...), m.Step)
+	}
 	return wire.End(b, begin)
 }

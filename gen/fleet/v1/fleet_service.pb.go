@@ -144,7 +144,7 @@ func (x ListTasksRequest_Toolset) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ListTasksRequest_Toolset.Descriptor instead.
 func (ListTasksRequest_Toolset) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35, 0}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37, 0}
 }
 
 // CreateAgentRequest describes the agent to create.
@@ -1732,6 +1732,8 @@ type WatchFleetRequest struct {
 	Quiet bool `protobuf:"varint,7,opt,name=quiet,proto3" json:"quiet,omitempty"`
 	// Optional. With quiet: do not leave out events of the tasks with these ids, at most 100.
 	OutputOf []string `protobuf:"bytes,8,rep,name=output_of,json=outputOf,proto3" json:"output_of,omitempty"`
+	// Optional. Also send events of type task_detail, and describe each step in the field step.
+	Details bool `protobuf:"varint,9,opt,name=details,proto3" json:"details,omitempty"`
 	// Optional. End the stream after this many events, at most 10000. By default 1000 without follow.
 	MaxEvents     *int32 `protobuf:"varint,6,opt,name=max_events,json=maxEvents,proto3,oneof" json:"max_events,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1815,6 +1817,13 @@ func (x *WatchFleetRequest) GetOutputOf() []string {
 		return x.OutputOf
 	}
 	return nil
+}
+
+func (x *WatchFleetRequest) GetDetails() bool {
+	if x != nil {
+		return x.Details
+	}
+	return false
 }
 
 func (x *WatchFleetRequest) GetMaxEvents() int32 {
@@ -2703,6 +2712,134 @@ func (x *ShowTaskOutputResponse) GetGapSize() float64 {
 	return 0
 }
 
+// ListTaskStepsRequest selects steps of a task.
+type ListTaskStepsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task, or a prefix of at least 6 characters that only this task has.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. Return the steps after this one: the cursor of a step, or the next_cursor of the previous answer.
+	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many steps, 200 when not given and at most 1000.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// Optional. Only steps of these kinds.
+	Kinds         []StepKind `protobuf:"varint,4,rep,packed,name=kinds,proto3,enum=fleet.v1.StepKind" json:"kinds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTaskStepsRequest) Reset() {
+	*x = ListTaskStepsRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTaskStepsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTaskStepsRequest) ProtoMessage() {}
+
+func (x *ListTaskStepsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTaskStepsRequest.ProtoReflect.Descriptor instead.
+func (*ListTaskStepsRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ListTaskStepsRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *ListTaskStepsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListTaskStepsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListTaskStepsRequest) GetKinds() []StepKind {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+// ListTaskStepsResponse has steps of a task, oldest first.
+type ListTaskStepsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The steps.
+	Steps []*Step `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
+	// Cursor of the next part; absent when nothing follows so far.
+	NextCursor    *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTaskStepsResponse) Reset() {
+	*x = ListTaskStepsResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTaskStepsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTaskStepsResponse) ProtoMessage() {}
+
+func (x *ListTaskStepsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTaskStepsResponse.ProtoReflect.Descriptor instead.
+func (*ListTaskStepsResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ListTaskStepsResponse) GetSteps() []*Step {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *ListTaskStepsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
 // ListTasksRequest selects the tasks to list; without arguments, all of the fleet's agents.
 type ListTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2734,7 +2871,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +2883,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2759,7 +2896,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListTasksRequest) GetAgentName() string {
@@ -2863,7 +3000,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2875,7 +3012,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2888,7 +3025,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -2954,7 +3091,7 @@ type DeleteTaskRequest struct {
 
 func (x *DeleteTaskRequest) Reset() {
 	*x = DeleteTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2966,7 +3103,7 @@ func (x *DeleteTaskRequest) String() string {
 func (*DeleteTaskRequest) ProtoMessage() {}
 
 func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2979,7 +3116,7 @@ func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DeleteTaskRequest) GetTaskId() string {
@@ -3009,7 +3146,7 @@ type DeleteTaskResponse struct {
 
 func (x *DeleteTaskResponse) Reset() {
 	*x = DeleteTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3021,7 +3158,7 @@ func (x *DeleteTaskResponse) String() string {
 func (*DeleteTaskResponse) ProtoMessage() {}
 
 func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3034,7 +3171,7 @@ func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DeleteTaskResponse) GetMessage() string {
@@ -3067,7 +3204,7 @@ type SendTaskMessageRequest struct {
 
 func (x *SendTaskMessageRequest) Reset() {
 	*x = SendTaskMessageRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3079,7 +3216,7 @@ func (x *SendTaskMessageRequest) String() string {
 func (*SendTaskMessageRequest) ProtoMessage() {}
 
 func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3092,7 +3229,7 @@ func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageRequest.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SendTaskMessageRequest) GetAgentName() string {
@@ -3129,7 +3266,7 @@ type SendTaskMessageResponse struct {
 
 func (x *SendTaskMessageResponse) Reset() {
 	*x = SendTaskMessageResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3141,7 +3278,7 @@ func (x *SendTaskMessageResponse) String() string {
 func (*SendTaskMessageResponse) ProtoMessage() {}
 
 func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3154,7 +3291,7 @@ func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageResponse.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SendTaskMessageResponse) GetTask() *Task {
@@ -3190,7 +3327,7 @@ type ListQuestionsRequest struct {
 
 func (x *ListQuestionsRequest) Reset() {
 	*x = ListQuestionsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3202,7 +3339,7 @@ func (x *ListQuestionsRequest) String() string {
 func (*ListQuestionsRequest) ProtoMessage() {}
 
 func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3215,7 +3352,7 @@ func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuestionsRequest.ProtoReflect.Descriptor instead.
 func (*ListQuestionsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{41}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListQuestionsRequest) GetAgentName() string {
@@ -3268,7 +3405,7 @@ type ListQuestionsResponse struct {
 
 func (x *ListQuestionsResponse) Reset() {
 	*x = ListQuestionsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3280,7 +3417,7 @@ func (x *ListQuestionsResponse) String() string {
 func (*ListQuestionsResponse) ProtoMessage() {}
 
 func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3293,7 +3430,7 @@ func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuestionsResponse.ProtoReflect.Descriptor instead.
 func (*ListQuestionsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{42}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListQuestionsResponse) GetQuestions() []*Question {
@@ -3336,7 +3473,7 @@ type AnswerQuestionRequest struct {
 
 func (x *AnswerQuestionRequest) Reset() {
 	*x = AnswerQuestionRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3348,7 +3485,7 @@ func (x *AnswerQuestionRequest) String() string {
 func (*AnswerQuestionRequest) ProtoMessage() {}
 
 func (x *AnswerQuestionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3361,7 +3498,7 @@ func (x *AnswerQuestionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerQuestionRequest.ProtoReflect.Descriptor instead.
 func (*AnswerQuestionRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{43}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AnswerQuestionRequest) GetQuestionId() string {
@@ -3405,7 +3542,7 @@ type AnswerQuestionResponse struct {
 
 func (x *AnswerQuestionResponse) Reset() {
 	*x = AnswerQuestionResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3417,7 +3554,7 @@ func (x *AnswerQuestionResponse) String() string {
 func (*AnswerQuestionResponse) ProtoMessage() {}
 
 func (x *AnswerQuestionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3430,7 +3567,7 @@ func (x *AnswerQuestionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerQuestionResponse.ProtoReflect.Descriptor instead.
 func (*AnswerQuestionResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{44}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AnswerQuestionResponse) GetQuestion() *Question {
@@ -3461,7 +3598,7 @@ type StartAgentRequest struct {
 
 func (x *StartAgentRequest) Reset() {
 	*x = StartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3473,7 +3610,7 @@ func (x *StartAgentRequest) String() string {
 func (*StartAgentRequest) ProtoMessage() {}
 
 func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3486,7 +3623,7 @@ func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentRequest.ProtoReflect.Descriptor instead.
 func (*StartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{45}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StartAgentRequest) GetAgentName() string {
@@ -3519,7 +3656,7 @@ type StartAgentResponse struct {
 
 func (x *StartAgentResponse) Reset() {
 	*x = StartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3531,7 +3668,7 @@ func (x *StartAgentResponse) String() string {
 func (*StartAgentResponse) ProtoMessage() {}
 
 func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3544,7 +3681,7 @@ func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentResponse.ProtoReflect.Descriptor instead.
 func (*StartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{46}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StartAgentResponse) GetAgent() *Agent {
@@ -3582,7 +3719,7 @@ type StopAgentRequest struct {
 
 func (x *StopAgentRequest) Reset() {
 	*x = StopAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3594,7 +3731,7 @@ func (x *StopAgentRequest) String() string {
 func (*StopAgentRequest) ProtoMessage() {}
 
 func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3607,7 +3744,7 @@ func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentRequest.ProtoReflect.Descriptor instead.
 func (*StopAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{47}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StopAgentRequest) GetAgentName() string {
@@ -3640,7 +3777,7 @@ type StopAgentResponse struct {
 
 func (x *StopAgentResponse) Reset() {
 	*x = StopAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3652,7 +3789,7 @@ func (x *StopAgentResponse) String() string {
 func (*StopAgentResponse) ProtoMessage() {}
 
 func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3665,7 +3802,7 @@ func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentResponse.ProtoReflect.Descriptor instead.
 func (*StopAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{48}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StopAgentResponse) GetAgent() *Agent {
@@ -3712,7 +3849,7 @@ type RestartAgentRequest struct {
 
 func (x *RestartAgentRequest) Reset() {
 	*x = RestartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3724,7 +3861,7 @@ func (x *RestartAgentRequest) String() string {
 func (*RestartAgentRequest) ProtoMessage() {}
 
 func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3737,7 +3874,7 @@ func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentRequest.ProtoReflect.Descriptor instead.
 func (*RestartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{49}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RestartAgentRequest) GetAgentName() string {
@@ -3798,7 +3935,7 @@ type RestartAgentResponse struct {
 
 func (x *RestartAgentResponse) Reset() {
 	*x = RestartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3810,7 +3947,7 @@ func (x *RestartAgentResponse) String() string {
 func (*RestartAgentResponse) ProtoMessage() {}
 
 func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3823,7 +3960,7 @@ func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentResponse.ProtoReflect.Descriptor instead.
 func (*RestartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{50}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RestartAgentResponse) GetAgent() *Agent {
@@ -3860,7 +3997,7 @@ type ShowAgentLogRequest struct {
 
 func (x *ShowAgentLogRequest) Reset() {
 	*x = ShowAgentLogRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3872,7 +4009,7 @@ func (x *ShowAgentLogRequest) String() string {
 func (*ShowAgentLogRequest) ProtoMessage() {}
 
 func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3885,7 +4022,7 @@ func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogRequest.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{51}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ShowAgentLogRequest) GetAgentName() string {
@@ -3915,7 +4052,7 @@ type ShowAgentLogResponse struct {
 
 func (x *ShowAgentLogResponse) Reset() {
 	*x = ShowAgentLogResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3927,7 +4064,7 @@ func (x *ShowAgentLogResponse) String() string {
 func (*ShowAgentLogResponse) ProtoMessage() {}
 
 func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3940,7 +4077,7 @@ func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogResponse.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{52}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ShowAgentLogResponse) GetLines() []string {
@@ -3977,7 +4114,7 @@ type ShareAgentRequest struct {
 
 func (x *ShareAgentRequest) Reset() {
 	*x = ShareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3989,7 +4126,7 @@ func (x *ShareAgentRequest) String() string {
 func (*ShareAgentRequest) ProtoMessage() {}
 
 func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4002,7 +4139,7 @@ func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
 func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{53}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ShareAgentRequest) GetAgentName() string {
@@ -4053,7 +4190,7 @@ type ShareAgentResponse struct {
 
 func (x *ShareAgentResponse) Reset() {
 	*x = ShareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4065,7 +4202,7 @@ func (x *ShareAgentResponse) String() string {
 func (*ShareAgentResponse) ProtoMessage() {}
 
 func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4078,7 +4215,7 @@ func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
 func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{54}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ShareAgentResponse) GetMessage() string {
@@ -4113,7 +4250,7 @@ type UnshareAgentRequest struct {
 
 func (x *UnshareAgentRequest) Reset() {
 	*x = UnshareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4125,7 +4262,7 @@ func (x *UnshareAgentRequest) String() string {
 func (*UnshareAgentRequest) ProtoMessage() {}
 
 func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4138,7 +4275,7 @@ func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
 func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{55}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *UnshareAgentRequest) GetAgentName() string {
@@ -4182,7 +4319,7 @@ type UnshareAgentResponse struct {
 
 func (x *UnshareAgentResponse) Reset() {
 	*x = UnshareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4194,7 +4331,7 @@ func (x *UnshareAgentResponse) String() string {
 func (*UnshareAgentResponse) ProtoMessage() {}
 
 func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4207,7 +4344,7 @@ func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
 func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{56}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *UnshareAgentResponse) GetMessage() string {
@@ -4235,7 +4372,7 @@ type ListAgentSharesRequest struct {
 
 func (x *ListAgentSharesRequest) Reset() {
 	*x = ListAgentSharesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4247,7 +4384,7 @@ func (x *ListAgentSharesRequest) String() string {
 func (*ListAgentSharesRequest) ProtoMessage() {}
 
 func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4260,7 +4397,7 @@ func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{57}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListAgentSharesRequest) GetAgentName() string {
@@ -4281,7 +4418,7 @@ type ListAgentSharesResponse struct {
 
 func (x *ListAgentSharesResponse) Reset() {
 	*x = ListAgentSharesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4293,7 +4430,7 @@ func (x *ListAgentSharesResponse) String() string {
 func (*ListAgentSharesResponse) ProtoMessage() {}
 
 func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4306,7 +4443,7 @@ func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{58}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListAgentSharesResponse) GetShares() []*Share {
@@ -4320,7 +4457,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x03\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x03\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -4500,7 +4637,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"totalCount\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\xe9\x02\n" +
+	"\f_next_cursor\"\x88\x03\n" +
 	"\x11WatchFleetRequest\x12%\n" +
 	"\x06cursor\x18\x01 \x01(\tB\r\xe0A\x01\x82\xf4\x18\x06newestR\x06cursor\x12\"\n" +
 	"\n" +
@@ -4509,7 +4646,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06follow\x18\x04 \x01(\bB\x03\xe0A\x01R\x06follow\x126\n" +
 	"\fwait_seconds\x18\x05 \x01(\x05B\x0e\xe0A\x01\xbaH\x04\x1a\x02(\x00\xe0\xf3\x182H\x00R\vwaitSeconds\x88\x01\x01\x12\x19\n" +
 	"\x05quiet\x18\a \x01(\bB\x03\xe0A\x01R\x05quiet\x12(\n" +
-	"\toutput_of\x18\b \x03(\tB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10dR\boutputOf\x121\n" +
+	"\toutput_of\x18\b \x03(\tB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10dR\boutputOf\x12\x1d\n" +
+	"\adetails\x18\t \x01(\bB\x03\xe0A\x01R\adetails\x121\n" +
 	"\n" +
 	"max_events\x18\x06 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\x90N(\x01H\x01R\tmaxEvents\x88\x01\x01B\x0f\n" +
 	"\r_wait_secondsB\r\n" +
@@ -4612,7 +4750,18 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x10_output_encodingB\x0e\n" +
 	"\f_next_offsetB\r\n" +
 	"\v_gap_offsetB\v\n" +
-	"\t_gap_size\"\x8a\x05\n" +
+	"\t_gap_size\"\xb5\x01\n" +
+	"\x14ListTaskStepsRequest\x12\x1c\n" +
+	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x12\x1b\n" +
+	"\x06cursor\x18\x02 \x01(\tB\x03\xe0A\x01R\x06cursor\x12)\n" +
+	"\x05limit\x18\x03 \x01(\x05B\x0e\xe0A\x01\xbaH\x04\x1a\x02(\x01\xe0\xf3\x182H\x00R\x05limit\x88\x01\x01\x12-\n" +
+	"\x05kinds\x18\x04 \x03(\x0e2\x12.fleet.v1.StepKindB\x03\xe0A\x01R\x05kindsB\b\n" +
+	"\x06_limit\"s\n" +
+	"\x15ListTaskStepsResponse\x12$\n" +
+	"\x05steps\x18\x01 \x03(\v2\x0e.fleet.v1.StepR\x05steps\x12$\n" +
+	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"\x8a\x05\n" +
 	"\x10ListTasksRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x122\n" +
@@ -4772,7 +4921,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\x94(\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xb4)\n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x86\x01\n" +
@@ -4812,7 +4961,9 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x0fShowTaskChanges\x12 .fleet.v1.ShowTaskChangesRequest\x1a!.fleet.v1.ShowTaskChangesResponse\"M\x92\xf4\x18#\n" +
 	"\x05limit\x12\x05files\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/changes\x90\x02\x01\x12\xa2\x01\n" +
 	"\x0eShowTaskOutput\x12\x1f.fleet.v1.ShowTaskOutputRequest\x1a .fleet.v1.ShowTaskOutputResponse\"M\x92\xf4\x18$\n" +
-	"\x05limit\x12\x06output\x1a\vnext_offset\"\x06offset\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/tasks/{task_id}/output\x90\x02\x01\x12\x81\x01\n" +
+	"\x05limit\x12\x06output\x1a\vnext_offset\"\x06offset\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/tasks/{task_id}/output\x90\x02\x01\x12\x9d\x01\n" +
+	"\rListTaskSteps\x12\x1e.fleet.v1.ListTaskStepsRequest\x1a\x1f.fleet.v1.ListTaskStepsResponse\"K\x92\xf4\x18#\n" +
+	"\x05limit\x12\x05steps\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/tasks/{task_id}/steps\x90\x02\x01\x12\x81\x01\n" +
 	"\tListTasks\x12\x1a.fleet.v1.ListTasksRequest\x1a\x1b.fleet.v1.ListTasksResponse\";\x92\xf4\x18#\n" +
 	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\v\x12\t/v1/tasks\x90\x02\x01\x12^\n" +
 	"\tShowUsage\x12\x1a.fleet.v1.ShowUsageRequest\x1a\x1b.fleet.v1.ShowUsageResponse\"\x18\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/usage\x90\x02\x01\x12^\n" +
@@ -4860,7 +5011,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -4899,192 +5050,200 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ShowTaskChangesResponse)(nil),      // 34: fleet.v1.ShowTaskChangesResponse
 	(*ShowTaskOutputRequest)(nil),        // 35: fleet.v1.ShowTaskOutputRequest
 	(*ShowTaskOutputResponse)(nil),       // 36: fleet.v1.ShowTaskOutputResponse
-	(*ListTasksRequest)(nil),             // 37: fleet.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),            // 38: fleet.v1.ListTasksResponse
-	(*DeleteTaskRequest)(nil),            // 39: fleet.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),           // 40: fleet.v1.DeleteTaskResponse
-	(*SendTaskMessageRequest)(nil),       // 41: fleet.v1.SendTaskMessageRequest
-	(*SendTaskMessageResponse)(nil),      // 42: fleet.v1.SendTaskMessageResponse
-	(*ListQuestionsRequest)(nil),         // 43: fleet.v1.ListQuestionsRequest
-	(*ListQuestionsResponse)(nil),        // 44: fleet.v1.ListQuestionsResponse
-	(*AnswerQuestionRequest)(nil),        // 45: fleet.v1.AnswerQuestionRequest
-	(*AnswerQuestionResponse)(nil),       // 46: fleet.v1.AnswerQuestionResponse
-	(*StartAgentRequest)(nil),            // 47: fleet.v1.StartAgentRequest
-	(*StartAgentResponse)(nil),           // 48: fleet.v1.StartAgentResponse
-	(*StopAgentRequest)(nil),             // 49: fleet.v1.StopAgentRequest
-	(*StopAgentResponse)(nil),            // 50: fleet.v1.StopAgentResponse
-	(*RestartAgentRequest)(nil),          // 51: fleet.v1.RestartAgentRequest
-	(*RestartAgentResponse)(nil),         // 52: fleet.v1.RestartAgentResponse
-	(*ShowAgentLogRequest)(nil),          // 53: fleet.v1.ShowAgentLogRequest
-	(*ShowAgentLogResponse)(nil),         // 54: fleet.v1.ShowAgentLogResponse
-	(*ShareAgentRequest)(nil),            // 55: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 56: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 57: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 58: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 59: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 60: fleet.v1.ListAgentSharesResponse
-	nil,                                  // 61: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 62: fleet.v1.RestartAgentRequest.ParametersEntry
-	(*Agent)(nil),                        // 63: fleet.v1.Agent
-	(Agent_Status)(0),                    // 64: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 65: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 66: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 67: fleet.v1.PlaceStatus
-	(*Task)(nil),                         // 68: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 69: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 70: fleet.v1.KeptWork
-	(*Role)(nil),                         // 71: fleet.v1.Role
-	(*Project)(nil),                      // 72: fleet.v1.Project
-	(*Event)(nil),                        // 73: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 74: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 75: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 76: fleet.v1.FileChange
-	(Task_Status)(0),                     // 77: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 78: fleet.v1.Task.Source
-	(*Question)(nil),                     // 79: fleet.v1.Question
-	(Share_Access)(0),                    // 80: fleet.v1.Share.Access
-	(*Share)(nil),                        // 81: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 82: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 83: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 84: fleet.v1.SearchFleetRequest
-	(*ListAuditRequest)(nil),             // 85: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 86: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 87: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 88: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 89: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 90: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 91: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 92: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 93: fleet.v1.SearchFleetResponse
-	(*ListAuditResponse)(nil),            // 94: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 95: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 96: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 97: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 98: fleet.v1.ReloadConfigResponse
+	(*ListTaskStepsRequest)(nil),         // 37: fleet.v1.ListTaskStepsRequest
+	(*ListTaskStepsResponse)(nil),        // 38: fleet.v1.ListTaskStepsResponse
+	(*ListTasksRequest)(nil),             // 39: fleet.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),            // 40: fleet.v1.ListTasksResponse
+	(*DeleteTaskRequest)(nil),            // 41: fleet.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),           // 42: fleet.v1.DeleteTaskResponse
+	(*SendTaskMessageRequest)(nil),       // 43: fleet.v1.SendTaskMessageRequest
+	(*SendTaskMessageResponse)(nil),      // 44: fleet.v1.SendTaskMessageResponse
+	(*ListQuestionsRequest)(nil),         // 45: fleet.v1.ListQuestionsRequest
+	(*ListQuestionsResponse)(nil),        // 46: fleet.v1.ListQuestionsResponse
+	(*AnswerQuestionRequest)(nil),        // 47: fleet.v1.AnswerQuestionRequest
+	(*AnswerQuestionResponse)(nil),       // 48: fleet.v1.AnswerQuestionResponse
+	(*StartAgentRequest)(nil),            // 49: fleet.v1.StartAgentRequest
+	(*StartAgentResponse)(nil),           // 50: fleet.v1.StartAgentResponse
+	(*StopAgentRequest)(nil),             // 51: fleet.v1.StopAgentRequest
+	(*StopAgentResponse)(nil),            // 52: fleet.v1.StopAgentResponse
+	(*RestartAgentRequest)(nil),          // 53: fleet.v1.RestartAgentRequest
+	(*RestartAgentResponse)(nil),         // 54: fleet.v1.RestartAgentResponse
+	(*ShowAgentLogRequest)(nil),          // 55: fleet.v1.ShowAgentLogRequest
+	(*ShowAgentLogResponse)(nil),         // 56: fleet.v1.ShowAgentLogResponse
+	(*ShareAgentRequest)(nil),            // 57: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 58: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 59: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 60: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 61: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 62: fleet.v1.ListAgentSharesResponse
+	nil,                                  // 63: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 64: fleet.v1.RestartAgentRequest.ParametersEntry
+	(*Agent)(nil),                        // 65: fleet.v1.Agent
+	(Agent_Status)(0),                    // 66: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 67: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 68: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 69: fleet.v1.PlaceStatus
+	(*Task)(nil),                         // 70: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 71: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 72: fleet.v1.KeptWork
+	(*Role)(nil),                         // 73: fleet.v1.Role
+	(*Project)(nil),                      // 74: fleet.v1.Project
+	(*Event)(nil),                        // 75: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 76: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 77: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 78: fleet.v1.FileChange
+	(StepKind)(0),                        // 79: fleet.v1.StepKind
+	(*Step)(nil),                         // 80: fleet.v1.Step
+	(Task_Status)(0),                     // 81: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 82: fleet.v1.Task.Source
+	(*Question)(nil),                     // 83: fleet.v1.Question
+	(Share_Access)(0),                    // 84: fleet.v1.Share.Access
+	(*Share)(nil),                        // 85: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 86: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 87: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 88: fleet.v1.SearchFleetRequest
+	(*ListAuditRequest)(nil),             // 89: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 90: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 91: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 92: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 93: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 94: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 95: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 96: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 97: fleet.v1.SearchFleetResponse
+	(*ListAuditResponse)(nil),            // 98: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 99: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 100: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 101: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 102: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	61, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	63, // 1: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	64, // 2: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	65, // 3: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	66, // 4: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	67, // 5: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	63, // 6: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	66, // 7: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	68, // 8: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	69, // 9: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	70, // 10: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	63, // 11: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	68, // 12: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	64, // 13: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	68, // 14: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	64, // 15: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	71, // 16: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	72, // 17: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	67, // 18: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	73, // 19: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
-	0,  // 20: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	68, // 21: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	74, // 22: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	75, // 23: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	76, // 24: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	77, // 25: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	78, // 26: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	66, // 27: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
-	1,  // 28: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	68, // 29: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	68, // 30: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	79, // 31: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	79, // 32: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	63, // 33: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	63, // 34: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	62, // 35: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	63, // 36: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	80, // 37: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	81, // 38: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	81, // 39: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	81, // 40: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,  // 41: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,  // 42: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,  // 43: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,  // 44: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10, // 45: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12, // 46: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	14, // 47: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	16, // 48: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	18, // 49: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	20, // 50: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	22, // 51: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	24, // 52: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	26, // 53: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	28, // 54: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	30, // 55: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	31, // 56: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	33, // 57: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	35, // 58: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	37, // 59: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	82, // 60: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	83, // 61: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	84, // 62: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	39, // 63: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	41, // 64: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	43, // 65: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	45, // 66: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	47, // 67: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	49, // 68: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	51, // 69: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	55, // 70: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	57, // 71: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	59, // 72: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	85, // 73: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	86, // 74: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	87, // 75: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	88, // 76: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	89, // 77: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	53, // 78: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,  // 79: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,  // 80: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,  // 81: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,  // 82: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11, // 83: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13, // 84: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15, // 85: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	17, // 86: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	19, // 87: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	21, // 88: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	23, // 89: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	25, // 90: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	27, // 91: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	29, // 92: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	90, // 93: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	90, // 94: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	34, // 95: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	36, // 96: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	38, // 97: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	91, // 98: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	92, // 99: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	93, // 100: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	40, // 101: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	42, // 102: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	44, // 103: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	46, // 104: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	48, // 105: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	50, // 106: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	52, // 107: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	56, // 108: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	58, // 109: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	60, // 110: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	94, // 111: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	95, // 112: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	96, // 113: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	97, // 114: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	98, // 115: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	54, // 116: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	79, // [79:117] is the sub-list for method output_type
-	41, // [41:79] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	63,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	65,  // 1: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	66,  // 2: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	67,  // 3: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	68,  // 4: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	69,  // 5: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	65,  // 6: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	68,  // 7: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	70,  // 8: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	71,  // 9: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	72,  // 10: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	65,  // 11: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	70,  // 12: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	66,  // 13: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	70,  // 14: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	66,  // 15: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	73,  // 16: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	74,  // 17: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	69,  // 18: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	75,  // 19: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	0,   // 20: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
+	70,  // 21: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	76,  // 22: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	77,  // 23: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	78,  // 24: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	79,  // 25: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	80,  // 26: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	81,  // 27: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	82,  // 28: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	68,  // 29: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	1,   // 30: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
+	70,  // 31: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	70,  // 32: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	83,  // 33: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	83,  // 34: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	65,  // 35: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	65,  // 36: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	64,  // 37: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	65,  // 38: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	84,  // 39: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	85,  // 40: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	85,  // 41: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	85,  // 42: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,   // 43: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,   // 44: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,   // 45: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,   // 46: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10,  // 47: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12,  // 48: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	14,  // 49: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	16,  // 50: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	18,  // 51: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	20,  // 52: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	22,  // 53: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	24,  // 54: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	26,  // 55: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	28,  // 56: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	30,  // 57: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	31,  // 58: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	33,  // 59: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	35,  // 60: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	37,  // 61: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	39,  // 62: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	86,  // 63: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	87,  // 64: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	88,  // 65: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	41,  // 66: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	43,  // 67: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	45,  // 68: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	47,  // 69: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	49,  // 70: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	51,  // 71: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	53,  // 72: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	57,  // 73: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	59,  // 74: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	61,  // 75: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	89,  // 76: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	90,  // 77: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	91,  // 78: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	92,  // 79: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	93,  // 80: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	55,  // 81: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,   // 82: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,   // 83: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,   // 84: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,   // 85: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11,  // 86: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13,  // 87: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15,  // 88: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	17,  // 89: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	19,  // 90: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	21,  // 91: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	23,  // 92: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	25,  // 93: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	27,  // 94: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	29,  // 95: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	94,  // 96: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	94,  // 97: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	34,  // 98: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	36,  // 99: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	38,  // 100: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	40,  // 101: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	95,  // 102: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	96,  // 103: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	97,  // 104: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	42,  // 105: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	44,  // 106: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	46,  // 107: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	48,  // 108: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	50,  // 109: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	52,  // 110: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	54,  // 111: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	58,  // 112: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	60,  // 113: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	62,  // 114: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	98,  // 115: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	99,  // 116: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	100, // 117: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	101, // 118: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	102, // 119: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	56,  // 120: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	82,  // [82:121] is the sub-list for method output_type
+	43,  // [43:82] is the sub-list for method input_type
+	43,  // [43:43] is the sub-list for extension type_name
+	43,  // [43:43] is the sub-list for extension extendee
+	0,   // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -5104,6 +5263,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_question_proto_init()
 	file_fleet_v1_replica_proto_init()
 	file_fleet_v1_share_proto_init()
+	file_fleet_v1_step_proto_init()
 	file_fleet_v1_task_proto_init()
 	file_fleet_v1_usage_proto_init()
 	file_fleet_v1_fleet_service_proto_msgTypes[1].OneofWrappers = []any{}
@@ -5133,19 +5293,21 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[34].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[35].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[36].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[41].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[42].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[46].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[37].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[38].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[43].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[44].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[48].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[50].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[51].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[52].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[53].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   61,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

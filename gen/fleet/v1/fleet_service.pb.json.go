@@ -366,6 +366,8 @@ func (m *WatchFleetRequest) ReadField(r *wire.Reader, name []byte) bool {
 		r.Bool(&m.Quiet)
 	case "output_of":
 		wire.List(r, &m.OutputOf, (*wire.Reader).String)
+	case "details":
+		r.Bool(&m.Details)
 	case "max_events":
 		wire.Optional(r, &m.MaxEvents, (*wire.Reader).Int)
 	default:
@@ -552,6 +554,36 @@ func (m *ShowTaskOutputResponse) AppendJSON(b []byte) []byte {
 	}
 	if m.GapSize != nil {
 		b = wire.AppendFloat(append(b, `,"gap_size":`...), *m.GapSize)
+	}
+	return wire.End(b, begin)
+}
+
+// ReadField reads the value of the named field from r. It reports whether there is such a field.
+func (m *ListTaskStepsRequest) ReadField(r *wire.Reader, name []byte) bool {
+	switch string(name) {
+	case "task_id":
+		r.String(&m.TaskId)
+	case "cursor":
+		r.String(&m.Cursor)
+	case "limit":
+		wire.Optional(r, &m.Limit, (*wire.Reader).Int)
+	case "kinds":
+		wire.List(r, &m.Kinds, func(r *wire.Reader, to *StepKind) { wire.Enum(r, to, StepKind_value) })
+	default:
+		return false
+	}
+	return true
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *ListTaskStepsResponse) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendList(append(b, `,"steps":`...), m.Steps, wire.AppendMessage)
+	if m.NextCursor != nil {
+		b = wire.AppendString(append(b, `,"next_cursor":`...), *m.NextCursor)
 	}
 	return wire.End(b, begin)
 }

@@ -195,6 +195,18 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			tool.Default(&q.Limit, 16384)
 		})),
 		tool.Unary(tool.Spec{
+			Name:     "list_task_steps",
+			Title:    "List task steps",
+			Method:   FleetService_ListTaskSteps_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceListTaskStepsInput,
+			Output:      fleetServiceListTaskStepsOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "steps", Unless: ""},
+			Description: "List the steps of a task in order: texts, thoughts, tool calls and their results, retries, limits and more. Each step has a cursor to continue from. `watch_fleet` with details reports the same steps as they happen.\nA long answer has the first steps only: call again with next_cursor as cursor for more.",
+		}, c.ListTaskSteps, tool.Defaults(func(q *ListTaskStepsRequest) {
+			tool.Default(&q.Limit, 50)
+		})),
+		tool.Unary(tool.Spec{
 			Name:     "list_tasks",
 			Title:    "List tasks",
 			Method:   FleetService_ListTasks_FullMethodName,
@@ -2706,6 +2718,10 @@ const fleetServiceWatchFleetInput = `{
       "maxItems": 100,
       "description": "With quiet: do not leave out events of the tasks with these ids, at most 100."
     },
+    "details": {
+      "type": "boolean",
+      "description": "Also send events of type task_detail, and describe each step in the field step."
+    },
     "max_events": {
       "type": "integer",
       "maximum": 10000,
@@ -2772,9 +2788,10 @@ const fleetServiceWatchFleetOutput = `{
             "task_check",
             "agent_shared",
             "agent_unshared",
-            "task_more_output"
+            "task_more_output",
+            "task_detail"
           ],
-          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far."
+          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details."
         },
         "agent_name": {
           "type": "string",
@@ -2795,6 +2812,17 @@ const fleetServiceWatchFleetOutput = `{
         "owner": {
           "type": "string",
           "description": "Name of the principal that owns the agent."
+        },
+        "step": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/Step",
+              "description": "The step that the event reports, in all details; absent if it reports none, or if the call did not request details."
+            },
+            {
+              "type": "null"
+            }
+          ]
         }
       },
       "required": [
@@ -2808,6 +2836,595 @@ const fleetServiceWatchFleetOutput = `{
         "owner"
       ],
       "description": "Event is one row of the append-only log of the fleet."
+    },
+    "Step": {
+      "type": "object",
+      "properties": {
+        "cursor": {
+          "type": "string",
+          "description": "Position in the log of events: a cursor for ` + "`" + `list_task_steps` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `."
+        },
+        "time": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When Fleet received it."
+        },
+        "kind": {
+          "type": "string",
+          "enum": [
+            "text",
+            "thinking",
+            "tool_call",
+            "tool_result",
+            "file_edit",
+            "denied",
+            "question",
+            "message",
+            "retry",
+            "limit",
+            "compaction",
+            "todo_list",
+            "hook",
+            "background",
+            "usage",
+            "warning",
+            "note"
+          ],
+          "description": "What it is.\n- text: The agent wrote a text.\n- thinking: The model thought.\n- tool_call: A tool was called.\n- tool_result: A tool answered.\n- file_edit: A tool call changed a file.\n- denied: A tool call was denied.\n- question: The agent asked people, or its question was answered.\n- message: A message was sent to the agent.\n- retry: A request to the model failed and is repeated.\n- limit: A limit of a subscription is nearly or completely used up.\n- compaction: The conversation was summarised, because it had become too long.\n- todo_list: The agent's list of things to do.\n- hook: A hook of the program ended.\n- background: Work in the background began or ended.\n- usage: A request to the model was answered.\n- warning: Something does not work.\n- note: Something else that summary describes."
+        },
+        "summary": {
+          "type": "string",
+          "description": "A description in one line. Of a text: the text."
+        },
+        "agent": {
+          "type": "string",
+          "description": "The agent of the run that took the step; empty for the only or main one."
+        },
+        "parent_id": {
+          "type": "string",
+          "description": "Id of the tool call whose subagent took the step; empty if the main agent took it."
+        },
+        "whole": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/OutputSpan",
+              "description": "Where ` + "`" + `show_task_output` + "`" + ` has the whole step, if a text of it is shortened; absent otherwise."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "thinking": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepThinking",
+              "description": "Of kind thinking.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "tool_call": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepToolCall",
+              "description": "Of kind tool_call.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "tool_result": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepToolResult",
+              "description": "Of kind tool_result.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "file_edit": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepFileEdit",
+              "description": "Of kind file_edit.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "denied": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepDenied",
+              "description": "Of kind denied.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "question": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepQuestion",
+              "description": "Of kind question.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "retry": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepRetry",
+              "description": "Of kind retry.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "limit": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepLimit",
+              "description": "Of kind limit.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "compaction": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepCompaction",
+              "description": "Of kind compaction.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "todo_list": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepTodoList",
+              "description": "Of kind todo_list.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "hook": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepHook",
+              "description": "Of kind hook.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "background": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepBackground",
+              "description": "Of kind background.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "usage": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepUsage",
+              "description": "Of kind usage.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "warning": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepWarning",
+              "description": "Of kind warning.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        }
+      },
+      "required": [
+        "cursor",
+        "time",
+        "kind",
+        "summary",
+        "agent",
+        "parent_id"
+      ],
+      "description": "Step is something that an agent did, or that happened to it while it worked on a task. Texts longer than 16 KiB are shortened; whole says where the rest is."
+    },
+    "OutputSpan": {
+      "type": "object",
+      "properties": {
+        "offset": {
+          "type": "number",
+          "description": "Where it begins, in bytes: an offset for ` + "`" + `show_task_output` + "`" + `."
+        },
+        "size": {
+          "type": "number",
+          "description": "Its length in bytes."
+        }
+      },
+      "required": [
+        "offset",
+        "size"
+      ],
+      "description": "OutputSpan is a part of the raw output of a task."
+    },
+    "StepThinking": {
+      "type": "object",
+      "properties": {
+        "text": {
+          "type": "string",
+          "description": "The thought."
+        }
+      },
+      "required": [
+        "text"
+      ],
+      "description": "StepThinking is what the model thought."
+    },
+    "StepToolCall": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the call."
+        },
+        "name": {
+          "type": "string",
+          "description": "Name of the tool."
+        },
+        "arguments": {
+          "description": "The arguments. Shortened arguments are a text."
+        }
+      },
+      "required": [
+        "id",
+        "name",
+        "arguments"
+      ],
+      "description": "StepToolCall is a call of a tool."
+    },
+    "StepToolResult": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the call."
+        },
+        "name": {
+          "type": "string",
+          "description": "Name of the tool."
+        },
+        "result": {
+          "type": "string",
+          "description": "The answer."
+        },
+        "is_error": {
+          "type": "boolean",
+          "description": "Whether the call failed."
+        },
+        "duration_ms": {
+          "type": "integer",
+          "description": "How long the call took in milliseconds, with the wait for a permission; absent if it is not known."
+        }
+      },
+      "required": [
+        "id",
+        "name",
+        "result",
+        "is_error"
+      ],
+      "description": "StepToolResult is what a tool answered."
+    },
+    "StepFileEdit": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the tool call."
+        },
+        "path": {
+          "type": "string",
+          "description": "Path of the file, as the program names it."
+        },
+        "patch": {
+          "type": "string",
+          "description": "The change in the unified format without file names; absent if it is not known."
+        }
+      },
+      "required": [
+        "id",
+        "path"
+      ],
+      "description": "StepFileEdit is a change of one file."
+    },
+    "StepDenied": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the tool call."
+        },
+        "name": {
+          "type": "string",
+          "description": "Name of the tool."
+        },
+        "reason": {
+          "type": "string",
+          "description": "Why it was denied."
+        }
+      },
+      "required": [
+        "id",
+        "name",
+        "reason"
+      ],
+      "description": "StepDenied is a tool call that was denied."
+    },
+    "StepQuestion": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the question, for ` + "`" + `list_questions` + "`" + ` and ` + "`" + `answer_question` + "`" + `."
+        }
+      },
+      "required": [
+        "id"
+      ],
+      "description": "StepQuestion is a question of the agent, or the answer to it."
+    },
+    "StepRetry": {
+      "type": "object",
+      "properties": {
+        "attempt": {
+          "type": "integer",
+          "description": "Number of the attempt that failed, from 1."
+        },
+        "max_attempts": {
+          "type": "integer",
+          "description": "How many attempts there are; absent if it is not known."
+        },
+        "delay_ms": {
+          "type": "integer",
+          "description": "Time until the next attempt in milliseconds."
+        },
+        "http_status": {
+          "type": "integer",
+          "description": "The HTTP status of the response; absent if there was none."
+        },
+        "error": {
+          "type": "string",
+          "description": "The error, as the program names it."
+        }
+      },
+      "required": [
+        "attempt",
+        "delay_ms",
+        "error"
+      ],
+      "description": "StepRetry is a request to the model that failed and is repeated."
+    },
+    "StepLimit": {
+      "type": "object",
+      "properties": {
+        "window": {
+          "type": "string",
+          "description": "The window of time that the limit is for, as the program names it, such as five_hour."
+        },
+        "utilization": {
+          "type": "number",
+          "description": "Share of the limit that is used, from 0 to 1."
+        },
+        "reached": {
+          "type": "boolean",
+          "description": "Whether the limit is used up."
+        },
+        "resets_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the window ends; absent if it is not known."
+        }
+      },
+      "required": [
+        "window",
+        "utilization",
+        "reached"
+      ],
+      "description": "StepLimit is the state of a limit of a subscription."
+    },
+    "StepCompaction": {
+      "type": "object",
+      "properties": {
+        "trigger": {
+          "type": "string",
+          "description": "What caused it: auto or manual."
+        },
+        "tokens_before": {
+          "type": "integer",
+          "description": "Number of tokens before."
+        },
+        "tokens_after": {
+          "type": "integer",
+          "description": "Number of tokens after."
+        }
+      },
+      "required": [
+        "trigger",
+        "tokens_before",
+        "tokens_after"
+      ],
+      "description": "StepCompaction is a summary that replaced the conversation."
+    },
+    "StepTodoList": {
+      "type": "object",
+      "properties": {
+        "items": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/TodoItem"
+          },
+          "description": "The items, at most 100."
+        }
+      },
+      "required": [
+        "items"
+      ],
+      "description": "StepTodoList is the agent's list of things to do."
+    },
+    "TodoItem": {
+      "type": "object",
+      "properties": {
+        "text": {
+          "type": "string",
+          "description": "What to do."
+        },
+        "status": {
+          "type": "string",
+          "description": "How far it is: pending, in_progress or completed."
+        }
+      },
+      "required": [
+        "text",
+        "status"
+      ],
+      "description": "TodoItem is one thing to do."
+    },
+    "StepHook": {
+      "type": "object",
+      "properties": {
+        "name": {
+          "type": "string",
+          "description": "Name of the hook."
+        },
+        "output": {
+          "type": "string",
+          "description": "What it printed."
+        },
+        "is_error": {
+          "type": "boolean",
+          "description": "Whether it failed."
+        }
+      },
+      "required": [
+        "name",
+        "output",
+        "is_error"
+      ],
+      "description": "StepHook is a hook of the program that has ended."
+    },
+    "StepBackground": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the work."
+        },
+        "name": {
+          "type": "string",
+          "description": "Kind of the work, as the program names it."
+        },
+        "status": {
+          "type": "string",
+          "description": "How far it is: started, completed or stopped."
+        },
+        "summary": {
+          "type": "string",
+          "description": "What it does, or what it did."
+        }
+      },
+      "required": [
+        "id",
+        "name",
+        "status",
+        "summary"
+      ],
+      "description": "StepBackground is work in the background that began or ended."
+    },
+    "StepUsage": {
+      "type": "object",
+      "properties": {
+        "model": {
+          "type": "string",
+          "description": "The model; empty if it is not known."
+        },
+        "input_tokens": {
+          "type": "integer",
+          "description": "Number of input tokens, without those of the cache."
+        },
+        "cache_read_tokens": {
+          "type": "integer",
+          "description": "Number of tokens that were read from the model's cache."
+        },
+        "cache_write_tokens": {
+          "type": "integer",
+          "description": "Number of tokens that were written to the model's cache."
+        },
+        "output_tokens": {
+          "type": "integer",
+          "description": "Number of output tokens."
+        },
+        "cost_usd": {
+          "type": "number",
+          "description": "Cost in US dollars; absent if it is not known."
+        }
+      },
+      "required": [
+        "model",
+        "input_tokens",
+        "cache_read_tokens",
+        "cache_write_tokens",
+        "output_tokens"
+      ],
+      "description": "StepUsage is the usage of one request to the model."
+    },
+    "StepWarning": {
+      "type": "object",
+      "properties": {
+        "text": {
+          "type": "string",
+          "description": "What does not work."
+        }
+      },
+      "required": [
+        "text"
+      ],
+      "description": "StepWarning is something that does not work."
     }
   }
 }`
@@ -3727,6 +4344,667 @@ const fleetServiceShowTaskOutputOutput = `{
     "offset",
     "size"
   ]
+}`
+
+const fleetServiceListTaskStepsInput = `{
+  "type": "object",
+  "properties": {
+    "task_id": {
+      "type": "string",
+      "description": "Id of the task, or a prefix of at least 6 characters that only this task has."
+    },
+    "cursor": {
+      "type": "string",
+      "description": "Return the steps after this one: the cursor of a step, or the next_cursor of the previous answer."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "default": 50,
+      "description": "Return at most this many steps, 200 when not given and at most 1000.\nDefault in a call of this tool: 50."
+    },
+    "kinds": {
+      "type": "array",
+      "items": {
+        "type": "string",
+        "enum": [
+          "text",
+          "thinking",
+          "tool_call",
+          "tool_result",
+          "file_edit",
+          "denied",
+          "question",
+          "message",
+          "retry",
+          "limit",
+          "compaction",
+          "todo_list",
+          "hook",
+          "background",
+          "usage",
+          "warning",
+          "note"
+        ]
+      },
+      "description": "Only steps of these kinds.\n- text: The agent wrote a text.\n- thinking: The model thought.\n- tool_call: A tool was called.\n- tool_result: A tool answered.\n- file_edit: A tool call changed a file.\n- denied: A tool call was denied.\n- question: The agent asked people, or its question was answered.\n- message: A message was sent to the agent.\n- retry: A request to the model failed and is repeated.\n- limit: A limit of a subscription is nearly or completely used up.\n- compaction: The conversation was summarised, because it had become too long.\n- todo_list: The agent's list of things to do.\n- hook: A hook of the program ended.\n- background: Work in the background began or ended.\n- usage: A request to the model was answered.\n- warning: Something does not work.\n- note: Something else that summary describes."
+    }
+  },
+  "required": [
+    "task_id"
+  ],
+  "additionalProperties": false
+}`
+
+const fleetServiceListTaskStepsOutput = `{
+  "type": "object",
+  "properties": {
+    "steps": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/Step"
+      },
+      "description": "The steps."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Cursor of the next part; absent when nothing follows so far."
+    }
+  },
+  "required": [
+    "steps"
+  ],
+  "$defs": {
+    "Step": {
+      "type": "object",
+      "properties": {
+        "cursor": {
+          "type": "string",
+          "description": "Position in the log of events: a cursor for ` + "`" + `list_task_steps` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `."
+        },
+        "time": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When Fleet received it."
+        },
+        "kind": {
+          "type": "string",
+          "enum": [
+            "text",
+            "thinking",
+            "tool_call",
+            "tool_result",
+            "file_edit",
+            "denied",
+            "question",
+            "message",
+            "retry",
+            "limit",
+            "compaction",
+            "todo_list",
+            "hook",
+            "background",
+            "usage",
+            "warning",
+            "note"
+          ],
+          "description": "What it is.\n- text: The agent wrote a text.\n- thinking: The model thought.\n- tool_call: A tool was called.\n- tool_result: A tool answered.\n- file_edit: A tool call changed a file.\n- denied: A tool call was denied.\n- question: The agent asked people, or its question was answered.\n- message: A message was sent to the agent.\n- retry: A request to the model failed and is repeated.\n- limit: A limit of a subscription is nearly or completely used up.\n- compaction: The conversation was summarised, because it had become too long.\n- todo_list: The agent's list of things to do.\n- hook: A hook of the program ended.\n- background: Work in the background began or ended.\n- usage: A request to the model was answered.\n- warning: Something does not work.\n- note: Something else that summary describes."
+        },
+        "summary": {
+          "type": "string",
+          "description": "A description in one line. Of a text: the text."
+        },
+        "agent": {
+          "type": "string",
+          "description": "The agent of the run that took the step; empty for the only or main one."
+        },
+        "parent_id": {
+          "type": "string",
+          "description": "Id of the tool call whose subagent took the step; empty if the main agent took it."
+        },
+        "whole": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/OutputSpan",
+              "description": "Where ` + "`" + `show_task_output` + "`" + ` has the whole step, if a text of it is shortened; absent otherwise."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "thinking": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepThinking",
+              "description": "Of kind thinking.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "tool_call": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepToolCall",
+              "description": "Of kind tool_call.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "tool_result": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepToolResult",
+              "description": "Of kind tool_result.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "file_edit": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepFileEdit",
+              "description": "Of kind file_edit.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "denied": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepDenied",
+              "description": "Of kind denied.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "question": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepQuestion",
+              "description": "Of kind question.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "retry": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepRetry",
+              "description": "Of kind retry.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "limit": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepLimit",
+              "description": "Of kind limit.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "compaction": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepCompaction",
+              "description": "Of kind compaction.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "todo_list": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepTodoList",
+              "description": "Of kind todo_list.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "hook": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepHook",
+              "description": "Of kind hook.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "background": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepBackground",
+              "description": "Of kind background.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "usage": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepUsage",
+              "description": "Of kind usage.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "warning": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/StepWarning",
+              "description": "Of kind warning.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        }
+      },
+      "required": [
+        "cursor",
+        "time",
+        "kind",
+        "summary",
+        "agent",
+        "parent_id"
+      ],
+      "description": "Step is something that an agent did, or that happened to it while it worked on a task. Texts longer than 16 KiB are shortened; whole says where the rest is."
+    },
+    "OutputSpan": {
+      "type": "object",
+      "properties": {
+        "offset": {
+          "type": "number",
+          "description": "Where it begins, in bytes: an offset for ` + "`" + `show_task_output` + "`" + `."
+        },
+        "size": {
+          "type": "number",
+          "description": "Its length in bytes."
+        }
+      },
+      "required": [
+        "offset",
+        "size"
+      ],
+      "description": "OutputSpan is a part of the raw output of a task."
+    },
+    "StepThinking": {
+      "type": "object",
+      "properties": {
+        "text": {
+          "type": "string",
+          "description": "The thought."
+        }
+      },
+      "required": [
+        "text"
+      ],
+      "description": "StepThinking is what the model thought."
+    },
+    "StepToolCall": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the call."
+        },
+        "name": {
+          "type": "string",
+          "description": "Name of the tool."
+        },
+        "arguments": {
+          "description": "The arguments. Shortened arguments are a text."
+        }
+      },
+      "required": [
+        "id",
+        "name",
+        "arguments"
+      ],
+      "description": "StepToolCall is a call of a tool."
+    },
+    "StepToolResult": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the call."
+        },
+        "name": {
+          "type": "string",
+          "description": "Name of the tool."
+        },
+        "result": {
+          "type": "string",
+          "description": "The answer."
+        },
+        "is_error": {
+          "type": "boolean",
+          "description": "Whether the call failed."
+        },
+        "duration_ms": {
+          "type": "integer",
+          "description": "How long the call took in milliseconds, with the wait for a permission; absent if it is not known."
+        }
+      },
+      "required": [
+        "id",
+        "name",
+        "result",
+        "is_error"
+      ],
+      "description": "StepToolResult is what a tool answered."
+    },
+    "StepFileEdit": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the tool call."
+        },
+        "path": {
+          "type": "string",
+          "description": "Path of the file, as the program names it."
+        },
+        "patch": {
+          "type": "string",
+          "description": "The change in the unified format without file names; absent if it is not known."
+        }
+      },
+      "required": [
+        "id",
+        "path"
+      ],
+      "description": "StepFileEdit is a change of one file."
+    },
+    "StepDenied": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the tool call."
+        },
+        "name": {
+          "type": "string",
+          "description": "Name of the tool."
+        },
+        "reason": {
+          "type": "string",
+          "description": "Why it was denied."
+        }
+      },
+      "required": [
+        "id",
+        "name",
+        "reason"
+      ],
+      "description": "StepDenied is a tool call that was denied."
+    },
+    "StepQuestion": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the question, for ` + "`" + `list_questions` + "`" + ` and ` + "`" + `answer_question` + "`" + `."
+        }
+      },
+      "required": [
+        "id"
+      ],
+      "description": "StepQuestion is a question of the agent, or the answer to it."
+    },
+    "StepRetry": {
+      "type": "object",
+      "properties": {
+        "attempt": {
+          "type": "integer",
+          "description": "Number of the attempt that failed, from 1."
+        },
+        "max_attempts": {
+          "type": "integer",
+          "description": "How many attempts there are; absent if it is not known."
+        },
+        "delay_ms": {
+          "type": "integer",
+          "description": "Time until the next attempt in milliseconds."
+        },
+        "http_status": {
+          "type": "integer",
+          "description": "The HTTP status of the response; absent if there was none."
+        },
+        "error": {
+          "type": "string",
+          "description": "The error, as the program names it."
+        }
+      },
+      "required": [
+        "attempt",
+        "delay_ms",
+        "error"
+      ],
+      "description": "StepRetry is a request to the model that failed and is repeated."
+    },
+    "StepLimit": {
+      "type": "object",
+      "properties": {
+        "window": {
+          "type": "string",
+          "description": "The window of time that the limit is for, as the program names it, such as five_hour."
+        },
+        "utilization": {
+          "type": "number",
+          "description": "Share of the limit that is used, from 0 to 1."
+        },
+        "reached": {
+          "type": "boolean",
+          "description": "Whether the limit is used up."
+        },
+        "resets_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the window ends; absent if it is not known."
+        }
+      },
+      "required": [
+        "window",
+        "utilization",
+        "reached"
+      ],
+      "description": "StepLimit is the state of a limit of a subscription."
+    },
+    "StepCompaction": {
+      "type": "object",
+      "properties": {
+        "trigger": {
+          "type": "string",
+          "description": "What caused it: auto or manual."
+        },
+        "tokens_before": {
+          "type": "integer",
+          "description": "Number of tokens before."
+        },
+        "tokens_after": {
+          "type": "integer",
+          "description": "Number of tokens after."
+        }
+      },
+      "required": [
+        "trigger",
+        "tokens_before",
+        "tokens_after"
+      ],
+      "description": "StepCompaction is a summary that replaced the conversation."
+    },
+    "StepTodoList": {
+      "type": "object",
+      "properties": {
+        "items": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/TodoItem"
+          },
+          "description": "The items, at most 100."
+        }
+      },
+      "required": [
+        "items"
+      ],
+      "description": "StepTodoList is the agent's list of things to do."
+    },
+    "TodoItem": {
+      "type": "object",
+      "properties": {
+        "text": {
+          "type": "string",
+          "description": "What to do."
+        },
+        "status": {
+          "type": "string",
+          "description": "How far it is: pending, in_progress or completed."
+        }
+      },
+      "required": [
+        "text",
+        "status"
+      ],
+      "description": "TodoItem is one thing to do."
+    },
+    "StepHook": {
+      "type": "object",
+      "properties": {
+        "name": {
+          "type": "string",
+          "description": "Name of the hook."
+        },
+        "output": {
+          "type": "string",
+          "description": "What it printed."
+        },
+        "is_error": {
+          "type": "boolean",
+          "description": "Whether it failed."
+        }
+      },
+      "required": [
+        "name",
+        "output",
+        "is_error"
+      ],
+      "description": "StepHook is a hook of the program that has ended."
+    },
+    "StepBackground": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the work."
+        },
+        "name": {
+          "type": "string",
+          "description": "Kind of the work, as the program names it."
+        },
+        "status": {
+          "type": "string",
+          "description": "How far it is: started, completed or stopped."
+        },
+        "summary": {
+          "type": "string",
+          "description": "What it does, or what it did."
+        }
+      },
+      "required": [
+        "id",
+        "name",
+        "status",
+        "summary"
+      ],
+      "description": "StepBackground is work in the background that began or ended."
+    },
+    "StepUsage": {
+      "type": "object",
+      "properties": {
+        "model": {
+          "type": "string",
+          "description": "The model; empty if it is not known."
+        },
+        "input_tokens": {
+          "type": "integer",
+          "description": "Number of input tokens, without those of the cache."
+        },
+        "cache_read_tokens": {
+          "type": "integer",
+          "description": "Number of tokens that were read from the model's cache."
+        },
+        "cache_write_tokens": {
+          "type": "integer",
+          "description": "Number of tokens that were written to the model's cache."
+        },
+        "output_tokens": {
+          "type": "integer",
+          "description": "Number of output tokens."
+        },
+        "cost_usd": {
+          "type": "number",
+          "description": "Cost in US dollars; absent if it is not known."
+        }
+      },
+      "required": [
+        "model",
+        "input_tokens",
+        "cache_read_tokens",
+        "cache_write_tokens",
+        "output_tokens"
+      ],
+      "description": "StepUsage is the usage of one request to the model."
+    },
+    "StepWarning": {
+      "type": "object",
+      "properties": {
+        "text": {
+          "type": "string",
+          "description": "What does not work."
+        }
+      },
+      "required": [
+        "text"
+      ],
+      "description": "StepWarning is something that does not work."
+    }
+  }
 }`
 
 const fleetServiceListTasksInput = `{

@@ -38,6 +38,7 @@ const (
 	FleetService_DownloadAgentBundle_FullMethodName  = "/fleet.v1.FleetService/DownloadAgentBundle"
 	FleetService_ShowTaskChanges_FullMethodName      = "/fleet.v1.FleetService/ShowTaskChanges"
 	FleetService_ShowTaskOutput_FullMethodName       = "/fleet.v1.FleetService/ShowTaskOutput"
+	FleetService_ListTaskSteps_FullMethodName        = "/fleet.v1.FleetService/ListTaskSteps"
 	FleetService_ListTasks_FullMethodName            = "/fleet.v1.FleetService/ListTasks"
 	FleetService_ShowUsage_FullMethodName            = "/fleet.v1.FleetService/ShowUsage"
 	FleetService_ShowFleet_FullMethodName            = "/fleet.v1.FleetService/ShowFleet"
@@ -122,6 +123,9 @@ type FleetServiceClient interface {
 	// Show the raw output of a task in pages, byte for byte: everything that the agent's program has printed so far.
 	// The runner of the agent keeps it for a while after the task has ended.
 	ShowTaskOutput(ctx context.Context, in *ShowTaskOutputRequest, opts ...grpc.CallOption) (*ShowTaskOutputResponse, error)
+	// List the steps of a task in order: texts, thoughts, tool calls and their results, retries, limits and more.
+	// Each step has a cursor to continue from. `watch_fleet` with details reports the same steps as they happen.
+	ListTaskSteps(ctx context.Context, in *ListTaskStepsRequest, opts ...grpc.CallOption) (*ListTaskStepsResponse, error)
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
 	// Without filters, all tasks of the fleet's agents are listed.
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
@@ -392,6 +396,16 @@ func (c *fleetServiceClient) ShowTaskOutput(ctx context.Context, in *ShowTaskOut
 	return out, nil
 }
 
+func (c *fleetServiceClient) ListTaskSteps(ctx context.Context, in *ListTaskStepsRequest, opts ...grpc.CallOption) (*ListTaskStepsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTaskStepsResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListTaskSteps_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListTasksResponse)
@@ -654,6 +668,9 @@ type FleetServiceServer interface {
 	// Show the raw output of a task in pages, byte for byte: everything that the agent's program has printed so far.
 	// The runner of the agent keeps it for a while after the task has ended.
 	ShowTaskOutput(context.Context, *ShowTaskOutputRequest) (*ShowTaskOutputResponse, error)
+	// List the steps of a task in order: texts, thoughts, tool calls and their results, retries, limits and more.
+	// Each step has a cursor to continue from. `watch_fleet` with details reports the same steps as they happen.
+	ListTaskSteps(context.Context, *ListTaskStepsRequest) (*ListTaskStepsResponse, error)
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
 	// Without filters, all tasks of the fleet's agents are listed.
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
@@ -770,6 +787,9 @@ func (UnimplementedFleetServiceServer) ShowTaskChanges(context.Context, *ShowTas
 }
 func (UnimplementedFleetServiceServer) ShowTaskOutput(context.Context, *ShowTaskOutputRequest) (*ShowTaskOutputResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowTaskOutput not implemented")
+}
+func (UnimplementedFleetServiceServer) ListTaskSteps(context.Context, *ListTaskStepsRequest) (*ListTaskStepsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTaskSteps not implemented")
 }
 func (UnimplementedFleetServiceServer) ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTasks not implemented")
@@ -1151,6 +1171,24 @@ func _FleetService_ShowTaskOutput_Handler(srv interface{}, ctx context.Context, 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(FleetServiceServer).ShowTaskOutput(ctx, req.(*ShowTaskOutputRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ListTaskSteps_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTaskStepsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListTaskSteps(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListTaskSteps_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListTaskSteps(ctx, req.(*ListTaskStepsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1581,6 +1619,10 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ShowTaskOutput",
 			Handler:    _FleetService_ShowTaskOutput_Handler,
+		},
+		{
+			MethodName: "ListTaskSteps",
+			Handler:    _FleetService_ListTaskSteps_Handler,
 		},
 		{
 			MethodName: "ListTasks",

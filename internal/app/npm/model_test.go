@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -19,6 +20,7 @@ type model struct {
 	mu       sync.Mutex
 	requests []request
 	gates    map[string]*gate
+	retried  map[string]bool // texts whose first request has failed
 }
 
 // gate is a point where an answer waits until the test opens it or the client goes away.
@@ -108,7 +110,7 @@ func (r request) tools() (names []string) {
 
 func newModel(t *testing.T) *model {
 	t.Helper()
-	m := &model{gates: map[string]*gate{}}
+	m := &model{gates: map[string]*gate{}, retried: map[string]bool{}}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost || r.URL.Path != "/v1/messages" {
 			http.NotFound(w, r)
@@ -166,6 +168,21 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request, q request) {
 		stream(w, q.Model, map[string]any{"type": "text", "text": s.text})
 	case "tool":
 		stream(w, q.Model, map[string]any{"type": "text", "text": "Now " + s.tool}, map[string]any{"type": "tool_use", "name": s.tool, "input": s.input})
+	case "think":
+		stream(w, q.Model, map[string]any{"type": "thinking", "thinking": s.text},
+			map[string]any{"type": "tool_use", "name": "Bash", "input": map[string]any{"command": "echo thought"}})
+	case "later":
+		m.mu.Lock()
+		first := !m.retried[s.text]
+		m.retried[s.text] = true
+		m.mu.Unlock()
+		if !first {
+			stream(w, q.Model, map[string]any{"type": "text", "text": s.text})
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(529)
+		_, _ = io.WriteString(w, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)
 	case "hang":
 		g := m.gate(s.text)
 		g.arrive()
@@ -205,6 +222,10 @@ func stream(w http.ResponseWriter, model string, content ...map[string]any) {
 	for i, b := range content {
 		delta := map[string]any{"type": "text_delta", "text": b["text"]}
 		start := map[string]any{"type": "text", "text": ""}
+		if b["type"] == "thinking" {
+			delta = map[string]any{"type": "thinking_delta", "thinking": b["thinking"]}
+			start = map[string]any{"type": "thinking", "thinking": "", "signature": ""}
+		}
 		if b["type"] == "tool_use" {
 			stop = "tool_use"
 			input, _ := json.Marshal(b["input"]) // it was decoded from JSON
@@ -213,6 +234,9 @@ func stream(w http.ResponseWriter, model string, content ...map[string]any) {
 		}
 		send("content_block_start", map[string]any{"index": i, "content_block": start})
 		send("content_block_delta", map[string]any{"index": i, "delta": delta})
+		if b["type"] == "thinking" {
+			send("content_block_delta", map[string]any{"index": i, "delta": map[string]any{"type": "signature_delta", "signature": "c2ln"}})
+		}
 		send("content_block_stop", map[string]any{"index": i})
 	}
 	send("message_delta", map[string]any{"delta": map[string]any{"stop_reason": stop, "stop_sequence": nil}, "usage": json.RawMessage(fmt.Sprintf(usage, 500))})

@@ -15,6 +15,7 @@ type follower struct {
 	task     *fleetv1.Task
 	progress *progress
 	ended    bool
+	denials  denials
 }
 
 // follow shows the task's output until the task has ended, and returns nil if it completed.
@@ -72,7 +73,7 @@ func (f *follower) watch(ctx context.Context) error {
 	stream := &feed{
 		renews:   f.s.calls.renews,
 		fleet:    f.s.fleet,
-		req:      &fleetv1.WatchFleetRequest{TaskId: f.task.GetId(), Follow: true},
+		req:      &fleetv1.WatchFleetRequest{TaskId: f.task.GetId(), Follow: true, Details: true},
 		patience: f.s.deps.patience,
 		lost:     f.s.tellLost, back: f.s.tellBack, worked: true, // the server has just started the task
 	}
@@ -129,7 +130,7 @@ func (f *follower) show(e *fleetv1.Event) {
 		}
 	case fleetv1.Event_task_started:
 		if s.verbose {
-			f.aside("started")
+			s.aside("started", cyan)
 		}
 	case fleetv1.Event_task_ended:
 		f.ended = true
@@ -140,22 +141,19 @@ func (f *follower) show(e *fleetv1.Event) {
 	case fleetv1.Event_task_stopping:
 		doing = "stopping"
 	}
-	mark, ok := marks[e.GetType()]
-	if !ok {
+	line, c := s.stepLine(e)
+	if line == "" {
 		return
 	}
-	if doing != "" {
+	if doing != "" && e.GetType() != fleetv1.Event_task_detail {
 		f.progress.say(f.task.GetAgentName() + ": " + doing)
 	}
-	f.aside(mark + text)
+	s.aside(line, c)
 	if e.GetType() == fleetv1.Event_task_question {
 		s.hint(`See the question: fleet questions %s; then answer it: fleet answer ID allow, deny or "..."`, f.task.GetAgentName())
 	}
-}
-
-func (f *follower) aside(text string) {
-	if f.s.tells() {
-		f.s.screen.line(paint(f.s.screen.colors, cyan, printable(text)))
+	if rule := f.denials.rule(e); rule != "" {
+		s.hint("To allow this, add %q to allowed_tools of the agent's role.", rule)
 	}
 }
 

@@ -14,9 +14,10 @@ func (p *program) newTaskLogs() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "logs ID",
-		Short: "Print what a task has written",
-		Long: `Print what a task has written so far, and nothing else. With --follow, stay until
-the task has ended.
+		Short: "Print what a task has written, and its steps",
+		Long: `Print what a task has written so far, and its steps on standard error: what tools
+it used, what was denied, what went wrong. With -v also results of tools, thoughts
+and changes of files. With --follow, stay until the task has ended.
 
 A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 		Example: `  fleet task logs 3f2a...
@@ -40,21 +41,32 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 
 // taskLogs prints the output of the task. Of the output so far it prints only the last lines, unless lines is negative.
 func (s *session) taskLogs(ctx context.Context, id string, lines int, follow bool) error {
-	show := func() (*fleetv1.TaskDetail, error) {
+	get := func() (*fleetv1.TaskDetail, error) {
 		resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
 		return resp.GetTask(), err
 	}
-	task, err := show()
+	task, err := get()
 	if err != nil {
 		return err
 	}
 	there := lastLines{most: lines}
 	f := &feed{
 		renews: s.calls.renews,
-		fleet:  s.fleet, req: &fleetv1.WatchFleetRequest{TaskId: task.GetId()},
+		fleet:  s.fleet, req: &fleetv1.WatchFleetRequest{TaskId: task.GetId(), Details: true},
 		patience: s.deps.patience, lost: s.tellLost, back: s.tellBack,
 	}
+	show := func(e *fleetv1.Event) error {
+		if e.GetType() == fleetv1.Event_task_output {
+			s.screen.output(e.GetText())
+		} else {
+			s.aside(s.stepLine(e))
+		}
+		return s.screen.failed()
+	}
 	err = f.run(ctx, func(e *fleetv1.Event) error {
+		if lines < 0 {
+			return show(e)
+		}
 		if e.GetType() == fleetv1.Event_task_output {
 			there.add(e.GetText())
 		}
@@ -68,13 +80,8 @@ func (s *session) taskLogs(ctx context.Context, id string, lines int, follow boo
 		return s.screen.failed()
 	}
 	f.req.Follow, f.req.MaxEvents = true, nil
-	return f.run(ctx, func(e *fleetv1.Event) error {
-		if e.GetType() == fleetv1.Event_task_output {
-			s.screen.output(e.GetText())
-		}
-		return s.screen.failed()
-	}, func() (bool, error) {
-		t, err := show()
+	return f.run(ctx, show, func() (bool, error) {
+		t, err := get()
 		return over(t.GetStatus()), err
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -23,8 +24,8 @@ ends. With --follow it stays, even if the connection breaks. It ends with Ctrl-C
 when the task of --task has ended.
 
 The first column is the cursor of an event: "--cursor CURSOR" continues after it, and
-"--cursor now" leaves out what has happened so far. With -o json, each event is one
-line of JSON.`,
+"--cursor now" leaves out what has happened so far. With -v, results of tools and
+other details are printed too. With -o json, each event is one line of JSON.`,
 		Example: `  fleet watch --follow --cursor now
   fleet watch --agent papi
   fleet watch --task 3f2a... --follow
@@ -32,6 +33,7 @@ line of JSON.`,
 		Args:              args(""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
+			req.Details = s.verbose
 			return s.watch(ctx, req)
 		}),
 	}
@@ -101,7 +103,12 @@ func (s *session) printEvent(e *fleetv1.Event) error {
 		s.screen.print(s.eventLine(e) + "\n")
 		return nil
 	}
-	text, err := jsonLine(e)
+	return s.printDocument(e)
+}
+
+// printDocument prints a message of a list as a line of JSON or as a YAML document.
+func (s *session) printDocument(m proto.Message) error {
+	text, err := jsonLine(m)
 	if s.output == yamlForm && err == nil {
 		text, err = s.output.document([]byte(text))
 		text = "---\n" + text
@@ -121,7 +128,7 @@ func (s *session) eventLine(e *fleetv1.Event) string {
 	text := strings.TrimRight(e.GetText(), "\r\n")
 	text = printable(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", `\n`))
 	switch e.GetType() {
-	case fleetv1.Event_task_output, fleetv1.Event_task_more_output, fleetv1.Event_task_step, fleetv1.Event_task_message, fleetv1.Event_task_answer, fleetv1.Event_task_check: // they change no status
+	case fleetv1.Event_task_output, fleetv1.Event_task_more_output, fleetv1.Event_task_step, fleetv1.Event_task_detail, fleetv1.Event_task_message, fleetv1.Event_task_answer, fleetv1.Event_task_check: // they change no status
 	default:
 		text = strings.TrimSpace(e.GetStatus() + " " + text)
 	}

@@ -178,12 +178,15 @@ func payloadOf(payload []byte) (text string, encoding *string) {
 	return base64.StdEncoding.EncodeToString(payload), &name
 }
 
-func eventsOf(es []fleet.Event) []*fleetv1.Event {
+func eventsOf(es []fleet.Event, details bool) []*fleetv1.Event {
 	out := make([]*fleetv1.Event, len(es))
 	for i, e := range es {
 		out[i] = &fleetv1.Event{
 			Cursor: cursorOf(e.Seq), Time: timeOf(e.Time), Type: fleetv1.Event_Type(fleetv1.Event_Type_value[string(e.Type)]),
 			AgentName: e.AgentName, TaskId: e.TaskID, Text: textOf(e.Text), Status: e.Status, Owner: e.Owner,
+		}
+		if s := e.Step(); details && s != nil {
+			out[i].Step = stepOf(fleet.TaskStep{Seq: e.Seq, Time: e.Time, Text: e.Text, Step: s})
 		}
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 	"fleet/internal/service"
 )
@@ -27,7 +28,7 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 		"summary": summaryOf(agent),
 		"task":    taskOf(task),
 		"detail":  detailOf(&service.Shown{Task: task, Payload: &fleet.Portion{Bytes: []byte(bad)}, Preview: bad}),
-		"event":   eventsOf([]fleet.Event{{Text: bad}})[0],
+		"event":   eventsOf([]fleet.Event{{Type: fleet.EventTaskOutput, Text: bad}}, true)[0],
 	} {
 		_, err := proto.Marshal(m)
 		require.NoError(t, err, name)
@@ -57,5 +58,43 @@ func TestEveryCodeIsMapped(t *testing.T) {
 	t.Parallel()
 	for c := fleet.Internal; c <= fleet.DeadlineExceeded; c++ {
 		require.NotEqual(t, codes.OK, toStatus(&fleet.Error{Code: c}).Code(), "%d", c)
+	}
+}
+
+// TestSteps checks that each type of step has a kind and details in the API.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	all := fleet.Step{
+		ID: "id\xff", Parent: "p", Agent: "a", Name: "n\xff", Arguments: []byte(`{"a":[1,"b"]}`), Result: "r\xff", IsError: true, Duration: time.Second,
+		Path: "p\xff", Patch: "@@", Message: "m\xff", Status: "started", Items: []fleet.TodoItem{{Text: "t\xff", Status: "pending"}},
+		Whole: &fleet.Span{Offset: 1 << 40, Size: 7},
+	}
+	for kind, name := range fleetv1.StepKind_name {
+		if kind == 0 {
+			continue
+		}
+		s := all
+		s.Type = fleet.StepType(name)
+		plain := false
+		switch s.Type {
+		case fleet.StepRetry:
+			s.Retry = &fleet.Retry{Attempt: 1, Limit: 3, Delay: time.Second, Status: 529, Error: "overloaded\xff"}
+		case fleet.StepLimit:
+			s.Limit = &fleet.UsageLimit{Window: "w\xff", Utilization: 1, Reached: true, ResetsAt: time.Now()}
+		case fleet.StepCompaction:
+			s.Compaction = &fleet.Compaction{Trigger: "auto", Before: 9, After: 1}
+		case fleet.StepUsage:
+			s.Usage = &fleet.StepUsed{Model: "m\xff", Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, CostUSD: 5}
+		case fleet.StepText, fleet.StepMessage, fleet.StepNote:
+			plain = true
+		}
+		got := stepOf(fleet.TaskStep{Seq: 4, Text: "x\xff", Step: &s})
+		require.Equal(t, kind, int32(got.GetKind()), name)
+		require.Equal(t, plain, got.GetDetail() == nil, name)
+		require.Equal(t, "4", got.GetCursor())
+		_, err := proto.Marshal(got)
+		require.NoError(t, err, name)
+		back := fleet.ParseStep(s.JSON())
+		require.Equal(t, s.Type, back.Type, "a step must survive its JSON form")
 	}
 }

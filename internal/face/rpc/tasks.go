@@ -151,7 +151,7 @@ func (f *Fleet) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fl
 
 // WatchFleet streams events.
 func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
-	q := service.WatchRequest{Cursor: r.GetCursor(), AgentName: r.GetAgentName(), TaskID: r.GetTaskId(), Follow: r.GetFollow(), Wait: -1, Quiet: r.GetQuiet(), OutputOf: r.GetOutputOf()}
+	q := service.WatchRequest{Cursor: r.GetCursor(), AgentName: r.GetAgentName(), TaskID: r.GetTaskId(), Follow: r.GetFollow(), Wait: -1, Details: r.GetDetails(), Quiet: r.GetQuiet(), OutputOf: r.GetOutputOf()}
 	if r.WaitSeconds != nil {
 		if r.GetWaitSeconds() < 0 {
 			return fleet.Invalid(fleet.ReasonInvalidArgument, "wait_seconds", "wait_seconds is %d: give 0 or more", r.GetWaitSeconds())
@@ -165,7 +165,7 @@ func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingS
 		q.MaxEvents = int(r.GetMaxEvents())
 	}
 	return f.svc.Watch(s.Context(), q, func(events []fleet.Event, cursor string) error {
-		err := s.Send(&fleetv1.WatchFleetResponse{Events: eventsOf(events), Cursor: cursor})
+		err := s.Send(&fleetv1.WatchFleetResponse{Events: eventsOf(events, r.GetDetails()), Cursor: cursor})
 		if errors.Is(err, io.EOF) { // the in-process channel returns io.EOF when the caller has ended the call
 			return context.Canceled
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/docker/cagent/pkg/session"
 	"github.com/docker/cagent/pkg/tools"
 
+	"fleet/internal/fleet"
 	"fleet/internal/runner/driver"
 )
 
@@ -85,7 +86,7 @@ func (w *watcher) take(ctx context.Context, e runtime.Event) {
 		w.called(e.ToolCall)
 	case *runtime.ToolCallResponseEvent:
 		failed := e.Result != nil && e.Result.IsError
-		w.returned(e.ToolCall, e.Response, &failed)
+		w.returned(e.ToolCall, e.Response, failed)
 	case *runtime.TokenUsageEvent:
 		w.flush(true)
 		w.count()
@@ -110,29 +111,20 @@ func (w *watcher) take(ctx context.Context, e runtime.Event) {
 	}
 }
 
-// The types of the data of steps.
-const (
-	callData   = "tool_call"
-	resultData = "tool_result"
-)
-
 func (w *watcher) called(c tools.ToolCall) {
 	w.step()
 	w.open++
-	w.put(callStep(c), map[string]any{"type": callData, "id": c.ID, "name": c.Function.Name, "arguments": arguments(c.Function.Arguments)})
+	w.put(callStep(c), fleet.Step{Type: fleet.StepToolCall, ID: c.ID, Name: c.Function.Name, Arguments: arguments(c.Function.Arguments)})
 }
 
-// returned outputs the result of a call. failed is nil if it is not known whether the call failed.
-func (w *watcher) returned(c tools.ToolCall, result string, failed *bool) {
+// returned outputs the result of a call.
+func (w *watcher) returned(c tools.ToolCall, result string, failed bool) {
 	w.step()
 	w.open = max(0, w.open-1)
 	text := c.Function.Name + " answered"
-	data := map[string]any{"type": resultData, "id": c.ID, "name": c.Function.Name, "result": clip(result, maxData)}
-	if failed != nil {
-		data["is_error"] = *failed
-		if *failed {
-			text = c.Function.Name + " failed"
-		}
+	data := fleet.Step{Type: fleet.StepToolResult, ID: c.ID, Name: c.Function.Name, Result: clip(result, maxData), IsError: failed}
+	if failed {
+		text = c.Function.Name + " failed"
 	}
 	if result != "" {
 		text += ": " + result
@@ -149,9 +141,9 @@ func (w *watcher) catchUp(items []session.Item) {
 
 // repeat is catchUp with the steps that the output has.
 func (w *watcher) repeat(items []session.Item, said map[string]int) {
-	missing := func(kind, id string) bool {
-		said[kind+id]--
-		return said[kind+id] < 0
+	missing := func(kind fleet.StepType, id string) bool {
+		said[string(kind)+id]--
+		return said[string(kind)+id] < 0
 	}
 	called := map[string]tools.ToolCall{}
 	for _, item := range items {
@@ -170,11 +162,11 @@ func (w *watcher) repeat(items []session.Item, said map[string]int) {
 			continue
 		}
 		w.agent = cmp.Or(m.AgentName, w.agent)
-		if missing(callData, c.ID) {
+		if missing(fleet.StepToolCall, c.ID) {
 			w.called(c)
 		}
-		if missing(resultData, c.ID) {
-			w.returned(c, m.Message.Content, nil)
+		if missing(fleet.StepToolResult, c.ID) {
+			w.returned(c, m.Message.Content, false) // the conversation does not say whether the call failed
 		}
 	}
 }
@@ -231,7 +223,7 @@ func (w *watcher) flush(end bool) {
 
 func (w *watcher) say(s string) {
 	if s != "" {
-		w.run.out.add(driver.Said{Open: w.open, Text: w.run.engine.secrets.hide(s), Data: w.data(map[string]any{"type": "text"})})
+		w.run.out.add(driver.Said{Open: w.open, Text: w.run.engine.secrets.hide(s), Data: w.data(fleet.Step{Type: fleet.StepText})})
 	}
 }
 
@@ -241,28 +233,18 @@ func (w *watcher) step() {
 	w.text.Reset()
 }
 
-func (w *watcher) put(text string, data map[string]any) {
-	p := driver.Said{Step: true, Open: w.open, Text: clean(oneLine(w.run.engine.secrets.hide(text), maxStep))}
-	if data != nil {
-		p.Data = w.data(data)
-	}
-	w.run.out.add(p)
+func (w *watcher) put(text string, data fleet.Step) {
+	w.run.out.add(driver.Said{Step: true, Open: w.open, Text: clean(oneLine(w.run.engine.secrets.hide(text), maxStep)), Data: w.data(data)})
 }
 
 func (w *watcher) warn(text string) {
-	w.put("warning: "+text, map[string]any{"type": "warning", "message": text})
+	w.put("warning: "+text, fleet.Step{Type: fleet.StepWarning, Message: text})
 }
 
 // data returns the structured data of an output as JSON, with the name of the current agent and without secrets.
-func (w *watcher) data(data map[string]any) json.RawMessage {
-	if w.agent != "" {
-		data["agent"] = w.agent
-	}
-	b, err := json.Marshal(data)
-	if err != nil {
-		return nil
-	}
-	return json.RawMessage(w.run.engine.secrets.hide(strings.ReplaceAll(string(b), `\u0000`, `\ufffd`)))
+func (w *watcher) data(s fleet.Step) json.RawMessage {
+	s.Agent = w.agent
+	return json.RawMessage(w.run.engine.secrets.hide(strings.ReplaceAll(string(s.JSON()), `\u0000`, `\ufffd`)))
 }
 
 // count outputs the usage of each request that was answered since the last call, and keeps the sum.
@@ -273,8 +255,9 @@ func (w *watcher) count() {
 	}
 	w.run.keepSpent(func(*runRecord) {})
 	for _, u := range used {
-		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.in(), u.output), map[string]any{
-			"type": "usage", "model": u.model, "input_tokens": u.in(), "output_tokens": u.output,
+		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.in(), u.output), fleet.Step{
+			Type:  fleet.StepUsage,
+			Usage: &fleet.StepUsed{Model: u.model, Input: u.input, CacheRead: u.cached, CacheWrite: u.written, Output: u.output, CostUSD: u.usd},
 		})
 		if u.cut {
 			w.warn("the answer of " + u.model + " was cut off at the limit of tokens: raise max_tokens of the model")
@@ -296,9 +279,10 @@ func callStep(c tools.ToolCall) string {
 
 // arguments returns the arguments of a tool call as JSON. If they are not JSON or too long, it returns them as text,
 // shortened.
-func arguments(s string) any {
+func arguments(s string) json.RawMessage {
 	if len(s) <= maxData && json.Valid([]byte(s)) {
 		return json.RawMessage(s)
 	}
-	return clip(s, maxData)
+	b, _ := json.Marshal(clip(s, maxData)) // strings can always be encoded
+	return b
 }

@@ -2,7 +2,6 @@ package coder
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/coder/coder/v2/codersdk"
@@ -12,8 +11,7 @@ import (
 
 // warning returns an output that shows a warning of Fleet in a run.
 func warning(words string) fleet.Output {
-	data, _ := json.Marshal(map[string]string{"type": "warning", "message": words}) // strings can always be encoded
-	return fleet.Output{Step: true, Text: words, Data: data}
+	return fleet.Output{Step: true, Text: words, Data: (&fleet.Step{Type: fleet.StepWarning, Message: words}).JSON()}
 }
 
 const (

@@ -12,6 +12,7 @@
 //	echo TEXT         prints TEXT
 //	step TEXT         outputs a step
 //	warn TEXT         outputs a step that warns
+//	data JSON         outputs a step with this JSON form
 //	repeat N TEXT     prints TEXT N times, numbered from 1: "TEXT 1", "TEXT 2"
 //	work DURATION     works for the duration, e.g. 150ms or 2h
 //	wait NAME         waits until the test calls Release(NAME)

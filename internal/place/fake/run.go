@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -189,8 +188,11 @@ func (b *Place) do(r *run, in instruction) {
 	case "step":
 		b.put(r, in.text, true)
 	case "warn":
-		data, _ := json.Marshal(map[string]string{"type": "warning", "message": in.text}) // texts can always be encoded
-		b.putData(r, "warning: "+in.text, true, data)
+		b.putData(r, "warning: "+in.text, true, (&fleet.Step{Type: fleet.StepWarning, Message: in.text}).JSON())
+	case "data":
+		if s := fleet.ParseStep([]byte(in.text)); s != nil {
+			b.putData(r, strings.TrimSpace(string(s.Type)+" "+s.Name), true, s.JSON())
+		}
 	case "lost":
 		r.lost = in.text
 		b.put(r, "a new conversation starts: "+in.text, true)

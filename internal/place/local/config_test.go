@@ -13,7 +13,6 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/driver"
-	"fleet/internal/runner/sandbox"
 )
 
 func TestConfigErrors(t *testing.T) {
@@ -41,10 +40,6 @@ func TestConfigErrors(t *testing.T) {
 		"2 roles have default set":                      {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Default: true}, {Name: "b", Default: true}}})},
 		"both prompt and prompt_file":                   {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Prompt: "x", PromptFile: "y"}}})},
 		"prompt_file of role":                           {Projects: one(local.Project{Roles: []local.Role{{Name: "a", PromptFile: "/no/such/file"}}})},
-		`permission_mode is "yolo": use one of acceptEdits, auto, bypassPermissions`: {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", PermissionMode: "yolo"}}})},
-		`permission_mode is "default": use one of acceptEdits`:                       {Projects: one(local.Project{Driver: "codex", Roles: []local.Role{{Name: "a", PermissionMode: "default"}}})},
-		`repository_permissions is "maybe": use follow or ignore`:                    {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", RepositoryPermissions: "maybe"}}})},
-		"repository_permissions is follow, but the project is not confined":         {Projects: one(local.Project{Driver: "claude", Sandbox: sandbox.None, Roles: []local.Role{{Name: "a", RepositoryPermissions: local.FollowPermissions}}})},
 		`pass_env: "FLEET_TOKEN" is reserved for Fleet`: {PassEnv: []string{"FLEET_TOKEN"}},
 		`pass_env: "A B" is not a valid name`:           {Projects: one(local.Project{PassEnv: []string{"A B"}})},
 		`env: "CODER_URL" is reserved for Fleet`:        {Projects: one(local.Project{Env: map[string]string{"CODER_URL": "x"}})},

@@ -17,6 +17,7 @@ import (
 	"fleet/internal/runner"
 	"fleet/internal/runner/process"
 	"fleet/internal/runner/sandbox"
+	"fleet/internal/scratch"
 )
 
 // Denied is the error of Try for a program that does not work in the sandbox.
@@ -49,11 +50,15 @@ func Try(ctx context.Context, c Config, name string) error {
 	if mode, err := b.sandboxOf(p); err != nil || mode == sandbox.None {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "fleet-doctor-*")
-	if err == nil {
-		defer func() { _ = sandbox.Remove(context.WithoutCancel(ctx), dir) }()
-		dir, err = filepath.EvalSymlinks(dir)
+	temp, err := scratch.Open(filepath.Join(c.Dir, "tmp"))
+	if err != nil {
+		return err
 	}
+	defer func() {
+		_ = sandbox.Remove(context.WithoutCancel(ctx), temp.Path())
+		_ = temp.Close()
+	}()
+	dir, err := filepath.EvalSymlinks(temp.Path())
 	if err == nil {
 		err = os.Mkdir(home(dir).work(), 0o700)
 	}

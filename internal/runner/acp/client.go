@@ -244,7 +244,7 @@ func (c *client) update(params json.RawMessage) {
 	case u.Kind == "agent_thought_chunk":
 		c.out.text(Line{Type: LineThought, ID: u.Message, Text: u.Content.Text})
 	default:
-		c.out.write(Line{Type: LineUpdate, Update: p.Update})
+		c.out.write(Line{Type: LineUpdate, Update: p.Update, At: time.Now().UnixMilli()})
 	}
 }
 

@@ -40,6 +40,7 @@ type Line struct {
 	Resumed    bool            `json:"resumed,omitempty"`
 	State      string          `json:"state,omitempty"`
 	Update     json.RawMessage `json:"update,omitempty"`
+	At         int64           `json:"at,omitempty"` // when an update arrived, in Unix milliseconds
 	ID         string          `json:"id,omitempty"`
 	Title      string          `json:"title,omitempty"`
 	Allowed    bool            `json:"allowed,omitempty"`

@@ -11,6 +11,14 @@ type Tool struct {
 	Name  string
 	Text  string // a description in one line
 	Input json.RawMessage
+	Edits []Edit // changes of files; only after the call's end
+}
+
+// Edit is a change of a file. Old is empty if the file is new.
+type Edit struct {
+	Path string
+	Old  string
+	New  string
 }
 
 // Calls combines the updates about tool calls. A call may have several updates.
@@ -65,7 +73,9 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 			result = s
 		}
 	}
-	return begun, now.tool(), result, u.Status == "failed"
+	ended = now.tool()
+	ended.Edits = edits(u.Content)
+	return begun, ended, result, u.Status == "failed"
 }
 
 // Begin returns the call and counts it as open, or returns nil if the call is unknown or was reported before. A call
@@ -109,6 +119,26 @@ func (c call) tool() *Tool {
 		t.Text = t.Name
 	}
 	return t
+}
+
+// edits returns the changes of files in a tool result.
+func edits(raw json.RawMessage) []Edit {
+	var list []struct {
+		Type string `json:"type"`
+		Path string `json:"path"`
+		Old  string `json:"oldText"`
+		New  string `json:"newText"`
+	}
+	if json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	var all []Edit
+	for _, b := range list {
+		if b.Type == "diff" && b.Path != "" {
+			all = append(all, Edit{b.Path, b.Old, b.New})
+		}
+	}
+	return all
 }
 
 // contents returns the text of a tool result.

@@ -35,11 +35,12 @@ const maxLine = 32 << 20
 
 // conversation is the state of a run. Only the goroutine of run uses it.
 type conversation struct {
-	job *Job
-	out io.Writer
-	in  *input
-	box *mailbox.Receiver
-	ask *ask.Server
+	job   *Job
+	out   io.Writer
+	in    *input
+	box   *mailbox.Receiver
+	ask   *ask.Server
+	meter *meter
 
 	requests   int                           // number of requests to Claude Code
 	interrupt  string                        // id of the request that interrupts the turn
@@ -64,6 +65,7 @@ func newConversation(j *Job, out, to io.Writer, box *mailbox.Receiver) *conversa
 		questions: map[string]context.CancelFunc{}, answered: make(chan string), limit: time.NewTimer(backgroundTime),
 	}
 	c.limit.Stop()
+	c.meter = newMeter(c.note)
 	if j.Ask != "" {
 		c.ask = ask.NewServer(j.Ask)
 	}
@@ -291,10 +293,18 @@ func (c *conversation) line(asking context.Context, raw []byte) {
 	case "command_lifecycle":
 		c.lifecycle(l)
 		return
+	case "stream_event":
+		c.meter.stream(l.Parent, l.Event)
+		if !c.job.Requests {
+			return
+		}
+	case "assistant":
+		c.meter.content(l.Message.Content)
 	case "user":
 		if l.IsReplay {
 			c.taken(l.UUID)
 		}
+		c.meter.content(l.Message.Content)
 	case "system":
 		c.system(l)
 	case "result":

@@ -15,7 +15,7 @@ type Job struct {
 	Alone    bool     `json:"alone,omitempty"`    // System replaces the system prompt
 	Prompt   string   `json:"prompt"`             // the first message
 	Ask      string   `json:"ask,omitempty"`      // the run's directory, for questions; if empty, Claude Code asks nobody
-	Trust    *bool    `json:"trust,omitempty"`    // whether Claude Code trusts the current directory; nil: as it was
+	Requests bool     `json:"requests,omitempty"` // pass on the events of the model's API, which show when a request is active
 	Messages int      `json:"messages,omitempty"` // the file descriptor of the mailbox; 0 for no messages
 }
 

@@ -31,6 +31,13 @@ type line struct {
 		Status string `json:"status"`
 	} `json:"patch"`
 
+	// A message, or an event of the model's API. Parent is the tool call whose subagent it belongs to.
+	Parent  string `json:"parent_tool_use_id"`
+	Message struct {
+		Content json.RawMessage `json:"content"`
+	} `json:"message"`
+	Event streamEvent `json:"event"`
+
 	// A request to the model that is repeated.
 	Attempt     int `json:"attempt"`
 	ErrorStatus int `json:"error_status"`

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/aymanbagabas/go-udiff"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/acp"
@@ -18,11 +21,13 @@ type acpParser struct {
 	waits   bool // a request for a permission waits for its answer
 
 	session       string
-	heard         bool   // the model has answered, so it has received this run's instructions
-	lastText      []byte // text of the agent's current or last message
-	message       string // id of that message
-	broken        bool   // the next text starts a new message
-	midline       bool   // the output does not end with a newline
+	heard         bool             // the model has answered, so it has received this run's instructions
+	thoughts      []byte           // thoughts that were not reported so far
+	begun         map[string]int64 // when tool calls began, in Unix milliseconds; 0 if unknown
+	lastText      []byte           // text of the agent's current or last message
+	message       string           // id of that message
+	broken        bool             // the next text starts a new message
+	midline       bool             // the output does not end with a newline
 	failed        string
 	code          fleet.ReasonCode // of failed
 	errored       bool             // Codex reported that an error ended the turn; the error is the agent's last text
@@ -35,7 +40,7 @@ type acpParser struct {
 }
 
 func newACPParser(f Format) *acpParser {
-	p := &acpParser{format: f, resumed: parseConversation(f.Resumed), calls: acp.NewCalls()}
+	p := &acpParser{format: f, resumed: parseConversation(f.Resumed), calls: acp.NewCalls(), begun: map[string]int64{}}
 	told, cost, _ := strings.Cut(p.resumed.told, " ")
 	p.resumed.told = told
 	p.before, _ = strconv.ParseFloat(cost, 64)
@@ -58,13 +63,28 @@ func (p *acpParser) Line(line []byte) []Piece {
 		p.unknownOutput = plain(text)
 		return []Piece{{Text: text + "\n"}}
 	}
+	if l.Type == acp.LineThought {
+		p.thoughts = join(p.thoughts, l.Text)
+		return []Piece{{}} // a sign of progress
+	}
+	return append(p.thought(), p.line(l)...)
+}
+
+// thought reports the thoughts before the current line.
+func (p *acpParser) thought() []Piece {
+	text := strings.TrimSpace(string(p.thoughts))
+	if p.thoughts = p.thoughts[:0]; text == "" {
+		return nil
+	}
+	return append(p.endLine(), thought(text))
+}
+
+func (p *acpParser) line(l acp.Line) []Piece {
 	switch l.Type {
 	case acp.LineText:
 		return p.text(l)
-	case acp.LineThought:
-		return []Piece{{}} // a sign of progress
 	case acp.LineUpdate:
-		return p.update(l.Update)
+		return p.update(l)
 	case acp.LineSession:
 		p.session = l.Session
 		if !l.Resumed {
@@ -80,10 +100,10 @@ func (p *acpParser) Line(line []byte) []Piece {
 	case acp.LinePermission:
 		var pieces []Piece
 		if t := p.calls.Begin(l.ID); t != nil {
-			pieces = p.call(t)
+			pieces = p.call(t, 0)
 		}
 		if !l.Allowed {
-			pieces = append(pieces, p.step("permission denied: "+l.Title+" ("+l.Text+")", nil)...)
+			pieces = append(pieces, p.step(denied(l.ID, l.Title, l.Text))...)
 		}
 		return pieces
 	case acp.LineTurn:
@@ -122,20 +142,25 @@ func (p *acpParser) endLine() []Piece {
 	return []Piece{{Text: "\n"}}
 }
 
-func (p *acpParser) step(text string, data []byte) []Piece {
-	pieces := p.endLine()
+// step adds steps, which end an incomplete line of text.
+func (p *acpParser) step(steps ...Piece) []Piece {
 	p.broken = true
-	return append(pieces, Piece{Step: true, Text: oneLine(valid(text)), Data: data})
+	return append(p.endLine(), steps...)
 }
 
-func (p *acpParser) call(t *acp.Tool) []Piece {
+func (p *acpParser) call(t *acp.Tool, at int64) []Piece {
 	p.tools++
-	return p.step(t.Text, toolCall(claudeBlock{ID: t.ID, Name: oneLine(valid(t.Name)), Input: t.Input}))
+	p.begun[t.ID] = at
+	return p.step(toolCall(t.Text, t.ID, t.Name, t.Input))
 }
 
-func (p *acpParser) update(update json.RawMessage) []Piece {
+func (p *acpParser) update(l acp.Line) []Piece {
 	var u struct {
-		Kind string `json:"sessionUpdate"`
+		Kind    string `json:"sessionUpdate"`
+		Entries []struct {
+			Content string `json:"content"`
+			Status  string `json:"status"`
+		} `json:"entries"`
 		Cost *struct {
 			Amount   float64 `json:"amount"`
 			Currency string  `json:"currency"`
@@ -148,20 +173,37 @@ func (p *acpParser) update(update json.RawMessage) []Piece {
 			} `json:"codex"`
 		} `json:"_meta"`
 	}
-	if json.Unmarshal(update, &u) == nil && u.Kind == "usage_update" && u.Cost != nil && u.Cost.Currency == "USD" {
+	if json.Unmarshal(l.Update, &u) == nil && u.Kind == "usage_update" && u.Cost != nil && u.Cost.Currency == "USD" {
 		p.cost, p.costs = u.Cost.Amount, true
 	}
 	if u.Meta.Codex.Thread.Type == "systemError" { // Codex reports a normal end of the turn even after an error
 		p.errored = true
 	}
-	begun, ended, result, failed := p.calls.Update(update)
+	if u.Kind == "plan" {
+		items := make([]fleet.TodoItem, len(u.Entries))
+		for i, e := range u.Entries {
+			items[i] = fleet.TodoItem{Text: e.Content, Status: oneLine(valid(e.Status))}
+		}
+		return p.step(todoList(items))
+	}
+	begun, ended, result, failed := p.calls.Update(l.Update)
 	pieces := []Piece{{}}
 	if begun != nil {
-		pieces = p.call(begun)
+		pieces = p.call(begun, l.At)
 	}
-	if ended != nil && p.format.Results {
-		pieces = append(pieces, p.step(toolAnswered(oneLine(valid(ended.Name)), clip(valid(result)), failed),
-			toolResult(ended.ID, oneLine(valid(ended.Name)), clip(valid(result)), failed))...)
+	if ended == nil {
+		return pieces
+	}
+	took := time.Duration(0)
+	if at := p.begun[ended.ID]; at > 0 && l.At > at {
+		took = time.Duration(l.At-at) * time.Millisecond
+	}
+	delete(p.begun, ended.ID)
+	pieces = append(pieces, p.step(toolResult(ended.ID, ended.Name, result, failed, took))...)
+	for _, e := range ended.Edits {
+		if !failed {
+			pieces = append(pieces, fileEdit(ended.ID, e.Path, unified(e.Old, e.New)))
+		}
 	}
 	return pieces
 }
@@ -206,4 +248,18 @@ func (p *acpParser) conversation() string {
 		told += " " + strconv.FormatFloat(p.cost, 'f', -1, 64)
 	}
 	return conversation{p.session, told}.String()
+}
+
+// maxDiffed limits the texts between which a patch is computed, in bytes.
+const maxDiffed = 256 << 10
+
+// unified returns the change between two texts in the unified format, without file names.
+func unified(before, after string) string {
+	if len(before)+len(after) > maxDiffed {
+		return ""
+	}
+	patch := udiff.Unified("", "", before, after)
+	_, patch, _ = strings.Cut(patch, "\n") // --- and +++
+	_, patch, _ = strings.Cut(patch, "\n")
+	return patch
 }

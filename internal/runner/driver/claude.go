@@ -35,11 +35,6 @@ func (c claudeCode) Keys() []string {
 	return []string{"ANTHROPIC_*", "CLAUDE_*", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING"}
 }
 
-// Modes implements ModesDriver.
-func (c claudeCode) Modes() []string {
-	return []string{"acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan"}
-}
-
 func (c claudeCode) Command(j Job) (Command, error) {
 	const mcpFile, jobFile = "mcp.json", "claude.json"
 	if len(j.Client) == 0 {
@@ -54,11 +49,11 @@ func (c claudeCode) Command(j Job) (Command, error) {
 	}
 	out := Command{
 		SplitStderr: true, Messages: true, Mailbox: true, Starts: c.Program(), Env: maps.Clone(claudeVariables),
-		Format: Format{Kind: "claude", Resumed: j.Session, Told: told, Results: j.Role.Sealed, Tested: claudeTested},
+		Format: Format{Kind: "claude", Resumed: j.Session, Told: told, Tested: claudeTested},
 	}
-	job := claude.Job{Trust: j.Role.Trust, ID: j.RunDir, System: system, Alone: j.Role.Alone, Prompt: prompt, Messages: shim.MessagesFD}
+	job := claude.Job{ID: j.RunDir, System: system, Alone: j.Role.Alone, Prompt: prompt, Messages: shim.MessagesFD}
 	argv := append(slices.Clone(c.argv), "-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json",
-		"--replay-user-messages", "--setting-sources", sources(j.Role))
+		"--replay-user-messages", "--include-partial-messages", "--include-hook-events", "--forward-subagent-text", "--setting-sources", sources(j.Role))
 	flag := func(name, value string) {
 		if value != "" {
 			argv = append(argv, name, value)
@@ -98,8 +93,7 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		argv = append(argv, "--no-session-persistence")
 	}
 	if j.Report != nil {
-		// Only the shim reads the partial messages. They show when a request to the model is active.
-		argv, out.Requests = append(argv, "--include-partial-messages"), true
+		job.Requests, out.Requests = true, true
 	}
 	job.Argv = argv
 	b, err := json.Marshal(job)

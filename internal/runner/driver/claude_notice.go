@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"fleet/internal/fleet"
 )
 
 // claudeNotice has the fields of events that tell people something besides the conversation.
@@ -17,9 +19,10 @@ type claudeNotice struct {
 	Attempt    int    `json:"attempt"`
 	MaxRetries int    `json:"max_retries"`
 	DelayMS    int64  `json:"retry_delay_ms"`
-	Status     int    `json:"error_status"`
+	HTTPStatus int    `json:"error_status"`
 	Error      string `json:"error"`
 	// Subtype permission_denied: a rule denied a tool call.
+	ToolUse string `json:"tool_use_id"`
 	Tool    string `json:"tool_name"`
 	Message string `json:"message"`
 	Why     string `json:"decision_reason"`
@@ -32,6 +35,18 @@ type claudeNotice struct {
 	// Subtype model_fallback.
 	From string `json:"original_model"`
 	To   string `json:"fallback_model"`
+	// Subtype hook_response.
+	Hook     string `json:"hook_name"`
+	Output   string `json:"output"`
+	Stdout   string `json:"stdout"`
+	Stderr   string `json:"stderr"`
+	ExitCode int    `json:"exit_code"`
+	// Subtypes task_started and task_notification: work in the background.
+	TaskID      string `json:"task_id"`
+	TaskType    string `json:"task_type"`
+	Description string `json:"description"`
+	Summary     string `json:"summary"`
+	Status      string `json:"status"`
 	// Subtype background_stopped, from Fleet's own process.
 	Tasks   int `json:"tasks"`
 	Seconds int `json:"seconds"`
@@ -56,23 +71,65 @@ func (p *claudeParser) notice(line []byte) []Piece {
 		p.limit = n.Limit
 		return n.Limit.pieces()
 	case n.Subtype == "api_retry":
-		p.apiError, p.unreachable = n.Error, n.Status == 0
-		text := fmt.Sprintf("the model's API refused a request (%s): attempt %d of %d follows in %s",
-			cmp.Or(strings.TrimSpace(fmt.Sprintf("%s %s", number(n.Status), n.Error)), "unknown error"), n.Attempt+1, n.MaxRetries+1,
-			(time.Duration(n.DelayMS) * time.Millisecond).Round(100*time.Millisecond))
-		return warned(text)
-	case n.Subtype == "gave_up":
-		return warned(fmt.Sprintf("the model's API refuses the key (%d), so Fleet ends the run", n.Status))
+		p.apiError, p.unreachable = n.Error, n.HTTPStatus == 0
+		return []Piece{n.retry()}
 	case n.Subtype == "permission_denied":
-		return warned(fmt.Sprintf("denied: %s: %s", toolName(n.Tool), cmp.Or(n.Message, n.Why, "no rule allows it")))
+		return p.deny(n.ToolUse, n.Tool, cmp.Or(n.Message, n.Why, "no rule allows it"))
 	case n.Subtype == "compact_boundary" && n.Compacted != nil:
-		return warned(fmt.Sprintf("the conversation was summarised (%s): %d tokens became %d", n.Compacted.Trigger, n.Compacted.Before, n.Compacted.After))
+		c := &fleet.Compaction{Trigger: oneLine(valid(n.Compacted.Trigger)), Before: n.Compacted.Before, After: n.Compacted.After}
+		return []Piece{step(fmt.Sprintf("the conversation was summarised (%s): %d tokens became %d", c.Trigger, c.Before, c.After),
+			&fleet.Step{Type: fleet.StepCompaction, Compaction: c})}
+	case n.Subtype == "hook_response":
+		return []Piece{n.hook()}
+	case n.Subtype == "task_started", n.Subtype == "task_notification":
+		return []Piece{n.background()}
+	case n.Subtype == "gave_up":
+		return []Piece{warning(fmt.Sprintf("the model's API refuses the key (%d), so Fleet ends the run", n.HTTPStatus))}
 	case n.Subtype == "model_fallback":
-		return warned(fmt.Sprintf("the model %s is overloaded: %s continues", n.From, n.To))
+		return []Piece{warning(fmt.Sprintf("the model %s is overloaded: %s continues", n.From, n.To))}
 	case n.Subtype == "background_stopped":
-		return warned(fmt.Sprintf("work in the background did not end within %s after the last answer, and was stopped", time.Duration(n.Seconds)*time.Second))
+		return []Piece{warning(fmt.Sprintf("work in the background did not end within %s after the last answer, and was stopped", time.Duration(n.Seconds)*time.Second))}
 	}
 	return nil
+}
+
+// retry returns a step for a request to the model that failed and is repeated.
+func (n *claudeNotice) retry() Piece {
+	r := &fleet.Retry{Attempt: n.Attempt, Limit: n.MaxRetries + 1, Delay: time.Duration(n.DelayMS) * time.Millisecond, Status: n.HTTPStatus, Error: oneLine(valid(n.Error))}
+	why := "unknown error"
+	switch {
+	case r.Status != 0:
+		why = strings.TrimSpace(fmt.Sprintf("%d %s", r.Status, r.Error))
+	case r.Error != "":
+		why = r.Error
+	}
+	return step(fmt.Sprintf("the model's API refused a request (%s): attempt %d of %d follows in %s", why, r.Attempt+1, r.Limit, r.Delay.Round(100*time.Millisecond)),
+		&fleet.Step{Type: fleet.StepRetry, Retry: r})
+}
+
+// hook returns a step for a hook that has ended.
+func (n *claudeNotice) hook() Piece {
+	s := &fleet.Step{Type: fleet.StepHook, Name: oneLine(valid(n.Hook)), IsError: n.ExitCode != 0}
+	s.Message = cut(s, strings.TrimSpace(cmp.Or(n.Output, n.Stdout+n.Stderr)))
+	text := "hook " + s.Name
+	if s.IsError {
+		text += fmt.Sprintf(" failed with exit code %d", n.ExitCode)
+	}
+	if s.Message != "" {
+		text += ": " + s.Message
+	}
+	return step(text, s)
+}
+
+// background returns a step for work in the background that has begun or ended.
+func (n *claudeNotice) background() Piece {
+	s := &fleet.Step{Type: fleet.StepBackground, ID: n.TaskID, Parent: n.ToolUse, Name: oneLine(valid(n.TaskType)), Status: "started"}
+	text := n.Description
+	if n.Subtype == "task_notification" {
+		text, s.Status = n.Summary, oneLine(valid(n.Status))
+	}
+	s.Message = cut(s, text)
+	return step(s.Status+" in the background: "+s.Message, s)
 }
 
 // resets returns when the window ends, or a zero time.
@@ -88,23 +145,14 @@ func (l *claudeLimit) pieces() []Piece {
 	if l == nil || l.Status == "" || l.Status == "allowed" {
 		return nil
 	}
-	text := fmt.Sprintf("the limit of the subscription (%s) is %.0f%% used", strings.ReplaceAll(cmp.Or(l.Window, "unknown window"), "_", " "), 100*l.Utilization)
-	if l.Status == "rejected" {
-		text = fmt.Sprintf("the limit of the subscription (%s) is used up", strings.ReplaceAll(cmp.Or(l.Window, "unknown window"), "_", " "))
+	u := &fleet.UsageLimit{Window: oneLine(valid(l.Window)), Utilization: l.Utilization, Reached: l.Status == "rejected", ResetsAt: l.resets()}
+	window := strings.ReplaceAll(cmp.Or(u.Window, "unknown window"), "_", " ")
+	text := fmt.Sprintf("the limit of the subscription (%s) is %.0f%% used", window, 100*u.Utilization)
+	if u.Reached {
+		text = fmt.Sprintf("the limit of the subscription (%s) is used up", window)
 	}
-	if at := l.resets(); !at.IsZero() {
-		text += "; it resets at " + at.Format(time.RFC3339)
+	if !u.ResetsAt.IsZero() {
+		text += "; it resets at " + u.ResetsAt.Format(time.RFC3339)
 	}
-	return warned(text)
-}
-
-// warned returns a list with one warning.
-func warned(text string) []Piece { return []Piece{warning(valid(text))} }
-
-// number returns the number as a text, or an empty text for 0.
-func number(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprint(n)
+	return []Piece{step(text, &fleet.Step{Type: fleet.StepLimit, Limit: u})}
 }

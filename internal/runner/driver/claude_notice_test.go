@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -14,40 +13,70 @@ import (
 // version 2.1.332, without their ids.
 func TestClaudeNotices(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct{ line, want string }{
+	reset := time.Date(2026, 11, 27, 9, 15, 8, 0, time.UTC)
+	for _, tc := range []struct {
+		line, want string
+		step       fleet.Step
+	}{
 		{
 			`{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":613,"error_status":529,"error":"overloaded"}`,
 			"the model's API refused a request (529 overloaded): attempt 2 of 11 follows in 600ms",
+			fleet.Step{Type: fleet.StepRetry, Retry: &fleet.Retry{Attempt: 1, Limit: 11, Delay: 613 * time.Millisecond, Status: 529, Error: "overloaded"}},
 		},
 		{
 			`{"type":"system","subtype":"api_retry","attempt":3,"max_retries":10,"retry_delay_ms":4000,"error_status":null,"error":"unknown"}`,
 			"the model's API refused a request (unknown): attempt 4 of 11 follows in 4s",
+			fleet.Step{Type: fleet.StepRetry, Retry: &fleet.Retry{Attempt: 3, Limit: 11, Delay: 4 * time.Second, Error: "unknown"}},
 		},
 		{
 			`{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","resetsAt":1795770908,"rateLimitType":"five_hour","utilization":0.91}}`,
 			"the limit of the subscription (five hour) is 91% used; it resets at 2026-11-27T09:15:08Z",
+			fleet.Step{Type: fleet.StepLimit, Limit: &fleet.UsageLimit{Window: "five_hour", Utilization: 0.91, ResetsAt: reset}},
 		},
 		{
 			`{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1795770908,"rateLimitType":"seven_day"}}`,
 			"the limit of the subscription (seven day) is used up; it resets at 2026-11-27T09:15:08Z",
+			fleet.Step{Type: fleet.StepLimit, Limit: &fleet.UsageLimit{Window: "seven_day", Reached: true, ResetsAt: reset}},
 		},
-		{`{"type":"rate_limit_event","rate_limit_info":{"status":"allowed","utilization":0.1}}`, ""},
+		{`{"type":"rate_limit_event","rate_limit_info":{"status":"allowed","utilization":0.1}}`, "", fleet.Step{}},
 		{
-			`{"type":"system","subtype":"permission_denied","tool_name":"Bash","decision_reason_type":"subcommandResults","decision_reason":"a rule","message":"Permission to use Bash has been denied."}`,
+			`{"type":"system","subtype":"permission_denied","tool_name":"Bash","tool_use_id":"t","decision_reason_type":"subcommandResults","decision_reason":"a rule","message":"Permission to use Bash has been denied."}`,
 			"denied: Bash: Permission to use Bash has been denied.",
+			fleet.Step{Type: fleet.StepDenied, ID: "t", Name: "Bash", Message: "Permission to use Bash has been denied."},
 		},
 		{
 			`{"type":"system","subtype":"compact_boundary","compact_metadata":{"trigger":"auto","pre_tokens":24500,"post_tokens":2538}}`,
 			"the conversation was summarised (auto): 24500 tokens became 2538",
+			fleet.Step{Type: fleet.StepCompaction, Compaction: &fleet.Compaction{Trigger: "auto", Before: 24500, After: 2538}},
+		},
+		{
+			`{"type":"system","subtype":"hook_response","hook_id":"h","hook_name":"PreToolUse:Bash","hook_event":"PreToolUse","output":"no\n","stdout":"","stderr":"no\n","exit_code":2,"outcome":"error"}`,
+			"hook PreToolUse:Bash failed with exit code 2: no",
+			fleet.Step{Type: fleet.StepHook, Name: "PreToolUse:Bash", Message: "no", IsError: true},
+		},
+		{
+			`{"type":"system","subtype":"task_started","task_id":"b1","tool_use_id":"t","description":"sub","task_type":"local_agent","prompt":"Go"}`,
+			"started in the background: sub",
+			fleet.Step{Type: fleet.StepBackground, ID: "b1", Parent: "t", Name: "local_agent", Status: "started", Message: "sub"},
+		},
+		{
+			`{"type":"system","subtype":"task_notification","task_id":"b1","status":"completed","output_file":"","summary":"All found"}`,
+			"completed in the background: All found",
+			fleet.Step{Type: fleet.StepBackground, ID: "b1", Status: "completed", Message: "All found"},
 		},
 		{
 			`{"type":"system","subtype":"model_fallback","trigger":"overloaded","original_model":"big","fallback_model":"small","content":"Switched"}`,
-			"the model big is overloaded: small continues",
+			"warning: the model big is overloaded: small continues",
+			fleet.Step{Type: fleet.StepWarning, Message: "the model big is overloaded: small continues"},
 		},
-		{`{"type":"fleet","subtype":"background_stopped","tasks":1,"seconds":600}`, "work in the background did not end within 10m0s after the last answer, and was stopped"},
-		{`{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"b"}]}`, ""},
-		{`{"type":"system","subtype":"compact_boundary"}`, ""},
-		{`{"type":"rate_limit_event"}`, ""},
+		{
+			`{"type":"fleet","subtype":"background_stopped","tasks":1,"seconds":600}`,
+			"warning: work in the background did not end within 10m0s after the last answer, and was stopped",
+			fleet.Step{Type: fleet.StepWarning, Message: "work in the background did not end within 10m0s after the last answer, and was stopped"},
+		},
+		{`{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"b"}]}`, "", fleet.Step{}},
+		{`{"type":"system","subtype":"compact_boundary"}`, "", fleet.Step{}},
+		{`{"type":"rate_limit_event"}`, "", fleet.Step{}},
 	} {
 		p := newClaudeParser(Format{})
 		pieces := p.Line([]byte(tc.line))
@@ -55,13 +84,7 @@ func TestClaudeNotices(t *testing.T) {
 			require.Empty(t, pieces, tc.line)
 			continue
 		}
-		require.Len(t, pieces, 1, tc.line)
-		require.True(t, pieces[0].Step)
-		require.Equal(t, "warning: "+tc.want, pieces[0].Text)
-		var data struct{ Type, Message string }
-		require.NoError(t, json.Unmarshal(pieces[0].Data, &data))
-		require.Equal(t, "warning", data.Type)
-		require.Equal(t, tc.want, data.Message)
+		require.Equal(t, []Piece{{Step: true, Text: tc.want, Data: &tc.step}}, pieces, tc.line)
 		require.True(t, p.known, "the event is known")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"fleet/internal/fleet"
 )
@@ -18,7 +19,6 @@ type claudeParser struct {
 
 	resumed  conversation
 	told     string // fingerprint of the instructions that this run gives the model
-	results  bool   // pass on tool results
 	heard    bool   // the model has answered, so it has received this run's instructions
 	session  string
 	lastText string // the model's last text
@@ -27,9 +27,11 @@ type claudeParser struct {
 	result   *claudeEvent
 	cost     float64
 	turns    int
-	open     map[string]bool // tool calls without a result so far
-	began    bool            // the first turn has begun
-	gaveUp   string          // why Fleet ended the run, because it could not succeed
+	open     map[string]bool          // tool calls without a result so far
+	took     map[string]time.Duration // how long tool calls took whose result follows
+	denied   map[string]bool          // tool calls whose denial was reported
+	began    bool                     // the first turn has begun
+	gaveUp   string                   // why Fleet ended the run, because it could not succeed
 	usage    claudeUsage
 
 	limit       *claudeLimit // the newest state of a limit of the subscription
@@ -38,7 +40,7 @@ type claudeParser struct {
 }
 
 func newClaudeParser(f Format) *claudeParser {
-	return &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told, results: f.Results, tested: f.Tested, open: map[string]bool{}, usage: claudeUsage{names: map[string]string{}}}
+	return &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told, tested: f.Tested, open: map[string]bool{}, took: map[string]time.Duration{}, denied: map[string]bool{}, usage: claudeUsage{names: map[string]string{}, messages: map[string]tokens{}, exact: map[string]bool{}}}
 }
 
 type claudeEvent struct {
@@ -46,6 +48,7 @@ type claudeEvent struct {
 	Subtype   string   `json:"subtype"`
 	SessionID string   `json:"session_id"`
 	Parent    *string  `json:"parent_tool_use_id"` // set for events of a subagent
+	Subagent  string   `json:"subagent_type"`
 	IsError   bool     `json:"is_error"`
 	Result    string   `json:"result"`
 	Errors    []string `json:"errors"`
@@ -58,20 +61,42 @@ type claudeEvent struct {
 		claudeTokens
 	} `json:"model_usage_since_last_result"`
 	Usage *messageTokens `json:"usage"` // in a result: the usage since the last result
+	Final bool           `json:"final"` // in Fleet's event usage: the message is complete
+	// The following fields are set in Fleet's event tool_time, which precedes the result of a tool call.
+	ToolUse      string `json:"tool_use_id"`
+	Milliseconds int64  `json:"ms"`
 	// The following fields are set in a result that reports a failure. APIError is set in a message that does.
-	APIStatus      int            `json:"api_error_status"`
-	APIError       string         `json:"error"`
-	StopReason     string         `json:"stop_reason"`
-	TerminalReason string         `json:"terminal_reason"`
-	Model          string         `json:"model"` // in the first event
-	Version        string         `json:"claude_code_version"`
-	Servers        []claudeServer `json:"mcp_servers"` // in the first event
-	Message        struct {
-		ID      string          `json:"id"`
-		Model   string          `json:"model"`
-		Content json.RawMessage `json:"content"`
-		Usage   *messageTokens  `json:"usage"`
-	} `json:"message"`
+	APIStatus      int    `json:"api_error_status"`
+	APIError       string `json:"error"`
+	StopReason     string `json:"stop_reason"`
+	TerminalReason string `json:"terminal_reason"`
+	Denials        []struct {
+		ID   string `json:"tool_use_id"`
+		Name string `json:"tool_name"`
+	} `json:"permission_denials"`
+	// The following fields are set in an event with the result of one tool call.
+	ToolResult json.RawMessage `json:"tool_use_result"` // a text if the call failed
+	ToolMeta   []struct {
+		ID   string `json:"id"`
+		Kind string `json:"non_execution_kind"` // set if the call was not executed
+	} `json:"tool_result_meta"`
+	Model   string         `json:"model"` // in the first event
+	Version string         `json:"claude_code_version"`
+	Servers []claudeServer `json:"mcp_servers"` // in the first event
+	Message claudeMessage  `json:"message"`
+}
+
+type claudeMessage struct {
+	ID      string          `json:"id"`
+	Model   string          `json:"model"`
+	Content json.RawMessage `json:"content"`
+	Usage   *messageTokens  `json:"usage"`
+}
+
+// used returns the message's usage, which must be known.
+func (m *claudeMessage) used() fleet.StepUsed {
+	u := m.Usage
+	return fleet.StepUsed{Model: oneLine(valid(m.Model)), Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
 }
 
 // claudeServer is an MCP server, with its status at the start: connected, pending, failed or needs-auth.
@@ -93,18 +118,13 @@ func serverWarnings(servers []claudeServer) (pieces []Piece) {
 	return pieces
 }
 
-// warning returns a step that tells the task's owner what does not work.
-func warning(text string) Piece {
-	data, _ := json.Marshal(map[string]string{"type": "warning", "message": text}) // texts can always be encoded
-	return Piece{Step: true, Text: oneLine(valid("warning: " + text)), Data: data}
-}
-
 type claudeBlock struct {
-	Type  string          `json:"type"`
-	Text  string          `json:"text"`
-	ID    string          `json:"id"`
-	Name  string          `json:"name"`
-	Input json.RawMessage `json:"input"`
+	Type     string          `json:"type"`
+	Text     string          `json:"text"`
+	Thinking string          `json:"thinking"`
+	ID       string          `json:"id"`
+	Name     string          `json:"name"`
+	Input    json.RawMessage `json:"input"`
 
 	// The following fields are set in a tool_result.
 	ToolUseID string          `json:"tool_use_id"`
@@ -148,18 +168,23 @@ func (p *claudeParser) Line(line []byte) []Piece {
 		return p.notice(line)
 	case "fleet": // an event of Fleet's own process, which talks to Claude Code
 		p.known = true
-		if e.Subtype == "gave_up" {
+		switch e.Subtype {
+		case "gave_up":
 			p.gaveUp = "the model's API refuses the key: check the key of the project"
+		case "usage":
+			return p.usage.measured(&e)
+		case "tool_time":
+			p.took[e.ToolUse] = time.Duration(e.Milliseconds) * time.Millisecond
+			return nil
 		}
 		return p.notice(line)
 	case "result":
 		p.known = true
-		p.took(&e)
+		return p.ended(&e)
 	case "assistant":
 		p.known, p.heard = true, true
 		p.apiError, p.unreachable = e.APIError, false
-		p.usage.message(&e)
-		return p.assistant(e)
+		return append(p.assistant(e), p.usage.message(&e)...)
 	case "user":
 		return p.user(e)
 	default:
@@ -168,8 +193,8 @@ func (p *claudeParser) Line(line []byte) []Piece {
 	return nil
 }
 
-// took handles a result.
-func (p *claudeParser) took(e *claudeEvent) {
+// ended handles a result. It reports the denials that no other event has reported, such as those of people.
+func (p *claudeParser) ended(e *claudeEvent) (pieces []Piece) {
 	p.result = e
 	clear(p.open)
 	p.turns += e.Turns
@@ -180,6 +205,19 @@ func (p *claudeParser) took(e *claudeEvent) {
 	for _, m := range e.Since {
 		p.cost += m.Cost
 	}
+	for _, d := range e.Denials {
+		pieces = append(pieces, p.deny(d.ID, d.Name, "it was not allowed")...)
+	}
+	return pieces
+}
+
+// deny returns a step for a tool call that was denied, unless the denial was reported before.
+func (p *claudeParser) deny(id, name, why string) []Piece {
+	if p.denied[id] {
+		return nil
+	}
+	p.denied[id] = id != ""
+	return []Piece{denied(id, toolName(name), why)}
 }
 
 func (p *claudeParser) assistant(e claudeEvent) []Piece {
@@ -193,13 +231,26 @@ func (p *claudeParser) assistant(e claudeEvent) []Piece {
 		case b.Type == "tool_use" && b.Name != "":
 			p.usage.call(b)
 			p.open[b.ID] = true
-			pieces = append(pieces, Piece{Step: true, Text: toolStep(b.Name, b.Input), Data: toolCall(b)})
-		case b.Type == "text" && e.Parent == nil && strings.TrimSpace(b.Text) != "":
+			pieces = append(pieces, e.by(toolCall(toolStep(b.Name, b.Input), b.ID, toolName(b.Name), b.Input)))
+		case b.Type == "thinking" && strings.TrimSpace(b.Thinking) != "":
+			pieces = append(pieces, e.by(thought(b.Thinking)))
+		case b.Type == "text" && strings.TrimSpace(b.Text) == "":
+		case b.Type == "text" && e.Parent == nil:
 			p.lastText = b.Text
 			pieces = append(pieces, Piece{Text: valid(strings.TrimRight(b.Text, "\n")) + "\n"})
+		case b.Type == "text":
+			pieces = append(pieces, e.by(subagentText(e.Subagent, b.Text)))
 		}
 	}
 	return pieces
+}
+
+// by adds to the piece which subagent took its step.
+func (e *claudeEvent) by(p Piece) Piece {
+	if e.Parent != nil {
+		p.Data.Parent, p.Data.Agent = *e.Parent, oneLine(valid(e.Subagent))
+	}
+	return p
 }
 
 // toolStep describes a tool call in one line: its name and its most informative argument.

@@ -2,27 +2,11 @@ package driver
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 )
 
-// maxStepData limits a tool's arguments or result in an event, in bytes.
-const maxStepData = 16 << 10
-
-// toolCall returns the structured data of a tool call.
-func toolCall(b claudeBlock) []byte {
-	arguments := json.RawMessage(valid(string(b.Input)))
-	if !json.Valid(arguments) || len(arguments) > maxStepData {
-		arguments = quote(clip(string(arguments)))
-	}
-	return object(struct {
-		Type      string          `json:"type"`
-		ID        string          `json:"id"`
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}{"tool_call", b.ID, toolName(b.Name), arguments})
-}
-
-// user handles the tool results in an event. It passes the results on if p.results is set.
+// user handles the tool results in an event.
 func (p *claudeParser) user(e claudeEvent) []Piece {
 	var blocks []claudeBlock
 	if err := json.Unmarshal(e.Message.Content, &blocks); err != nil {
@@ -33,44 +17,50 @@ func (p *claudeParser) user(e claudeEvent) []Piece {
 		if b.Type != "tool_result" {
 			continue
 		}
-		delete(p.open, b.ToolUseID)
-		if !p.results {
-			pieces = append(pieces, Piece{}) // a sign of progress
-			continue
+		id, name := b.ToolUseID, p.usage.names[b.ToolUseID]
+		result := textIn(b.Content)
+		delete(p.open, id)
+		for _, m := range e.ToolMeta {
+			if m.ID == id && m.Kind != "" {
+				pieces = append(pieces, p.deny(id, name, result)...)
+			}
 		}
-		name := toolName(p.usage.names[b.ToolUseID])
-		if name == "" {
-			name = "a tool"
+		pieces = append(pieces, e.by(toolResult(id, toolName(name), result, b.IsError, p.took[id])))
+		delete(p.took, id)
+		if path, patch := patchIn(e.ToolResult); path != "" && !b.IsError {
+			pieces = append(pieces, e.by(fileEdit(id, path, patch)))
 		}
-		result := clip(valid(textIn(b.Content)))
-		pieces = append(pieces, Piece{
-			Step: true, Text: toolAnswered(name, result, b.IsError), Data: toolResult(b.ToolUseID, name, result, b.IsError),
-		})
 	}
 	return pieces
 }
 
-// toolAnswered describes a tool result in one line.
-func toolAnswered(name, result string, failed bool) string {
-	step := name + " answered"
-	if failed {
-		step = name + " failed"
+// patchIn returns the file that a tool call has changed, and its change in the unified format. path is empty if the call
+// has changed no file.
+func patchIn(result json.RawMessage) (path, patch string) {
+	var r struct {
+		Path    string  `json:"filePath"`
+		Type    string  `json:"type"`
+		Content *string `json:"content"`
+		Patch   []struct {
+			OldStart int      `json:"oldStart"`
+			OldLines int      `json:"oldLines"`
+			NewStart int      `json:"newStart"`
+			NewLines int      `json:"newLines"`
+			Lines    []string `json:"lines"`
+		} `json:"structuredPatch"`
 	}
-	if first := strings.TrimSpace(result); first != "" {
-		step += ": " + first
+	if json.Unmarshal(result, &r) != nil || r.Patch == nil {
+		return "", ""
 	}
-	return oneLine(step)
-}
-
-// toolResult returns the structured data of a tool result.
-func toolResult(id, name, result string, failed bool) []byte {
-	return object(struct {
-		Type    string `json:"type"`
-		ID      string `json:"id"`
-		Name    string `json:"name"`
-		Result  string `json:"result"`
-		IsError bool   `json:"is_error"`
-	}{"tool_result", id, name, result, failed})
+	var b strings.Builder
+	for _, h := range r.Patch {
+		fmt.Fprintf(&b, "@@ -%d,%d +%d,%d @@\n%s\n", h.OldStart, h.OldLines, h.NewStart, h.NewLines, strings.Join(h.Lines, "\n"))
+	}
+	if r.Type == "create" && r.Content != nil && *r.Content != "" { // a new file has no structured patch
+		lines := strings.Split(strings.TrimSuffix(*r.Content, "\n"), "\n")
+		fmt.Fprintf(&b, "@@ -0,0 +1,%d @@\n+%s\n", len(lines), strings.Join(lines, "\n+"))
+	}
+	return r.Path, b.String()
 }
 
 // textIn returns the text of a content, which is a string or a list of blocks.
@@ -90,20 +80,4 @@ func textIn(content json.RawMessage) string {
 		}
 	}
 	return strings.Join(texts, "\n")
-}
-
-// clip shortens s to maxStepData bytes. A shortened text ends with an ellipsis.
-func clip(s string) string {
-	if len(s) <= maxStepData {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxStepData], "") + "…"
-}
-
-func quote(s string) json.RawMessage { return object(s) }
-
-// object encodes v as JSON. v must be encodable.
-func object(v any) json.RawMessage {
-	b, _ := json.Marshal(v)
-	return b
 }

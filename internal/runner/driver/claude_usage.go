@@ -1,17 +1,21 @@
 package driver
 
-import "fleet/internal/fleet"
+import (
+	"cmp"
+	"fmt"
 
-// claudeUsage computes the usage of a Claude Code run. It adds up the usage in the results. The usage in messages
-// counts only if no result follows them, because the run was stopped.
+	"fleet/internal/fleet"
+)
+
+// claudeUsage computes the usage of a Claude Code run. It adds up the usage in the results. The usage of messages counts
+// only if no result follows them, because the run was stopped.
 type claudeUsage struct {
 	model    string
 	calls    int
 	names    map[string]string // names of the tools, by the id of the call
 	results  tokens            // sum of the results so far
-	pending  tokens            // sum of the complete messages since the last result
-	open     string            // id of the newest message; more events of this message may follow
-	openUsed tokens            // usage of the newest message
+	messages map[string]tokens // usage of the messages since the last result, by their ids
+	exact    map[string]bool   // ids of messages whose usage Fleet's client has measured
 }
 
 type tokens struct{ in, out int64 }
@@ -51,20 +55,36 @@ func (u *claudeUsage) begin(model string) {
 }
 
 // message handles an event of a message. All events of one message report the usage of the same request, so only the
-// last event counts.
-func (u *claudeUsage) message(e *claudeEvent) {
+// last event counts. Claude Code's own events do not have the final usage, but there are no others for subagents. It
+// returns a step for a new message of a subagent.
+func (u *claudeUsage) message(e *claudeEvent) []Piece {
 	m := e.Message
 	if e.Parent == nil && m.Model != "" && m.Model != "<synthetic>" {
 		u.model = m.Model
 	}
+	if m.Usage == nil || u.exact[m.ID] {
+		return nil
+	}
+	_, known := u.messages[m.ID]
+	u.messages[cmp.Or(m.ID, fmt.Sprint(len(u.messages)))] = m.Usage.sum()
+	if e.Parent == nil || known {
+		return nil
+	}
+	return []Piece{e.by(usageStep(m.used()))}
+}
+
+// measured handles the usage of a message that Fleet's client reports. It returns a step if the message is complete.
+func (u *claudeUsage) measured(e *claudeEvent) []Piece {
+	m := e.Message
 	if m.Usage == nil {
-		return
+		return nil
 	}
-	if m.ID == "" || m.ID != u.open {
-		u.pending.add(u.openUsed)
-		u.open = m.ID
+	u.exact[m.ID] = true
+	u.messages[m.ID] = m.Usage.sum()
+	if !e.Final {
+		return nil
 	}
-	u.openUsed = m.Usage.sum()
+	return []Piece{e.by(usageStep(m.used()))}
 }
 
 // call handles a tool call.
@@ -87,12 +107,14 @@ func (u *claudeUsage) result(e *claudeEvent) {
 		return
 	}
 	u.results.add(sum)
-	u.pending, u.openUsed, u.open = tokens{}, tokens{}, ""
+	clear(u.messages)
+	clear(u.exact)
 }
 
 func (u *claudeUsage) total() fleet.Usage {
 	sum := u.results
-	sum.add(u.pending)
-	sum.add(u.openUsed)
+	for _, m := range u.messages {
+		sum.add(m)
+	}
 	return fleet.Usage{Model: u.model, InputTokens: sum.in, OutputTokens: sum.out, ToolCalls: u.calls}
 }

@@ -31,11 +31,6 @@ func newCodex(o Options) codex {
 
 func (c codex) Program() string { return c.argv[0] }
 
-// Modes implements ModesDriver.
-func (c codex) Modes() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(codexModes)), func(m string) bool { return m == "" })
-}
-
 func (c codex) Keys() []string { return []string{"OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"} }
 
 // Sandboxes of Codex.
@@ -74,7 +69,7 @@ func (c codex) Command(j Job) (Command, error) {
 	known.told, _, _ = strings.Cut(known.told, " ") // only the parser needs the usage
 	out := Command{
 		SplitStderr: true, StdinFile: stdinFile, Env: map[string]string{},
-		Format: Format{Kind: "codex", Resumed: j.Session, Told: told, Results: j.Role.Sealed, Model: j.Role.Model, Tested: codexTested},
+		Format: Format{Kind: "codex", Resumed: j.Session, Told: told, Model: j.Role.Model, Tested: codexTested},
 	}
 	argv := append(slices.Clone(c.argv), "exec", "--json", "--skip-git-repo-check", "--sandbox", mode)
 	if j.Role.Model != "" {

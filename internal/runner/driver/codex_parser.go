@@ -66,6 +66,10 @@ type codexItem struct {
 	Changes []struct {
 		Path string `json:"path"`
 	} `json:"changes"`
+	Items []struct {
+		Text      string `json:"text"`
+		Completed bool   `json:"completed"`
+	} `json:"items"` // of a todo_list
 	Server    string          `json:"server"`
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
@@ -127,7 +131,7 @@ func (p *codexParser) notice(message string) []Piece {
 	if message == "" || same {
 		return nil
 	}
-	return []Piece{{Step: true, Text: oneLine(valid(message))}}
+	return []Piece{step(message, &fleet.Step{Type: fleet.StepWarning, Message: shorten(valid(message), maxReason)})}
 }
 
 func (p *codexParser) item(event string, i *codexItem) []Piece {
@@ -141,28 +145,55 @@ func (p *codexParser) item(event string, i *codexItem) []Piece {
 		return []Piece{{Text: valid(strings.TrimRight(i.Text, "\n")) + "\n"}}
 	case "error":
 		return p.notice(i.Message)
-	case "reasoning", "todo_list":
+	case "reasoning":
 		p.heard = true
-		return []Piece{{}}
+		if event != "item.completed" || strings.TrimSpace(i.Text) == "" {
+			return []Piece{{}}
+		}
+		return []Piece{thought(i.Text)}
+	case "todo_list":
+		p.heard = true
+		return []Piece{todoList(i.todo())}
 	}
 	p.heard = true
 	pieces := []Piece{{}}
-	name, step, input := i.tool()
+	name, text, input := i.tool()
 	_, begun := p.open[i.ID]
 	if !begun && (event == "item.started" || event == "item.completed") {
 		p.tools++
-		pieces = []Piece{{Step: true, Text: oneLine(valid(step)), Data: toolCall(claudeBlock{ID: i.ID, Name: name, Input: input})}}
+		pieces = []Piece{toolCall(text, i.ID, name, input)}
 	}
 	if event != "item.completed" {
 		p.open[i.ID] = true
 		return pieces
 	}
 	delete(p.open, i.ID)
-	if p.format.Results {
-		result, failed := clip(valid(i.result())), i.Status == "failed" || i.Status == "declined"
-		pieces = append(pieces, Piece{Step: true, Text: toolAnswered(name, result, failed), Data: toolResult(i.ID, name, result, failed)})
+	failed := i.Status == "failed" || i.Status == "declined"
+	pieces = append(pieces, toolResult(i.ID, name, i.result(), failed, 0))
+	for _, c := range i.Changes {
+		if !failed {
+			pieces = append(pieces, fileEdit(i.ID, c.Path, ""))
+		}
 	}
 	return pieces
+}
+
+// todo returns the items of the agent's list of things to do.
+func (i *codexItem) todo() []fleet.TodoItem {
+	items := make([]fleet.TodoItem, len(i.Items))
+	for n, t := range i.Items {
+		items[n] = fleet.TodoItem{Text: t.Text, Status: "pending"}
+		if t.Completed {
+			items[n].Status = "completed"
+		}
+	}
+	return items
+}
+
+// object encodes v as JSON. v must be encodable.
+func object(v any) json.RawMessage {
+	b, _ := json.Marshal(v)
+	return b
 }
 
 // tool describes the item as a tool call: its name, a short description, and its arguments.

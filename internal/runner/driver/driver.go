@@ -103,11 +103,7 @@ type Role struct {
 	MCPServers      map[string]MCPServer
 	Permissions     *Permissions // if nil, the agent cannot ask, and tools that need a permission are denied
 
-	// Trust says whether Claude Code follows permissions.allow in the settings of the agent's repository. If it is nil, Fleet
-	// leaves that to the program.
-	Trust *bool
-	// Sealed makes Claude Code ignore settings files in the agent's working directory. For every program with
-	// structured output, the results of tools become part of the run's output.
+	// Sealed makes Claude Code ignore settings files in the agent's working directory.
 	Sealed bool
 	// Alone means that the role and the specification replace the program's own system prompt. Otherwise they extend
 	// that prompt.

@@ -44,7 +44,7 @@ func (p *outputsParser) Line(line []byte) []Piece {
 	p.open = max(0, s.Open)
 	piece := Piece{Step: s.Step, Text: valid(s.Text)}
 	if len(s.Data) > 0 {
-		piece.Data = []byte(strings.ReplaceAll(string(s.Data), `\u0000`, `\ufffd`))
+		piece.Data = fleet.ParseStep([]byte(strings.ReplaceAll(string(s.Data), `\u0000`, `\ufffd`)))
 	}
 	return []Piece{piece}
 }

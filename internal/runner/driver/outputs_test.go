@@ -42,7 +42,7 @@ func TestOutputs(t *testing.T) {
 				n, more := p.Parse(data, true)
 				pieces, data = append(pieces, more...), data[n:]
 			}
-			require.Equal(t, []Piece{{Text: "one\n", Data: []byte(`{"type":"text"}`)}, {Step: true, Text: "shell: ls"}}, pieces)
+			require.Equal(t, []Piece{{Text: "one\n", Data: &fleet.Step{Type: fleet.StepText}}, {Step: true, Text: "shell: ls"}}, pieces)
 			require.Equal(t, 1, p.(Opener).Open())
 			require.Equal(t, c.want, p.Result(c.exit).Outcome)
 		})

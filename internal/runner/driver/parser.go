@@ -16,8 +16,6 @@ type Format struct {
 	Resumed string `json:"resumed,omitempty"`
 	// Told is a fingerprint of the instructions that the run gives its program.
 	Told string `json:"told,omitempty"`
-	// Results makes the parser pass on tool results.
-	Results bool `json:"results,omitempty"`
 	// Program is the name of the program in error messages. Tested is the program's version with which Fleet was
 	// tested.
 	Program string `json:"program,omitempty"`
@@ -68,8 +66,8 @@ type Opener interface {
 type Piece struct {
 	Step bool // an action, not a text
 	Text string
-	Data []byte // the step as structured data, see fleet.Output
-	Lost string // why a new conversation starts, see fleet.Output.ConversationLost
+	Data *fleet.Step // the same for programs; nil if there is nothing to add to the text
+	Lost string      // why a new conversation starts, see fleet.Output.ConversationLost
 }
 
 // Exit describes how the program ended.

@@ -64,7 +64,7 @@ func TestPieces(t *testing.T) {
 		rapid.Just([]byte(`{"outcome":{"Status":"completed","Summary":"é"}}`)),
 		rapid.Just([]byte(`{"a":{"b":"text"},"type":"result","result":"r","session_id":"s"}`)),
 	)
-	formats := []Format{{Kind: "text"}, {Kind: "claude"}, {Kind: "codex", Results: true}, {Kind: "acp", Results: true}, {Kind: "outputs"}, {Kind: "jsonl", Fields: Fields{Text: "a.b", Summary: "result"}}}
+	formats := []Format{{Kind: "text"}, {Kind: "claude"}, {Kind: "codex"}, {Kind: "acp"}, {Kind: "outputs"}, {Kind: "jsonl", Fields: Fields{Text: "a.b", Summary: "result"}}}
 	rapid.Check(t, func(t *rapid.T) {
 		var data []byte
 		for _, l := range rapid.SliceOf(line).Draw(t, "lines") {
@@ -180,7 +180,7 @@ func FuzzACP(f *testing.F) {
 	f.Add([]byte(`{"type":"permission","id":"t"}`))
 	f.Add([]byte(`{"type":"session","session":"s","text":"\u0000"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		pieces, r := feed(t, Format{Kind: "acp", Resumed: "x y z", Results: true}, data, func() int { return 7 })
+		pieces, r := feed(t, Format{Kind: "acp", Resumed: "x y z"}, data, func() int { return 7 })
 		require.True(t, utf8.ValidString(whole(pieces)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
 		require.NotEmpty(t, r.Outcome.Status)
 	})

@@ -195,6 +195,9 @@ func conditions(f fleet.EventFilter) *clause {
 	if f.TaskID != "" {
 		c.add(`task_id <> '' AND task_id = ?`, f.TaskID)
 	}
+	if f.Brief {
+		c.add(`type <> ?`, string(fleet.EventTaskDetail))
+	}
 	if f.Quiet {
 		c.add(`(type NOT IN (`+record.Quoted(fleet.OutputEvents)+`) OR task_id <> '' AND task_id = ANY(?))`, f.OutputOf)
 	}

@@ -142,6 +142,9 @@ func conditions(f fleet.EventFilter) (where string, args []any, err error) {
 	if f.TaskID != "" {
 		add(`task_id <> '' AND task_id = ?`, f.TaskID)
 	}
+	if f.Brief {
+		add(`type <> ?`, string(fleet.EventTaskDetail))
+	}
 	if f.Quiet {
 		tasks, err := json.Marshal(f.OutputOf)
 		if err != nil {

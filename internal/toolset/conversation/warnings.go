@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"encoding/json"
 	"slices"
 
 	"fleet/internal/fleet"
@@ -12,9 +11,15 @@ type Warnings []string
 
 // Event adds the warning that the event reports, if it reports one. It is a sink for FollowTask, and always returns nil.
 func (w *Warnings) Event(e fleet.Event) error {
-	var step struct{ Type, Message string }
-	if e.Type == fleet.EventTaskStep && json.Unmarshal(e.Data, &step) == nil && step.Type == "warning" {
-		w.Add(step.Message)
+	if e.Type != fleet.EventTaskStep {
+		return nil
+	}
+	switch s := fleet.ParseStep(e.Data); {
+	case s == nil:
+	case s.Type == fleet.StepWarning:
+		w.Add(s.Message)
+	case s.Type == fleet.StepDenied, s.Type == fleet.StepLimit, s.Type == fleet.StepRetry:
+		w.Add(e.Text)
 	}
 	return nil
 }

@@ -27,51 +27,41 @@ type Result struct {
 	IsError bool
 }
 
-// step has the fields of every JSON object that fleet.Output.Data can contain.
-type step struct {
-	Type         string          `json:"type"`
-	Agent        string          `json:"agent"`
-	ID           string          `json:"id"`
-	Name         string          `json:"name"`
-	Arguments    json.RawMessage `json:"arguments"`
-	Result       string          `json:"result"`
-	IsError      bool            `json:"is_error"`
-	Model        string          `json:"model"`
-	InputTokens  int64           `json:"input_tokens"`
-	OutputTokens int64           `json:"output_tokens"`
-	Message      string          `json:"message"`
-}
-
 // contentOf converts an event of a turn to a Content. ok is false if the event does not show something that the agent
 // did.
 func contentOf(e fleet.Event) (c Content, ok bool) {
-	if e.Type != fleet.EventTaskOutput && e.Type != fleet.EventTaskStep {
-		return Content{}, false
+	s := fleet.ParseStep(e.Data)
+	if s != nil {
+		c.Agent = s.Agent
 	}
-	var s step
-	known := len(e.Data) > 0 && json.Unmarshal(e.Data, &s) == nil
-	c.Agent = s.Agent
 	switch {
 	case e.Type == fleet.EventTaskOutput:
 		c.Message = e.Text
 		return c, e.Text != ""
-	case !known: // the place reports only the text
+	case e.Type != fleet.EventTaskStep && e.Type != fleet.EventTaskDetail:
+		return Content{}, false
+	case s == nil: // the place reports only the text
 		c.Tool, c.Status = e.Text, "started"
 		return c, e.Text != ""
 	}
 	switch s.Type {
-	case "tool_call":
+	case fleet.StepToolCall:
 		c.Tool, c.Status, c.CallID, c.Arguments = s.Name, "started", s.ID, s.Arguments
-	case "tool_result":
+	case fleet.StepToolResult:
 		c.Tool, c.Status, c.CallID, c.Result = s.Name, "completed", s.ID, &Result{s.Result, s.IsError}
 		if s.IsError {
 			c.Status = "failed"
 		}
-	case "usage":
-		c.Usage = &fleet.Usage{Model: s.Model, InputTokens: s.InputTokens, OutputTokens: s.OutputTokens}
-	case "warning":
+	case fleet.StepUsage:
+		if s.Usage == nil {
+			return Content{}, false
+		}
+		c.Usage = &fleet.Usage{Model: s.Usage.Model, InputTokens: s.Usage.All(), OutputTokens: s.Usage.Output}
+	case fleet.StepWarning:
 		c.Warning = s.Message
 		return c, s.Message != ""
+	case fleet.StepDenied, fleet.StepLimit, fleet.StepRetry, fleet.StepCompaction:
+		c.Warning = e.Text
 	default:
 		return Content{}, false
 	}

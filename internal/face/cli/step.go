@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// stepLine describes the event of a task in one line for people, with the color of the line. The line is empty if people
+// do not see the event.
+func (s *session) stepLine(e *fleetv1.Event) (line string, c color) {
+	text := strings.TrimRight(e.GetText(), "\r\n")
+	mark, ok := marks[e.GetType()]
+	c = cyan
+	switch step := e.GetStep(); {
+	case e.GetType() == fleetv1.Event_task_detail:
+		if !s.verbose {
+			return "", c
+		}
+		mark, c = "  ", dim
+		if ms := step.GetToolResult().GetDurationMs(); ms > 0 {
+			text += fmt.Sprintf(" (%s)", (time.Duration(ms) * time.Millisecond).Round(time.Millisecond*10))
+		}
+		if step.GetToolResult().GetIsError() {
+			c = red
+		}
+		if patch := step.GetFileEdit().GetPatch(); patch != "" {
+			text += "\n" + strings.TrimRight(patch, "\n")
+		}
+	case !ok:
+		return "", c
+	default:
+		switch step.GetKind() {
+		case fleetv1.StepKind_denied:
+			mark, c = "! ", red
+		case fleetv1.StepKind_retry, fleetv1.StepKind_limit, fleetv1.StepKind_warning:
+			mark, c = "! ", yellow
+		}
+	}
+	if step := e.GetStep(); step.GetParentId() != "" {
+		mark = "  " + mark
+	}
+	return mark + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", len(mark))), c
+}
+
+// aside prints lines on standard error.
+func (s *session) aside(lines string, c color) {
+	if !s.tells() || lines == "" {
+		return
+	}
+	for line := range strings.SplitSeq(lines, "\n") {
+		s.screen.line(paint(s.screen.colors, c, printable(line)))
+	}
+}
+
+// denials finds the rule that would allow a denied tool call.
+type denials struct {
+	calls map[string]*fleetv1.StepToolCall // recent calls, by id
+}
+
+// rule returns the rule for allowed_tools that would allow the tool call that the event denies, or an empty text.
+func (d *denials) rule(e *fleetv1.Event) string {
+	step := e.GetStep()
+	if call := step.GetToolCall(); call != nil {
+		if d.calls == nil || len(d.calls) > 1000 {
+			d.calls = map[string]*fleetv1.StepToolCall{}
+		}
+		d.calls[call.GetId()] = call
+		return ""
+	}
+	denied := step.GetDenied()
+	if denied.GetName() == "" {
+		return ""
+	}
+	command := d.calls[denied.GetId()].GetArguments().GetStructValue().GetFields()["command"].GetStringValue()
+	if word, _, _ := strings.Cut(strings.TrimSpace(command), " "); word != "" {
+		return denied.GetName() + "(" + word + " *)"
+	}
+	return denied.GetName()
+}

@@ -1,0 +1,94 @@
+package claude
+
+import (
+	"encoding/json"
+	"maps"
+	"time"
+)
+
+// meter measures what the other events of Claude Code do not tell: how long tool calls take, and what each request to the
+// model uses. The usage in Claude Code's events of messages is not final.
+type meter struct {
+	calls    map[string]time.Time // when tool calls began, by id
+	messages map[string]*reply    // the current answer of the model, by the tool call whose subagent gets it
+	note     func(fields map[string]any)
+}
+
+// reply is an answer of the model that has begun.
+type reply struct {
+	id, model string
+	usage     map[string]json.RawMessage
+}
+
+func newMeter(note func(map[string]any)) *meter {
+	return &meter{calls: map[string]time.Time{}, messages: map[string]*reply{}, note: note}
+}
+
+// streamEvent is an event of the model's API.
+type streamEvent struct {
+	Type    string `json:"type"`
+	Message struct {
+		ID    string                     `json:"id"`
+		Model string                     `json:"model"`
+		Usage map[string]json.RawMessage `json:"usage"`
+	} `json:"message"` // of message_start
+	Usage map[string]json.RawMessage `json:"usage"` // of message_delta
+}
+
+// stream handles an event of the model's API.
+func (m *meter) stream(parent string, e streamEvent) {
+	switch e.Type {
+	case "message_start":
+		a := &reply{e.Message.ID, e.Message.Model, e.Message.Usage}
+		m.messages[parent] = a
+		m.report(parent, a, false)
+	case "message_delta":
+		a := m.messages[parent]
+		if a == nil || e.Usage == nil {
+			return
+		}
+		delete(m.messages, parent)
+		if a.usage == nil {
+			a.usage = map[string]json.RawMessage{}
+		}
+		maps.Copy(a.usage, e.Usage)
+		m.report(parent, a, true)
+	}
+}
+
+// report notes the usage of an answer so far. final means that the answer is complete.
+func (m *meter) report(parent string, a *reply, final bool) {
+	fields := map[string]any{"subtype": "usage", "final": final, "message": map[string]any{"id": a.id, "model": a.model, "usage": a.usage}}
+	if parent != "" {
+		fields["parent_tool_use_id"] = parent
+	}
+	m.note(fields)
+}
+
+// maxCalls limits how many tool calls are measured at a time. Claude Code runs far fewer.
+const maxCalls = 1000
+
+// content handles the content of a message, in which tool calls begin and end.
+func (m *meter) content(content json.RawMessage) {
+	var blocks []struct {
+		Type      string `json:"type"`
+		ID        string `json:"id"`
+		ToolUseID string `json:"tool_use_id"`
+	}
+	if json.Unmarshal(content, &blocks) != nil {
+		return // a text
+	}
+	for _, b := range blocks {
+		switch {
+		case b.Type == "tool_use" && len(m.calls) < maxCalls:
+			m.calls[b.ID] = time.Now()
+		case b.Type == "tool_result":
+			begun, ok := m.calls[b.ToolUseID]
+			if !ok {
+				continue
+			}
+			delete(m.calls, b.ToolUseID)
+			m.note(map[string]any{"subtype": "tool_time", "tool_use_id": b.ToolUseID, "ms": time.Since(begun).Milliseconds()})
+		}
+	}
+}
