@@ -129,6 +129,8 @@ type HostFacts struct {
 	Closed string `json:"closed,omitempty"`
 	// Adopted means that the workspace was found at its host. Only the core sets it.
 	Adopted bool `json:"adopted,omitempty"`
+	// MissingSince is since when the host does not show the workspace (Workspace.Missing). Only the core sets it.
+	MissingSince time.Time `json:"missing_since,omitzero"`
 }
 
 // IsZero reports whether nothing is known.
@@ -137,7 +139,8 @@ func (h HostFacts) IsZero() bool { return h.Equal(HostFacts{}) }
 // Equal reports whether the facts are the same.
 func (h HostFacts) Equal(o HostFacts) bool {
 	return slices.Equal(h.Links, o.Links) && h.Outdated == o.Outdated && h.StopsAt.Equal(o.StopsAt) &&
-		h.DormantAt.Equal(o.DormantAt) && h.DeletionAt.Equal(o.DeletionAt) && h.OtherFleet == o.OtherFleet && h.Closed == o.Closed && h.Adopted == o.Adopted
+		h.DormantAt.Equal(o.DormantAt) && h.DeletionAt.Equal(o.DeletionAt) && h.OtherFleet == o.OtherFleet && h.Closed == o.Closed && h.Adopted == o.Adopted &&
+		h.MissingSince.Equal(o.MissingSince)
 }
 
 // Link is an address at which people can open a part of an agent's workspace.

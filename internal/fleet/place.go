@@ -272,6 +272,8 @@ type Workspace struct {
 	// Missing means that the host does not show the workspace to the place, and does not say that it was deleted. The State
 	// is then StateUnhealthy.
 	Missing bool
+	// MissingSince is since when the host does not show it; zero if nobody can ask the host. Only the core sets it.
+	MissingSince time.Time
 
 	// AgentUID is the agent that the workspace was made for; empty if the place does not know.
 	AgentUID string

@@ -44,8 +44,13 @@ func (r *Reconciler) lookForMissing(ctx context.Context, agents []*fleet.AgentVi
 			ws.State, ws.Missing = fleet.StateUnhealthy, true
 			ws.Reason = fmt.Sprintf("its host says that more than %d workspaces were deleted at once, this one too: delete the agent if that is right", believable)
 		}
-		if ws.Missing && r.now().Sub(v.UpdatedAt) > missingKept {
-			ws.State = fleet.StateDeleted
+		if ws.Missing {
+			if ws.MissingSince = v.Host.MissingSince; ws.MissingSince.IsZero() {
+				ws.MissingSince = r.now()
+			}
+			if r.now().Sub(ws.MissingSince) > missingKept {
+				ws.State = fleet.StateDeleted
+			}
 		}
 		errs[i] = r.recordObserved(ctx, v, ws)
 	}
@@ -77,7 +82,8 @@ func (r *Reconciler) inspectAll(ctx context.Context, agents []*fleet.AgentView) 
 	return found, errs
 }
 
-// recordUnknown records that nothing is known about the agents' workspaces, and why.
+// recordUnknown records that nothing is known about the agents' workspaces, and why. Nobody can look for them, so such time
+// does not count as missing.
 func (r *Reconciler) recordUnknown(ctx context.Context, agents []*fleet.AgentView, reason string) error {
 	var errs []error
 	for _, v := range agents {

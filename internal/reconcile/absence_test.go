@@ -110,12 +110,27 @@ func TestWorkspaceThatIsNotShownForDays(t *testing.T) {
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
 	})
 	v := h.Create("papi")
-	h.World.HideWorkspace("papi")
-	h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
-	passed.Store(int64(6 * 24 * time.Hour))
+	day := int64(24 * time.Hour)
+	passed.Store(10 * day) // the agent has not changed for so long
+	hidden := func() {
+		t.Helper()
+		h.World.HideWorkspace("papi")
+		h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
+	}
+	hidden()
+	passed.Add(6 * day)
 	<-h.World.Called(fake.Inspect, h.World.Calls(fake.Inspect)+3)
 	h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
-	passed.Store(int64(8 * 24 * time.Hour))
+	h.World.ShowWorkspace("papi")
+	h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateRunning })
+	passed.Add(2 * day)
+	hidden() // the days begin again
+	h.World.ChangeCaller(true)
+	h.Until("papi", func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "another user") })
+	passed.Add(8 * day) // nobody has looked for it in these days
+	h.World.ChangeCaller(false)
+	h.Until("papi", func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "does not show") })
+	passed.Add(8 * day)
 	require.Contains(t, h.Gone(v.UID).StateReason, "for 7 days")
 	h.World.ShowWorkspace("papi")
 	h.Stored(func() bool {

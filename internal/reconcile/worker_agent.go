@@ -98,7 +98,9 @@ func stateOf(a *fleet.Agent, ws fleet.Workspace) fleet.State {
 // its host does not show.
 func hostOf(a *fleet.Agent, ws fleet.Workspace) fleet.HostFacts {
 	if ws.Missing {
-		return a.Host
+		h := a.Host
+		h.MissingSince = ws.MissingSince
+		return h
 	}
 	h := ws.Host
 	h.Adopted = a.Host.Adopted

@@ -96,7 +96,7 @@ func newAgent(uid, name, owner string) *fleet.Agent {
 		Parameters: map[string]string{"region": "eu"}, Next: fleet.NextStart{Role: true, Update: true},
 		Host: fleet.HostFacts{
 			Links: []fleet.Link{{Name: "Workspace", URL: "https://coder.example.com/@alice/papi"}}, Outdated: true,
-			StopsAt: noon.Add(time.Hour), DormantAt: noon, DeletionAt: noon.Add(2 * time.Hour),
+			StopsAt: noon.Add(time.Hour), DormantAt: noon, DeletionAt: noon.Add(2 * time.Hour), MissingSince: noon,
 		},
 		Shares:  []fleet.Share{{Grantee: fleet.Grantee{Group: "ops"}, Access: fleet.AccessRun, By: owner, At: noon}},
 		Toolset: fleet.ToolsetSubagents, Place: "local", OneTask: true, Conversed: true,
