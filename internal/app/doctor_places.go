@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"fleet/internal/face/wire"
-	"fleet/internal/fleet"
 	"fleet/internal/identity/oidc"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/local"
@@ -47,7 +46,7 @@ func (d *doctor) coder(ctx context.Context) {
 	d.clock("Coder's", x.Clock)
 	if err != nil {
 		next := "check the address and the network"
-		if fleet.ReasonOf(err) == fleet.ReasonPermissionDenied {
+		if errors.Is(err, coder.ErrToken) {
 			next = "docs/operate/coder.md says which token the server needs"
 		}
 		d.add(failing, "coder", next, "%v", err)

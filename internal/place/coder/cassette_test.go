@@ -804,9 +804,9 @@ func readLog(x *rig) {
 
 func tokenRefused(x *rig) {
 	_, err := x.b.Projects(x.ctx)
-	x.Contains(x.reason(err, fleet.ReasonPermissionDenied).Message, "Coder does not accept the token")
+	x.Contains(x.reason(err, fleet.ReasonBackendUnavailable).Message, "Coder does not accept the token")
 	_, err = x.b.List(x.ctx)
-	x.NotContains(x.reason(err, fleet.ReasonPermissionDenied).Error(), "0123456789")
+	x.NotContains(x.reason(err, fleet.ReasonBackendUnavailable).Error(), "0123456789")
 }
 
 // hiddenWorkspace inspects a workspace that does not exist or is not visible. Coder gives the same answer in both

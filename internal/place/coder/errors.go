@@ -20,6 +20,7 @@ func translate(what string, err error) error {
 	var known *fleet.Error
 	var throttled *throttledError
 	var token tokenError
+	var proxy *proxyError
 	var answer *codersdk.Error
 	switch {
 	case errors.As(err, &known):
@@ -29,7 +30,9 @@ func translate(what string, err error) error {
 		e.RetryAfter = throttled.after
 		return e.WithCause(throttled)
 	case errors.As(err, &token):
-		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s failed: %s", what, token.Error())
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: %s", what, token.Error()).WithCause(ErrToken)
+	case errors.As(err, &proxy):
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: %s", what, proxy.Error()).WithCause(noAnswerError{proxy})
 	case errors.As(err, &answer):
 		return translateAnswer(what, answer)
 	case errors.Is(err, context.DeadlineExceeded):

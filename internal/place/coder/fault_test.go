@@ -32,8 +32,8 @@ func TestFaults(t *testing.T) {
 	}{
 		"401": {
 			answer: func(w http.ResponseWriter) { problem(w, 401, "You are signed out or your session has expired.") },
-			read:   want{fleet.ReasonPermissionDenied, "Coder does not accept the token"},
-			create: want{fleet.ReasonPermissionDenied, "Coder does not accept the token"}, tries: 1,
+			read:   want{fleet.ReasonBackendUnavailable, "Coder does not accept the token"},
+			create: want{fleet.ReasonBackendUnavailable, "Coder does not accept the token"}, tries: 1,
 		},
 		"403": {
 			answer: func(w http.ResponseWriter) { problem(w, 403, "Unauthorized to create workspace.") },
@@ -69,6 +69,21 @@ func TestFaults(t *testing.T) {
 			answer: func(w http.ResponseWriter) { page(w, 502) },
 			read:   want{fleet.ReasonBackendUnavailable, "status 502"},
 			create: want{fleet.ReasonBackendUnavailable, "status 502"}, tries: 2,
+		},
+		"a web page": {
+			answer: func(w http.ResponseWriter) { page(w, 200) },
+			read:   want{fleet.ReasonBackendUnavailable, "something in front of Coder answers with status 200"},
+			create: want{fleet.ReasonBackendUnavailable, "something in front of Coder answers with status 200"}, tries: 1,
+		},
+		"401 of a proxy": {
+			answer: func(w http.ResponseWriter) { page(w, 401) },
+			read:   want{fleet.ReasonBackendUnavailable, "something in front of Coder answers with status 401"},
+			create: want{fleet.ReasonBackendUnavailable, "something in front of Coder answers with status 401"}, tries: 1,
+		},
+		"404 of a proxy": {
+			answer: func(w http.ResponseWriter) { page(w, 404) },
+			read:   want{fleet.ReasonBackendUnavailable, "something in front of Coder answers with status 404"},
+			create: want{fleet.ReasonBackendUnavailable, "something in front of Coder answers with status 404"}, tries: 1,
 		},
 		"cut connection": {
 			answer: func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
@@ -128,6 +143,81 @@ func TestFaults(t *testing.T) {
 			check(err, c.create)
 			require.Equal(t, 1, x.count("POST workspaces"), "a request that creates something must not be repeated")
 		})
+	}
+}
+
+// TestWhoSaysDeleted lets different answers say that a workspace does not exist. Only Coder's own answer about the workspace
+// means that it was deleted.
+func TestWhoSaysDeleted(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	b := x.backend()
+	path := "/api/v2/workspaces/" + x.ws.ID.String()
+	answers := func(answer func(http.ResponseWriter)) {
+		x.setFault(func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == path {
+				answer(w)
+			}
+			return r.URL.Path == path
+		})
+	}
+	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
+		answers(func(w http.ResponseWriter) { page(w, status) })
+		_, err := b.Inspect(t.Context(), x.agent())
+		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+		_, err = b.Delete(t.Context(), x.agent())
+		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "the workspace was not deleted, so the deletion must be retried: %v", err)
+		_, err = b.Connect(x.agent()).Follow(t.Context(), x.run("x"), "", func(fleet.Output) error { return nil })
+		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	}
+	answers(func(w http.ResponseWriter) { _ = reply(w, map[string]any{}) })
+	_, err := b.Inspect(t.Context(), x.agent())
+	x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	answers(func(w http.ResponseWriter) { problem(w, http.StatusGone, "This service has moved.") })
+	w, err := b.Inspect(t.Context(), x.agent())
+	x.NoError(err)
+	x.True(w.Missing, "%+v", w)
+	answers(func(w http.ResponseWriter) {
+		problem(w, http.StatusGone, "Workspace \""+x.ws.ID.String()+"\" was deleted, you can view")
+	})
+	w, err = b.Inspect(t.Context(), x.agent())
+	x.NoError(err)
+	x.Equal(fleet.StateDeleted, w.State)
+}
+
+// TestTokenExpires checks that a token that Coder no longer accepts is an outage: nothing was delivered, so the caller must retry
+// with the next token, and must not conclude anything about a run.
+func TestTokenExpires(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	x.withRunner()
+	b := x.backend()
+	a := x.agent()
+	_, err := b.Inspect(t.Context(), a)
+	x.NoError(err)
+	x.setFault(func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasPrefix(r.URL.Path, "/@") { // Coder redirects to its login page
+			w.Header().Set("Location", "/login")
+			w.WriteHeader(http.StatusSeeOther)
+			return true
+		}
+		problem(w, http.StatusUnauthorized, "You are signed out or your session has expired.")
+		return true
+	})
+	fresh := a
+	fresh.WorkspaceID, fresh.Name, fresh.UID = "", "fresh", "fresh"
+	for what, call := range map[string]func() error{
+		"inspect":   func() error { _, err := b.Inspect(t.Context(), a); return err },
+		"provision": func() error { _, err := b.Provision(t.Context(), fresh); return err },
+		"start":     func() error { return b.Start(t.Context(), a) },
+		"stop":      func() error { return b.Stop(t.Context(), a) },
+		"delete":    func() error { _, err := b.Delete(t.Context(), a); return err },
+		"dispatch":  func() error { return b.Connect(a).Dispatch(t.Context(), x.run("x")) },
+		"interrupt": func() error { return b.Connect(a).Interrupt(t.Context(), x.run("x"), true) },
+	} {
+		err := call()
+		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%s: %v", what, err)
+		x.ErrorIs(err, coder.ErrToken, what)
 	}
 }
 

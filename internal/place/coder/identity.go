@@ -2,9 +2,11 @@ package coder
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
 
 	"fleet/internal/fleet"
 )
@@ -53,8 +55,11 @@ func (b *Place) identify(ctx context.Context, token string) (codersdk.User, erro
 		return as.sdk.User(ctx, codersdk.Me)
 	})
 	if fleet.ReasonOf(err) == fleet.ReasonProvisioningFailed { // 404: every user may read itself, unless the token has limited scopes
-		err = fleet.Errorf(fleet.ReasonPermissionDenied,
-			"the Coder token may not even read its own user, so its scopes are limited: use a token with all scopes, as `coder tokens create` makes without --scope").WithCause(err)
+		err = fleet.Errorf(fleet.ReasonBackendUnavailable,
+			"the Coder token may not even read its own user, so its scopes are limited: use a token with all scopes, as `coder tokens create` makes without --scope").WithCause(errors.Join(ErrToken, err))
+	}
+	if err == nil && u.ID == uuid.Nil {
+		err = unavailable("asking Coder whose token Fleet has failed: the answer names no user")
 	}
 	if err != nil {
 		return codersdk.User{}, err

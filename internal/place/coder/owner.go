@@ -107,6 +107,7 @@ func (b *Place) accountOf(user string, me codersdk.User) (*account, error) {
 	if m == nil {
 		m = &ownerToken{}
 		m.account = b.newAccount(func(ctx context.Context) (string, error) { return b.mint(ctx, user, m) })
+		m.account.refuse = m.forget
 		o.tokens[user] = m
 	}
 	return m.account, nil
@@ -147,6 +148,15 @@ func (b *Place) mint(ctx context.Context, user string, m *ownerToken) (string, e
 		b.revoke(ctx, user, old)
 	}
 	return m.key, nil
+}
+
+// forget drops a token that Coder does not accept, for example because somebody has revoked it. The next request makes another.
+func (m *ownerToken) forget(token string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.key == token {
+		m.key = ""
+	}
 }
 
 // revoke revokes a token. It only logs a failure, because the token expires soon anyway.

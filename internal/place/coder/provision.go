@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
 
 	"fleet/internal/fleet"
 )
@@ -41,6 +42,8 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 		return acc.sdk.CreateUserWorkspace(ctx, user, request)
 	})
 	switch {
+	case err == nil && ws.ID == uuid.Nil:
+		return fleet.Workspace{}, unavailable("making the workspace %s failed: the answer names no workspace", request.Name)
 	case err == nil:
 		b.known.set(a.UID, ws.ID)
 		b.sameUser(user, ws.OwnerID)

@@ -48,7 +48,8 @@ func TestRefusedToken(t *testing.T) {
 				"examine":  func() error { _, err := b.Examine(t.Context()); return err },
 			} {
 				err := call()
-				require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%s: %v", what, err)
+				require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%s: %v", what, err)
+				require.ErrorIs(t, err, coder.ErrToken)
 				for _, words := range c.says {
 					require.ErrorContains(t, err, words, what)
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"strconv"
@@ -31,10 +32,28 @@ func (e *throttledError) Error() string {
 	return fmt.Sprintf("Coder's rate limit is reached: Coder accepts requests again in %s", e.after.Round(time.Second))
 }
 
+// ErrToken is the cause of errors about Fleet's token: there is none, or Coder does not accept it. Nothing was delivered, and
+// a valid token helps, so these errors are BACKEND_UNAVAILABLE.
+var ErrToken = errors.New("no valid Coder token")
+
 // tokenError means that Fleet has no token, or a token that Coder does not accept.
 type tokenError struct{ error }
 
 func (e tokenError) Unwrap() error { return e.error }
+
+// proxyError means that an answer is not from Coder, but from something in front of it, such as a proxy or a login page.
+// Nothing can be concluded from its status.
+type proxyError struct{ status int }
+
+func (e *proxyError) Error() string {
+	return fmt.Sprintf("something in front of Coder answers with status %d, and not Coder itself", e.status)
+}
+
+// ofCoder reports whether an answer of the API is from Coder, which answers with JSON or events.
+func ofCoder(res *http.Response) bool {
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	return kind == "application/json" || kind == "text/event-stream" || res.StatusCode == http.StatusNoContent
+}
 
 // throttle sends all requests to a deployment. It respects the deployment's rate limit, and measures the difference
 // between Coder's clock and Fleet's clock.
@@ -145,6 +164,7 @@ func (g *throttle) ahead() time.Duration {
 type account struct {
 	throttle *throttle
 	token    func(context.Context) (string, error)
+	refuse   func(token string) // is called with a token that Coder does not accept; may be nil
 	http     *http.Client
 	sdk      *codersdk.Client
 	// renew says for people what to do if Coder does not accept the token.
@@ -177,11 +197,34 @@ func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set(codersdk.SessionTokenHeader, token)
 	res, err := a.throttle.roundTrip(r)
-	if err == nil && (res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusSeeOther) && !toApp(r) {
+	switch {
+	case err != nil:
+		return nil, err
+	case refuses(res) && a.refuse != nil && (toApp(r) || ofCoder(res)):
+		a.refuse(token)
+	}
+	switch {
+	case toApp(r):
+		return res, nil
+	case !ofCoder(res):
+		drain(res.Body)
+		return nil, &proxyError{res.StatusCode}
+	case refuses(res):
 		drain(res.Body)
 		return nil, a.refused()
 	}
-	return res, err
+	return res, nil
+}
+
+// refuses reports whether Coder answers that it does not accept the token. For an app, it redirects to its login page.
+func refuses(res *http.Response) bool {
+	switch res.StatusCode {
+	case http.StatusUnauthorized:
+		return true
+	case http.StatusSeeOther, http.StatusTemporaryRedirect:
+		return toApp(res.Request)
+	}
+	return false
 }
 
 // toApp reports whether the request is for an app in a workspace.

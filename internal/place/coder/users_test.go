@@ -3,8 +3,10 @@ package coder_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coder/coder/v2/codersdk"
@@ -82,4 +84,36 @@ func TestWorkspacesOfUsers(t *testing.T) {
 	_, err = b.Provision(t.Context(), a)
 	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%v", err)
 	require.ErrorContains(t, err, `"oidc:bob" is not a Coder user`)
+}
+
+// TestRevokedTokenOfOwner revokes the token that Fleet has made for the owner of a workspace. The next call makes another.
+func TestRevokedTokenOfOwner(t *testing.T) {
+	t.Parallel()
+	alice := uuid.New()
+	x := newWorld(t)
+	x.ws.OwnerID, x.ws.OwnerName = alice, "alice"
+	var made atomic.Int32
+	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/keys/tokens"):
+			w.WriteHeader(http.StatusCreated)
+			return reply(w, codersdk.GenerateAPIKeyResponse{Key: fmt.Sprint("key-", made.Add(1))})
+		case strings.Contains(r.URL.Path, "/keys/"):
+			w.WriteHeader(http.StatusNoContent)
+			return true
+		case r.Header.Get(codersdk.SessionTokenHeader) == "key-1":
+			problem(w, http.StatusUnauthorized, "You are signed out or your session has expired.")
+			return true
+		}
+		return false
+	}
+	b, err := coder.New(coder.Config{
+		URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil }, Owner: coder.OwnerPrincipal,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	err = b.Stop(t.Context(), x.agent())
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	require.NoError(t, b.Stop(t.Context(), x.agent()))
+	require.Equal(t, int32(2), made.Load())
 }

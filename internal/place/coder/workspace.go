@@ -120,18 +120,29 @@ func getWorkspace(ctx context.Context, acc *account, id uuid.UUID) (*codersdk.Wo
 	deleted := false
 	ws, err := ask(ctx, "reading a workspace", func(ctx context.Context) (codersdk.Workspace, error) {
 		ws, err := acc.sdk.Workspace(ctx, id)
-		switch statusOf(err) {
-		case http.StatusGone:
+		switch {
+		case saysDeleted(err, id):
 			deleted, err = true, nil
-		case http.StatusNotFound:
+		case gone(err):
 			err = notShown("Coder does not show its workspace %s to the user of Fleet's token, and does not say that it was deleted", id)
 		}
 		return ws, err
 	})
-	if err != nil || deleted || ws.LatestBuild.Status == codersdk.WorkspaceStatusDeleted {
+	switch {
+	case err != nil || deleted:
 		return nil, err
+	case ws.ID != id:
+		return nil, unavailable("reading a workspace failed: the answer is not about the workspace %s", id)
+	case ws.LatestBuild.Status == codersdk.WorkspaceStatusDeleted:
+		return nil, nil
 	}
 	return &ws, nil
+}
+
+// saysDeleted reports whether Coder says of the workspace with the id that it was deleted. Coder's answer names the workspace.
+func saysDeleted(err error, id uuid.UUID) bool {
+	var answer *codersdk.Error
+	return errors.As(err, &answer) && answer.StatusCode() == http.StatusGone && strings.Contains(answer.Message, id.String())
 }
 
 // errNotShown is the cause of errors about a workspace that Coder does not show. It may exist.

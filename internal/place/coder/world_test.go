@@ -48,6 +48,7 @@ type world struct {
 
 var (
 	templateID = uuid.MustParse("10000000-0000-4000-8000-000000000000")
+	fleetID    = uuid.MustParse("50000000-0000-4000-8000-000000000000")
 	versionID  = uuid.MustParse("20000000-0000-4000-8000-000000000000")
 )
 
@@ -63,7 +64,7 @@ func newWorld(t *testing.T) *world {
 		}}}},
 	}
 	x.ws = codersdk.Workspace{
-		ID: uuid.New(), Name: "agent-papi", OwnerName: "fleet", TemplateID: templateID, TemplateName: "setup", LatestBuild: build, CreatedAt: time.Now(),
+		ID: uuid.New(), Name: "agent-papi", OwnerID: fleetID, OwnerName: "fleet", TemplateID: templateID, TemplateName: "setup", LatestBuild: build, CreatedAt: time.Now(),
 	}
 	x.server = httptest.NewServer(http.HandlerFunc(x.serve))
 	t.Cleanup(x.server.Close)
@@ -143,6 +144,9 @@ func (x *world) serve(w http.ResponseWriter, r *http.Request) {
 	x.requests[r.Method+" "+path[strings.LastIndex(path, "/")+1:]]++
 	fault := x.fault
 	x.mu.Unlock()
+	if strings.HasPrefix(path, "/api/") {
+		w.Header().Set("Content-Type", "application/json")
+	}
 	if fault != nil && fault(w, r) {
 		return
 	}
@@ -160,7 +164,7 @@ func (x *world) serve(w http.ResponseWriter, r *http.Request) {
 	x.mu.Unlock()
 	switch app := strings.TrimPrefix(path, "/@fleet/agent-papi.main/apps/agentapi/"); {
 	case path == "/api/v2/users/me":
-		reply(codersdk.User{ReducedUser: codersdk.ReducedUser{MinimalUser: codersdk.MinimalUser{Username: "fleet"}}})
+		reply(codersdk.User{ReducedUser: codersdk.ReducedUser{MinimalUser: codersdk.MinimalUser{ID: fleetID, Username: "fleet"}}})
 	case path == "/api/v2/templates":
 		reply([]codersdk.Template{{ID: templateID, Name: "setup", ActiveVersionID: versionID}})
 	case strings.HasSuffix(path, "/rich-parameters"):
@@ -168,7 +172,7 @@ func (x *world) serve(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(path, "/presets"):
 		_, _ = io.WriteString(w, `[{"ID":"30000000-0000-4000-8000-000000000000","Name":null},{"ID":"40000000-0000-4000-8000-000000000000","Name":"Coder","Parameters":[{"Name":"system_prompt","Value":"Be good."}]}]`)
 	case strings.HasPrefix(path, "/api/v2/workspaces/") && r.Method == http.MethodGet && gone:
-		problem(w, http.StatusGone, "Workspace was deleted.")
+		problem(w, http.StatusGone, "Workspace \""+ws.ID.String()+"\" was deleted, you can view this workspace by specifying '?deleted=true' and trying again.")
 	case path == "/api/v2/workspaces/"+ws.ID.String():
 		reply(ws)
 	case path == "/api/v2/workspaces/"+ws.ID.String()+"/builds":
