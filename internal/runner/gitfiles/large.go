@@ -40,20 +40,20 @@ func LargePath(digest string) string {
 	return path
 }
 
-// CopyLarge copies the files whose content has the digest of their name, and returns the digests. It skips files that the agent has
-// made unreadable.
-func CopyLarge(c LargeCopy) (copied []string, err error) {
+// CopyLarge copies the files whose content has the digest of their name. A copy gets its name when it is complete, so an interrupted
+// call leaves complete copies. CopyLarge skips files that the agent has made unreadable.
+func CopyLarge(c LargeCopy) error {
 	dir, err := os.OpenRoot(c.From)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = dir.Close() }()
 	from, err := dir.OpenRoot("lfs/objects")
 	if err != nil {
-		return nil, nil //nolint:nilerr // the agent has no such files
+		return nil //nolint:nilerr // the agent has no such files
 	}
 	defer func() { _ = from.Close() }()
-	err = fs.WalkDir(from.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+	return fs.WalkDir(from.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		if d != nil && d.IsDir() && strings.Count(path, "/") > 1 {
 			return fs.SkipDir // Git LFS has two levels
 		}
@@ -64,36 +64,32 @@ func CopyLarge(c LargeCopy) (copied []string, err error) {
 		if _, err := os.Lstat(filepath.Join(c.Have, path)); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		ok, err := copyLarge(from, path, filepath.Join(c.To, m[1]), m[1])
-		if ok {
-			copied = append(copied, m[1])
-		}
-		return err
+		return copyLarge(from, path, filepath.Join(c.To, m[1]), m[1])
 	})
-	return copied, err
 }
 
 // copyLarge copies a file if its content has the digest.
-func copyLarge(from *os.Root, name, to, digest string) (bool, error) {
+func copyLarge(from *os.Root, name, to, digest string) error {
 	in, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return false, nil //nolint:nilerr // see CopyLarge
+		return nil //nolint:nilerr // see CopyLarge
 	}
 	defer func() { _ = in.Close() }()
 	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > MaxLarge || isSparse(info) {
-		return false, err
+		return err
 	}
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	part := to + ".part"
+	out, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if err != nil {
-		return false, err
+		return err
 	}
 	sum := sha256.New()
 	_, err = io.Copy(io.MultiWriter(out, sum), io.LimitReader(in, MaxLarge+1))
 	err = errors.Join(err, out.Close())
 	if err != nil || hex.EncodeToString(sum.Sum(nil)) != digest {
-		return false, errors.Join(err, os.Remove(to))
+		return errors.Join(err, os.Remove(part))
 	}
-	return true, nil
+	return os.Rename(part, to)
 }
 
 // isSparse reports whether the file is larger than what it uses on the disk. Git LFS writes no such files, and reading

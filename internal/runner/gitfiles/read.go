@@ -47,6 +47,7 @@ const (
 	maxSmall     = 64 << 10 // size of HEAD and similar files, in bytes
 	maxConfig    = 16 << 20 // size of a configuration, in bytes
 	maxSettings  = 1000
+	maxValue     = 100 // length of a plain setting
 	maxWorktrees = 1000
 	maxShared    = 100
 	maxListed    = 100     // number of Info.Worktrees
@@ -161,7 +162,7 @@ var plainValue = regexp.MustCompile(`^[A-Za-z0-9]+$`)
 
 // Plain reports whether the setting is one that a view of a repository may have.
 func (s Setting) Plain() bool {
-	return plainSetting[s.Section+"."+s.Name] && plainValue.MatchString(s.Value) && len(s.Value) < maxSmall
+	return plainSetting[s.Section+"."+s.Name] && plainValue.MatchString(s.Value) && len(s.Value) <= maxValue
 }
 
 // ParseSettings returns the plain settings in the configuration.

@@ -27,7 +27,8 @@ const (
 	fileMemory      = 1 << 30
 	fileDescriptors = 64
 	fileTime        = 10 * time.Minute // computing time, for the digests of large files
-	maxResult       = 1 << 20          // size of the JSON form of a result, in bytes
+	brief           = time.Minute      // for an operation that usually takes milliseconds
+	maxResult       = 4 << 20          // size of the JSON form of a result, in bytes
 	maxLarge        = 64 << 20         // the same for a result with an entry for each file
 )
 
@@ -44,7 +45,7 @@ var operations = map[string]func(arguments []byte) (any, error){
 	"index": operation(func(c gitfiles.IndexCopy) (none, error) { return none{}, c.Do() }),
 	"sizes": operation(gitfiles.Sizes),
 	"mend":  operation(gitfiles.Mend),
-	"large": operation(gitfiles.CopyLarge),
+	"large": operation(func(c gitfiles.LargeCopy) (none, error) { return none{}, gitfiles.CopyLarge(c) }),
 }
 
 // none is the result of an operation without a result.
@@ -268,11 +269,15 @@ func Equip(ctx context.Context, e filetree.Equipment) (replaced string, err erro
 	if e.Dir, err = within(e.Dir); err != nil {
 		return "", err
 	}
+	ctx, cancel := context.WithTimeout(ctx, brief)
+	defer cancel()
 	return confined[string](ctx, "equip", e, reach{write: []string{e.Dir}})
 }
 
 // Find returns the first path that the pattern matches; see filetree.Find.
 func Find(ctx context.Context, pattern string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, brief)
+	defer cancel()
 	return confined[string](ctx, "find", pattern, reach{read: []string{filetree.Root(pattern)}})
 }
 
@@ -307,8 +312,7 @@ func MendGit(ctx context.Context, t gitfiles.Tree) (gitfiles.Mended, error) {
 
 // CopyLarge copies files of Git LFS that an agent wrote into a directory of Fleet; see gitfiles.CopyLarge. override is
 // Policy.Override.
-func CopyLarge(ctx context.Context, c gitfiles.LargeCopy, override bool) ([]string, error) {
-	return confined[[]string](ctx, "large", c, reach{
-		read: []string{c.From, c.Have}, write: []string{c.To}, override: override, limit: maxLarge, fileSize: gitfiles.MaxLarge + 1,
-	})
+func CopyLarge(ctx context.Context, c gitfiles.LargeCopy, override bool) error {
+	_, err := confined[none](ctx, "large", c, reach{read: []string{c.From, c.Have}, write: []string{c.To}, override: override, fileSize: gitfiles.MaxLarge + 1})
+	return err
 }

@@ -56,13 +56,15 @@ func (t Tree) collectLFS(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	digests, err := sandbox.CopyLarge(ctx, gitfiles.LargeCopy{From: t.GitDir, Have: to, To: into}, own != nil)
+	failed := sandbox.CopyLarge(ctx, gitfiles.LargeCopy{From: t.GitDir, Have: to, To: into}, own != nil)
+	copies, err := os.ReadDir(into) // also those of an interrupted call, so that the next one has less to do
 	if err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
-	for _, digest := range digests {
+	for _, c := range copies {
+		digest := c.Name()
 		path := gitfiles.LargePath(digest)
-		if path == "" {
+		if path == "" || !c.Type().IsRegular() {
 			continue
 		}
 		from, at := filepath.Join(into, digest), filepath.Join(to, path)
@@ -73,5 +75,5 @@ func (t Tree) collectLFS(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return failed
 }

@@ -1,0 +1,122 @@
+//go:build unix
+
+package gitfiles_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/runner/gitfiles"
+)
+
+const oid = "0123456789012345678901234567890123456789"
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// TestRead checks that the result stays small and plain, whatever an agent has put into its git directory.
+func TestRead(t *testing.T) {
+	t.Parallel()
+	dir, outside := t.TempDir(), t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	write(t, at("HEAD"), "ref: refs/heads/main\n")
+	write(t, at("refs/heads/main"), oid+"\n")
+	write(t, at("config"), "[core]\n\tautocrlf = true\n\tfsmonitor = evil\n\teol = "+strings.Repeat("x", 1000)+"\n[core]\n"+strings.Repeat("\teol = lf\n", 5000))
+	write(t, at("objects/aa/x"), "")
+	require.NoError(t, os.Symlink(outside, at("objects/bb")))
+	require.NoError(t, os.Symlink(outside, at("lfs")))
+	write(t, at("sharedindex."+oid), "")
+	write(t, at("sharedindex.x"), "")
+	for i := range 1500 {
+		write(t, at(fmt.Sprintf("worktrees/%s%04d/HEAD", strings.Repeat("\x01", 250), i)), oid)
+	}
+	i, err := gitfiles.Read(dir)
+	require.NoError(t, err)
+	require.Equal(t, "ref: refs/heads/main", i.Head)
+	require.Equal(t, oid, i.Commit)
+	require.Contains(t, i.Settings, gitfiles.Setting{Section: "core", Name: "autocrlf", Value: "true"})
+	require.Equal(t, []string{"aa"}, i.Objects)
+	require.Equal(t, []string{"sharedindex." + oid}, i.Shared)
+	require.False(t, i.Large)
+	text, err := json.Marshal(i)
+	require.NoError(t, err)
+	require.Less(t, len(text), 4<<20)
+
+	for _, name := range []string{"HEAD", "config"} {
+		require.NoError(t, os.Remove(at(name)))
+		require.NoError(t, syscall.Mkfifo(at(name), 0o600))
+	}
+	require.NoError(t, os.RemoveAll(at("worktrees")))
+	require.NoError(t, os.Symlink("/", at("worktrees")))
+	i, err = gitfiles.Read(dir)
+	require.NoError(t, err)
+	require.Empty(t, i.Head)
+	require.True(t, i.Broken)
+	require.Empty(t, i.Detached)
+}
+
+// TestSizes checks that names need not be valid UTF-8.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "latin\xe9"), "text")
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	sizes, err := gitfiles.Sizes(gitfiles.Files{Dir: dir, Paths: [][]byte{[]byte("latin\xe9"), []byte("pipe"), []byte("missing")}})
+	require.NoError(t, err)
+	require.Equal(t, []int64{4, gitfiles.NamedPipe, 0}, sizes)
+}
+
+// TestCopyLarge checks that only complete files with the right digest get their names.
+func TestCopyLarge(t *testing.T) {
+	t.Parallel()
+	dir, have, to := t.TempDir(), t.TempDir(), t.TempDir()
+	digest := func(text string) string {
+		sum := sha256.Sum256([]byte(text))
+		return hex.EncodeToString(sum[:])
+	}
+	for name, text := range map[string]string{digest("one"): "one", digest("two"): "forged", digest("three"): "three"} {
+		write(t, filepath.Join(dir, "lfs/objects", gitfiles.LargePath(name)), text)
+	}
+	write(t, filepath.Join(have, gitfiles.LargePath(digest("three"))), "three")
+	require.NoError(t, gitfiles.CopyLarge(gitfiles.LargeCopy{From: dir, Have: have, To: to}))
+	entries, err := os.ReadDir(to)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.Equal(t, digest("one"), entries[0].Name())
+	require.Empty(t, gitfiles.LargePath("../"+digest("one")))
+}
+
+// TestMend checks that the link is restored, and that locks are removed only in the git directory.
+func TestMend(t *testing.T) {
+	t.Parallel()
+	tree := gitfiles.Tree{GitDir: t.TempDir(), Dir: t.TempDir(), Link: "gitdir: ../git\n", All: true}
+	outside := t.TempDir()
+	write(t, filepath.Join(outside, "x.lock"), "")
+	write(t, filepath.Join(tree.GitDir, "HEAD"), oid+"\n")
+	write(t, filepath.Join(tree.GitDir, "refs/heads/main.lock"), "")
+	require.NoError(t, os.Symlink(outside, filepath.Join(tree.GitDir, "refs/link")))
+	require.NoError(t, os.Symlink(filepath.Join(outside, "x.lock"), filepath.Join(tree.GitDir, "HEAD.lock")))
+	write(t, filepath.Join(tree.Dir, ".git"), "gitdir: /elsewhere\n")
+	m, err := gitfiles.Mend(tree)
+	require.NoError(t, err)
+	require.Equal(t, oid, m.Commit)
+	text, err := os.ReadFile(filepath.Join(tree.Dir, ".git"))
+	require.NoError(t, err)
+	require.Equal(t, tree.Link, string(text))
+	require.FileExists(t, filepath.Join(outside, "x.lock"))
+	require.NoFileExists(t, filepath.Join(tree.GitDir, "refs/heads/main.lock"))
+	_, err = os.Lstat(filepath.Join(tree.GitDir, "HEAD.lock"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
