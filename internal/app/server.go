@@ -221,7 +221,7 @@ func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("the %s address %s is not a TCP address", key, addr), l.Close())
 	}
-	return inbound.Listen(tcp, limits), nil
+	return reserve(inbound.Listen(tcp, limits)), nil
 }
 
 // HTTPAddr returns the address of REST and MCP.

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// reserved is a listener at 127.0.0.1 or ::1 that also reserves its port at the other address. Clients that connect to localhost try
+// both addresses, so otherwise an agent that listens at the other one could pass for the server.
+type reserved struct {
+	net.Listener
+
+	other *os.File // nil if the other address does not exist, or if another program has its port already
+}
+
+func reserve(l net.Listener) net.Listener {
+	at, err := netip.ParseAddrPort(l.Addr().String())
+	if err != nil {
+		return l
+	}
+	family, other := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(at.Port()), Addr: netip.IPv6Loopback().As16()})
+	switch at.Addr() {
+	case netip.MustParseAddr("127.0.0.1"):
+	case netip.IPv6Loopback():
+		family, other = unix.AF_INET, &unix.SockaddrInet4{Port: int(at.Port()), Addr: [4]byte{127, 0, 0, 1}}
+	default:
+		return l
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return l
+	}
+	unix.CloseOnExec(fd)
+	if err := unix.Bind(fd, other); err != nil { // a bound socket refuses connections, so clients then try the right address
+		_ = unix.Close(fd)
+		return l
+	}
+	return reserved{l, os.NewFile(uintptr(fd), "reserved")}
+}
+
+// Close closes the listener and releases the other address.
+func (r reserved) Close() error { return errors.Join(r.Listener.Close(), r.other.Close()) }

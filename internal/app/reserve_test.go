@@ -1,0 +1,34 @@
+package app
+
+import (
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/face/inbound"
+)
+
+// TestReservedAddress checks that no other program can listen on the server's port of localhost.
+func TestReservedAddress(t *testing.T) {
+	t.Parallel()
+	for at, other := range map[string]string{"127.0.0.1": "::1", "::1": "127.0.0.1"} {
+		if l, err := net.Listen("tcp", net.JoinHostPort("::1", "0")); err != nil {
+			t.Skip("this machine has no IPv6: ", err)
+		} else {
+			require.NoError(t, l.Close())
+		}
+		l, err := listen("http", net.JoinHostPort(at, "0"), inbound.Limits{})
+		require.NoError(t, err)
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		require.NoError(t, err)
+		_, err = net.Listen("tcp", net.JoinHostPort(other, port))
+		require.ErrorContains(t, err, "in use")
+		_, err = net.Dial("tcp", net.JoinHostPort(other, port))
+		require.ErrorContains(t, err, "refused")
+		require.NoError(t, l.Close())
+		again, err := net.Listen("tcp", net.JoinHostPort(other, port))
+		require.NoError(t, err, "the server releases the address")
+		require.NoError(t, again.Close())
+	}
+}
