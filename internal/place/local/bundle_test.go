@@ -82,5 +82,5 @@ func TestBundleOfBrokenTree(t *testing.T) {
 	require.NotEmpty(t, b.Bytes())
 	file := filepath.Join(t.TempDir(), "bundle")
 	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
-	require.Equal(t, "two\n", git(t, repository, "git fetch -q "+file+" refs/fleet/"+a.UID+"/last; git log -1 --format=%s FETCH_HEAD"))
+	require.Equal(t, "two", git(t, repository, "git fetch -q "+file+" refs/fleet/"+a.UID+"/last; git log -1 --format=%s FETCH_HEAD"))
 }
