@@ -47,7 +47,9 @@ func newReloaded(t *testing.T, text string) *reloaded {
 }
 
 // write changes the configuration file.
-func (r *reloaded) write(text string) { require.NoError(r.t, os.WriteFile(r.file, []byte(text), 0o600)) }
+func (r *reloaded) write(text string) {
+	require.NoError(r.t, os.WriteFile(r.file, []byte(text), 0o600))
+}
 
 // try changes the configuration file and reloads it.
 func (r *reloaded) try(text string) (*fleetv1.ReloadConfigResponse, error) {

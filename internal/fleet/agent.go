@@ -198,6 +198,9 @@ func (v *AgentView) Waiting() bool { return v.Task != nil && v.Task.Waiting > 0 
 // Stalled reports whether the run of the agent's task makes no progress.
 func (v *AgentView) Stalled() bool { return v.Task != nil && v.Task.Stalled() }
 
+// Collecting reports whether Fleet collects the work of the agent's task, whose run has ended.
+func (v *AgentView) Collecting() bool { return v.Task != nil && v.Task.Collecting() }
+
 // MaxNameLength is the longest name of an agent, in characters.
 const MaxNameLength = 20
 

@@ -32,6 +32,9 @@ type Changes struct {
 	// Later means that the problem is temporary, for example a workspace that does not run. Fleet examines the tree again
 	// before the agent's next task and before the agent's deletion.
 	Later bool `json:"later,omitempty"`
+	// Tries counts how often collecting the changes was begun without an end. Each of these servers was ended, perhaps by
+	// what it collected.
+	Tries int `json:"tries,omitempty"`
 }
 
 // FileChange is one changed file.

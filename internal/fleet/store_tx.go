@@ -130,7 +130,7 @@ type TaskWriter interface {
 	// AppendPayload adds a piece to the end of the task's payload.
 	AppendPayload(taskID string, piece []byte) error
 
-	// PutChanges stores the changes of the task and replaces earlier ones. The task may have ended.
+	// PutChanges stores the changes of the task and replaces earlier ones; nil removes them. The task may have ended.
 	PutChanges(taskID string, c *Changes) error
 
 	// PutChecks stores the state of the task's checks and replaces an earlier one. The task may have ended.

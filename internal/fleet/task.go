@@ -63,6 +63,9 @@ type Task struct {
 	// last known step at that time.
 	StalledAt time.Time
 	LastStep  string
+	// CollectingAt is when Fleet began to collect the work of the run, which has ended; zero if it does not, or if it takes
+	// little time.
+	CollectingAt time.Time
 
 	// Terminal means that the run's output was read from the agent's terminal, as Output.Terminal says.
 	Terminal bool
@@ -108,6 +111,9 @@ func (t *Task) Active() bool { return !t.Status.Ended() }
 
 // Stalled reports whether the task's run makes no progress.
 func (t *Task) Stalled() bool { return !t.StalledAt.IsZero() }
+
+// Collecting reports whether Fleet collects the work of the task's run, which has ended.
+func (t *Task) Collecting() bool { return !t.CollectingAt.IsZero() }
 
 // MaxTitle is the longest title of a task, in characters.
 const MaxTitle = 120

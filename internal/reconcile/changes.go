@@ -2,21 +2,29 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"fleet/internal/fleet"
 )
 
-// collectTries is how often Fleet tries to collect the work of a run before the task ends without it.
+// collectTries is how often Fleet tries to collect the work of a run before the task ends without it. It is also how often collecting
+// may be interrupted by the end of the server before Fleet leaves the work alone.
 const collectTries = 3
 
-// collectNotice is how long collecting takes before the task says so.
-const collectNotice = 2 * time.Second
+// These are the problems of changes that Fleet has not collected.
+const (
+	notCollected = "its work is not collected yet"
+	leftAlone    = "the server ended three times while it collected the work, so the work is left alone in the agent's working tree"
+	cutShort     = "collecting the work took longer than a stop or a deletion waits; what is missing is still in the agent's working tree"
+)
 
 // saveChanges gets the changes of the task from the agent's runner and records them, unless they were recorded before. If
 // the runner fails, the record contains the problem, and Fleet tries again before the agent's next task and before the
 // agent's deletion. If again is set, saveChanges replaces an earlier record.
+//
+// Before it begins, saveChanges counts the try in the record, so that work that ends the server is left alone after collectTries.
 func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) error {
 	if !w.places.Of(a).Traits().Changes || t.Dispatched.IsZero() || a.WorkspaceID == "" || t.Terminal {
 		return nil
@@ -28,21 +36,44 @@ func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 	}); err != nil || known != nil && !again && !known.Later {
 		return err
 	}
+	begun := fleet.Changes{Problem: notCollected, Later: true}
 	tries := collectTries
 	if known != nil && known.Later {
-		tries = 1 // it failed before, and the next task must not wait long
+		begun = *known
+		if known.Problem != notCollected {
+			tries = 1 // it failed before, and the next task must not wait long
+		}
+	}
+	if known != nil {
+		begun.Tries = known.Tries
+	}
+	if begun.Tries >= collectTries {
+		return w.putChanges(ctx, t, &fleet.Changes{Problem: leftAlone, Tries: begun.Tries, At: w.now()})
+	}
+	begun.Tries++
+	if err := w.putChanges(ctx, t, &begun); err != nil {
+		return err
 	}
 	c, err := w.collect(ctx, a, t, tries)
 	switch {
 	case ctx.Err() != nil:
+		begun.Tries-- // an orderly end of the server says nothing about the work
+		if err := w.putChanges(context.WithoutCancel(ctx), t, &begun); err != nil {
+			w.log.WarnContext(ctx, "a try to collect changes was not taken back", slog.String("task", t.ID), slog.Any("error", err))
+		}
 		return ctx.Err()
 	case err != nil:
 		w.log.WarnContext(ctx, "changes of a task could not be kept", slog.String("task", t.ID), slog.Any("error", err))
 		c = &fleet.Changes{Problem: fleet.PublicMessage(err), Later: true}
 	case c == nil:
-		return nil
+		return w.putChanges(ctx, t, nil)
 	}
 	c.At = w.now()
+	return w.putChanges(ctx, t, c)
+}
+
+// putChanges writes the record of the changes, unless the task was deleted.
+func (w *worker) putChanges(ctx context.Context, t *fleet.Task, c *fleet.Changes) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		if t, err := tx.Task(t.ID); err != nil || t == nil {
 			return err
@@ -52,20 +83,59 @@ func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 }
 
 // collect gets the changes of the task from the agent's runner, which first copies the agent's work. That can take long,
-// so it has the limit of operations on workspaces. After a restart of the server it continues, because the task ends only
-// after it, and copies only what is missing.
+// so it has the limit of operations on workspaces, people can see it, and a stop or a deletion waits only for CollectWait.
+// After a restart of the server it continues, because the task ends only after it, and copies only what is missing.
 func (w *worker) collect(ctx context.Context, a *fleet.Agent, t *fleet.Task, tries int) (*fleet.Changes, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.cfg.OpTimeout)
+	limited, cancel := context.WithTimeout(ctx, w.cfg.OpTimeout)
 	defer cancel()
-	notice := time.AfterFunc(collectNotice, func() {
-		err := w.store.Update(ctx, func(tx fleet.Tx) error {
-			return tx.Append(t.Event(fleet.EventTaskStep, w.now(), "collecting: the run has ended, and its work is copied"))
-		})
-		if err != nil && ctx.Err() == nil {
-			w.log.WarnContext(ctx, "a step of a task could not be recorded", slog.String("task", t.ID), slog.Any("error", err))
-		}
-	})
+	type result struct {
+		changes *fleet.Changes
+		err     error
+	}
+	done := make(chan result, 1)
+	go func() {
+		c, err := w.tryCollect(limited, a, t, tries)
+		done <- result{c, err}
+	}()
+	notice, cut := time.NewTimer(w.cfg.CollectNotice), time.NewTimer(w.cfg.CollectWait)
 	defer notice.Stop()
+	defer cut.Stop()
+	waits := a.Desired == fleet.DesiredDeleted
+	if !waits {
+		cut.Stop()
+	}
+	shown := false
+	for {
+		select {
+		case r := <-done:
+			if shown || t.Collecting() {
+				w.logUnsaid(ctx, t, w.changeTask(ctx, t.ID, func(_ fleet.Tx, t *fleet.Task) error {
+					t.CollectingAt = time.Time{}
+					return nil
+				}))
+			}
+			return r.changes, r.err
+		case <-notice.C:
+			shown = true
+			w.logUnsaid(ctx, t, w.showCollecting(ctx, a, t))
+		case <-w.woken:
+			if v, err := w.load(ctx); err == nil && !waits && w.interrupts(a, t, v) {
+				waits = true
+				cut.Reset(w.cfg.CollectWait)
+				w.logUnsaid(ctx, t, w.sayWaits(ctx, v))
+			}
+		case <-cut.C:
+			cancel()
+			if r := <-done; r.err == nil {
+				return r.changes, nil
+			}
+			return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", cutShort)
+		}
+	}
+}
+
+// tryCollect gets the changes of the task, with at most the number of tries.
+func (w *worker) tryCollect(ctx context.Context, a *fleet.Agent, t *fleet.Task, tries int) (*fleet.Changes, error) {
 	for try := 1; ; try++ {
 		c, err := w.places.Of(a).Connect(*a).Changes(ctx, t.FirstRun()) // so that the changes cover all tries
 		if err == nil || try >= tries || fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
@@ -78,6 +148,44 @@ func (w *worker) collect(ctx context.Context, a *fleet.Agent, t *fleet.Task, tri
 			again.Stop()
 			return nil, err
 		}
+	}
+}
+
+// interrupts reports whether somebody has asked for a stop or a deletion since the agent and its task were read.
+func (w *worker) interrupts(a *fleet.Agent, t *fleet.Task, v *fleet.AgentView) bool {
+	return v != nil && (v.Desired != a.Desired || v.Restart != a.Restart || v.Task != nil && v.Task.ID == t.ID && !v.Task.StopAsked.Equal(t.StopAsked))
+}
+
+// showCollecting shows that the work of the task is collected.
+func (w *worker) showCollecting(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
+	err := w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
+		t.CollectingAt = w.now()
+		return tx.Append(t.Event(fleet.EventTaskStep, t.CollectingAt, "collecting: the run has ended, and its work is copied"))
+	})
+	if err == nil && a.Desired == fleet.DesiredDeleted {
+		return w.set(ctx, fleet.StateDeleting, "the work of its last task is collected first, for at most "+w.cfg.CollectWait.String(), nil)
+	}
+	return err
+}
+
+// sayWaits says that a stop or a deletion waits until the work is collected.
+func (w *worker) sayWaits(ctx context.Context, v *fleet.AgentView) error {
+	text := fmt.Sprintf("the work of its task is collected first, for at most %s", w.cfg.CollectWait)
+	switch {
+	case v.Desired == fleet.DesiredDeleted:
+		return w.set(ctx, fleet.StateDeleting, text, nil)
+	case v.Desired == fleet.DesiredStopped || v.Restart != v.Restarted:
+		return w.set(ctx, v.State, text, nil)
+	}
+	return w.changeTask(ctx, v.Task.ID, func(tx fleet.Tx, t *fleet.Task) error {
+		return tx.Append(t.Event(fleet.EventTaskStopping, w.now(), text))
+	})
+}
+
+// logUnsaid logs that the store could not be told what the worker does. That must not stop the work.
+func (w *worker) logUnsaid(ctx context.Context, t *fleet.Task, err error) {
+	if err != nil && ctx.Err() == nil {
+		w.log.WarnContext(ctx, "the state of a collection could not be recorded", slog.String("task", t.ID), slog.Any("error", err))
 	}
 }
 

@@ -54,6 +54,9 @@ type Config struct {
 	// OpTimeout is how long a place may take to create, start, stop or delete a workspace before the call is retried; 0
 	// means 15 min. CallTimeout is the same for other calls, except Follow; 0 means 1 min.
 	OpTimeout, CallTimeout time.Duration
+	// CollectNotice is how long collecting the work of a run takes before Fleet shows it; 0 means 2 s. CollectWait is how long a
+	// stop or a deletion waits for it; 0 means 1 min.
+	CollectNotice, CollectWait time.Duration
 
 	// Replica is the name of this server among the servers that share the store; "" if no other server uses the store. The
 	// names of places that are bound to its machine end with it; see fleet.PlaceOn.
@@ -96,6 +99,8 @@ func (c Config) withDefaults() Config {
 	set(&c.LeaseTTL, 10*time.Second)
 	set(&c.OpTimeout, 15*time.Minute)
 	set(&c.CallTimeout, time.Minute)
+	set(&c.CollectNotice, 2*time.Second)
+	set(&c.CollectWait, time.Minute)
 	set(&c.Retention, 30*24*time.Hour)
 	set(&c.PayloadRetention, 90*24*time.Hour)
 	set(&c.AuditRetention, 365*24*time.Hour)

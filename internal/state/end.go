@@ -86,7 +86,7 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 	if t.Status == fleet.TaskFailed && t.Reason == "" {
 		t.Reason = "the agent gave no reason"
 	}
-	t.EndedAt, t.StalledAt, t.LastStep = now, time.Time{}, ""
+	t.EndedAt, t.StalledAt, t.LastStep, t.CollectingAt = now, time.Time{}, "", time.Time{}
 	if !o.EndedAt.IsZero() && o.EndedAt.Before(now) { // Fleet may notice the end much later, for example after its own restart
 		t.EndedAt = o.EndedAt
 		if t.EndedAt.Before(t.StartedAt) { // the host's clock may be behind

@@ -214,6 +214,8 @@ type Agent struct {
 	Stalled *bool `protobuf:"varint,21,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	// The last step that the stalled task took; absent when it is not stalled, or took none.
 	LastStep *string `protobuf:"bytes,22,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
+	// Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise.
+	Collecting *bool `protobuf:"varint,33,opt,name=collecting,proto3,oneof" json:"collecting,omitempty"`
 	// The shares of the agent.
 	Shares []*Share `protobuf:"bytes,24,rep,name=shares,proto3" json:"shares,omitempty"`
 	// What the caller may do with the agent, in `show_agent`; absent if it may do everything.
@@ -408,6 +410,13 @@ func (x *Agent) GetLastStep() string {
 	return ""
 }
 
+func (x *Agent) GetCollecting() bool {
+	if x != nil && x.Collecting != nil {
+		return *x.Collecting
+	}
+	return false
+}
+
 func (x *Agent) GetShares() []*Share {
 	if x != nil {
 		return x.Shares
@@ -549,6 +558,8 @@ type AgentSummary struct {
 	Waiting *bool `protobuf:"varint,9,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
 	// Whether the agent's task makes no progress, see `show_agent`; absent otherwise.
 	Stalled *bool `protobuf:"varint,10,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
+	// Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise.
+	Collecting *bool `protobuf:"varint,14,opt,name=collecting,proto3,oneof" json:"collecting,omitempty"`
 	// Name of the place where the agent lives, one of places.
 	Place string `protobuf:"bytes,11,opt,name=place,proto3" json:"place,omitempty"`
 	// Whether the project has a newer version than the agent's workspace, see `show_agent`; absent otherwise.
@@ -655,6 +666,13 @@ func (x *AgentSummary) GetWaiting() bool {
 func (x *AgentSummary) GetStalled() bool {
 	if x != nil && x.Stalled != nil {
 		return *x.Stalled
+	}
+	return false
+}
+
+func (x *AgentSummary) GetCollecting() bool {
+	if x != nil && x.Collecting != nil {
+		return *x.Collecting
 	}
 	return false
 }
@@ -894,7 +912,7 @@ var File_fleet_v1_agent_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xa3\x0e\n" +
+	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xd7\x0e\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12.\n" +
@@ -919,20 +937,23 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\x10spec_next_offset\x18\x14 \x01(\x05H\x00R\x0especNextOffset\x88\x01\x01\x12\x1d\n" +
 	"\awaiting\x18\x10 \x01(\bH\x01R\awaiting\x88\x01\x01\x12\x1d\n" +
 	"\astalled\x18\x15 \x01(\bH\x02R\astalled\x88\x01\x01\x12 \n" +
-	"\tlast_step\x18\x16 \x01(\tH\x03R\blastStep\x88\x01\x01\x12'\n" +
-	"\x06shares\x18\x18 \x03(\v2\x0f.fleet.v1.ShareR\x06shares\x123\n" +
-	"\x06access\x18\x19 \x01(\x0e2\x16.fleet.v1.Share.AccessH\x04R\x06access\x88\x01\x01\x12)\n" +
-	"\x05links\x18\x1a \x03(\v2\x13.fleet.v1.AgentLinkR\x05links\x12\x1f\n" +
-	"\boutdated\x18\x1b \x01(\bH\x05R\boutdated\x88\x01\x01\x12:\n" +
-	"\bstops_at\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampH\x06R\astopsAt\x88\x01\x01\x12>\n" +
+	"\tlast_step\x18\x16 \x01(\tH\x03R\blastStep\x88\x01\x01\x12#\n" +
 	"\n" +
-	"dormant_at\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampH\aR\tdormantAt\x88\x01\x01\x12@\n" +
-	"\vdeletion_at\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampH\bR\n" +
+	"collecting\x18! \x01(\bH\x04R\n" +
+	"collecting\x88\x01\x01\x12'\n" +
+	"\x06shares\x18\x18 \x03(\v2\x0f.fleet.v1.ShareR\x06shares\x123\n" +
+	"\x06access\x18\x19 \x01(\x0e2\x16.fleet.v1.Share.AccessH\x05R\x06access\x88\x01\x01\x12)\n" +
+	"\x05links\x18\x1a \x03(\v2\x13.fleet.v1.AgentLinkR\x05links\x12\x1f\n" +
+	"\boutdated\x18\x1b \x01(\bH\x06R\boutdated\x88\x01\x01\x12:\n" +
+	"\bstops_at\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampH\aR\astopsAt\x88\x01\x01\x12>\n" +
+	"\n" +
+	"dormant_at\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampH\bR\tdormantAt\x88\x01\x01\x12@\n" +
+	"\vdeletion_at\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampH\tR\n" +
 	"deletionAt\x88\x01\x01\x12$\n" +
-	"\vother_fleet\x18\x1f \x01(\tH\tR\n" +
+	"\vother_fleet\x18\x1f \x01(\tH\n" +
+	"R\n" +
 	"otherFleet\x88\x01\x01\x12\x1d\n" +
-	"\aadopted\x18  \x01(\bH\n" +
-	"R\aadopted\x88\x01\x01\x1a;\n" +
+	"\aadopted\x18  \x01(\bH\vR\aadopted\x88\x01\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Y\n" +
@@ -961,7 +982,8 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"\b_stalledB\f\n" +
 	"\n" +
-	"_last_stepB\t\n" +
+	"_last_stepB\r\n" +
+	"\v_collectingB\t\n" +
 	"\a_accessB\v\n" +
 	"\t_outdatedB\v\n" +
 	"\t_stops_atB\r\n" +
@@ -972,7 +994,7 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\b_adopted\"1\n" +
 	"\tAgentLink\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03url\x18\x02 \x01(\tR\x03url\"\x9d\x04\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\"\xd1\x04\n" +
 	"\fAgentSummary\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\x06status\x12?\n" +
@@ -984,14 +1006,18 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\x05owner\x18\b \x01(\tR\x05owner\x12\x1d\n" +
 	"\awaiting\x18\t \x01(\bH\x00R\awaiting\x88\x01\x01\x12\x1d\n" +
 	"\astalled\x18\n" +
-	" \x01(\bH\x01R\astalled\x88\x01\x01\x12\x14\n" +
+	" \x01(\bH\x01R\astalled\x88\x01\x01\x12#\n" +
+	"\n" +
+	"collecting\x18\x0e \x01(\bH\x02R\n" +
+	"collecting\x88\x01\x01\x12\x14\n" +
 	"\x05place\x18\v \x01(\tR\x05place\x12\x1f\n" +
-	"\boutdated\x18\f \x01(\bH\x02R\boutdated\x88\x01\x01\x12&\n" +
-	"\fstate_reason\x18\r \x01(\tH\x03R\vstateReason\x88\x01\x01B\n" +
+	"\boutdated\x18\f \x01(\bH\x03R\boutdated\x88\x01\x01\x12&\n" +
+	"\fstate_reason\x18\r \x01(\tH\x04R\vstateReason\x88\x01\x01B\n" +
 	"\n" +
 	"\b_waitingB\n" +
 	"\n" +
-	"\b_stalledB\v\n" +
+	"\b_stalledB\r\n" +
+	"\v_collectingB\v\n" +
 	"\t_outdatedB\x0f\n" +
 	"\r_state_reason\"\xe6\x01\n" +
 	"\fDeletedAgent\x12\x12\n" +

@@ -41,6 +41,9 @@ func (m *Agent) AppendJSON(b []byte) []byte {
 	if m.LastStep != nil {
 		b = wire.AppendString(append(b, `,"last_step":`...), *m.LastStep)
 	}
+	if m.Collecting != nil {
+		b = wire.AppendBool(append(b, `,"collecting":`...), *m.Collecting)
+	}
 	b = wire.AppendList(append(b, `,"shares":`...), m.Shares, wire.AppendMessage)
 	if m.Access != nil {
 		b = wire.AppendEnum(append(b, `,"access":`...), *m.Access, Share_Access_name)
@@ -97,6 +100,9 @@ func (m *AgentSummary) AppendJSON(b []byte) []byte {
 	}
 	if m.Stalled != nil {
 		b = wire.AppendBool(append(b, `,"stalled":`...), *m.Stalled)
+	}
+	if m.Collecting != nil {
+		b = wire.AppendBool(append(b, `,"collecting":`...), *m.Collecting)
 	}
 	b = wire.AppendString(append(b, `,"place":`...), m.Place)
 	if m.Outdated != nil {

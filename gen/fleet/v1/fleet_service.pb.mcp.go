@@ -598,6 +598,10 @@ const fleetServiceCreateAgentOutput = `{
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."
+        },
         "shares": {
           "type": "array",
           "items": {
@@ -895,6 +899,10 @@ const fleetServiceListAgentsOutput = `{
           "type": "boolean",
           "description": "Whether the agent's task makes no progress, see ` + "`" + `show_agent` + "`" + `; absent otherwise."
         },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."
+        },
         "place": {
           "type": "string",
           "description": "Name of the place where the agent lives, one of places."
@@ -1116,6 +1124,10 @@ const fleetServiceShowAgentOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."
         },
         "shares": {
           "type": "array",
@@ -1425,6 +1437,10 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
         },
         "conversation_lost": {
           "type": "string",
@@ -1888,6 +1904,10 @@ const fleetServiceRestoreAgentOutput = `{
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."
+        },
         "shares": {
           "type": "array",
           "items": {
@@ -2205,6 +2225,10 @@ const fleetServiceStartAgentTaskOutput = `{
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
+        },
         "conversation_lost": {
           "type": "string",
           "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
@@ -2386,6 +2410,10 @@ const fleetServiceStopAgentTaskOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
         },
         "conversation_lost": {
           "type": "string",
@@ -3586,6 +3614,10 @@ const fleetServiceWaitTasksOutput = `{
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
+        },
         "conversation_lost": {
           "type": "string",
           "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
@@ -3812,11 +3844,15 @@ const fleetServiceShowTaskOutput = `{
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
+        },
         "changes": {
           "anyOf": [
             {
               "$ref": "#/$defs/TaskChanges",
-              "description": "What the task changed in its agent's repository; absent while it runs, and if the changes are not known. ` + "`" + `show_task_changes` + "`" + ` shows the files."
+              "description": "What the task changed in its agent's repository; absent while its run has not ended, and if it changed nothing. ` + "`" + `show_task_changes` + "`" + ` shows the files."
             },
             {
               "type": "null"
@@ -5220,6 +5256,10 @@ const fleetServiceListTasksOutput = `{
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
+        },
         "conversation_lost": {
           "type": "string",
           "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
@@ -5847,6 +5887,10 @@ const fleetServiceSendTaskMessageOutput = `{
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
+        },
         "conversation_lost": {
           "type": "string",
           "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
@@ -6390,6 +6434,10 @@ const fleetServiceStartAgentOutput = `{
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."
+        },
         "shares": {
           "type": "array",
           "items": {
@@ -6690,6 +6738,10 @@ const fleetServiceStopAgentOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."
         },
         "shares": {
           "type": "array",
@@ -7011,6 +7063,10 @@ const fleetServiceRestartAgentOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."
         },
         "shares": {
           "type": "array",

@@ -184,6 +184,8 @@ type Task struct {
 	Stalled *bool `protobuf:"varint,17,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	// The last step that the stalled task took; absent when it is not stalled, or took none.
 	LastStep *string `protobuf:"bytes,18,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
+	// Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise.
+	Collecting *bool `protobuf:"varint,23,opt,name=collecting,proto3,oneof" json:"collecting,omitempty"`
 	// Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt:
 	// the agent does not know its earlier tasks. Absent otherwise.
 	ConversationLost *string `protobuf:"bytes,20,opt,name=conversation_lost,json=conversationLost,proto3,oneof" json:"conversation_lost,omitempty"`
@@ -350,6 +352,13 @@ func (x *Task) GetLastStep() string {
 	return ""
 }
 
+func (x *Task) GetCollecting() bool {
+	if x != nil && x.Collecting != nil {
+		return *x.Collecting
+	}
+	return false
+}
+
 func (x *Task) GetConversationLost() string {
 	if x != nil && x.ConversationLost != nil {
 		return *x.ConversationLost
@@ -439,7 +448,10 @@ type TaskDetail struct {
 	Stalled *bool `protobuf:"varint,29,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	// The last step that the stalled task took; absent when it is not stalled, or took none.
 	LastStep *string `protobuf:"bytes,30,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
-	// What the task changed in its agent's repository; absent while it runs, and if the changes are not known.
+	// Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise.
+	Collecting *bool `protobuf:"varint,40,opt,name=collecting,proto3,oneof" json:"collecting,omitempty"`
+	// What the task changed in its agent's repository; absent while its run has not ended, and if it changed
+	// nothing.
 	// `show_task_changes` shows the files.
 	Changes *TaskChanges `protobuf:"bytes,33,opt,name=changes,proto3,oneof" json:"changes,omitempty"`
 	// Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long
@@ -682,6 +694,13 @@ func (x *TaskDetail) GetLastStep() string {
 	return ""
 }
 
+func (x *TaskDetail) GetCollecting() bool {
+	if x != nil && x.Collecting != nil {
+		return *x.Collecting
+	}
+	return false
+}
+
 func (x *TaskDetail) GetChanges() *TaskChanges {
 	if x != nil {
 		return x.Changes
@@ -808,7 +827,7 @@ var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9f\t\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd3\t\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -830,12 +849,15 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x0fpayload_removed\x18\x0e \x01(\bH\x00R\x0epayloadRemoved\x88\x01\x01\x12\x1d\n" +
 	"\awaiting\x18\x0f \x01(\bH\x01R\awaiting\x88\x01\x01\x12\x1d\n" +
 	"\astalled\x18\x11 \x01(\bH\x02R\astalled\x88\x01\x01\x12 \n" +
-	"\tlast_step\x18\x12 \x01(\tH\x03R\blastStep\x88\x01\x01\x120\n" +
-	"\x11conversation_lost\x18\x14 \x01(\tH\x04R\x10conversationLost\x88\x01\x01\x12(\n" +
-	"\rfrom_terminal\x18\x13 \x01(\bH\x05R\ffromTerminal\x88\x01\x01\x12$\n" +
-	"\vreason_code\x18\x15 \x01(\tH\x06R\n" +
+	"\tlast_step\x18\x12 \x01(\tH\x03R\blastStep\x88\x01\x01\x12#\n" +
+	"\n" +
+	"collecting\x18\x17 \x01(\bH\x04R\n" +
+	"collecting\x88\x01\x01\x120\n" +
+	"\x11conversation_lost\x18\x14 \x01(\tH\x05R\x10conversationLost\x88\x01\x01\x12(\n" +
+	"\rfrom_terminal\x18\x13 \x01(\bH\x06R\ffromTerminal\x88\x01\x01\x12$\n" +
+	"\vreason_code\x18\x15 \x01(\tH\aR\n" +
 	"reasonCode\x88\x01\x01\x12:\n" +
-	"\bretry_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampH\aR\aretryAt\x88\x01\x01\"\x8a\x01\n" +
+	"\bretry_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampH\bR\aretryAt\x88\x01\x01\"\x8a\x01\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\x13\n" +
 	"\apending\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x13\n" +
@@ -854,11 +876,12 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"\b_stalledB\f\n" +
 	"\n" +
-	"_last_stepB\x14\n" +
+	"_last_stepB\r\n" +
+	"\v_collectingB\x14\n" +
 	"\x12_conversation_lostB\x10\n" +
 	"\x0e_from_terminalB\x0e\n" +
 	"\f_reason_codeB\v\n" +
-	"\t_retry_at\"\xfd\r\n" +
+	"\t_retry_at\"\xb1\x0e\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -893,15 +916,18 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\awaiting\x18\x16 \x01(\bH\tR\awaiting\x88\x01\x01\x12\x1d\n" +
 	"\astalled\x18\x1d \x01(\bH\n" +
 	"R\astalled\x88\x01\x01\x12 \n" +
-	"\tlast_step\x18\x1e \x01(\tH\vR\blastStep\x88\x01\x01\x124\n" +
-	"\achanges\x18! \x01(\v2\x15.fleet.v1.TaskChangesH\fR\achanges\x88\x01\x01\x12(\n" +
-	"\rfrom_terminal\x18\" \x01(\bH\rR\ffromTerminal\x88\x01\x01\x120\n" +
-	"\x11conversation_lost\x18# \x01(\tH\x0eR\x10conversationLost\x88\x01\x01\x12.\n" +
-	"\x05usage\x18$ \x01(\v2\x13.fleet.v1.TaskUsageH\x0fR\x05usage\x88\x01\x01\x12$\n" +
-	"\vreason_code\x18% \x01(\tH\x10R\n" +
+	"\tlast_step\x18\x1e \x01(\tH\vR\blastStep\x88\x01\x01\x12#\n" +
+	"\n" +
+	"collecting\x18( \x01(\bH\fR\n" +
+	"collecting\x88\x01\x01\x124\n" +
+	"\achanges\x18! \x01(\v2\x15.fleet.v1.TaskChangesH\rR\achanges\x88\x01\x01\x12(\n" +
+	"\rfrom_terminal\x18\" \x01(\bH\x0eR\ffromTerminal\x88\x01\x01\x120\n" +
+	"\x11conversation_lost\x18# \x01(\tH\x0fR\x10conversationLost\x88\x01\x01\x12.\n" +
+	"\x05usage\x18$ \x01(\v2\x13.fleet.v1.TaskUsageH\x10R\x05usage\x88\x01\x01\x12$\n" +
+	"\vreason_code\x18% \x01(\tH\x11R\n" +
 	"reasonCode\x88\x01\x01\x12:\n" +
-	"\bretry_at\x18' \x01(\v2\x1a.google.protobuf.TimestampH\x11R\aretryAt\x88\x01\x01\x121\n" +
-	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x12R\x06checks\x88\x01\x01B\n" +
+	"\bretry_at\x18' \x01(\v2\x1a.google.protobuf.TimestampH\x12R\aretryAt\x88\x01\x01\x121\n" +
+	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x13R\x06checks\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -918,7 +944,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"\b_stalledB\f\n" +
 	"\n" +
-	"_last_stepB\n" +
+	"_last_stepB\r\n" +
+	"\v_collectingB\n" +
 	"\n" +
 	"\b_changesB\x10\n" +
 	"\x0e_from_terminalB\x14\n" +

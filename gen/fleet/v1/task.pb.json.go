@@ -38,6 +38,9 @@ func (m *Task) AppendJSON(b []byte) []byte {
 	if m.LastStep != nil {
 		b = wire.AppendString(append(b, `,"last_step":`...), *m.LastStep)
 	}
+	if m.Collecting != nil {
+		b = wire.AppendBool(append(b, `,"collecting":`...), *m.Collecting)
+	}
 	if m.ConversationLost != nil {
 		b = wire.AppendString(append(b, `,"conversation_lost":`...), *m.ConversationLost)
 	}
@@ -109,6 +112,9 @@ func (m *TaskDetail) AppendJSON(b []byte) []byte {
 	}
 	if m.LastStep != nil {
 		b = wire.AppendString(append(b, `,"last_step":`...), *m.LastStep)
+	}
+	if m.Collecting != nil {
+		b = wire.AppendBool(append(b, `,"collecting":`...), *m.Collecting)
 	}
 	if m.Changes != nil {
 		b = wire.AppendMessage(append(b, `,"changes":`...), m.Changes)

@@ -56,7 +56,7 @@ func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, req *fleetv1.List
 	g.column("VERSION", slices.ContainsFunc(resp.GetAgents(), (*fleetv1.AgentSummary).GetOutdated))
 	g.column("PLACE", s.output == wide || len(resp.GetPlaces()) > 1)
 	for _, a := range resp.GetAgents() {
-		g.row(a.GetName(), a.GetOwner(), busyCell(a.GetStatus(), a.GetStalled(), a.GetWaiting()), a.GetState(),
+		g.row(a.GetName(), a.GetOwner(), busyCell(a.GetStatus(), a), a.GetState(),
 			a.GetProject(), a.GetRole(), a.GetCurrentTask().GetValue(), versionCell(a), a.GetPlace())
 	}
 	none := `There are no agents yet. Create one: fleet agent create NAME --project PROJECT --spec "..."`
@@ -80,14 +80,22 @@ func versionCell(a *fleetv1.AgentSummary) cell {
 	return cell{"", noColor}
 }
 
-// busyCell returns the status cell of an agent or a task. It adds whether the agent waits for an answer or is stalled.
-func busyCell(status protoreflect.Enum, stalled, waiting bool) cell {
+// busyCell returns the status cell of an agent or a task. It adds whether the agent waits for an answer or is stalled, or whether
+// its work is collected.
+func busyCell(status protoreflect.Enum, of interface {
+	GetWaiting() bool
+	GetStalled() bool
+	GetCollecting() bool
+},
+) cell {
 	c := statusCell(status)
 	switch {
-	case waiting:
+	case of.GetWaiting():
 		return cell{c.text + " (waiting)", yellow}
-	case stalled:
+	case of.GetStalled():
 		return cell{c.text + " (stalled)", yellow}
+	case of.GetCollecting():
+		return cell{c.text + " (collecting)", c.color}
 	}
 	return c
 }

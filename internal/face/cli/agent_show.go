@@ -44,6 +44,9 @@ func (s *session) showAgent(a *fleetv1.Agent) {
 	if a.GetStalled() {
 		c.line("Stalled", paint(colors, yellow, "yes")+inParens(a.GetLastStep()))
 	}
+	if a.GetCollecting() {
+		c.line("Collecting", "the run of its task has ended, and its work is copied")
+	}
 	c.line("State", paint(colors, colorOf(a.GetState()), a.GetState().String())+inParens(a.GetStateReason()))
 	c.line("Task", printable(a.GetCurrentTask().GetValue()))
 	c.line("Task id", a.GetCurrentTaskId().GetValue())

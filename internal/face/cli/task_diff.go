@@ -75,13 +75,19 @@ func (s *session) taskFiles(ctx context.Context, id string) error {
 		}
 		s.show(g, none)
 		s.hint("%s", changesText(all.GetChanges()))
-		for _, what := range all.GetChanges().GetLeftOut() {
-			s.hint("Not kept: %s", what)
-		}
+		s.sayLeftOut(all.GetChanges())
 		if n := int(all.GetChanges().GetFiles()); n > len(all.GetFiles()) {
 			s.hint("Only the first %d files are listed.", len(all.GetFiles()))
 		}
 	})
+}
+
+// sayLeftOut says on standard error what the changes do not have, also if standard output is a pipe: otherwise it would look as
+// if everything were there.
+func (s *session) sayLeftOut(c *fleetv1.TaskChanges) {
+	for _, what := range c.GetLeftOut() {
+		s.hint("Not kept: %s", what)
+	}
 }
 
 // taskPatch prints the patch page by page.
@@ -89,12 +95,14 @@ func (s *session) taskPatch(ctx context.Context, id, path string) error {
 	const most = 1 << 20
 	req := &fleetv1.ShowTaskChangesRequest{TaskId: id, Patch: true, Path: path, PatchLimit: proto.Int32(most)}
 	var all *fleetv1.ShowTaskChangesResponse
+	var last *fleetv1.ShowTaskChangesResponse
 	var whole []byte
 	for {
 		resp, err := s.fleet.ShowTaskChanges(ctx, req)
 		if err != nil {
 			return err
 		}
+		last = resp
 		patch, err := decoded("patch", resp.GetPatch(), resp.GetPatchEncoding())
 		if err != nil {
 			return err
@@ -113,6 +121,7 @@ func (s *session) taskPatch(ctx context.Context, id, path string) error {
 		req.PatchOffset = resp.PatchNextOffset
 	}
 	if all == nil {
+		s.sayLeftOut(last.GetChanges())
 		return nil
 	}
 	text, encoding := encoded(whole)

@@ -69,6 +69,9 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	if t.GetStalled() {
 		c.line("Stalled", paint(s.screen.onOut.colored(s.noColor), yellow, "yes")+inParens(t.GetLastStep()))
 	}
+	if t.GetCollecting() {
+		c.line("Collecting", "its run has ended, and its work is copied")
+	}
 	if why := t.GetConversationLost(); why != "" {
 		c.line("Conversation", "began anew: "+printable(why))
 	}

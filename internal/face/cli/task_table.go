@@ -33,7 +33,7 @@ func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
 				id = id[:min(len(id), shortID)]
 			}
 		}
-		g.row(id, t.GetAgentName(), t.GetOwner(), busyCell(t.GetStatus(), t.GetStalled(), t.GetWaiting()), t.GetSource(),
+		g.row(id, t.GetAgentName(), t.GetOwner(), busyCell(t.GetStatus(), t), t.GetSource(),
 			s.age(t.GetCreatedAt()), s.took(t.GetStartedAt(), t.GetCompletedAt()), description, outcome(summaryOf(t), t.GetReason()))
 	}
 	s.show(g, none)

@@ -60,7 +60,7 @@ func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 		Name: v.Name, WorkspaceId: v.WorkspaceID, Status: statusOf(v.Status()), Role: v.Role, Project: v.Project, Spec: textOf(v.Spec),
 		CreatedAt: timeOf(v.CreatedAt), UpdatedAt: timeOf(v.UpdatedAt), Metadata: metadataOf(&v.Agent),
 		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location), Place: v.Place, Waiting: only(v.Waiting()),
-		Stalled: only(v.Stalled()), Shares: sharesOf(v.Shares), Links: linksOf(v.Host.Links), Outdated: only(v.Host.Outdated),
+		Stalled: only(v.Stalled()), Collecting: only(v.Collecting()), Shares: sharesOf(v.Shares), Links: linksOf(v.Host.Links), Outdated: only(v.Host.Outdated),
 		OtherFleet: someText(v.Host.OtherFleet), Adopted: only(v.Host.Adopted),
 		StopsAt: timeOf(v.Host.StopsAt), DormantAt: timeOf(v.Host.DormantAt), DeletionAt: timeOf(v.Host.DeletionAt),
 	}
@@ -98,7 +98,7 @@ func currentOf(v *fleet.AgentView) (headline, id *wrapperspb.StringValue) {
 func summaryOf(v *fleet.AgentView) *fleetv1.AgentSummary {
 	s := &fleetv1.AgentSummary{
 		Name: v.Name, Status: statusOf(v.Status()), State: stateOf(v.State), Role: v.Role, Project: v.Project, Owner: v.Owner,
-		Place: v.Place, Waiting: only(v.Waiting()), Stalled: only(v.Stalled()), Outdated: only(v.Host.Outdated),
+		Place: v.Place, Waiting: only(v.Waiting()), Stalled: only(v.Stalled()), Collecting: only(v.Collecting()), Outdated: only(v.Host.Outdated),
 		StateReason: someText(v.StateReason),
 	}
 	s.CurrentTask, s.CurrentTaskId = currentOf(v)
@@ -111,7 +111,7 @@ func taskOf(t *fleet.Task) *fleetv1.Task {
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), PayloadRemoved: only(t.PayloadRemoved), CostUsd: t.CostUSD,
 		Description: textOf(t.Excerpt()), Owner: t.Owner, Waiting: only(t.Waiting > 0),
-		Stalled: only(t.Stalled()), LastStep: someText(t.LastStep), FromTerminal: only(t.Terminal),
+		Stalled: only(t.Stalled()), Collecting: only(t.Collecting()), LastStep: someText(t.LastStep), FromTerminal: only(t.Terminal),
 		ConversationLost: someText(t.ConversationLost),
 		ReasonCode:       someText(string(t.ReasonCode)), RetryAt: timeOf(t.RetryAt),
 	}
@@ -141,7 +141,7 @@ func detailOf(t *service.Shown) *fleetv1.TaskDetail {
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
 		PayloadRemoved: only(t.PayloadRemoved), Waiting: only(t.Waiting > 0),
-		Stalled: only(t.Stalled()), LastStep: someText(t.LastStep),
+		Stalled: only(t.Stalled()), Collecting: only(t.Collecting()), LastStep: someText(t.LastStep),
 		Description: textOf(t.Description), Preview: textOf(t.Preview), Owner: t.Owner, Turns: int32Of(t.Turns),
 		Changes: changesOf(t.Changes), FromTerminal: only(t.Terminal), ConversationLost: someText(t.ConversationLost),
 		Usage:      taskUsageOf(t.Usage),

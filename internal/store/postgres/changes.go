@@ -17,7 +17,12 @@ func (t *readTx) Changes(taskID string) (*fleet.Changes, error) {
 
 func (t *tx) PutChanges(taskID string, c *fleet.Changes) error {
 	text, err := json.Marshal(c)
-	if err == nil {
+	switch {
+	case err != nil:
+	case c == nil:
+		t.lock(lockTask, taskID)
+		err = t.exec(`DELETE FROM task_changes WHERE task_id = $1`, taskID)
+	default:
 		t.lock(lockTask, taskID)
 		err = t.exec(putChanges, taskID, string(text))
 	}

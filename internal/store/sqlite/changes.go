@@ -16,7 +16,11 @@ func (t *readTx) Changes(taskID string) (*fleet.Changes, error) {
 
 func (t *tx) PutChanges(taskID string, c *fleet.Changes) error {
 	text, err := json.Marshal(c)
-	if err == nil {
+	switch {
+	case err != nil:
+	case c == nil:
+		_, err = t.exec(`DELETE FROM task_changes WHERE task_id = ?`, taskID)
+	default:
 		_, err = t.exec(putChanges, taskID, string(text))
 	}
 	if err != nil {

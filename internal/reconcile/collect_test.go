@@ -1,0 +1,126 @@
+package reconcile_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+)
+
+func collecting(v *fleet.AgentView) bool { return v.Collecting() }
+
+// TestCollectingIsShown checks that a task shows that its work is collected, until that is done.
+func TestCollectingIsShown(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Changes: true}}, func(c *state.Config) { c.CollectNotice = time.Millisecond })
+	h.Create("papi")
+	gate := h.World.Hold(fake.Changes)
+	task := h.Start("papi", "change first a line\ndone")
+	v := h.Until("papi", collecting)
+	require.Equal(t, fleet.TaskRunning, v.Task.Status)
+	require.Equal(t, fleet.StatusBusy, v.Status())
+	gate.Open()
+	ended := h.End(task.ID)
+	require.Equal(t, fleet.TaskCompleted, ended.Status)
+	require.False(t, ended.Collecting())
+	require.Equal(t, "first", changed(h, task.ID))
+}
+
+// TestStopWhileCollecting checks that a stop or a deletion says that it waits for the collection of the agent's work, and that it
+// does not wait for ever.
+func TestStopWhileCollecting(t *testing.T) {
+	t.Parallel()
+	setup := func(t *testing.T, wait time.Duration) (*servicetest.Harness, *fake.Gate, *fleet.Task) {
+		h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Changes: true}}, func(c *state.Config) { c.CollectNotice, c.CollectWait = time.Millisecond, wait })
+		h.Create("papi")
+		gate := h.World.Hold(fake.Changes)
+		t.Cleanup(gate.Open)
+		task := h.Start("papi", "change first a line\ndone")
+		h.Until("papi", collecting)
+		return h, gate, task
+	}
+	t.Run("of the task", func(t *testing.T) {
+		t.Parallel()
+		h, gate, task := setup(t, time.Hour)
+		stopped := make(chan error, 1)
+		go func() {
+			_, _, _, err := h.StopTask(h.Context(), "papi", "")
+			stopped <- err
+		}()
+		h.Until("papi", func(*fleet.AgentView) bool {
+			events := h.TaskEvents(task.ID, fleet.EventTaskStopping)
+			return len(events) > 0 && events[len(events)-1] == "the work of its task is collected first, for at most 1h0m0s"
+		})
+		gate.Open()
+		require.NoError(t, <-stopped)
+		h.End(task.ID)
+		require.Equal(t, "first", changed(h, task.ID))
+	})
+	t.Run("of the agent", func(t *testing.T) {
+		t.Parallel()
+		h, _, task := setup(t, 50*time.Millisecond)
+		_, _, err := h.StopAgent(h.Context(), "papi", "")
+		require.NoError(t, err)
+		h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
+		require.Contains(t, changed(h, h.End(task.ID).ID), "took longer than a stop or a deletion waits")
+	})
+	t.Run("by its deletion", func(t *testing.T) {
+		t.Parallel()
+		h, _, _ := setup(t, 50*time.Millisecond)
+		_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
+		require.NoError(t, err)
+	})
+	t.Run("by its deletion, which says so", func(t *testing.T) {
+		t.Parallel()
+		h, gate, task := setup(t, time.Hour)
+		deleted := make(chan error, 1)
+		go func() {
+			_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
+			deleted <- err
+		}()
+		h.Until("papi", func(v *fleet.AgentView) bool {
+			return v.State == fleet.StateDeleting && v.StateReason == "the work of its task is collected first, for at most 1h0m0s"
+		})
+		gate.Open()
+		require.NoError(t, <-deleted)
+		require.Equal(t, "first", changed(h, task.ID))
+	})
+}
+
+// TestCollectingEndsTheServer checks that work that ends the server each time it is collected is left alone in the end, and that
+// orderly ends of the server do not count.
+func TestCollectingEndsTheServer(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Changes: true}}, nil)
+	h.Create("papi")
+	task := h.Start("papi", "change first a line\nwait on")
+	<-h.World.Reached("on")
+	record := func(c *fleet.Changes) {
+		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { return tx.PutChanges(task.ID, c) }))
+	}
+	read := func() (c *fleet.Changes) {
+		require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
+			c, err = tx.Changes(task.ID)
+			return err
+		}))
+		return c
+	}
+	gate := h.World.Hold(fake.Changes)
+	h.World.Release("on")
+	<-gate.Arrived()
+	require.Equal(t, 1, read().Tries)
+	h.Reconciler.Stop()
+	require.Zero(t, read().Tries, "an orderly end of the server")
+	record(&fleet.Changes{Problem: read().Problem, Later: true, Tries: 3}) // as if three servers had been killed
+	gate.Open()
+	h.Reconciler = nil
+	h.Restart()
+	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Contains(t, changed(h, task.ID), "left alone")
+	require.False(t, read().Later)
+}
