@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/runner/filetree"
 )
 
 // BenchmarkTask measures the cost of git at the start and the end of a task, with and without changes.
@@ -37,6 +39,34 @@ func BenchmarkTask(b *testing.B) {
 			b.StartTimer()
 			_, err := g.Snapshot(b.Context(), tree, "agent", strconv.Itoa(n))
 			require.NoError(b, err)
+		}
+	})
+}
+
+// BenchmarkManyRefs measures the collection and the examination of an agent with 100,000 branches and 300,000 commits.
+func BenchmarkManyRefs(b *testing.B) {
+	dir := b.TempDir()
+	sh(b, dir, "git init -q -b main repo; cd repo; git commit -q --allow-empty -m one")
+	g := New(os.Environ(), b.TempDir())
+	tree := Tree{Repository: filepath.Join(dir, "repo"), Dir: filepath.Join(dir, "agent", "work"), GitDir: filepath.Join(dir, "agent", "git"), Branch: "b", UID: "agent"}
+	require.NoError(b, os.Mkdir(filepath.Dir(tree.Dir), 0o700))
+	require.NoError(b, g.Add(b.Context(), tree, "", false))
+	sh(b, tree.Dir, `{ echo reset refs/heads/all; echo "from $(git rev-parse HEAD)"; for i in $(seq 300000); do printf 'commit refs/heads/all\ncommitter A <a@example.com> %d +0000\ndata 1\nx\n' $i; done; } | git fast-import --quiet
+		{ echo '# pack-refs with: peeled fully-peeled sorted'; git log -100000 --format='%H refs/heads/b/%H' all | sort -k2; } >"$(git rev-parse --git-dir)/packed-refs"`)
+	require.NoError(b, g.Begin(b.Context(), tree, "agent", "task"))
+	look, err := filetree.Look(filepath.Dir(tree.Dir))
+	require.NoError(b, err)
+	b.Run("collect", func(b *testing.B) {
+		for b.Loop() {
+			_, err := g.Snapshot(b.Context(), tree, "agent", "task")
+			require.NoError(b, err)
+		}
+	})
+	b.Run("examine", func(b *testing.B) {
+		for b.Loop() {
+			w, err := g.Examine(b.Context(), tree, look)
+			require.NoError(b, err)
+			require.NotEmpty(b, w.Unsaved)
 		}
 	})
 }

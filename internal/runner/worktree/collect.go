@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,37 +16,41 @@ import (
 // maxRefs limits the number of refs of an agent in the repository, besides those of its tasks.
 const maxRefs = 1000
 
-// collect copies the agent's commits, and the objects in wants, into the repository. It does not copy files of Git LFS; see
-// keepLFS. The agent's branches become branches of the repository. If the repository already has a branch of somebody else
+// collect copies the agent's commits, and head, the commit of its HEAD, into the repository. It does not copy files of Git LFS;
+// see keepLFS. The agent's branches become branches of the repository. If the repository already has a branch of somebody else
 // with the same name, the agent's branch gets another name. Tags, notes, the stash, and branches for which no name is free
-// are stored as refs of the agent. collect returns the resulting refs of the repository, and how many refs of the agent it
-// has not collected because there are more than maxRefs: the agent's current branch and its first branch come first, and
-// then the others by their names.
-func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (_ refSet, left int, err error) {
-	have, err := g.refs(ctx, t)
-	if err != nil {
-		return nil, 0, err
+// are stored as refs of the agent. collect returns the resulting refs of the repository, and describes what it has left out:
+// there may be more than maxRefs refs, or broken ones. The agent's current branch comes first, and then the others by their
+// names.
+func (g *Git) collect(ctx context.Context, t Tree, v *view, head string) (have refSet, left string, err error) {
+	if have, err = g.refs(ctx, t); err != nil {
+		return nil, "", err
 	}
 	k, err := t.readRecord()
 	if err != nil {
-		return nil, 0, err
+		return nil, "", err
 	}
-	changed, left, err := v.changed(ctx, t, have, k)
+	changed, left, err := v.changed(ctx, t, have, k, head)
 	if err != nil {
-		return nil, 0, err
+		return nil, "", err
 	}
-	have, err = g.collectRefs(ctx, t, v, have, k, changed, wants)
-	return have, left, err
+	if err := g.transfer(ctx, t, v, append(slices.Collect(maps.Values(changed)), head), have); err != nil {
+		// A broken branch must not prevent collecting the current one.
+		all := len(changed)
+		maps.DeleteFunc(changed, func(_, oid string) bool { return oid != head })
+		if ctx.Err() != nil || head == "" || all == len(changed) || g.transfer(ctx, t, v, []string{head}, have) != nil {
+			return nil, "", err
+		}
+		left = leftOut(plural(all-len(changed), "other branch or tag", "other branches and tags"), err.Error())
+	}
+	return have, left, g.collectRefs(ctx, t, have, k, changed)
 }
 
-// changed returns the refs of the agent to collect, and how many it leaves out because of maxRefs.
-func (v *view) changed(ctx context.Context, t Tree, have refSet, k *refRecord) (changed map[string]string, left int, err error) {
+// changed returns the refs of the agent to collect, and describes what it leaves out.
+func (v *view) changed(ctx context.Context, t Tree, have refSet, k *refRecord, head string) (changed map[string]string, left string, err error) {
 	changed = map[string]string{}
-	tips, room := have.oids(), maxRefs-k.stored(t, have)
-	current := map[string]bool{"refs/heads/" + t.Branch: true}
-	if branch, ok := strings.CutPrefix(v.head, "ref: refs/heads/"); ok && !strings.ContainsAny(branch, "*?[\\") { // not a pattern
-		current["refs/heads/"+branch] = true
-	}
+	tips, room, more := have.oids(), maxRefs-k.stored(t, have), 0
+	current := strings.TrimPrefix(v.head, "ref: ")
 	consider := func(name string, r ref) {
 		given := k.Given[name]
 		if _, found := slices.BinarySearch(tips, r.oid); r.to != "" || given == r.oid || given != "" && found {
@@ -55,31 +60,34 @@ func (v *view) changed(ctx context.Context, t Tree, have refSet, k *refRecord) (
 		switch {
 		case as == r.oid:
 			return
-		case !stored && room <= 0 && !current[name]:
-			left++
+		case !stored && room <= 0 && name != current:
+			more++
 			return
 		case !stored:
 			room--
 		}
 		changed[name] = r.oid
 	}
-	if err := v.eachRef(ctx, slices.Sorted(maps.Keys(current)), func(name string, r ref) {
-		if current[name] {
-			consider(name, r)
-		}
-	}); err != nil {
-		return nil, 0, err
+	if current != v.head && head != "" {
+		consider(current, ref{oid: head})
 	}
-	if err := v.eachRef(ctx, []string{"refs/heads", "refs/tags", "refs/stash", "refs/notes"}, func(name string, r ref) {
-		if !current[name] {
+	err = v.eachRef(ctx, []string{"refs/heads", "refs/tags", "refs/stash", "refs/notes"}, func(name string, r ref) {
+		if name != current || head == "" {
 			consider(name, r)
 		}
-	}); err != nil {
-		return nil, 0, err
+	})
+	if _, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil && head != "" {
+		return changed, leftOut("other branches and tags", err.Error()), nil
+	}
+	if err != nil {
+		return nil, "", err
 	}
 	detached, err := v.detached(ctx)
 	for _, name := range slices.Sorted(maps.Keys(detached)) {
 		consider(name, ref{oid: detached[name]})
+	}
+	if more > 0 {
+		left = leftOut(plural(more, "branch or tag", "branches and tags"), fmt.Sprintf("the repository gets at most %d of an agent", maxRefs))
 	}
 	return changed, left, err
 }
@@ -119,21 +127,21 @@ func (k *refRecord) storedAs(t Tree, have refSet, name string) (stored bool, oid
 	return ok, own.oid
 }
 
-// collectRefs copies the changed refs and their objects, and the objects in wants.
-func (g *Git) collectRefs(ctx context.Context, t Tree, v *view, have refSet, k *refRecord, changed map[string]string, wants []string) (refSet, error) {
-	needed := slices.Clone(wants)
-	for _, oid := range changed {
-		wants = append(wants, oid)
+// ownRef returns the name under which the repository stores a ref of the agent that is not, or cannot be, one of its branches. An
+// agent can remove a ref x that the repository still has, and create a ref x/y. Git cannot have both, so x/y gets another name.
+func ownRef(t Tree, have refSet, folders map[string]bool, name string) string {
+	own := AgentRefs(t.UID) + strings.TrimPrefix(name, "refs/")
+	if folders[own] || have.below(own) {
+		kind, rest, _ := strings.Cut(strings.TrimPrefix(name, "refs/"), "/")
+		own = AgentRefs(t.UID) + kind + "/" + digest(rest)
 	}
-	if err := g.transfer(ctx, t, v, wants, have); err != nil {
-		// A broken branch must not prevent collecting the other objects.
-		maps.DeleteFunc(changed, func(_, oid string) bool { return !slices.Contains(needed, oid) })
-		if ctx.Err() != nil || g.transfer(ctx, t, v, needed, have) != nil || len(needed) == 0 {
-			return nil, err
-		}
-	}
+	return own
+}
+
+// collectRefs stores the changed refs, whose objects the repository has.
+func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, k *refRecord, changed map[string]string) error {
 	var keep, publish []update
-	names := have.names()
+	names, folders := have.names(), have.folders()
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		oid := changed[name]
 		branch, ok := strings.CutPrefix(name, "refs/heads/")
@@ -147,21 +155,22 @@ func (g *Git) collectRefs(ctx context.Context, t Tree, v *view, have refSet, k *
 				continue
 			}
 		}
-		if own := AgentRefs(t.UID) + strings.TrimPrefix(name, "refs/"); have[own].oid != oid {
+		if own := ownRef(t, have, folders, name); have[own].oid != oid {
 			keep = append(keep, update{name: own, oid: oid})
 			have[own] = ref{oid: oid}
+			addFolders(folders, own)
 		}
 	}
 	if err := g.updateRefs(ctx, t.Repository, keep...); err != nil {
-		return nil, err
+		return err
 	}
 	if len(publish) == 0 {
-		return have, nil
+		return nil
 	}
 	if err := g.updateRefs(ctx, t.Repository, publish...); err != nil {
-		return nil, err
+		return err
 	}
-	return have, t.writeRecord(k)
+	return t.writeRecord(k)
 }
 
 // publish returns the updates for a branch of the agent, and whether the repository will have that branch.

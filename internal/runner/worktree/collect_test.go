@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,7 @@ import (
 // collected collects the agent's work, and returns the branches of the repository with the subjects of their commits.
 func collected(t *testing.T, g *Git, tree Tree) string {
 	t.Helper()
-	_, err := g.collectWork(t.Context(), tree)
+	_, err := g.collectWork(t.Context(), tree, "")
 	require.NoError(t, err)
 	return sh(t, tree.Repository, "git for-each-ref --format='%(refname:short) %(subject)' refs/heads refs/tags")
 }
@@ -106,7 +107,7 @@ func TestCollect(t *testing.T) {
 			"a commit without parents": `T=$(git write-tree); git update-ref HEAD $(printf 'tree %s\nparent 1111111111111111111111111111111111111111\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\n\nx\n' $T | git hash-object -t commit -w --stdin)`,
 		} {
 			sh(t, tree.Dir, "git branch -f good HEAD; "+make+`; [ "$(git cat-file -t HEAD)" = commit ]; git rev-parse --verify HEAD^ || git update-ref HEAD $(git commit-tree -p HEAD -m broken $T) `)
-			_, err := g.collectWork(t.Context(), tree)
+			_, err := g.collectWork(t.Context(), tree, "")
 			require.ErrorContains(t, err, "fatal: ", name)
 			t.Log(name, err)
 			require.Equal(t, "fleet/papi-1 one\nmain one\n", sh(t, tree.Repository, "git for-each-ref --format='%(refname:short) %(subject)' refs/heads; git fsck --full 2>&1"), name)
@@ -229,7 +230,10 @@ func TestNamedPipes(t *testing.T) {
 		g, tree := plant(t)
 		g.limit = 300 * time.Millisecond
 		sh(t, tree.Dir, make)
-		_, err := try(t, g, tree)
+		w, err := try(t, g, tree)
+		if err == nil {
+			err = errors.New(strings.Join(w.Unsaved, ", "))
+		}
 		require.ErrorContains(t, err, "named pipe", name)
 	}
 }

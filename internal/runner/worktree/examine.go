@@ -45,8 +45,12 @@ func (g *Git) Examine(ctx context.Context, t Tree, look filetree.Survey) (Work, 
 	}
 	defer v.close()
 	head, _ := v.headNow(ctx)
-	if _, _, err := g.collect(ctx, t, v, head); err != nil {
+	_, left, err := g.collect(ctx, t, v, head)
+	if err != nil {
 		return w, err
+	}
+	if left != "" {
+		w.Unsaved = append(w.Unsaved, left)
 	}
 	if w.Commits, w.Branches, err = g.Commits(ctx, t); err != nil {
 		return w, err
@@ -72,7 +76,7 @@ func (g *Git) Examine(ctx context.Context, t Tree, look filetree.Survey) (Work, 
 		w.Unsaved = append(w.Unsaved, plural(loose, "commit on no branch", "commits on no branch"))
 	}
 	w.Unsaved = append(w.Unsaved, t.unusual(look)...)
-	files, err := v.unlike(ctx, head, look.Parts[filepath.Base(t.Dir)].Files)
+	files, err := v.unlike(ctx, t, head, look.Parts[filepath.Base(t.Dir)].Files)
 	if err == nil && files > 0 {
 		w.Unsaved = append(w.Unsaved, plural(files, "file that its last commit does not have", "files that its last commit does not have"))
 	}
@@ -201,12 +205,13 @@ func (v *view) ownCommits(ctx context.Context, t Tree) (all []string, err error)
 
 // unlike returns how many files of the working tree differ from the commit head, or are missing there. files is the number of all
 // files in the tree, with the link to the git directory.
-func (v *view) unlike(ctx context.Context, head string, files int64) (int, error) {
+func (v *view) unlike(ctx context.Context, t Tree, head string, files int64) (int, error) {
 	if head == "" {
 		return int(files), nil
 	}
 	with := *v
-	with.env = append(slices.Clone(v.env), "GIT_INDEX_FILE="+filepath.Join(v.tmp, "examined"))
+	with.env = append(slices.Clone(v.env), "GIT_INDEX_FILE="+filepath.Join(v.tmp, "examined"),
+		"GIT_OBJECT_DIRECTORY="+filepath.Join(commonDir(t.Repository), "objects")) // so that the agent's objects count for nothing
 	if _, err := with.run(ctx, "read-tree", head); err != nil {
 		return 0, err
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/runner/sandbox"
 )
 
 // TestRefLimit checks that the limit of refs holds for all collections together, that the agent's current branch is always
@@ -53,6 +55,55 @@ func TestLongListOfRefs(t *testing.T) {
 	require.Equal(t, "mine", c.Branch)
 	require.Len(t, c.LeftOut, 1)
 	require.Contains(t, c.LeftOut[0], "branches and tags")
+}
+
+// TestUnreadableRefs checks that the current branch is collected although git cannot list the agent's refs.
+func TestUnreadableRefs(t *testing.T) {
+	t.Parallel()
+	if err := sandbox.Available(); err != nil {
+		t.Skip(err)
+	}
+	for pipe, left := range map[string]string{"heads/x": "other branches and tags (git did not end", "remotes/x": ""} {
+		g, tree := plant(t)
+		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+		head := strings.TrimSpace(sh(t, tree.Dir, "git commit -q --allow-empty -m work; git rev-parse HEAD; mkdir -p ../git/refs/remotes; mkfifo ../git/refs/"+pipe))
+		g.limit = 2 * time.Second
+		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		require.NoError(t, err)
+		require.Contains(t, strings.Join(c.LeftOut, "\n"), left)
+		require.False(t, c.Pushed)
+		require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
+	}
+}
+
+// TestBrokenBranchIsNamed checks that the answer says that a branch without some of its objects costs the branches beside it.
+func TestBrokenBranchIsNamed(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	sh(t, tree.Dir, `git commit -q --allow-empty -m good; git branch other $(git commit-tree -m other -p HEAD HEAD^{tree})
+		git update-ref refs/heads/broken $(git commit-tree -p HEAD -m broken $(echo broken | git hash-object -w --stdin | xargs printf '100644 blob %s\tf\n' | git mktree))
+		find ../git/objects -name "$(git rev-parse broken^{tree} | cut -c3-)" -delete`)
+	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	require.NoError(t, err)
+	require.Len(t, c.LeftOut, 1)
+	require.Contains(t, c.LeftOut[0], "2 other branches and tags (")
+	require.Equal(t, "fleet/papi-1 good\nmain one\n", sh(t, tree.Repository, "git for-each-ref --format='%(refname:short) %(subject)' refs/heads"))
+	require.Contains(t, strings.Join(examined(t, g, tree).Unsaved, "\n"), "2 other branches and tags (")
+}
+
+// TestRefBelowFormerRef checks that a tag that git cannot have beside a tag of an earlier collection costs nothing.
+func TestRefBelowFormerRef(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	sh(t, tree.Dir, "git tag v1; git update-ref refs/heads/HEAD HEAD")
+	collected(t, g, tree)
+	sh(t, tree.Dir, "git tag -d v1; git tag v1/a; git update-ref -d refs/heads/HEAD; git update-ref refs/heads/HEAD/a HEAD; git commit -q --allow-empty -m two")
+	require.Contains(t, collected(t, g, tree), "fleet/papi-1 two\n")
+	for range 2 {
+		collected(t, g, tree)
+		require.Len(t, strings.Fields(sh(t, tree.Repository, "git for-each-ref --format='%(refname)' refs/fleet/agent/tags")), 2)
+	}
 }
 
 // TestEqualNames checks that two branches of an agent that could get the same name in the repository are both collected.

@@ -146,11 +146,15 @@ func (n refNames) free(s refSet, name string) bool {
 func (s refSet) folders() map[string]bool {
 	all := map[string]bool{}
 	for name := range s {
-		for dir := path.Dir(name); dir != "." && !all[dir]; dir = path.Dir(dir) {
-			all[dir] = true
-		}
+		addFolders(all, name)
 	}
 	return all
+}
+
+func addFolders(all map[string]bool, name string) {
+	for dir := path.Dir(name); dir != "." && !all[dir]; dir = path.Dir(dir) {
+		all[dir] = true
+	}
 }
 
 // below reports whether no ref can have the name, because a ref has the name of one of its folders.

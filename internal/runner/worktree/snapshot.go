@@ -40,7 +40,12 @@ func refPart(id string) string {
 	if plainRef.MatchString(id) {
 		return id
 	}
-	sum := sha256.Sum256([]byte(id))
+	return digest(id)
+}
+
+// digest returns a name for the text that can be a part of a ref's name.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
 	return "x" + hex.EncodeToString(sum[:16])
 }
 
@@ -85,13 +90,13 @@ func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 }
 
 // collectWork calls collect with a temporary view.
-func (g *Git) collectWork(ctx context.Context, t Tree, wants ...string) (refSet, error) {
+func (g *Git) collectWork(ctx context.Context, t Tree, head string) (refSet, error) {
 	v, err := g.open(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	defer v.close()
-	have, _, err := g.collect(ctx, t, v, wants...)
+	have, _, err := g.collect(ctx, t, v, head)
 	return have, err
 }
 
@@ -128,9 +133,9 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 	}
 	var have refSet
 	if t.separate() {
-		var left int
-		if have, left, err = g.collect(ctx, t, v, head); left > 0 {
-			c.LeftOut = append(c.LeftOut, leftOut(plural(left, "branch or tag", "branches and tags"), fmt.Sprintf("the repository gets at most %d of an agent", maxRefs)))
+		var left string
+		if have, left, err = g.collect(ctx, t, v, head); left != "" {
+			c.LeftOut = append(c.LeftOut, left)
 		}
 	} else {
 		have, err = g.refs(ctx, t)
@@ -154,10 +159,10 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 			}
 		}
 		ahead, err := v.run(ctx, "rev-list", "--max-count=1", head, "--not", "--ignore-missing", "--remotes")
-		if err != nil {
+		if _, ours := errors.AsType[*Error](err); err != nil && (!ours || ctx.Err() != nil) {
 			return nil, err
 		}
-		c.Pushed = ahead == ""
+		c.Pushed = err == nil && ahead == "" // the agent may have damaged its refs
 	}
 	if err := g.keepFiles(ctx, t, v, c, head, tree, have); err != nil {
 		return nil, err
