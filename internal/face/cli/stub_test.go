@@ -542,10 +542,13 @@ func (s *stub) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out gr
 }
 
 // ShowTaskChanges answers with one file and a patch in pages of 10 bytes. The second page is not UTF-8. The changes of the
-// task t-unknown are not known.
+// task t-unknown are not known, and those of the task incomplete lack a file.
 func (s *stub) ShowTaskChanges(_ context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
 	if r.GetTaskId() == "t-unknown" {
 		return &fleetv1.ShowTaskChangesResponse{Changes: &fleetv1.TaskChanges{Problem: proto.String("the disk is full")}}, nil
+	}
+	if r.GetTaskId() == "incomplete" {
+		return &fleetv1.ShowTaskChangesResponse{Changes: &fleetv1.TaskChanges{LeftOut: []string{"big (larger than 50 MiB)\x1b"}}}, nil
 	}
 	resp := &fleetv1.ShowTaskChangesResponse{Changes: &fleetv1.TaskChanges{Files: 2, Insertions: 3, Deletions: 1, Commits: 1, Branch: "fleet/papi"}}
 	switch {

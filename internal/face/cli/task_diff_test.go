@@ -32,3 +32,16 @@ func TestTaskDiff(t *testing.T) {
 	c = newCommand(server)
 	require.Equal(t, ExitUsage, c.run("task", "diff", "t-1", "--stat", "--path", "x"))
 }
+
+// TestDiffSaysWhatIsMissing checks that a diff that goes to a pipe says on standard error what is not kept, also if it is empty.
+func TestDiffSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	server, _ := newStub(t).listen(t, "")
+	for _, more := range [][]string{nil, {"--stat"}} {
+		out, text, code := fleet(server, append([]string{"task", "diff", "incomplete"}, more...)...)
+		require.Equal(t, ExitOK, code, text)
+		require.NotContains(t, out, "big")
+		require.Contains(t, text, "Not kept: big (larger than 50 MiB)")
+		require.NotContains(t, text, "\x1b")
+	}
+}

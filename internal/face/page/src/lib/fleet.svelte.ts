@@ -40,6 +40,7 @@ function changeOf(e: FleetEvent, row: AgentSummary): Partial<AgentSummary> | und
         current_task_id: null,
         waiting: false,
         stalled: false,
+        collecting: false,
       }
     case 'task_question':
       return { waiting: true }
@@ -208,10 +209,10 @@ class Fleet {
       await this.during(
         () => data(api.GET('/v1/agents/{agent_name}', { params: { path } })),
         ({ agent: a }) => {
-          const { name, status, current_task, state, role, project, current_task_id, owner, waiting, stalled, place } =
+          const { name, status, current_task, state, role, project, current_task_id, owner, waiting, stalled, collecting, place } =
             a
           const row = { name, status, current_task, state, role, project }
-          this.byKey.set(key, { ...row, current_task_id, owner, waiting, stalled, place })
+          this.byKey.set(key, { ...row, current_task_id, owner, waiting, stalled, collecting, place })
         },
       )
     } catch (e) {
