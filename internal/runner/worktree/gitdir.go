@@ -240,17 +240,19 @@ func (g *Git) open(ctx context.Context, t Tree) (*view, error) {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		dir = t.GitDir // without a working directory, the refs can still be read
 	}
-	v, err := g.newView(dir, t.GitDir, true)
-	if err != nil {
-		return nil, err
-	}
-	v.policy.Read = append(v.policy.Read, append(Shared(t.Repository), t.Dir, t.GitDir)...)
-	v.policy.Write = append(v.policy.Write, existing(filepath.Join(common, "lfs"))...)
-	if err := g.fillOwn(v, t, common, info); err != nil {
-		v.close()
-		return nil, fmt.Errorf("view of %s: %w", t.Dir, err)
-	}
-	return v, nil
+	return withSpace(common, g.temp, func(temp string) (*view, error) {
+		v, err := g.newView(temp, dir, t.GitDir, true)
+		if err != nil {
+			return nil, err
+		}
+		v.policy.Read = append(v.policy.Read, append(Shared(t.Repository), t.Dir, t.GitDir)...)
+		v.policy.Write = append(v.policy.Write, existing(filepath.Join(common, "lfs"))...)
+		if err := g.fillOwn(v, t, common, info); err != nil {
+			v.close()
+			return nil, fmt.Errorf("view of %s: %w", t.Dir, err)
+		}
+		return v, nil
+	})
 }
 
 func (g *Git) fillOwn(v *view, t Tree, common string, info gitfiles.Info) error {

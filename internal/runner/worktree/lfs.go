@@ -19,8 +19,12 @@ func Sweep(repository string) error {
 	if common == "" {
 		return nil
 	}
-	return scratch.Sweep(filepath.Join(common, "lfs", "tmp"))
+	return scratch.Sweep(temporary(common))
 }
+
+// temporary returns the directory for temporary files on the disk of the repository with the common git directory. Git LFS uses
+// it too.
+func temporary(common string) string { return filepath.Join(common, "lfs", "tmp") }
 
 // keepLFS calls collectLFS and records a failure in c. The error is only that of the context.
 func (t Tree) keepLFS(ctx context.Context, v *view, c *fleet.Changes) error {
@@ -41,13 +45,13 @@ func (t Tree) keepLFS(ctx context.Context, v *view, c *fleet.Changes) error {
 
 // collectLFS copies the agent's Git LFS files into the repository. Commits contain only their digests.
 func (t Tree) collectLFS(ctx context.Context) error {
-	common := filepath.Join(commonDir(t.Repository), "lfs")
-	to := filepath.Join(common, "objects")
+	dir := temporary(commonDir(t.Repository))
+	to := filepath.Join(filepath.Dir(dir), "objects")
 	own := ownerOf(t.Repository)
-	if err := own.mkdirAll(filepath.Join(common, "tmp")); err != nil {
+	if err := own.mkdirAll(dir); err != nil {
 		return err
 	}
-	temp, err := scratch.Open(filepath.Join(common, "tmp")) // on the disk of the repository, so that a rename suffices
+	temp, err := scratch.Open(dir) // on the disk of the repository, so that a rename suffices
 	if err != nil {
 		return err
 	}

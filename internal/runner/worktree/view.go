@@ -3,6 +3,7 @@ package worktree
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,9 +11,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"fleet/internal/runner/gitfiles"
 	"fleet/internal/runner/sandbox"
+	"fleet/internal/scratch"
 )
 
 // view is a git directory that Fleet uses instead of the git directory of a repository that agents can write. A view
@@ -33,6 +36,7 @@ type view struct {
 	head   string          // content of HEAD
 	info   gitfiles.Info   // what is in the git directory that the view stands for
 	packs  bool            // new objects are always stored in packs
+	temp   *scratch.Dir    // contains tmp if the disk of the directory for temporary files is full
 }
 
 // shared are the parts of a repository that a view links to.
@@ -68,7 +72,36 @@ func (g *Git) viewOf(dir, common, own string, files bool) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := g.newView(dir, own, files)
+	return withSpace(common, g.temp, func(temp string) (*view, error) {
+		return g.viewIn(temp, dir, common, own, files, info, shares)
+	})
+}
+
+// withSpace makes a view in the directory for temporary files or, if its disk is full, on the disk of the repository: a full disk
+// must not cost commits for which the repository has space.
+func withSpace(common, temp string, view func(temp string) (*view, error)) (*view, error) {
+	v, err := view(temp)
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return v, err
+	}
+	dir := temporary(common)
+	if ownerOf(common).mkdirAll(dir) != nil {
+		return nil, err
+	}
+	other, oerr := scratch.Open(dir)
+	if oerr != nil {
+		return nil, err
+	}
+	if v, err = view(other.Path()); err != nil {
+		return nil, errors.Join(err, other.Close())
+	}
+	v.temp = other
+	return v, nil
+}
+
+// viewIn creates a view below temp for viewOf.
+func (g *Git) viewIn(temp, dir, common, own string, files bool, info, shares gitfiles.Info) (*view, error) {
+	v, err := g.newView(temp, dir, own, files)
 	if err != nil {
 		return nil, err
 	}
@@ -90,10 +123,10 @@ func (g *Git) viewOf(dir, common, own string, files bool) (*view, error) {
 	return v, nil
 }
 
-// newView creates the directory of a view for the git directory own. The view's policy lets git write only this
+// newView creates the directory of a view, below temp, for the git directory own. The view's policy lets git write only this
 // directory.
-func (g *Git) newView(dir, own string, files bool) (*view, error) {
-	tmp, err := os.MkdirTemp(g.temp, "git-*")
+func (g *Git) newView(temp, dir, own string, files bool) (*view, error) {
+	tmp, err := os.MkdirTemp(temp, "git-*")
 	if err == nil {
 		tmp, err = filepath.EvalSymlinks(tmp) // a sandbox accepts no link in a path that may be written
 	}
@@ -209,4 +242,9 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.to.Write(p)
 }
 
-func (v *view) close() { _ = os.RemoveAll(v.tmp) }
+func (v *view) close() {
+	_ = os.RemoveAll(v.tmp)
+	if v.temp != nil {
+		_ = v.temp.Close()
+	}
+}
