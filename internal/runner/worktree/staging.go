@@ -285,6 +285,10 @@ const ownFiles = "\x00"
 // maxPath limits the length of a path, in bytes.
 const maxPath = 64 << 10
 
+// pathCost is what a path costs besides its text, in bytes: each is kept in several lists, and short paths would otherwise make
+// them many times larger than the limit.
+const pathCost = 48
+
 func (l *listing) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		i := slices.Index(rest, 0)
@@ -318,7 +322,7 @@ func (l *listing) add(path string) {
 		}
 	}
 	l.paths = append(l.paths, path)
-	if l.bytes += len(path) + 1; l.bytes > maxOutput {
+	if l.bytes += len(path) + pathCost; l.bytes > maxOutput {
 		l.shrink()
 	}
 }
@@ -332,7 +336,7 @@ func (l *listing) shrink() {
 	for l.bytes > maxOutput/2 {
 		files := make([]*newFile, 0, len(l.paths))
 		for _, path := range l.paths {
-			files = append(files, &newFile{path: path, size: int64(len(path)) + 1})
+			files = append(files, &newFile{path: path, size: int64(len(path)) + pathCost})
 		}
 		key := heaviest(files)
 		kept := l.paths[:0]
@@ -340,7 +344,7 @@ func (l *listing) shrink() {
 			own, ok := strings.CutSuffix(key, ownFiles)
 			if ok && path[:strings.LastIndexByte(path, '/')+1] == own || !ok && strings.HasPrefix(path, key) {
 				l.closed[key]++
-				l.bytes -= len(path) + 1
+				l.bytes -= len(path) + pathCost
 				continue
 			}
 			kept = append(kept, path)
