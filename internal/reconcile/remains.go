@@ -29,6 +29,9 @@ func remainsText(r *fleet.Remains, agent, kept string) string {
 // rescueTime limits how long a deletion waits for a workspace that is started to fetch the work in it.
 const rescueTime = 10 * time.Minute
 
+// reachTime limits how long a deletion waits for a workspace that runs and cannot be reached.
+const reachTime = time.Minute
+
 // rescueReason is the reason of the state deleting while that workspace is started.
 const rescueReason = "its workspace is started first, to fetch the work in it"
 
@@ -59,9 +62,14 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
+	switch fleet.ReasonOf(err) {
+	case fleet.ReasonAgentOffline:
 		wait, done, err := w.startForWork(ctx, a, len(last) > 0)
 		if err != nil || done || wait > 0 {
+			return wait, err
+		}
+	case fleet.ReasonBackendUnavailable: // perhaps for a moment only
+		if wait, err := w.waitForWork(ctx, a, err); err != nil || wait > 0 {
 			return wait, err
 		}
 	}
@@ -79,6 +87,29 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 		err = put(nil)
 	}
 	return 0, err
+}
+
+// waitForWork waits for a workspace that cannot be reached, for at most reachTime. wait is how long to wait before the bundle is
+// tried again; 0 means that the time is over, or that the host does not show the workspace, which is then not deleted.
+func (w *worker) waitForWork(ctx context.Context, a *fleet.Agent, why error) (wait time.Duration, err error) {
+	if w.rescue.IsZero() {
+		var ws fleet.Workspace
+		if err := w.ask(ctx, a, func(ctx context.Context) (err error) {
+			ws, err = w.places.Of(a).Inspect(ctx, *a)
+			return err
+		}); err == nil && ws.Missing {
+			return 0, nil
+		}
+		w.rescue = w.now()
+		reason := "its work is fetched first, but its workspace cannot be reached: " + fleet.PublicMessage(why)
+		if err := w.set(ctx, fleet.StateDeleting, reason, nil); err != nil {
+			return 0, err
+		}
+	}
+	if w.now().Sub(w.rescue) > reachTime {
+		return 0, nil
+	}
+	return inspectMost, nil
 }
 
 // startForWork starts the workspace of an agent that is to be deleted, so that its work can be fetched, for at most rescueTime.

@@ -2,7 +2,9 @@ package reconcile_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -80,12 +82,36 @@ func TestWorkIsKept(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "made a line\n", kept)
 	})
-	t.Run("a workspace that cannot be reached is deleted all the same", func(t *testing.T) {
+	late := func(c *state.Config) { // each look at the clock is 20 seconds later
+		var looks atomic.Int64
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(looks.Add(1)) * 20 * time.Second) }
+	}
+	t.Run("a workspace that cannot be reached for a moment keeps its work", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, world, nil)
+		v := h.Create("papi")
+		h.End(h.Start("papi", "change made a line").ID)
+		h.World.Fail(fake.Bundle, 1, nil)
+		require.Equal(t, "Agent 'papi' deleted successfully; what it had not pushed is kept: fleet agent rescue papi", remove(h, "papi"))
+		require.Contains(t, strings.Join(h.Events(fleet.EventAgentChanged), "\n"), "its work is fetched first, but its workspace cannot be reached")
+		require.Equal(t, 2, h.World.Calls(fake.Bundle))
+		require.Contains(t, h.Gone(v.UID).StateReason, "is kept")
+	})
+	t.Run("a workspace that is not shown is not waited for", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, nil)
 		h.Create("papi")
+		h.World.HideWorkspace("papi")
+		h.World.Fail(fake.Bundle, 1<<30, nil)
+		require.Contains(t, remove(h, "papi"), "was not deleted")
+		require.Equal(t, 1, h.World.Calls(fake.Bundle))
+	})
+	t.Run("a workspace that cannot be reached is deleted all the same", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, world, late)
+		h.Create("papi")
 		h.End(h.Start("papi", "change made a line").ID)
-		h.World.Fail(fake.Bundle, 1, nil)
+		h.World.Fail(fake.Bundle, 1<<30, nil)
 		said := remove(h, "papi")
 		require.Contains(t, said, "may be lost: its workspace could not be reached (the agents' host does not answer; try again), so what the agent had not pushed is not kept")
 		require.Contains(t, said, `its last task left commits on "fleet/papi" that no remote has, and changes that it did not commit`)
@@ -96,9 +122,9 @@ func TestWorkIsKept(t *testing.T) {
 	})
 	t.Run("an unreachable workspace may have work, although the store has no task of the agent", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, world, nil)
+		h := servicetest.New(t, world, late)
 		h.Create("papi")
-		h.World.Fail(fake.Bundle, 1, nil)
+		h.World.Fail(fake.Bundle, 1<<30, nil)
 		require.Contains(t, remove(h, "papi"), "may be lost: its workspace could not be reached")
 	})
 	t.Run("an adopted agent without a task in the store", func(t *testing.T) {

@@ -198,9 +198,11 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 		return nil
 	default:
 		w.log.WarnContext(ctx, "task dispatch failed", slog.String("task", t.ID), slog.Any("error", err))
-		return w.finish(ctx, t.ID, fleet.Outcome{
-			Status: fleet.TaskFailed, Reason: "the agent did not accept the task: " + fleet.PublicMessage(err),
-		})
+		reason := "the agent did not accept the task: " + fleet.PublicMessage(err)
+		if fleet.ReasonOf(err) == fleet.ReasonAgentBusy {
+			reason += "; this Fleet does not know that work, for example since its database was restored: wait for its end, or restart the agent, which ends it"
+		}
+		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskFailed, Reason: reason})
 	}
 	w.followRun(ctx, a, t, !again)
 	return nil

@@ -132,6 +132,8 @@ func (s *Service) ready(v *fleet.AgentView, done string) (*fleet.AgentView, stri
 		return v, done, nil
 	case v.State == fleet.StateDeleted || v.Desired == fleet.DesiredDeleted:
 		return nil, "", fleet.AgentNotFound(v.Name)
+	case v.Foreign():
+		return nil, "", foreign(&v.Agent)
 	case v.Settled() && v.State == fleet.StateStopped:
 		return nil, "", fleet.Errorf(fleet.ReasonAgentOffline, "agent %q was stopped meanwhile", v.Name).Next("{start_agent} starts it").
 			With("agent_name", v.Name).With("state", string(v.State))

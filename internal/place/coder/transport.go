@@ -184,7 +184,7 @@ func (b *Place) newAccount(token func(context.Context) (string, error)) *account
 
 // refused returns the error for an answer that says that Coder does not accept the token.
 func (a *account) refused() error {
-	return tokenError{errors.New("Coder does not accept the token, which is unknown, expired or revoked: " + a.renew)}
+	return tokenError{errors.New("Coder does not accept the token, which is unknown, expired or revoked, or its user is suspended: " + a.renew)}
 }
 
 // RoundTrip implements http.RoundTripper. It adds the token. If Coder does not accept the token, it returns the error of
