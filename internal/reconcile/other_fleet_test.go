@@ -51,6 +51,38 @@ func TestWorkspaceOfAnotherFleet(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestTakenOverMeanwhile lets another Fleet take over a workspace while this Fleet restarts it. The call says so.
+func TestTakenOverMeanwhile(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
+	h.Create("papi")
+	gate := h.World.HoldAfter(fake.Start)
+	restarted := make(chan error, 1)
+	go func() {
+		_, _, err := h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi"})
+		restarted <- err
+	}()
+	<-gate.Arrived()
+	h.World.GiveAway("papi", "another Fleet (abcd)")
+	gate.Open()
+	err := <-restarted
+	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
+	require.ErrorContains(t, err, "belongs to another Fleet (abcd)")
+}
+
+// TestWorkThatFleetDoesNotKnow gives a task to an agent that works on something else, for example since the database was
+// restored. The task says what to do.
+func TestWorkThatFleetDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	h.World.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy with the task %s", "papi", "another"))
+	task := h.End(h.Start("papi", "done").ID)
+	require.Equal(t, fleet.TaskFailed, task.Status)
+	require.Contains(t, task.Reason, "busy with the task another; this Fleet does not know that work")
+	require.Contains(t, task.Reason, "restart the agent")
+}
+
 // TestAdoptedAgentIsShown checks that an agent whose workspace was found at its host says so, and that an agent that Fleet has
 // made does not.
 func TestAdoptedAgentIsShown(t *testing.T) {
