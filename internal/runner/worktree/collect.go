@@ -3,6 +3,7 @@ package worktree
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -43,7 +44,8 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, head string) (have r
 		}
 		left = leftOut(plural(all-len(changed), "other branch or tag", "other branches and tags"), err.Error())
 	}
-	return have, left, g.collectRefs(ctx, t, have, k, changed)
+	refused, err := g.collectRefs(ctx, t, have, k, changed)
+	return have, cmp.Or(left, refused), err
 }
 
 // changed returns the refs of the agent to collect, and describes what it leaves out.
@@ -118,13 +120,15 @@ func (k *refRecord) stored(t Tree, have refSet) (n int) {
 
 // storedAs reports whether the repository has a place for the agent's ref, and returns the object that was collected last.
 func (k *refRecord) storedAs(t Tree, have refSet, name string) (stored bool, oid string) {
-	if branch, ok := strings.CutPrefix(name, "refs/heads/"); ok {
-		if p, ok := k.Published[branch]; ok {
-			return have["refs/heads/"+p.Name].oid != "", p.OID
-		}
+	own, stored := have[AgentRefs(t.UID)+strings.TrimPrefix(name, "refs/")]
+	branch, ok := strings.CutPrefix(name, "refs/heads/")
+	if !ok {
+		return stored, own.oid
 	}
-	own, ok := have[AgentRefs(t.UID)+strings.TrimPrefix(name, "refs/")]
-	return ok, own.oid
+	if p, ok := k.Published[branch]; ok {
+		return stored || have["refs/heads/"+p.Name].oid != "", p.OID
+	}
+	return stored, "" // perhaps it can become a branch now
 }
 
 // ownRef returns the name under which the repository stores a ref of the agent that is not, or cannot be, one of its branches. An
@@ -138,39 +142,89 @@ func ownRef(t Tree, have refSet, folders map[string]bool, name string) string {
 	return own
 }
 
-// collectRefs stores the changed refs, whose objects the repository has.
-func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, k *refRecord, changed map[string]string) error {
-	var keep, publish []update
+// pending is an update for a ref of the agent.
+type pending struct {
+	name string // the agent's name of the ref
+	update
+	last   published // the branch of the repository before the update, if it is one
+	before bool      // whether there is one
+}
+
+// collectRefs stores the changed refs, whose objects the repository has. It describes those that the repository cannot take.
+func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, k *refRecord, changed map[string]string) (left string, err error) {
+	var all []pending
 	names, folders := have.names(), have.folders()
+	put := func(u update) {
+		have[u.name] = ref{oid: u.oid}
+		names.add(u.name) // the next branch must not get the same name
+		addFolders(folders, u.name)
+	}
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		oid := changed[name]
-		branch, ok := strings.CutPrefix(name, "refs/heads/")
-		if ok {
+		if branch, ok := strings.CutPrefix(name, "refs/heads/"); ok {
+			last, before := k.Published[branch]
 			if u, done := k.publish(t, have, names, branch, oid); done {
-				for _, u := range u { // the next branch must not get the same name
-					have[u.name] = ref{oid: u.oid}
-					names.add(u.name)
+				for _, u := range u {
+					put(u)
+					all = append(all, pending{name, u, last, before})
 				}
-				publish = append(publish, u...)
 				continue
 			}
 		}
 		if own := ownRef(t, have, folders, name); have[own].oid != oid {
-			keep = append(keep, update{name: own, oid: oid})
-			have[own] = ref{oid: oid}
-			addFolders(folders, own)
+			put(update{name: own, oid: oid})
+			all = append(all, pending{name: name, update: update{name: own, oid: oid}})
 		}
 	}
-	if err := g.updateRefs(ctx, t.Repository, keep...); err != nil {
-		return err
+	if len(all) == 0 {
+		return "", nil
 	}
-	if len(publish) == 0 {
-		return nil
+	updates := make([]update, 0, len(all))
+	for _, p := range all {
+		updates = append(updates, p.update)
 	}
-	if err := g.updateRefs(ctx, t.Repository, publish...); err != nil {
-		return err
+	err = g.updateRefs(ctx, t.Repository, updates...)
+	if _, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil { // for example, a killed git has left the lock of one
+		left, err = g.updateEach(ctx, t, have, k, folders, all)
 	}
-	return t.writeRecord(k)
+	if err != nil {
+		return "", err
+	}
+	return left, t.writeRecord(k)
+}
+
+// updateEach makes each update for itself. A branch that the repository cannot take becomes a ref of the agent. updateEach
+// corrects have and k, and describes the refs that the repository has under no name.
+func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, k *refRecord, folders map[string]bool, all []pending) (left string, err error) {
+	refused, why := 0, ""
+	for _, p := range all {
+		err := g.updateRefs(ctx, t.Repository, p.update)
+		branch, ok := strings.CutPrefix(p.name, "refs/heads/")
+		if err != nil {
+			if delete(have, p.update.name); strings.Trim(p.old, "0") != "" {
+				have[p.update.name] = ref{oid: p.old}
+			}
+		}
+		if ok && err != nil && p.old != "" { // it is a branch of the repository, see publish
+			if k.Published[branch] = p.last; !p.before {
+				delete(k.Published, branch)
+			}
+			u := update{name: ownRef(t, have, folders, p.name), oid: p.oid}
+			if err = g.updateRefs(ctx, t.Repository, u); err == nil {
+				have[u.name] = ref{oid: u.oid}
+			}
+		}
+		if _, ours := errors.AsType[*Error](err); err != nil && (!ours || ctx.Err() != nil) {
+			return "", err
+		}
+		if err != nil {
+			refused, why = refused+1, err.Error()
+		}
+	}
+	if refused > 0 {
+		left = leftOut(plural(refused, "branch or tag", "branches and tags"), why)
+	}
+	return left, nil
 }
 
 // publish returns the updates for a branch of the agent, and whether the repository will have that branch.

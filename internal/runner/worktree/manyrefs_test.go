@@ -92,6 +92,30 @@ func TestBrokenBranchIsNamed(t *testing.T) {
 	require.Contains(t, strings.Join(examined(t, g, tree).Unsaved, "\n"), "2 other branches and tags (")
 }
 
+// TestLockedRef checks that a branch that the repository cannot take, for example because a killed git has left a lock, costs
+// neither the other branches nor its own commits.
+func TestLockedRef(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	sh(t, tree.Repository, "touch .git/refs/heads/more.lock; mkdir -p .git/refs/fleet/agent/tags; touch .git/refs/fleet/agent/tags/v1.lock")
+	head := strings.TrimSpace(sh(t, tree.Dir, "git commit -q --allow-empty -m one; git checkout -q -b more; git commit -q --allow-empty -m two; git tag v1; git rev-parse HEAD"))
+	for range 2 {
+		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		require.NoError(t, err)
+		require.Equal(t, "refs/fleet/agent/heads/more", c.Branch)
+		require.Len(t, c.LeftOut, 1)
+		require.Contains(t, c.LeftOut[0], "1 branch or tag (cannot lock ref")
+		require.Equal(t, "fleet/papi-1 one\nmain one\n", sh(t, tree.Repository, "git for-each-ref --format='%(refname:short) %(subject)' refs/heads"))
+		require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse refs/fleet/agent/heads/more")))
+	}
+	sh(t, tree.Repository, "rm .git/refs/heads/more.lock .git/refs/fleet/agent/tags/v1.lock")
+	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	require.NoError(t, err)
+	require.Equal(t, "more", c.Branch)
+	require.Empty(t, c.LeftOut)
+}
+
 // TestRefBelowFormerRef checks that a tag that git cannot have beside a tag of an earlier collection costs nothing.
 func TestRefBelowFormerRef(t *testing.T) {
 	t.Parallel()
