@@ -21,8 +21,12 @@ func (g *Git) Bundle(ctx context.Context, t Tree, uid string, own bool, out io.W
 	case own:
 		revs = append(revs, "--branches")
 	default:
+		have, err := g.refs(ctx, t)
+		if err != nil {
+			return err
+		}
 		for _, name := range t.publishedNames() {
-			if v.has(ctx, "refs/heads/"+name) {
+			if _, ok := have["refs/heads/"+name]; ok {
 				revs = append(revs, "refs/heads/"+name)
 			}
 		}

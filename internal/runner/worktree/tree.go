@@ -169,12 +169,6 @@ func (v *view) headNow(ctx context.Context) (commit, tree string) {
 	return commit, tree
 }
 
-// has reports whether the ref exists.
-func (v *view) has(ctx context.Context, ref string) bool {
-	_, err := v.run(ctx, "show-ref", "--verify", "--quiet", ref)
-	return err == nil
-}
-
 // count returns the number of commits that rev-list lists. After --not, broken refs are ignored, which people may have.
 func (v *view) count(ctx context.Context, args ...string) (int, error) {
 	if i := slices.Index(args, "--not"); i >= 0 {
