@@ -70,12 +70,16 @@ func (s *session) age(t *timestamppb.Timestamp) string {
 	return span(s.deps.Now().Sub(t.AsTime()))
 }
 
-// when formats t with its age, for people at a terminal. It returns "-" if t is nil.
+// when formats t with its distance from now, for people at a terminal. It returns "-" if t is nil.
 func (s *session) when(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
 	}
-	return t.AsTime().UTC().Format(time.RFC3339) + " (" + s.age(t) + " ago)"
+	distance := s.age(t) + " ago"
+	if left := t.AsTime().Sub(s.deps.Now()); left > 0 {
+		distance = "in " + span(left)
+	}
+	return t.AsTime().UTC().Format(time.RFC3339) + " (" + distance + ")"
 }
 
 // took formats the time between from and to. If to is nil, it counts until now. If from is nil, it returns "-".
