@@ -27,6 +27,7 @@ import (
 	coderusers "fleet/internal/identity/coder"
 	"fleet/internal/identity/oidc"
 	"fleet/internal/place/cagent"
+	"fleet/internal/price"
 	"fleet/internal/reconcile"
 	"fleet/internal/service"
 	"fleet/internal/state"
@@ -189,7 +190,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		}
 	}
 	core := state.Config{
-		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits,
+		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Price: price.Published.With(cfg.Cagent.Prices).Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits,
 		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Span: a.telemetry.Span, Replica: cfg.Replica, MCPURL: a.mcpURL,
 	}
 	if err := a.openIssuer(o); err != nil {

@@ -24,7 +24,7 @@ type Cagent struct {
 	// hooks) on a server with tokens. A server without tokens always allows it.
 	Programs bool `yaml:"programs"`
 	// Prices has prices of models, by provider/model, in US dollars per million tokens.
-	Prices map[string]cagent.Price `yaml:"prices"`
+	Prices map[string]fleet.Price `yaml:"prices"`
 }
 
 // noPrograms reports whether definitions must not run programs, because other principals share this server.

@@ -364,19 +364,21 @@ type OutputPage struct {
 
 // Outcome is how a run ended.
 type Outcome struct {
-	Status     TaskStatus // completed, failed or stopped
-	Reason     string     // why it failed; not empty then
-	Summary    string     // the agent's report, for people
-	Reported   bool       // the agent reported success or failure, with agent_complete or a marker
-	Payload    []byte     // the complete result, byte for byte; nil if the run has none
-	Gap        Gap        // where bytes of Payload are missing, if it exceeded its limit
-	EndedAt    time.Time  // when the run ended; zero if its host does not know
-	ExitCode   *int       // if the agent is a program
-	CostUSD    float64
-	Turns      int
-	Usage      Usage
-	ReasonCode ReasonCode // why it failed, for programs
-	RetryAt    time.Time  // when the cause of the failure ends; zero if that is not known
+	Status   TaskStatus // completed, failed or stopped
+	Reason   string     // why it failed; not empty then
+	Summary  string     // the agent's report, for people
+	Reported bool       // the agent reported success or failure, with agent_complete or a marker
+	Payload  []byte     // the complete result, byte for byte; nil if the run has none
+	Gap      Gap        // where bytes of Payload are missing, if it exceeded its limit
+	EndedAt  time.Time  // when the run ended; zero if its host does not know
+	ExitCode *int       // if the agent is a program
+	CostUSD  float64
+	// CostPartial means that CostUSD lacks the last requests, because the program was killed before it reported them.
+	CostPartial bool
+	Turns       int
+	Usage       Usage
+	ReasonCode  ReasonCode // why it failed, for programs
+	RetryAt     time.Time  // when the cause of the failure ends; zero if that is not known
 
 	// Conversation means that the agent's next run continues the conversation of this one.
 	Conversation bool

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -90,6 +89,7 @@ type Task struct {
 	CostUSD        float64
 	Turns          int
 	Usage          Usage
+	Spent          Spent
 
 	Trace string // W3C traceparent of the call that started the task; empty if that call was not traced
 
@@ -173,13 +173,4 @@ func (t *Task) Run(again bool) Run {
 // FirstRun returns the run of the first try.
 func (t *Task) FirstRun() Run {
 	return Run{TaskID: t.ID, Prompt: t.Description, Timeout: t.Timeout, Started: t.StartedAt, Again: true, SelfStarted: t.SelfStarted}
-}
-
-// AddUsage adds the cost, the turns and the usage of a run to those of the task.
-func (t *Task) AddUsage(o Outcome) {
-	t.CostUSD, t.Turns = t.CostUSD+o.CostUSD, t.Turns+o.Turns
-	t.Usage.Model = cmp.Or(o.Usage.Model, t.Usage.Model)
-	t.Usage.InputTokens += o.Usage.InputTokens
-	t.Usage.OutputTokens += o.Usage.OutputTokens
-	t.Usage.ToolCalls += o.Usage.ToolCalls
 }

@@ -236,8 +236,17 @@ func (w *worker) take(tx fleet.Tx, t *fleet.Task, o fleet.Output) error {
 	if o.ConversationLost != "" {
 		t.ConversationLost = o.ConversationLost
 	}
-	if err := w.recovered(tx, t); err != nil {
-		return err
+	step := fleet.ParseStep(o.Data)
+	if step != nil {
+		t.AddStep(step, w.cfg.Price)
+	}
+	if step != nil && step.Type == fleet.StepUsage { // now with its cost
+		o.Data = step.JSON()
+	}
+	if step == nil || step.Type != fleet.StepRetry { // a repeated request is no progress
+		if err := w.recovered(tx, t); err != nil {
+			return err
+		}
 	}
 	if err := w.append(tx, t, o); err != nil || t.OutputSize <= w.cfg.MaxOutput {
 		return err

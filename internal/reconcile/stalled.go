@@ -16,6 +16,8 @@ type progress struct {
 	at     time.Time // when its run last produced output, or was first followed by this process
 	step   string    // the run's last step, or else the last text that it wrote
 	open   int       // number of running tool calls
+	// retrying is since when the run only repeats requests to its model; zero if it does not.
+	retrying time.Time
 }
 
 // maxLastStep limits the stored last step, in characters.
@@ -26,7 +28,7 @@ func (p *progress) begin(taskID string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.taskID != taskID {
-		p.taskID, p.at, p.step, p.open = taskID, now, "", 0
+		p.taskID, p.at, p.step, p.open, p.retrying = taskID, now, "", 0, time.Time{}
 	}
 }
 
@@ -42,7 +44,14 @@ func (p *progress) saw(o fleet.Output, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at, p.open = now, o.Open
-	if step := fleet.ParseStep(o.Data); step != nil && step.Type.Detail() {
+	step := fleet.ParseStep(o.Data)
+	switch {
+	case step == nil || step.Type != fleet.StepRetry:
+		p.retrying = time.Time{}
+	case p.retrying.IsZero():
+		p.retrying = now
+	}
+	if step != nil && step.Type.Detail() {
 		return
 	}
 	if line := lastLine(o.Text); line != "" {
@@ -50,14 +59,27 @@ func (p *progress) saw(o fleet.Output, now time.Time) {
 	}
 }
 
-// quiet returns how long the run has produced no output; 0 while a tool runs.
-func (p *progress) quiet(now time.Time) (d time.Duration, step string) {
+// maxRetrying is how long a run may repeat requests to its model before it counts as stalled.
+const maxRetrying = time.Minute
+
+// quiet returns how long the run has made no progress, as a part of limit: it has produced no output, or has only repeated
+// requests to its model for maxRetrying. It returns 0 while a tool runs.
+func (p *progress) quiet(now time.Time, limit time.Duration) (d time.Duration, step string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.retrying.IsZero() {
+		return limit - min(limit, maxRetrying) + now.Sub(p.retrying), p.step
+	}
 	if p.open > 0 {
 		return 0, p.step
 	}
 	return now.Sub(p.at), p.step
+}
+
+func (p *progress) isRetrying() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.retrying.IsZero()
 }
 
 // stepStalled records when the task's run stops making progress and when it continues. It returns how long to wait before
@@ -71,13 +93,13 @@ func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration,
 	if asking {
 		w.progress.touch(w.now())
 	}
-	quiet, step := w.progress.quiet(w.now())
+	quiet, step := w.progress.quiet(w.now(), limit)
 	stalled := !asking && quiet >= limit // this process may have been suspended after the touch
 	switch {
 	case stalled && t.Stalled():
 		return retryMost, nil
 	case !stalled && !t.Stalled():
-		return limit - quiet, nil
+		return min(limit-quiet, maxRetrying), nil
 	}
 	return 0, w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
 		if !stalled {
@@ -85,6 +107,9 @@ func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration,
 		}
 		t.StalledAt, t.LastStep = w.now(), step
 		text := fmt.Sprintf("no progress for %s", limit)
+		if w.progress.isRetrying() {
+			text = "its requests to the model fail again and again"
+		}
 		if step != "" {
 			text += "; the last step was: " + step
 		}

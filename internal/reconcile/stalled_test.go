@@ -92,3 +92,22 @@ func TestAskingIsNotStalled(t *testing.T) {
 	require.NoError(t, err)
 	h.End(task.ID)
 }
+
+// TestRetriesStall checks that a task is stalled while its run only repeats requests to its model, which is also output.
+func TestRetriesStall(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 100 * time.Millisecond })
+	h.Create("papi")
+	const again = `data {"type":"retry","name":"again","retry":{"attempt":1,"status":529}}` + "\n"
+	task := h.Start("papi", "open 1\n"+again+"wait first\n"+again+"wait second\necho It works.\nwait third\ndone well")
+	v := h.Until("papi", (*fleet.AgentView).Stalled)
+	require.Equal(t, "retry again", v.Task.LastStep)
+	require.Equal(t, []string{"its requests to the model fail again and again; the last step was: retry again"}, h.Events(fleet.EventTaskStalled))
+	h.World.Release("first")
+	h.Until("papi", func(*fleet.AgentView) bool { return len(h.TaskEvents(task.ID, fleet.EventTaskStep)) == 2 })
+	require.Empty(t, h.Events(fleet.EventTaskRecovered), "another retry is no progress")
+	h.World.Release("second")
+	h.Until("papi", func(v *fleet.AgentView) bool { return !v.Stalled() })
+	h.World.Release("third")
+	h.End(task.ID)
+}

@@ -1412,7 +1412,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         },
         "cost_usd": {
           "type": "number",
-          "description": "Cost of the task in US dollars, if the agent reports it."
+          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
         },
         "description": {
           "type": "string",
@@ -1461,6 +1461,14 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
           ],
           "format": "date-time",
           "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
+        },
+        "cost_basis": {
+          "type": "string",
+          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
+        },
+        "denied_calls": {
+          "type": "integer",
+          "description": "Number of tool calls that were denied; absent when none was."
         }
       },
       "required": [
@@ -2199,7 +2207,7 @@ const fleetServiceStartAgentTaskOutput = `{
         },
         "cost_usd": {
           "type": "number",
-          "description": "Cost of the task in US dollars, if the agent reports it."
+          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
         },
         "description": {
           "type": "string",
@@ -2248,6 +2256,14 @@ const fleetServiceStartAgentTaskOutput = `{
           ],
           "format": "date-time",
           "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
+        },
+        "cost_basis": {
+          "type": "string",
+          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
+        },
+        "denied_calls": {
+          "type": "integer",
+          "description": "Number of tool calls that were denied; absent when none was."
         }
       },
       "required": [
@@ -2385,7 +2401,7 @@ const fleetServiceStopAgentTaskOutput = `{
         },
         "cost_usd": {
           "type": "number",
-          "description": "Cost of the task in US dollars, if the agent reports it."
+          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
         },
         "description": {
           "type": "string",
@@ -2434,6 +2450,14 @@ const fleetServiceStopAgentTaskOutput = `{
           ],
           "format": "date-time",
           "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
+        },
+        "cost_basis": {
+          "type": "string",
+          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
+        },
+        "denied_calls": {
+          "type": "integer",
+          "description": "Number of tool calls that were denied; absent when none was."
         }
       },
       "required": [
@@ -3588,7 +3612,7 @@ const fleetServiceWaitTasksOutput = `{
         },
         "cost_usd": {
           "type": "number",
-          "description": "Cost of the task in US dollars, if the agent reports it."
+          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
         },
         "description": {
           "type": "string",
@@ -3637,6 +3661,14 @@ const fleetServiceWaitTasksOutput = `{
           ],
           "format": "date-time",
           "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
+        },
+        "cost_basis": {
+          "type": "string",
+          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
+        },
+        "denied_calls": {
+          "type": "integer",
+          "description": "Number of tool calls that were denied; absent when none was."
         }
       },
       "required": [
@@ -3778,7 +3810,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "cost_usd": {
           "type": "number",
-          "description": "Cost of the task in US dollars, if the agent reports it."
+          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
         },
         "description": {
           "type": "string",
@@ -3871,7 +3903,7 @@ const fleetServiceShowTaskOutput = `{
           "anyOf": [
             {
               "$ref": "#/$defs/TaskUsage",
-              "description": "Usage of the agent's model; absent while the task runs, and if the agent does not report it."
+              "description": "Usage of the agent's model so far; absent if the agent does not report it."
             },
             {
               "type": "null"
@@ -3889,6 +3921,29 @@ const fleetServiceShowTaskOutput = `{
           ],
           "format": "date-time",
           "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
+        },
+        "cost_basis": {
+          "type": "string",
+          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
+        },
+        "denied_calls": {
+          "type": "integer",
+          "description": "Number of tool calls that were denied; absent when none was."
+        },
+        "models": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/ModelUsage"
+          },
+          "description": "Usage by model; empty if the agent does not report its requests."
+        },
+        "context_tokens": {
+          "type": "integer",
+          "description": "Number of tokens in the conversation after its newest request; absent if it is not known."
+        },
+        "context_window": {
+          "type": "integer",
+          "description": "Number of tokens that fit into the conversation; absent if it is not known."
         },
         "checks": {
           "anyOf": [
@@ -3917,7 +3972,8 @@ const fleetServiceShowTaskOutput = `{
         "description",
         "preview",
         "owner",
-        "turns"
+        "turns",
+        "models"
       ],
       "description": "TaskDetail is a task with all its details."
     },
@@ -4027,6 +4083,49 @@ const fleetServiceShowTaskOutput = `{
         "tool_calls"
       ],
       "description": "TaskUsage is a task's usage of its agent's model."
+    },
+    "ModelUsage": {
+      "type": "object",
+      "properties": {
+        "model": {
+          "type": "string",
+          "description": "The model, as its provider calls it; empty if it is not known."
+        },
+        "requests": {
+          "type": "integer",
+          "description": "Number of answered requests."
+        },
+        "input_tokens": {
+          "type": "integer",
+          "description": "Number of input tokens, without those of the cache."
+        },
+        "cache_read_tokens": {
+          "type": "integer",
+          "description": "Number of tokens that were read from the model's cache."
+        },
+        "cache_write_tokens": {
+          "type": "integer",
+          "description": "Number of tokens that were written to the model's cache."
+        },
+        "output_tokens": {
+          "type": "integer",
+          "description": "Number of output tokens."
+        },
+        "cost_usd": {
+          "type": "number",
+          "description": "Cost in US dollars, from the prices of models; 0 if it is not known."
+        }
+      },
+      "required": [
+        "model",
+        "requests",
+        "input_tokens",
+        "cache_read_tokens",
+        "cache_write_tokens",
+        "output_tokens",
+        "cost_usd"
+      ],
+      "description": "ModelUsage is a task's usage of one model."
     },
     "TaskChecks": {
       "type": "object",
@@ -5230,7 +5329,7 @@ const fleetServiceListTasksOutput = `{
         },
         "cost_usd": {
           "type": "number",
-          "description": "Cost of the task in US dollars, if the agent reports it."
+          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
         },
         "description": {
           "type": "string",
@@ -5279,6 +5378,14 @@ const fleetServiceListTasksOutput = `{
           ],
           "format": "date-time",
           "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
+        },
+        "cost_basis": {
+          "type": "string",
+          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
+        },
+        "denied_calls": {
+          "type": "integer",
+          "description": "Number of tool calls that were denied; absent when none was."
         }
       },
       "required": [
@@ -5861,7 +5968,7 @@ const fleetServiceSendTaskMessageOutput = `{
         },
         "cost_usd": {
           "type": "number",
-          "description": "Cost of the task in US dollars, if the agent reports it."
+          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
         },
         "description": {
           "type": "string",
@@ -5910,6 +6017,14 @@ const fleetServiceSendTaskMessageOutput = `{
           ],
           "format": "date-time",
           "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
+        },
+        "cost_basis": {
+          "type": "string",
+          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
+        },
+        "denied_calls": {
+          "type": "integer",
+          "description": "Number of tool calls that were denied; absent when none was."
         }
       },
       "required": [

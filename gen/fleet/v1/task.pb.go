@@ -168,7 +168,7 @@ type Task struct {
 	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Size of the payload in bytes, before compression; 0 when there is none.
 	PayloadSize int32 `protobuf:"varint,10,opt,name=payload_size,json=payloadSize,proto3" json:"payload_size,omitempty"`
-	// Cost of the task in US dollars, if the agent reports it.
+	// Cost of the task in US dollars so far. cost_basis says how it is known.
 	CostUsd float64 `protobuf:"fixed64,11,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
 	// The description of the task, shortened to 200 characters.
 	Description string `protobuf:"bytes,12,opt,name=description,proto3" json:"description,omitempty"`
@@ -198,7 +198,12 @@ type Task struct {
 	// PROGRAM_CHANGED: Fleet does not understand this version of the agent's program.
 	ReasonCode *string `protobuf:"bytes,21,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
 	// When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known.
-	RetryAt       *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=retry_at,json=retryAt,proto3,oneof" json:"retry_at,omitempty"`
+	RetryAt *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=retry_at,json=retryAt,proto3,oneof" json:"retry_at,omitempty"`
+	// How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if
+	// a model has no price, so that the cost is too low. Absent when nothing is known about the cost.
+	CostBasis *string `protobuf:"bytes,25,opt,name=cost_basis,json=costBasis,proto3,oneof" json:"cost_basis,omitempty"`
+	// Number of tool calls that were denied; absent when none was.
+	DeniedCalls   *int32 `protobuf:"varint,24,opt,name=denied_calls,json=deniedCalls,proto3,oneof" json:"denied_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,6 +392,20 @@ func (x *Task) GetRetryAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Task) GetCostBasis() string {
+	if x != nil && x.CostBasis != nil {
+		return *x.CostBasis
+	}
+	return ""
+}
+
+func (x *Task) GetDeniedCalls() int32 {
+	if x != nil && x.DeniedCalls != nil {
+		return *x.DeniedCalls
+	}
+	return 0
+}
+
 // TaskDetail is a task with all its details.
 type TaskDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -411,7 +430,7 @@ type TaskDetail struct {
 	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Size of the payload in bytes, before compression; 0 when there is none.
 	PayloadSize int32 `protobuf:"varint,10,opt,name=payload_size,json=payloadSize,proto3" json:"payload_size,omitempty"`
-	// Cost of the task in US dollars, if the agent reports it.
+	// Cost of the task in US dollars so far. cost_basis says how it is known.
 	CostUsd float64 `protobuf:"fixed64,11,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
 	// The whole description of the task.
 	Description string `protobuf:"bytes,12,opt,name=description,proto3" json:"description,omitempty"`
@@ -460,7 +479,7 @@ type TaskDetail struct {
 	// Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt:
 	// the agent does not know its earlier tasks. Absent otherwise.
 	ConversationLost *string `protobuf:"bytes,35,opt,name=conversation_lost,json=conversationLost,proto3,oneof" json:"conversation_lost,omitempty"`
-	// Usage of the agent's model; absent while the task runs, and if the agent does not report it.
+	// Usage of the agent's model so far; absent if the agent does not report it.
 	Usage *TaskUsage `protobuf:"bytes,36,opt,name=usage,proto3,oneof" json:"usage,omitempty"`
 	// Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but
 	// its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's
@@ -469,6 +488,17 @@ type TaskDetail struct {
 	ReasonCode *string `protobuf:"bytes,37,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
 	// When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known.
 	RetryAt *timestamppb.Timestamp `protobuf:"bytes,39,opt,name=retry_at,json=retryAt,proto3,oneof" json:"retry_at,omitempty"`
+	// How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if
+	// a model has no price, so that the cost is too low. Absent when nothing is known about the cost.
+	CostBasis *string `protobuf:"bytes,45,opt,name=cost_basis,json=costBasis,proto3,oneof" json:"cost_basis,omitempty"`
+	// Number of tool calls that were denied; absent when none was.
+	DeniedCalls *int32 `protobuf:"varint,41,opt,name=denied_calls,json=deniedCalls,proto3,oneof" json:"denied_calls,omitempty"`
+	// Usage by model; empty if the agent does not report its requests.
+	Models []*ModelUsage `protobuf:"bytes,42,rep,name=models,proto3" json:"models,omitempty"`
+	// Number of tokens in the conversation after its newest request; absent if it is not known.
+	ContextTokens *int32 `protobuf:"varint,43,opt,name=context_tokens,json=contextTokens,proto3,oneof" json:"context_tokens,omitempty"`
+	// Number of tokens that fit into the conversation; absent if it is not known.
+	ContextWindow *int32 `protobuf:"varint,44,opt,name=context_window,json=contextWindow,proto3,oneof" json:"context_window,omitempty"`
 	// Results of the task's checks; absent if it has no checks.
 	Checks        *TaskChecks `protobuf:"bytes,38,opt,name=checks,proto3,oneof" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -743,6 +773,41 @@ func (x *TaskDetail) GetRetryAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *TaskDetail) GetCostBasis() string {
+	if x != nil && x.CostBasis != nil {
+		return *x.CostBasis
+	}
+	return ""
+}
+
+func (x *TaskDetail) GetDeniedCalls() int32 {
+	if x != nil && x.DeniedCalls != nil {
+		return *x.DeniedCalls
+	}
+	return 0
+}
+
+func (x *TaskDetail) GetModels() []*ModelUsage {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *TaskDetail) GetContextTokens() int32 {
+	if x != nil && x.ContextTokens != nil {
+		return *x.ContextTokens
+	}
+	return 0
+}
+
+func (x *TaskDetail) GetContextWindow() int32 {
+	if x != nil && x.ContextWindow != nil {
+		return *x.ContextWindow
+	}
+	return 0
+}
+
 func (x *TaskDetail) GetChecks() *TaskChecks {
 	if x != nil {
 		return x.Checks
@@ -823,11 +888,112 @@ func (x *TaskUsage) GetToolCalls() int32 {
 	return 0
 }
 
+// ModelUsage is a task's usage of one model.
+type ModelUsage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The model, as its provider calls it; empty if it is not known.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// Number of answered requests.
+	Requests int32 `protobuf:"varint,2,opt,name=requests,proto3" json:"requests,omitempty"`
+	// Number of input tokens, without those of the cache.
+	InputTokens int32 `protobuf:"varint,3,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	// Number of tokens that were read from the model's cache.
+	CacheReadTokens int32 `protobuf:"varint,4,opt,name=cache_read_tokens,json=cacheReadTokens,proto3" json:"cache_read_tokens,omitempty"`
+	// Number of tokens that were written to the model's cache.
+	CacheWriteTokens int32 `protobuf:"varint,5,opt,name=cache_write_tokens,json=cacheWriteTokens,proto3" json:"cache_write_tokens,omitempty"`
+	// Number of output tokens.
+	OutputTokens int32 `protobuf:"varint,6,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	// Cost in US dollars, from the prices of models; 0 if it is not known.
+	CostUsd       float64 `protobuf:"fixed64,7,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelUsage) Reset() {
+	*x = ModelUsage{}
+	mi := &file_fleet_v1_task_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelUsage) ProtoMessage() {}
+
+func (x *ModelUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_task_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelUsage.ProtoReflect.Descriptor instead.
+func (*ModelUsage) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_task_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ModelUsage) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ModelUsage) GetRequests() int32 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *ModelUsage) GetInputTokens() int32 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *ModelUsage) GetCacheReadTokens() int32 {
+	if x != nil {
+		return x.CacheReadTokens
+	}
+	return 0
+}
+
+func (x *ModelUsage) GetCacheWriteTokens() int32 {
+	if x != nil {
+		return x.CacheWriteTokens
+	}
+	return 0
+}
+
+func (x *ModelUsage) GetOutputTokens() int32 {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return 0
+}
+
+func (x *ModelUsage) GetCostUsd() float64 {
+	if x != nil {
+		return x.CostUsd
+	}
+	return 0
+}
+
 var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd3\t\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbf\n" +
+	"\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -857,7 +1023,11 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\rfrom_terminal\x18\x13 \x01(\bH\x06R\ffromTerminal\x88\x01\x01\x12$\n" +
 	"\vreason_code\x18\x15 \x01(\tH\aR\n" +
 	"reasonCode\x88\x01\x01\x12:\n" +
-	"\bretry_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampH\bR\aretryAt\x88\x01\x01\"\x8a\x01\n" +
+	"\bretry_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampH\bR\aretryAt\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"cost_basis\x18\x19 \x01(\tH\tR\tcostBasis\x88\x01\x01\x12&\n" +
+	"\fdenied_calls\x18\x18 \x01(\x05H\n" +
+	"R\vdeniedCalls\x88\x01\x01\"\x8a\x01\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\x13\n" +
 	"\apending\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x13\n" +
@@ -881,7 +1051,9 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x12_conversation_lostB\x10\n" +
 	"\x0e_from_terminalB\x0e\n" +
 	"\f_reason_codeB\v\n" +
-	"\t_retry_at\"\xb1\x0e\n" +
+	"\t_retry_atB\r\n" +
+	"\v_cost_basisB\x0f\n" +
+	"\r_denied_calls\"\xc9\x10\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -926,8 +1098,14 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x05usage\x18$ \x01(\v2\x13.fleet.v1.TaskUsageH\x10R\x05usage\x88\x01\x01\x12$\n" +
 	"\vreason_code\x18% \x01(\tH\x11R\n" +
 	"reasonCode\x88\x01\x01\x12:\n" +
-	"\bretry_at\x18' \x01(\v2\x1a.google.protobuf.TimestampH\x12R\aretryAt\x88\x01\x01\x121\n" +
-	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x13R\x06checks\x88\x01\x01B\n" +
+	"\bretry_at\x18' \x01(\v2\x1a.google.protobuf.TimestampH\x12R\aretryAt\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"cost_basis\x18- \x01(\tH\x13R\tcostBasis\x88\x01\x01\x12&\n" +
+	"\fdenied_calls\x18) \x01(\x05H\x14R\vdeniedCalls\x88\x01\x01\x12,\n" +
+	"\x06models\x18* \x03(\v2\x14.fleet.v1.ModelUsageR\x06models\x12*\n" +
+	"\x0econtext_tokens\x18+ \x01(\x05H\x15R\rcontextTokens\x88\x01\x01\x12*\n" +
+	"\x0econtext_window\x18, \x01(\x05H\x16R\rcontextWindow\x88\x01\x01\x121\n" +
+	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x17R\x06checks\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -952,14 +1130,27 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x12_conversation_lostB\b\n" +
 	"\x06_usageB\x0e\n" +
 	"\f_reason_codeB\v\n" +
-	"\t_retry_atB\t\n" +
+	"\t_retry_atB\r\n" +
+	"\v_cost_basisB\x0f\n" +
+	"\r_denied_callsB\x11\n" +
+	"\x0f_context_tokensB\x11\n" +
+	"\x0f_context_windowB\t\n" +
 	"\a_checks\"\x88\x01\n" +
 	"\tTaskUsage\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12!\n" +
 	"\finput_tokens\x18\x02 \x01(\x05R\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x03 \x01(\x05R\foutputTokens\x12\x1d\n" +
 	"\n" +
-	"tool_calls\x18\x04 \x01(\x05R\ttoolCallsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"tool_calls\x18\x04 \x01(\x05R\ttoolCalls\"\x83\x02\n" +
+	"\n" +
+	"ModelUsage\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
+	"\brequests\x18\x02 \x01(\x05R\brequests\x12!\n" +
+	"\finput_tokens\x18\x03 \x01(\x05R\vinputTokens\x12*\n" +
+	"\x11cache_read_tokens\x18\x04 \x01(\x05R\x0fcacheReadTokens\x12,\n" +
+	"\x12cache_write_tokens\x18\x05 \x01(\x05R\x10cacheWriteTokens\x12#\n" +
+	"\routput_tokens\x18\x06 \x01(\x05R\foutputTokens\x12!\n" +
+	"\bcost_usd\x18\a \x01(\x01B\x06\xba\xf4\x18\x02(\x03R\acostUsdB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_task_proto_rawDescOnce sync.Once
@@ -974,38 +1165,40 @@ func file_fleet_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_fleet_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_fleet_v1_task_proto_goTypes = []any{
 	(Task_Status)(0),              // 0: fleet.v1.Task.Status
 	(Task_Source)(0),              // 1: fleet.v1.Task.Source
 	(*Task)(nil),                  // 2: fleet.v1.Task
 	(*TaskDetail)(nil),            // 3: fleet.v1.TaskDetail
 	(*TaskUsage)(nil),             // 4: fleet.v1.TaskUsage
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
-	(*TaskChanges)(nil),           // 6: fleet.v1.TaskChanges
-	(*TaskChecks)(nil),            // 7: fleet.v1.TaskChecks
+	(*ModelUsage)(nil),            // 5: fleet.v1.ModelUsage
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*TaskChanges)(nil),           // 7: fleet.v1.TaskChanges
+	(*TaskChecks)(nil),            // 8: fleet.v1.TaskChecks
 }
 var file_fleet_v1_task_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Task.status:type_name -> fleet.v1.Task.Status
 	1,  // 1: fleet.v1.Task.source:type_name -> fleet.v1.Task.Source
-	5,  // 2: fleet.v1.Task.created_at:type_name -> google.protobuf.Timestamp
-	5,  // 3: fleet.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	5,  // 4: fleet.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
-	5,  // 5: fleet.v1.Task.retry_at:type_name -> google.protobuf.Timestamp
+	6,  // 2: fleet.v1.Task.created_at:type_name -> google.protobuf.Timestamp
+	6,  // 3: fleet.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	6,  // 4: fleet.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
+	6,  // 5: fleet.v1.Task.retry_at:type_name -> google.protobuf.Timestamp
 	0,  // 6: fleet.v1.TaskDetail.status:type_name -> fleet.v1.Task.Status
 	1,  // 7: fleet.v1.TaskDetail.source:type_name -> fleet.v1.Task.Source
-	5,  // 8: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
-	5,  // 9: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
-	5,  // 10: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
-	6,  // 11: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
+	6,  // 8: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
+	6,  // 9: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
+	6,  // 10: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
+	7,  // 11: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
 	4,  // 12: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
-	5,  // 13: fleet.v1.TaskDetail.retry_at:type_name -> google.protobuf.Timestamp
-	7,  // 14: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	6,  // 13: fleet.v1.TaskDetail.retry_at:type_name -> google.protobuf.Timestamp
+	5,  // 14: fleet.v1.TaskDetail.models:type_name -> fleet.v1.ModelUsage
+	8,  // 15: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_task_proto_init() }
@@ -1025,7 +1218,7 @@ func file_fleet_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_task_proto_rawDesc), len(file_fleet_v1_task_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

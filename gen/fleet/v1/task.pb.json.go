@@ -53,6 +53,12 @@ func (m *Task) AppendJSON(b []byte) []byte {
 	if m.RetryAt != nil {
 		b = wire.AppendTime(append(b, `,"retry_at":`...), m.RetryAt)
 	}
+	if m.CostBasis != nil {
+		b = wire.AppendString(append(b, `,"cost_basis":`...), *m.CostBasis)
+	}
+	if m.DeniedCalls != nil {
+		b = wire.AppendInt(append(b, `,"denied_calls":`...), *m.DeniedCalls)
+	}
 	return wire.End(b, begin)
 }
 
@@ -134,6 +140,19 @@ func (m *TaskDetail) AppendJSON(b []byte) []byte {
 	if m.RetryAt != nil {
 		b = wire.AppendTime(append(b, `,"retry_at":`...), m.RetryAt)
 	}
+	if m.CostBasis != nil {
+		b = wire.AppendString(append(b, `,"cost_basis":`...), *m.CostBasis)
+	}
+	if m.DeniedCalls != nil {
+		b = wire.AppendInt(append(b, `,"denied_calls":`...), *m.DeniedCalls)
+	}
+	b = wire.AppendList(append(b, `,"models":`...), m.Models, wire.AppendMessage)
+	if m.ContextTokens != nil {
+		b = wire.AppendInt(append(b, `,"context_tokens":`...), *m.ContextTokens)
+	}
+	if m.ContextWindow != nil {
+		b = wire.AppendInt(append(b, `,"context_window":`...), *m.ContextWindow)
+	}
 	if m.Checks != nil {
 		b = wire.AppendMessage(append(b, `,"checks":`...), m.Checks)
 	}
@@ -150,5 +169,21 @@ func (m *TaskUsage) AppendJSON(b []byte) []byte {
 	b = wire.AppendInt(append(b, `,"input_tokens":`...), m.InputTokens)
 	b = wire.AppendInt(append(b, `,"output_tokens":`...), m.OutputTokens)
 	b = wire.AppendInt(append(b, `,"tool_calls":`...), m.ToolCalls)
+	return wire.End(b, begin)
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *ModelUsage) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendString(append(b, `,"model":`...), m.Model)
+	b = wire.AppendInt(append(b, `,"requests":`...), m.Requests)
+	b = wire.AppendInt(append(b, `,"input_tokens":`...), m.InputTokens)
+	b = wire.AppendInt(append(b, `,"cache_read_tokens":`...), m.CacheReadTokens)
+	b = wire.AppendInt(append(b, `,"cache_write_tokens":`...), m.CacheWriteTokens)
+	b = wire.AppendInt(append(b, `,"output_tokens":`...), m.OutputTokens)
+	b = wire.AppendFloat(append(b, `,"cost_usd":`...), m.CostUsd)
 	return wire.End(b, begin)
 }

@@ -86,7 +86,7 @@ func (c *crew) until(t *testing.T, id string, enough func(*fleetv1.Event) bool) 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	w, err := c.api.WatchFleet(ctx, &fleetv1.WatchFleetRequest{TaskId: id, Follow: true})
+	w, err := c.api.WatchFleet(ctx, &fleetv1.WatchFleetRequest{TaskId: id, Follow: true, Details: true})
 	require.NoError(t, err)
 	for {
 		r, err := w.Recv()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"sync"
 	"time"
 )
@@ -17,6 +18,7 @@ type progress struct {
 
 	mu    sync.Mutex
 	label string
+	spent float64 // US dollars
 }
 
 // progress starts a progress line. The caller must call done.
@@ -36,9 +38,9 @@ func (p *progress) spin() {
 	defer tick.Stop()
 	for i := 0; ; i++ {
 		p.mu.Lock()
-		label := p.label
+		label, spent := p.label, cost(p.spent)
 		p.mu.Unlock()
-		p.s.screen.bottom(frames[i%len(frames)] + " " + label + " " + exact(p.s.deps.Now().Sub(p.begun)))
+		p.s.screen.bottom(strings.TrimSpace(frames[i%len(frames)] + " " + label + " " + exact(p.s.deps.Now().Sub(p.begun)) + " " + spent))
 		select {
 		case <-tick.C:
 		case <-p.quit:
@@ -53,6 +55,13 @@ func (p *progress) say(label string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.label = printable(label)
+}
+
+// spend adds a cost in US dollars.
+func (p *progress) spend(usd float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spent += usd
 }
 
 // done removes the line.

@@ -141,6 +141,7 @@ func (f *follower) show(e *fleetv1.Event) {
 	case fleetv1.Event_task_stopping:
 		doing = "stopping"
 	}
+	f.progress.spend(e.GetStep().GetUsage().GetCostUsd())
 	line, c := s.stepLine(e)
 	if line == "" {
 		return

@@ -90,7 +90,17 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	if t.GetTurns() > 0 {
 		c.line("Turns", fmt.Sprint(t.GetTurns()))
 	}
-	c.line("Cost", cost(t.GetCostUsd()))
+	c.line("Cost", costOf(t.GetCostUsd(), t.GetCostBasis()))
+	if n := t.GetContextTokens(); n > 0 {
+		text := fmt.Sprintf("%d tokens", n)
+		if most := t.GetContextWindow(); most > 0 {
+			text += fmt.Sprintf(" of %d (%d%%)", most, 100*int64(n)/int64(most))
+		}
+		c.line("Context", text)
+	}
+	if n := t.GetDeniedCalls(); n > 0 {
+		c.line("Denied", fmt.Sprintf("%d tool calls", n)+inParens("fleet task steps "+t.GetId()+" --kind denied"))
+	}
 	if u := t.GetUsage(); u.GetInputTokens()+u.GetOutputTokens() > 0 {
 		c.line("Tokens", fmt.Sprintf("%d in, %d out", u.GetInputTokens(), u.GetOutputTokens()))
 	}

@@ -46,6 +46,21 @@ func cost(usd float64) string {
 	return fmt.Sprintf("$%.2f", usd)
 }
 
+// costOf formats a cost, and says how it is known unless the agent's program reported it.
+func costOf(usd float64, basis string) string {
+	text := cost(usd)
+	switch basis {
+	case "priced":
+		return text + inParens("from the prices of models")
+	case "unknown":
+		if text == "" {
+			return "unknown: a model has no price"
+		}
+		return "at least " + text + inParens("a model has no price")
+	}
+	return text
+}
+
 // size formats a number of bytes.
 func size[N int | int32 | int64 | float64](n N) string {
 	switch {

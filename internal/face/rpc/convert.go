@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -114,6 +115,7 @@ func taskOf(t *fleet.Task) *fleetv1.Task {
 		Stalled: only(t.Stalled()), Collecting: only(t.Collecting()), LastStep: someText(t.LastStep), FromTerminal: only(t.Terminal),
 		ConversationLost: someText(t.ConversationLost),
 		ReasonCode:       someText(string(t.ReasonCode)), RetryAt: timeOf(t.RetryAt),
+		CostBasis: someText(string(t.Spent.Basis)), DeniedCalls: someNumber(int64(t.Spent.Denied)),
 	}
 }
 
@@ -146,6 +148,8 @@ func detailOf(t *service.Shown) *fleetv1.TaskDetail {
 		Changes: changesOf(t.Changes), FromTerminal: only(t.Terminal), ConversationLost: someText(t.ConversationLost),
 		Usage:      taskUsageOf(t.Usage),
 		ReasonCode: someText(string(t.ReasonCode)), RetryAt: timeOf(t.RetryAt), Checks: checksOf(t.Checks),
+		CostBasis: someText(string(t.Spent.Basis)), DeniedCalls: someNumber(int64(t.Spent.Denied)), Models: modelsOf(t.Spent.Models),
+		ContextTokens: someNumber(t.Spent.Context), ContextWindow: someNumber(t.Spent.Window),
 	}
 	if p := t.Payload; p != nil {
 		text, encoding := payloadOf(p.Bytes)
@@ -273,4 +277,23 @@ func timeIn(field string, at *timestamppb.Timestamp) (time.Time, error) {
 		return time.Time{}, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is not a time from year 1 to 9999", field).WithCause(err)
 	}
 	return at.AsTime(), nil
+}
+
+// someNumber returns the number, or nil for 0.
+func someNumber(n int64) *int32 {
+	if n == 0 {
+		return nil
+	}
+	return proto.Int32(int32Of(int(n)))
+}
+
+func modelsOf(models []fleet.ModelUsage) []*fleetv1.ModelUsage {
+	out := make([]*fleetv1.ModelUsage, len(models))
+	for i, m := range models {
+		out[i] = &fleetv1.ModelUsage{
+			Model: textOf(m.Model), Requests: int32Of(m.Requests), InputTokens: int32Of(int(m.Input)), CacheReadTokens: int32Of(int(m.CacheRead)),
+			CacheWriteTokens: int32Of(int(m.CacheWrite)), OutputTokens: int32Of(int(m.Output)), CostUsd: m.CostUSD,
+		}
+	}
+	return out
 }

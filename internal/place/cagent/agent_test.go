@@ -107,7 +107,7 @@ func checkOutcome(t *testing.T) {
 	for _, api := range []string{model.Anthropic, model.OpenAI} {
 		t.Run(api, func(t *testing.T) {
 			d := newFixture(t, fleet.AgentConfig{System: "You are careful."}, func(c *cagent.Config) {
-				c.Prices = map[string]cagent.Price{"anthropic/stub-large": {Input: 1, Output: 10}, "openai/stub-large": {Input: 1, Output: 10}}
+				c.Prices = map[string]fleet.Price{"anthropic/stub-large": {Input: 1, Output: 10}, "openai/stub-large": {Input: 1, Output: 10}}
 			})
 			d.agent.Config.Document = ofKind(t, document(d.model, api))
 			d.agent.UID = uuid.NewString()

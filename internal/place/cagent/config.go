@@ -59,7 +59,7 @@ type Config struct {
 	// ToolEnv names the environment variables that registered tools may use in their headers and environments.
 	ToolEnv []string
 	// Prices are prices of additional models, by provider/model.
-	Prices map[string]Price
+	Prices map[string]fleet.Price
 
 	// ToolTimeout limits one tool call, and the start of a toolset; 0: 5 min.
 	ToolTimeout time.Duration
@@ -110,15 +110,6 @@ func (c *Config) fill() {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-}
-
-// Price is the price of a model in US dollars per million tokens, and the size of its context in tokens.
-type Price struct {
-	Input      float64 `yaml:"input"`
-	Output     float64 `yaml:"output"`
-	CacheRead  float64 `yaml:"cache_read"`
-	CacheWrite float64 `yaml:"cache_write"`
-	Context    int     `yaml:"context"`
 }
 
 // resolve replaces the paths that runs may write by paths without symbolic links, which sandboxes need.

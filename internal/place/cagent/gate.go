@@ -59,7 +59,7 @@ func (g *gate) spent() (fleet.Usage, float64) {
 	for x, m := range g.flight {
 		if t, _ := x.state(); t != nil {
 			total.InputTokens, total.OutputTokens = total.InputTokens+t.in(), total.OutputTokens+t.output
-			usd += g.config.priceOf(m.ID()).usd(*t)
+			usd += g.config.priceOf(m.ID()).USD(t.used())
 		}
 	}
 	return total, usd
@@ -308,7 +308,7 @@ func (s *meteredStream) Close() {
 	if u.model == "" {
 		_, u.model, _ = strings.Cut(id, "/")
 	}
-	u.usd = g.config.priceOf(id).usd(u.tokens)
+	u.usd = g.config.priceOf(id).USD(u.tokens.used())
 	g.end(s.exchange, &u, s.broken)
 }
 

@@ -59,7 +59,7 @@ func (d *fixture) waits() fleet.Run {
 func newWaiting(t *testing.T) *fixture {
 	t.Helper()
 	return newFixture(t, fleet.AgentConfig{Tools: []fleet.Tool{waiting(t, "wait")}, Inside: []string{"127.0.0.1"}, Reports: true}, func(c *cagent.Config) {
-		c.Prices = map[string]cagent.Price{"anthropic/stub-large": {Input: 1, Output: 10}}
+		c.Prices = map[string]fleet.Price{"anthropic/stub-large": {Input: 1, Output: 10}}
 	})
 }
 

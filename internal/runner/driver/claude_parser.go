@@ -303,7 +303,7 @@ func (p *claudeParser) Result(e Exit) Result {
 	default:
 		report(&o, res.Result)
 	}
-	o.CostUSD, o.Turns, o.Usage = p.cost, p.turns, p.usage.total()
+	o.CostUSD, o.CostPartial, o.Turns, o.Usage = p.cost, len(p.usage.messages) > 0, p.turns, p.usage.total()
 	if p.resumed.id != "" && strings.Contains(o.Reason+e.Stderr+p.garbage, "No conversation found") {
 		r.Session, r.Forget = "", true
 		o.Reason += "; the agent's next task begins a new conversation"

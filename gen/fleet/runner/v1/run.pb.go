@@ -664,6 +664,8 @@ type Outcome struct {
 	Terminal bool `protobuf:"varint,17,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	// The agent's next run continues the conversation of this one.
 	Conversation bool `protobuf:"varint,18,opt,name=conversation,proto3" json:"conversation,omitempty"`
+	// The cost lacks the last requests, because the program was killed before it reported them.
+	CostPartial bool `protobuf:"varint,21,opt,name=cost_partial,json=costPartial,proto3" json:"cost_partial,omitempty"`
 	// Why it failed, for programs; empty if no code is known.
 	ReasonCode string `protobuf:"bytes,19,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
 	// When the cause of the failure ends; not set if that is not known.
@@ -828,6 +830,13 @@ func (x *Outcome) GetConversation() bool {
 	return false
 }
 
+func (x *Outcome) GetCostPartial() bool {
+	if x != nil {
+		return x.CostPartial
+	}
+	return false
+}
+
 func (x *Outcome) GetReasonCode() string {
 	if x != nil {
 		return x.ReasonCode
@@ -970,7 +979,7 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\vanswered_by\x18\f \x01(\tR\n" +
 	"answeredBy\x12;\n" +
 	"\vanswered_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"answeredAt\"\xfc\x05\n" +
+	"answeredAt\"\x9f\x06\n" +
 	"\aOutcome\x127\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1f.fleet.runner.v1.Outcome.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
@@ -993,7 +1002,8 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"tool_calls\x18\x10 \x01(\x05R\ttoolCalls\x12\x1a\n" +
 	"\bterminal\x18\x11 \x01(\bR\bterminal\x12\"\n" +
-	"\fconversation\x18\x12 \x01(\bR\fconversation\x12\x1f\n" +
+	"\fconversation\x18\x12 \x01(\bR\fconversation\x12!\n" +
+	"\fcost_partial\x18\x15 \x01(\bR\vcostPartial\x12\x1f\n" +
 	"\vreason_code\x18\x13 \x01(\tR\n" +
 	"reasonCode\x125\n" +
 	"\bretry_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\"H\n" +

@@ -1,0 +1,72 @@
+package npm
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestClaudeCost checks that the cost of a task is known while it runs, and after its program or its supervisor was killed.
+// It equals what the model has billed.
+func TestClaudeCost(t *testing.T) {
+	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
+	for victim, kill := range map[string]func(*testing.T, string, string){
+		"program": func(t *testing.T, agent, _ string) {
+			require.NoError(t, syscall.Kill(c.claude(t, agent), syscall.SIGKILL))
+		},
+		"supervisor": func(t *testing.T, _, task string) {
+			for _, p := range c.home.processes() {
+				if strings.Contains(p.command, " shim ") && strings.Contains(p.command, filepath.Base(c.run(t, task))) {
+					require.NoError(t, syscall.Kill(p.pid, syscall.SIGKILL))
+					return
+				}
+			}
+			require.Fail(t, "the run must have a supervisor")
+		},
+		"server": func(t *testing.T, _, _ string) {
+			c.kill(t)
+			c.serve(t)
+		},
+	} {
+		t.Run(victim, func(t *testing.T) {
+			c.create(t, victim, "coder")
+			id := c.start(t, victim, "Spend for the "+victim+".", `model: tool Bash {"command":"echo one"}`, `model: tool Bash {"command":"echo two"}`, "model: hang "+victim)
+			g := c.arrive(t, victim)
+			answers := 0
+			c.until(t, id, func(e *fleetv1.Event) bool {
+				if e.GetStep().GetUsage() != nil {
+					answers++
+				}
+				return answers == 2
+			})
+			shown, err := c.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id})
+			require.NoError(t, err)
+			task := shown.GetTask()
+			require.Equal(t, fleetv1.Task_running, task.GetStatus())
+			require.InDelta(t, 2*answerCost, task.GetCostUsd(), 1e-9)
+			require.Equal(t, "priced", task.GetCostBasis())
+			require.EqualValues(t, 2000, task.GetUsage().GetInputTokens())
+			require.EqualValues(t, 1000, task.GetUsage().GetOutputTokens())
+			require.EqualValues(t, 1500, task.GetContextTokens())
+			require.EqualValues(t, 200_000, task.GetContextWindow())
+			require.Len(t, task.GetModels(), 1)
+			require.Equal(t, priced, task.GetModels()[0].GetModel())
+
+			kill(t, victim, id)
+			want, status := 2*answerCost, fleetv1.Task_failed
+			if victim == "server" { // the run goes on
+				close(g.open)
+				want, status = 3*answerCost, fleetv1.Task_completed
+			}
+			task = c.wait(t, id)
+			require.Equal(t, status, task.GetStatus(), task.GetReason())
+			require.InDelta(t, want, task.GetCostUsd(), 1e-9)
+			require.InDelta(t, 1000*want/answerCost, task.GetUsage().GetInputTokens(), 0.5)
+		})
+	}
+}

@@ -1,0 +1,133 @@
+package fleet
+
+import "slices"
+
+// Price is the price of a model, in US dollars per million tokens.
+type Price struct {
+	Input      float64 `yaml:"input"`
+	Output     float64 `yaml:"output"`
+	CacheRead  float64 `yaml:"cache_read"`
+	CacheWrite float64 `yaml:"cache_write"`
+	Context    int     `yaml:"context"` // tokens that fit into a conversation; 0 if it is unknown
+}
+
+// USD returns the cost of a request in US dollars.
+func (p Price) USD(u StepUsed) float64 {
+	return (float64(u.Input)*p.Input + float64(u.Output)*p.Output + float64(u.CacheRead)*p.CacheRead + float64(u.CacheWrite)*p.CacheWrite) / 1e6
+}
+
+// CostBasis says how the cost of a task is known.
+type CostBasis string
+
+// The bases of costs.
+const (
+	CostReported CostBasis = "reported" // the program reported it
+	CostPriced   CostBasis = "priced"   // Fleet computed it from the tokens and the prices of the models
+	CostUnknown  CostBasis = "unknown"  // the price of a model is unknown, so the cost is too low
+)
+
+// Spent says more about what a task has used than its cost and its usage, which are up to date while the task runs.
+type Spent struct {
+	Models  []ModelUsage `json:"models,omitempty"`
+	Basis   CostBasis    `json:"basis,omitempty"`   // empty if nothing is known about the cost
+	Context int64        `json:"context,omitempty"` // tokens in the conversation after the newest request
+	Window  int64        `json:"window,omitempty"`  // tokens that fit into the conversation; 0 if it is unknown
+	Denied  int          `json:"denied,omitempty"`  // number of denied tool calls
+	// Run is the part of the current run. At the end of the run, what the program reports replaces it.
+	Run RunSpent `json:"run,omitzero"`
+}
+
+// IsZero reports whether nothing is known.
+func (s *Spent) IsZero() bool {
+	return len(s.Models) == 0 && s.Basis == "" && s.Context == 0 && s.Denied == 0 && s.Run == RunSpent{}
+}
+
+// ModelUsage is a task's usage of one model.
+type ModelUsage struct {
+	StepUsed
+	Requests int `json:"requests"`
+}
+
+// RunSpent is the part of a run in the cost and the usage of its task.
+type RunSpent struct {
+	CostUSD       float64 `json:"cost_usd,omitempty"`
+	Input, Output int64   `json:",omitempty"` // tokens
+	Turns         int     `json:",omitempty"`
+}
+
+// maxModels limits how many models of a task are listed. The last one has the usage of all others.
+const maxModels = 20
+
+// AddStep adds what a step of the task's run says about usage, and sets the step's cost. price returns the price of a model.
+func (t *Task) AddStep(s *Step, price func(model string) (Price, bool)) {
+	switch {
+	case s.Type == StepDenied:
+		t.Spent.Denied++
+	case s.Type == StepUsage && s.Usage != nil:
+		t.addRequest(s.Usage, s.Parent == "", price)
+	}
+}
+
+// addRequest adds the usage of a request to a model. main means that the request is of the run's main agent.
+func (t *Task) addRequest(u *StepUsed, main bool, price func(string) (Price, bool)) {
+	p, priced := price(u.Model)
+	switch {
+	case u.CostUSD > 0:
+		if t.Spent.Basis == "" {
+			t.Spent.Basis = CostReported
+		}
+	case priced:
+		u.CostUSD = p.USD(*u)
+		if t.Spent.Basis != CostUnknown {
+			t.Spent.Basis = CostPriced
+		}
+	default:
+		t.Spent.Basis = CostUnknown
+	}
+	t.CostUSD += u.CostUSD
+	t.Usage.InputTokens += u.All()
+	t.Usage.OutputTokens += u.Output
+	run := &t.Spent.Run
+	run.CostUSD, run.Input, run.Output = run.CostUSD+u.CostUSD, run.Input+u.All(), run.Output+u.Output
+	if main {
+		t.Turns++
+		run.Turns++
+		t.Usage.Model = u.Model
+		t.Spent.Context, t.Spent.Window = u.All()+u.Output, int64(p.Context)
+	}
+	i := slices.IndexFunc(t.Spent.Models, func(m ModelUsage) bool { return m.Model == u.Model })
+	if i < 0 && len(t.Spent.Models) < maxModels {
+		i = len(t.Spent.Models)
+		t.Spent.Models = append(t.Spent.Models, ModelUsage{StepUsed: StepUsed{Model: u.Model}})
+	} else if i < 0 {
+		i = maxModels - 1
+	}
+	m := &t.Spent.Models[i]
+	m.Requests++
+	m.Input, m.CacheRead, m.CacheWrite, m.Output = m.Input+u.Input, m.CacheRead+u.CacheRead, m.CacheWrite+u.CacheWrite, m.Output+u.Output
+	m.CostUSD += u.CostUSD
+}
+
+// AddUsage adds the cost, the turns and the usage of a run that has ended to those of the task, in place of what its steps
+// have said. What the run does not report remains as the steps have said it.
+func (t *Task) AddUsage(o Outcome) {
+	run := t.Spent.Run
+	t.Spent.Run = RunSpent{}
+	if o.CostUSD > 0 && (!o.CostPartial || o.CostUSD > run.CostUSD) {
+		t.CostUSD += o.CostUSD - run.CostUSD
+		if !o.CostPartial {
+			t.Spent.Basis = CostReported
+		}
+	}
+	if o.Turns > 0 {
+		t.Turns += o.Turns - run.Turns
+	}
+	if o.Usage.Model != "" {
+		t.Usage.Model = o.Usage.Model
+	}
+	if o.Usage.InputTokens+o.Usage.OutputTokens > 0 {
+		t.Usage.InputTokens += o.Usage.InputTokens - run.Input
+		t.Usage.OutputTokens += o.Usage.OutputTokens - run.Output
+	}
+	t.Usage.ToolCalls += o.Usage.ToolCalls
+}

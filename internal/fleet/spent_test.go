@@ -1,0 +1,76 @@
+package fleet_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+func used(model, parent string, in, out int64, cost float64) *fleet.Step {
+	return &fleet.Step{Type: fleet.StepUsage, Parent: parent, Usage: &fleet.StepUsed{Model: model, Input: in, CacheRead: 10, Output: out, CostUSD: cost}}
+}
+
+// price knows one model.
+func price(model string) (fleet.Price, bool) {
+	return fleet.Price{Input: 1, Output: 10, Context: 1000}, model == "known"
+}
+
+func TestSpent(t *testing.T) {
+	t.Parallel()
+	running := func() *fleet.Task {
+		task := &fleet.Task{}
+		task.AddStep(used("known", "", 90, 20, 0), price)
+		task.AddStep(used("known", "call", 40, 10, 0), price) // a subagent
+		task.AddStep(&fleet.Step{Type: fleet.StepDenied}, price)
+		return task
+	}
+	const priced = (90*1 + 20*10 + 40*1 + 10*10) / 1e6
+	task := running()
+	require.InDelta(t, priced, task.CostUSD, 1e-12)
+	require.Equal(t, fleet.Usage{Model: "known", InputTokens: 150, OutputTokens: 30}, task.Usage)
+	require.Equal(t, 1, task.Turns, "a subagent takes no turn of the conversation")
+	require.Equal(t, fleet.CostPriced, task.Spent.Basis)
+	require.EqualValues(t, 120, task.Spent.Context)
+	require.EqualValues(t, 1000, task.Spent.Window)
+	require.Equal(t, 1, task.Spent.Denied)
+	require.Len(t, task.Spent.Models, 1)
+	require.Equal(t, 2, task.Spent.Models[0].Requests)
+	require.InDelta(t, priced, task.Spent.Models[0].CostUSD, 1e-12)
+
+	// What the program reports replaces what the steps have said.
+	task.AddUsage(fleet.Outcome{CostUSD: 0.5, Turns: 3, Usage: fleet.Usage{Model: "known", InputTokens: 200, OutputTokens: 50, ToolCalls: 2}})
+	require.InDelta(t, 0.5, task.CostUSD, 1e-12)
+	require.Equal(t, fleet.CostReported, task.Spent.Basis)
+	require.Equal(t, fleet.Usage{Model: "known", InputTokens: 200, OutputTokens: 50, ToolCalls: 2}, task.Usage)
+	require.Equal(t, 3, task.Turns)
+	require.Zero(t, task.Spent.Run)
+	task.AddStep(used("known", "", 90, 0, 0), price) // the next try
+	task.AddUsage(fleet.Outcome{CostUSD: 0.25, Turns: 1, Usage: fleet.Usage{InputTokens: 100}})
+	require.InDelta(t, 0.75, task.CostUSD, 1e-12)
+	require.EqualValues(t, 300, task.Usage.InputTokens)
+	require.Equal(t, 4, task.Turns)
+
+	// A program that was killed reports nothing, or only a part.
+	task = running()
+	task.AddUsage(fleet.Outcome{})
+	require.InDelta(t, priced, task.CostUSD, 1e-12)
+	require.EqualValues(t, 150, task.Usage.InputTokens)
+	require.Equal(t, fleet.CostPriced, task.Spent.Basis)
+	task = running()
+	task.AddUsage(fleet.Outcome{CostUSD: priced / 2, CostPartial: true})
+	require.InDelta(t, priced, task.CostUSD, 1e-12)
+
+	// A model without a price makes the cost unknown, unless the program reports it.
+	task = running()
+	task.AddStep(used("new", "", 1, 1, 0), price)
+	task.AddStep(used("new", "", 1, 1, 0.01), price)
+	require.Equal(t, fleet.CostUnknown, task.Spent.Basis)
+	require.InDelta(t, priced+0.01, task.CostUSD, 1e-12)
+	task.AddUsage(fleet.Outcome{CostUSD: 1})
+	require.Equal(t, fleet.CostReported, task.Spent.Basis)
+	task = &fleet.Task{}
+	task.AddStep(used("new", "", 1, 1, 0.01), price)
+	require.Equal(t, fleet.CostReported, task.Spent.Basis)
+}

@@ -1,0 +1,66 @@
+// Package price has the prices of popular models. They are the prices of November 2026, which the configuration can replace
+// and extend.
+package price
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// Table has prices by provider/model.
+type Table map[string]fleet.Price
+
+// Published are the published prices of popular models in November 2026.
+var Published = Table{
+	"anthropic/claude-opus-4-5":   {Input: 5, Output: 25, CacheRead: 0.5, CacheWrite: 6.25, Context: 200_000},
+	"anthropic/claude-opus-4-1":   {Input: 15, Output: 75, CacheRead: 1.5, CacheWrite: 18.75, Context: 200_000},
+	"anthropic/claude-sonnet-4-5": {Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75, Context: 200_000},
+	"anthropic/claude-sonnet-4-0": {Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75, Context: 200_000},
+	"anthropic/claude-haiku-4-5":  {Input: 1, Output: 5, CacheRead: 0.1, CacheWrite: 1.25, Context: 200_000},
+	"openai/gpt-5":                {Input: 1.25, Output: 10, CacheRead: 0.125, Context: 400_000},
+	"openai/gpt-5-mini":           {Input: 0.25, Output: 2, CacheRead: 0.025, Context: 400_000},
+	"openai/gpt-5-nano":           {Input: 0.05, Output: 0.4, CacheRead: 0.005, Context: 400_000},
+	"openai/gpt-4o":               {Input: 2.5, Output: 10, CacheRead: 1.25, Context: 128_000},
+	"openai/gpt-4o-mini":          {Input: 0.15, Output: 0.6, CacheRead: 0.075, Context: 128_000},
+	"openai/o1":                   {Input: 15, Output: 60, CacheRead: 7.5, Context: 200_000},
+	"openai/o3":                   {Input: 2, Output: 8, CacheRead: 0.5, Context: 200_000},
+	"google/gemini-2.5-pro":       {Input: 1.25, Output: 10, CacheRead: 0.31, Context: 1_000_000},
+	"google/gemini-2.5-flash":     {Input: 0.3, Output: 2.5, CacheRead: 0.075, Context: 1_000_000},
+	"mistral/mistral-small-latest": {
+		Input: 0.1, Output: 0.3, Context: 128_000,
+	},
+}
+
+// With returns the table with the prices of more, which replace those of the table.
+func (t Table) With(more map[string]fleet.Price) Table {
+	all := maps.Clone(t)
+	maps.Copy(all, more)
+	return all
+}
+
+// Of returns the price of the model provider/model, or of a model without its provider. A date at the end of the name is
+// ignored if the whole name has no price. ok is false if the table lacks the model.
+func (t Table) Of(model string) (p fleet.Price, ok bool) {
+	if p, ok = t.exact(model); ok {
+		return p, true
+	}
+	if i := strings.LastIndex(model, "-20"); i > 0 {
+		return t.exact(model[:i])
+	}
+	return fleet.Price{}, false
+}
+
+func (t Table) exact(model string) (fleet.Price, bool) {
+	if p, ok := t[model]; ok || model == "" || strings.Contains(model, "/") {
+		return p, ok
+	}
+	for _, id := range slices.Sorted(maps.Keys(t)) {
+		if strings.HasSuffix(id, "/"+model) {
+			return t[id], true
+		}
+	}
+	return fleet.Price{}, false
+}
