@@ -77,6 +77,6 @@ func (a agentClient) Command(j Job) (Command, error) {
 		Argv: append(slices.Clone(j.Client), ProtocolACP, j.path(file)), Starts: a.Program(), Env: a.o.Env, Messages: true, Mailbox: true, SplitStderr: true,
 		// The headers of MCP servers may be secrets.
 		Files:  []File{{Name: file, Data: string(data), Secret: true}},
-		Format: Format{Kind: "acp", Resumed: j.Session, Told: told, Program: filepath.Base(a.o.Command[0])},
+		Format: Format{Kind: "acp", Resumed: j.Session, Told: told, Program: filepath.Base(a.o.Command[0]), Model: j.Role.Model},
 	}, nil
 }

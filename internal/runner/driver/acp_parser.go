@@ -110,10 +110,11 @@ func (p *acpParser) line(l acp.Line) []Piece {
 		p.turns++
 		p.heard, p.broken = true, true
 		p.calls.End()
-		if l.Usage != nil {
-			p.used.add(tokens{in: l.Usage.Input, out: l.Usage.Output})
+		if l.Usage == nil {
+			return p.endLine()
 		}
-		return p.endLine()
+		p.used.add(tokens{in: l.Usage.Input, out: l.Usage.Output})
+		return append(p.endLine(), usageStep(fleet.StepUsed{Model: p.format.Model, Input: l.Usage.Input, Output: l.Usage.Output}))
 	case acp.LineError:
 		p.failed, p.code = l.Text, l.Code
 	}

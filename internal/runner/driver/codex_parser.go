@@ -19,6 +19,7 @@ type codexParser struct {
 	resumed   conversation
 	before    tokens // usage of the conversation before this run
 	used      tokens // usage of the conversation so far
+	cached    int64  // tokens of used that were cached
 	session   string
 	heard     bool   // the model has answered, so it has received this run's instructions
 	lastText  string // the model's last message
@@ -48,10 +49,13 @@ type codexEvent struct {
 	Error   struct {
 		Message string `json:"message"`
 	} `json:"error"`
-	Usage *struct {
-		Input  int64 `json:"input_tokens"`
-		Output int64 `json:"output_tokens"`
-	} `json:"usage"` // usage of the whole conversation
+	Usage *codexUsage `json:"usage"` // usage of the whole conversation
+}
+
+type codexUsage struct {
+	Input  int64 `json:"input_tokens"`
+	Cached int64 `json:"cached_input_tokens"` // a part of Input
+	Output int64 `json:"output_tokens"`
 }
 
 type codexItem struct {
@@ -101,7 +105,7 @@ func (p *codexParser) Line(line []byte) []Piece {
 		p.turns++
 		clear(p.open)
 		if e.Usage != nil {
-			p.used = tokens{in: e.Usage.Input, out: e.Usage.Output}
+			return []Piece{p.answered(e.Usage)}
 		}
 	case "turn.failed":
 		p.known, p.failed = true, codexFailure(e.Error.Message)
@@ -118,6 +122,23 @@ func (p *codexParser) Line(line []byte) []Piece {
 		p.skip(line)
 	}
 	return nil
+}
+
+// answered returns a step for the usage of a turn, which is the difference to the usage before it. Codex does not say how much of
+// an earlier conversation was cached, so the first turn of a resumed one counts no cached tokens.
+func (p *codexParser) answered(u *codexUsage) Piece {
+	before := p.used
+	p.used = tokens{in: u.Input, out: u.Output}
+	step := fleet.StepUsed{Model: p.format.Model, Input: u.Input - before.in, Output: u.Output - before.out}
+	if step.Input < 0 || step.Output < 0 { // the count was reset
+		step.Input, step.Output = u.Input, u.Output
+	}
+	if p.turns > 1 || before == (tokens{}) {
+		step.CacheRead = min(max(0, u.Cached-p.cached), step.Input)
+		step.Input -= step.CacheRead
+	}
+	p.cached = u.Cached
+	return usageStep(step)
 }
 
 var digits = regexp.MustCompile(`\d+`)

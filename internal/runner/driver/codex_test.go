@@ -50,7 +50,7 @@ func shown(pieces []Piece) string {
 func TestCodex(t *testing.T) {
 	pieces, r := codexRun(t, Format{Told: "t1", Model: "gpt-5.2-codex"}, Exit{}, "tools")
 	require.Equal(t, metadata+"Now exec_command\n<shell: echo one; exit 3>{shell failed: one}Now exec_command\n<edit: made.txt>{edit answered}{changed /tmp/papi/made.txt}"+
-		"Now mcp__birds__list_birds\n<birds.list_birds>{birds.list_birds answered: ducks for water undefined}<shell: sleep 0.2; echo a>{shell answered: a}One.\nTwo.\n", shown(pieces))
+		"Now mcp__birds__list_birds\n<birds.list_birds>{birds.list_birds answered: ducks for water undefined}<shell: sleep 0.2; echo a>{shell answered: a}One.\nTwo.\n{gpt-5.2-codex: 5000 tokens in, 2500 out}", shown(pieces))
 	require.Equal(t, "01a201d1-e3a9-72c2-8e8e-7eb2444f4026 t1 5000 2500", r.Session)
 	require.Equal(t, fleet.Outcome{
 		Status: fleet.TaskCompleted, Summary: "One.\nTwo.", Payload: []byte("One.\nTwo."), ExitCode: new(int), Turns: 1,
