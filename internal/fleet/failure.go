@@ -1,5 +1,7 @@
 package fleet
 
+import "errors"
+
 // ReasonCode says for programs why a task failed. It is empty if the task did not fail, or if nothing is known but the
 // text of Reason. A driver derives it from typed fields of its program's output, and never from a text.
 type ReasonCode string
@@ -19,4 +21,19 @@ const (
 	CodeRefused        ReasonCode = "REFUSED"         // the model refused the task
 	CodeInvalidRequest ReasonCode = "INVALID_REQUEST" // the model's API refused a request as invalid, for example for an unknown model
 	CodeProgramChanged ReasonCode = "PROGRAM_CHANGED" // this version of the program writes no output that Fleet understands
+	CodeProgramMissing ReasonCode = "PROGRAM_MISSING" // the agent's program is not installed where the agent runs
 )
+
+// codeKey is the key of a ReasonCode in the metadata of an error.
+const codeKey = "reason_code"
+
+// WithCode adds the code to the error, for a task that fails because of it.
+func (e *Error) WithCode(c ReasonCode) *Error { return e.With(codeKey, string(c)) }
+
+// CodeOf returns the code that was added to the error, or an empty code.
+func CodeOf(err error) ReasonCode {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return ReasonCode(e.Metadata[codeKey])
+	}
+	return ""
+}

@@ -64,3 +64,15 @@ func TestRefusedLaunch(t *testing.T) {
 	require.Equal(t, fleet.TaskFailed, task.Status)
 	require.Equal(t, "its agent was not created: it is taken", task.Reason)
 }
+
+// TestRefusedTask checks that a task that its host refuses fails with the host's code.
+func TestRefusedTask(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	h.World.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonProvisioningFailed, "claude was not found").WithCode(fleet.CodeProgramMissing))
+	task := h.End(h.Start("papi", "done").ID)
+	require.Equal(t, fleet.TaskFailed, task.Status)
+	require.Equal(t, "the agent did not accept the task: claude was not found", task.Reason)
+	require.Equal(t, fleet.CodeProgramMissing, task.ReasonCode)
+}

@@ -1452,7 +1452,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
         },
         "retry_at": {
           "type": [
@@ -2247,7 +2247,7 @@ const fleetServiceStartAgentTaskOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
         },
         "retry_at": {
           "type": [
@@ -2441,7 +2441,7 @@ const fleetServiceStopAgentTaskOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
         },
         "retry_at": {
           "type": [
@@ -3652,7 +3652,7 @@ const fleetServiceWaitTasksOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
         },
         "retry_at": {
           "type": [
@@ -3912,7 +3912,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
         },
         "retry_at": {
           "type": [
@@ -5369,7 +5369,7 @@ const fleetServiceListTasksOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
         },
         "retry_at": {
           "type": [
@@ -6008,7 +6008,7 @@ const fleetServiceSendTaskMessageOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
         },
         "retry_at": {
           "type": [

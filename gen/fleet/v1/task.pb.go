@@ -195,7 +195,7 @@ type Task struct {
 	// Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but
 	// its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's
 	// API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task.
-	// PROGRAM_CHANGED: Fleet does not understand this version of the agent's program.
+	// PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed.
 	ReasonCode *string `protobuf:"bytes,21,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
 	// When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known.
 	RetryAt *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=retry_at,json=retryAt,proto3,oneof" json:"retry_at,omitempty"`
@@ -484,7 +484,7 @@ type TaskDetail struct {
 	// Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but
 	// its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's
 	// API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task.
-	// PROGRAM_CHANGED: Fleet does not understand this version of the agent's program.
+	// PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed.
 	ReasonCode *string `protobuf:"bytes,37,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
 	// When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known.
 	RetryAt *timestamppb.Timestamp `protobuf:"bytes,39,opt,name=retry_at,json=retryAt,proto3,oneof" json:"retry_at,omitempty"`

@@ -157,6 +157,7 @@ func TestAgentConfigIsRefused(t *testing.T) {
 		_, err := w.Provision(w.ctx, configuredAgent(tc.agentConfig))
 		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
 		require.Contains(t, fleet.PublicMessage(err), tc.want)
+		require.Equal(t, strings.Contains(tc.want, "PATH"), fleet.CodeOf(err) == fleet.CodeProgramMissing)
 	}
 	all, err := w.List(w.ctx)
 	require.NoError(t, err)
