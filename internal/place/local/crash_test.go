@@ -97,6 +97,16 @@ func TestCrashInDelete(t *testing.T) {
 	require.Empty(t, left)
 }
 
+// TestCrashInTidy checks that the remains of a kept home, whose removal was interrupted, are removed.
+func TestCrashInTidy(t *testing.T) {
+	t.Parallel()
+	b, _, ctx := crashed(t)
+	trash := filepath.Join(b.config.Dir, "kept", removed+"other")
+	require.NoError(t, os.MkdirAll(filepath.Join(trash, "work"), 0o700))
+	require.NoError(t, b.Tidy(ctx, time.Now()))
+	require.NoDirExists(t, trash)
+}
+
 // TestReadOnlyWork deletes an agent that has left read-only directories, like those of Go's module cache.
 func TestReadOnlyWork(t *testing.T) {
 	t.Parallel()

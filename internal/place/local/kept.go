@@ -130,11 +130,21 @@ func (b *Place) moveBack(h, k home) error {
 	return nil
 }
 
+// removed begins the name of a kept home that is being removed.
+const removed = ".removed-"
+
 // tidyKept removes kept homes: those whose time is over, and the oldest ones if all of them exceed their size limit. The size
 // limit never removes the newest one.
 func (b *Place) tidyKept(ctx context.Context, now time.Time) error {
 	b.tidying.Lock()
 	defer b.tidying.Unlock()
+	var errs []error
+	entries, _ := os.ReadDir(filepath.Join(b.config.Dir, "kept")) // Kept reports an error
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), removed) { // the server was killed while it removed it
+			errs = append(errs, worktree.RemoveAll(filepath.Join(b.config.Dir, "kept", e.Name())))
+		}
+	}
 	all, err := b.Kept(ctx, "")
 	if err != nil {
 		return err
@@ -143,7 +153,6 @@ func (b *Place) tidyKept(ctx context.Context, now time.Time) error {
 	for _, w := range all {
 		total += w.Size
 	}
-	var errs []error
 	for i, w := range all {
 		expired := b.config.KeptRetention >= 0 && !now.Before(w.Until)
 		large := b.config.KeptMax > 0 && total > b.config.KeptMax && i < len(all)-1
@@ -152,11 +161,8 @@ func (b *Place) tidyKept(ctx context.Context, now time.Time) error {
 		}
 		total -= w.Size
 		b.config.Logger.InfoContext(ctx, "removing a kept directory", slog.String("agent", w.AgentName), slog.Time("kept_at", w.KeptAt), slog.Bool("expired", expired))
-		trash := filepath.Join(b.config.Dir, "kept", ".removed-"+filepath.Base(w.Location))
-		err := worktree.RemoveAll(trash)
-		if err == nil {
-			err = os.Rename(w.Location, trash) // a kept home is either complete or removed
-		}
+		trash := filepath.Join(b.config.Dir, "kept", removed+filepath.Base(w.Location))
+		err := os.Rename(w.Location, trash) // a kept home is either complete or removed
 		if err == nil {
 			b.forget(ctx, fleet.Agent{UID: w.AgentUID, Name: w.AgentName, Project: w.Project}, b.home(w.AgentUID))
 			err = worktree.RemoveAll(trash)

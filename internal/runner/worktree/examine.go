@@ -80,6 +80,12 @@ func (g *Git) Examine(ctx context.Context, t Tree, look filetree.Survey) (Work, 
 	if err == nil && files > 0 {
 		w.Unsaved = append(w.Unsaved, plural(files, "file that its last commit does not have", "files that its last commit does not have"))
 	}
+	if err == nil && head != "" && len(w.Unsaved) == 0 {
+		var staged int
+		if staged, err = v.staged(ctx, head); staged > 0 {
+			w.Unsaved = append(w.Unsaved, plural(staged, "staged change", "staged changes"))
+		}
+	}
 	return w, err
 }
 
@@ -225,6 +231,16 @@ func (v *view) unlike(ctx context.Context, t Tree, head string, files int64) (in
 	}
 	more := max(files-1-int64(known.files), 0) // files that git does not know, also ignored ones and those of other repositories
 	return strings.Count(changed.String(), "\x00") + int(more), nil
+}
+
+// staged returns how many files of the agent's index differ from the commit head. The working tree need not have their content.
+func (v *view) staged(ctx context.Context, head string) (int, error) {
+	if err := v.privateIndex(ctx, head); err != nil {
+		return 0, err
+	}
+	var changed list
+	err := v.pipe(ctx, nil, &changed, "diff-index", "--cached", "--name-only", "--no-renames", "--ignore-submodules=none", "-z", head)
+	return strings.Count(changed.String(), "\x00"), err
 }
 
 // counter counts the files in the output of ls-files with --stage and -z, without keeping it.

@@ -193,7 +193,8 @@ func (g *Git) Remove(ctx context.Context, t Tree, keep []string) error {
 	if err := g.prune(ctx, t.Repository); err != nil {
 		return err
 	}
-	if !slices.Contains(keep, branch) {
+	// The deletion may continue long after Examine, and people may have committed to the branch meanwhile.
+	if _, now, err := g.Commits(ctx, t); err == nil && !slices.Contains(append(now, keep...), branch) {
 		// This fails if the branch is checked out elsewhere. Then the branch stays.
 		_, _ = g.run(ctx, t.Repository, "branch", "--quiet", "-D", branch)
 	}

@@ -135,6 +135,7 @@ func TestExamine(t *testing.T) {
 		"skip-worktree":              {"git update-index --skip-worktree file; echo two >>file", unsaved(Work{}, "1 file that its last commit does not have")},
 		"assume-unchanged":           {"git update-index --assume-unchanged file; echo two >>file", unsaved(Work{}, "1 file that its last commit does not have")},
 		"staged":                     {"git rm -q file", unsaved(Work{}, "1 file that its last commit does not have")},
+		"only staged":                {"echo two >file; git add file; echo one >file", unsaved(Work{}, "1 staged change")},
 		"a nested repository":        {"git init -q inner; cd inner; git commit -q --allow-empty -m inner; cd ..; echo inner >../git/info/exclude", unsaved(Work{}, "@ files that its last commit does not have")},
 		"an older stash":             {"echo 1 >>file; git stash -q; echo 2 >>file; git stash -q", unsaved(Work{}, "@ commits on no branch")},
 		"a dropped stash":            {"echo 1 >>file; git stash -q; git stash drop -q", unsaved(Work{}, "2 commits on no branch")},
@@ -185,6 +186,19 @@ func TestRemove(t *testing.T) {
 	sh(t, tree.Dir, "git commit -q --allow-empty -m two")
 	require.NoError(t, g.Remove(t.Context(), tree, examined(t, g, tree).Branches))
 	require.Contains(t, sh(t, tree.Repository, "git branch"), "fleet/papi-1", "a branch with a commit of its own must stay")
+}
+
+// TestRemoveLater checks that a deletion that continues much later does not remove commits that a person has made meanwhile.
+func TestRemoveLater(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	w := examined(t, g, tree)
+	require.Equal(t, Work{}, w)
+	sh(t, tree.Repository, "git checkout -q fleet/papi-1; git commit -q --allow-empty -m theirs; git checkout -q main")
+	for range 2 {
+		require.NoError(t, g.Remove(t.Context(), tree, w.Branches))
+		require.Equal(t, "theirs\n", sh(t, tree.Repository, "git log -1 --format=%s fleet/papi-1"))
+	}
 }
 
 func TestFetch(t *testing.T) {
