@@ -99,7 +99,7 @@ func (w *claudeWorld) argv() []string {
 func TestClaude(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{
-		Prompt: "You write code.", Model: "opus", AllowedTools: []string{"Bash(git *)", "Edit"}, DisallowedTools: []string{"WebFetch"},
+		Prompt: "You write code.", Model: "opus", Limits: driver.Limits{Effort: "high", MaxTurns: 20, MaxCostUSD: 2.5}, AllowedTools: []string{"Bash(git *)", "Edit"}, DisallowedTools: []string{"WebFetch"},
 		PermissionMode: "acceptEdits", MCPServers: map[string]driver.MCPServer{"tickets": {Type: "http", URL: "https://example.com", Headers: map[string]string{"Authorization": "Bearer s3cret"}}},
 	})
 	a := w.agent("claude")
@@ -111,7 +111,7 @@ func TestClaude(t *testing.T) {
 
 	require.Equal(t, []string{
 		"-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json", "--replay-user-messages", "--setting-sources", "project",
-		"--model", "opus", "--allowedTools", "Bash(git *),Edit", "--disallowedTools", "WebFetch", "--permission-mode", "acceptEdits",
+		"--model", "opus", "--effort", "high", "--max-turns", "20", "--max-budget-usd", "2.5", "--allowedTools", "Bash(git *),Edit", "--disallowedTools", "WebFetch", "--permission-mode", "acceptEdits",
 		"--mcp-config", w.runDir(a, r, "mcp.json"), "--strict-mcp-config",
 	}, w.argv())
 	require.Equal(t, "--help me", w.prompt())

@@ -93,6 +93,8 @@ type Role struct {
 
 	Checks `yaml:",inline"` // for all tasks of agents in the role, after the checks of the project
 
+	driver.Limits `yaml:",inline"`
+
 	Model           string                      `yaml:"model"`
 	Tools           []string                    `yaml:"tools"`
 	AllowedTools    []string                    `yaml:"allowed_tools"`
@@ -215,13 +217,13 @@ func (p Project) check() (project, error) {
 		p.Roles = defaultRoles(p.Driver, mode != sandbox.None)
 	}
 	p.Roles = slices.Clone(p.Roles)
-	if err := checkRoles(p.Roles); err != nil {
+	if err := checkRoles(p.Roles, p.Driver); err != nil {
 		return project{}, err
 	}
 	return project{Project: p, driver: d}, nil
 }
 
-func checkRoles(roles []Role) error {
+func checkRoles(roles []Role, kind string) error {
 	defaults := 0
 	for i := range roles {
 		r := &roles[i]
@@ -248,6 +250,9 @@ func checkRoles(roles []Role) error {
 				return fmt.Errorf("prompt_file of role %q: %w", r.Name, err)
 			}
 			r.PromptFile = path
+		}
+		if err := r.Limits.Check(kind); err != nil {
+			return fmt.Errorf("role %q: %s", r.Name, fleet.PublicMessage(err))
 		}
 		if err := checkPermissions(r); err != nil {
 			return fmt.Errorf("role %q: %w", r.Name, err)

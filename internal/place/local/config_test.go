@@ -3,6 +3,7 @@ package local_test
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -40,6 +41,12 @@ func TestConfigErrors(t *testing.T) {
 		"2 roles have default set":                      {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Default: true}, {Name: "b", Default: true}}})},
 		"both prompt and prompt_file":                   {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Prompt: "x", PromptFile: "y"}}})},
 		"prompt_file of role":                           {Projects: one(local.Project{Roles: []local.Role{{Name: "a", PromptFile: "/no/such/file"}}})},
+		`"shell" does not support effort`:               {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Limits: driver.Limits{Effort: "low"}}}})},
+		`"codex" does not support max_turns`:            {Projects: one(local.Project{Driver: "codex", Roles: []local.Role{{Name: "a", Limits: driver.Limits{MaxTurns: 1}}}})},
+		`role "a": the driver "command" does not support max_cost_usd: leave it out, or use the driver "claude"`: {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Roles: []local.Role{{Name: "a", Limits: driver.Limits{MaxCostUSD: 1}}}})},
+		`effort must be one of low, medium, high, xhigh, max, not "huge"`:                                        {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", Limits: driver.Limits{Effort: "huge"}}}})},
+		"max_turns must not be negative":                {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", Limits: driver.Limits{MaxTurns: -1}}}})},
+		"max_cost_usd must be an amount":                {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", Limits: driver.Limits{MaxCostUSD: math.NaN()}}}})},
 		`pass_env: "FLEET_TOKEN" is reserved for Fleet`: {PassEnv: []string{"FLEET_TOKEN"}},
 		`pass_env: "A B" is not a valid name`:           {Projects: one(local.Project{PassEnv: []string{"A B"}})},
 		`env: "CODER_URL" is reserved for Fleet`:        {Projects: one(local.Project{Env: map[string]string{"CODER_URL": "x"}})},
@@ -98,6 +105,9 @@ func TestYAML(t *testing.T) {
     default: true
     prompt: Write code.
     model: opus
+    effort: high
+    max_turns: 20
+    max_cost_usd: 2.5
     allowed_tools: [Bash, Edit]
     permission_mode: acceptEdits
     mcp_servers:

@@ -85,8 +85,8 @@ func (b *Place) job(p project, a fleet.Agent) (driver.Job, error) {
 		Role: driver.Role{
 			Name: role.Name, Prompt: role.Prompt, Model: role.Model, Tools: role.Tools, AllowedTools: role.AllowedTools,
 			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: servers,
-			Permissions: role.Permissions,
-			Sealed:      hasConfig(a), Alone: hasConfig(a) && a.Config.SystemOnly,
+			Permissions: role.Permissions, Limits: role.Limits,
+			Sealed: hasConfig(a), Alone: hasConfig(a) && a.Config.SystemOnly,
 		},
 	}, nil
 }

@@ -60,6 +60,13 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		}
 	}
 	flag("--model", j.Role.Model)
+	flag("--effort", j.Role.Effort)
+	if n := j.Role.MaxTurns; n > 0 {
+		flag("--max-turns", strconv.Itoa(n))
+	}
+	if usd := j.Role.MaxCostUSD; usd > 0 {
+		flag("--max-budget-usd", strconv.FormatFloat(usd, 'f', -1, 64))
+	}
 	// Each list is one argument. If a list had several arguments, Claude Code would also read the arguments after the
 	// list as a part of it.
 	if j.Role.Tools != nil {

@@ -102,6 +102,7 @@ type Role struct {
 	PermissionMode  string
 	MCPServers      map[string]MCPServer
 	Permissions     *Permissions // if nil, the agent cannot ask, and tools that need a permission are denied
+	Limits
 
 	// Sealed makes Claude Code ignore settings files in the agent's working directory.
 	Sealed bool
