@@ -46,6 +46,9 @@ type request struct {
 	Tools    []struct {
 		Name string `json:"name"`
 	} `json:"tools"`
+	Output struct {
+		Effort string `json:"effort"`
+	} `json:"output_config"`
 }
 
 type message struct {
