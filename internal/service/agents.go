@@ -22,7 +22,8 @@ type CreateAgentRequest struct {
 
 // CreateAgent creates an agent and waits until it is ready, at most Config.CreateWait. If the agent is not ready by then,
 // CreateAgent returns it with its current state, and the message says that it is not ready. PROVISIONING_FAILED means that
-// its workspace could not be created. The agent then exists in state failed, so that its log can be read. If the place
+// its workspace could not be created. The agent then exists in state failed, so that its log can be read. AGENT_OFFLINE and
+// AGENT_NOT_FOUND mean that somebody has stopped or deleted the agent since its creation. If the place
 // refuses the request, for example because the name is taken there, CreateAgent returns the place's error, and no agent
 // exists.
 func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet.AgentView, string, error) {
