@@ -312,6 +312,8 @@ type Run struct {
 	// SelfStarted means that the agent begins the run by itself: its project has Project.SpecIsTask set, and Prompt is
 	// its spec.
 	SelfStarted bool
+	// Options are options of the task for the agent's program. The place supports them, see Optioner. Only Dispatch gets them.
+	Options TaskOptions
 	// Feedback describes the failed checks of the previous run if the agent has to try again. If the agent remembers its
 	// conversation, Feedback is the next turn; otherwise it is added to Prompt. Only Dispatch gets it.
 	Feedback string

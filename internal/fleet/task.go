@@ -49,6 +49,7 @@ type Task struct {
 	SelfStarted bool
 
 	Timeout    time.Duration // time limit of the run, counted from StartedAt; always set
+	Options    TaskOptions
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero if not started
 	EndedAt    time.Time // zero if not ended
@@ -172,5 +173,5 @@ func (t *Task) Run(again bool) Run {
 
 // FirstRun returns the run of the first try.
 func (t *Task) FirstRun() Run {
-	return Run{TaskID: t.ID, Prompt: t.Description, Timeout: t.Timeout, Started: t.StartedAt, Again: true, SelfStarted: t.SelfStarted}
+	return Run{TaskID: t.ID, Prompt: t.Description, Timeout: t.Timeout, Started: t.StartedAt, Again: true, SelfStarted: t.SelfStarted, Options: t.Options}
 }

@@ -56,6 +56,7 @@ func (w Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err != nil {
 		return err
 	}
+	work.Job = work.Job.With(r.Options)
 	env, err := w.host.prepare(work, r, h)
 	if err != nil {
 		return err

@@ -48,7 +48,8 @@ type StartTaskRequest struct {
 	Agent, Description string
 	Timeout            time.Duration // 0 means Config.TaskTimeout
 	Checks             fleet.Checks  // in addition to the checks of the agent's project and role
-	RequestID          string        `json:"-"`
+	Options            fleet.TaskOptions
+	RequestID          string `json:"-"`
 }
 
 // StartTask gives the agent a task and does not wait. From then on the task is running and the agent is busy. The error is
@@ -66,6 +67,14 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 	}
 	if err := r.Checks.Valid(); err != nil {
 		return nil, err
+	}
+	if err := r.Options.Valid(); err != nil {
+		return nil, err
+	}
+	if r.Options.AppendSystemPrompt != "" {
+		if err := checkText(fleet.ReasonInvalidArgument, fleet.OptionAppendSystemPrompt, fleet.OptionAppendSystemPrompt, r.Options.AppendSystemPrompt); err != nil {
+			return nil, err
+		}
 	}
 	c := Call{Method: "StartAgentTask", RequestID: r.RequestID, Body: r.body()}
 	if t, err := s.taskBefore(ctx, c); err != nil || t != nil {
@@ -87,6 +96,9 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 		if t := s.places.Of(a).Traits(); len(r.Checks.Commands) > 0 && !t.Checks {
 			return nil, fleet.Errorf(fleet.ReasonUnimplemented, "agents of the place %q cannot run checks: leave checks out, and check the work of agent %q yourself", t.Name, a.Name)
 		}
+		if err := fleet.CheckOptions(s.places.Of(a).Place, *a, r.Options); err != nil {
+			return nil, err
+		}
 		switch v.Status() {
 		case fleet.StatusBusy:
 			return nil, agentBusy(a.Name, v.Task)
@@ -101,6 +113,7 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 		}
 		now := s.now()
 		task := s.newTask(ctx, p, a, r.Description, r.Timeout, now)
+		task.Options = r.Options
 		if err := tx.InsertTask(task); err != nil {
 			return nil, err
 		}
@@ -121,17 +134,20 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 	return asStarted(task), nil
 }
 
-// body returns the Body of the call. Without checks it is the same as in versions that had no checks, so that a request that
+// body returns the Body of the call. Without checks and options it is the same as in versions that had none, so that a request that
 // is repeated after an upgrade is recognised.
 func (r StartTaskRequest) body() any {
 	plain := struct {
 		Agent, Description string
 		Timeout            time.Duration
 	}{r.Agent, r.Description, r.Timeout}
-	if !r.Checks.IsSet() {
-		return plain
+	switch {
+	case r.Options.IsSet():
+		return []any{plain, r.Checks, r.Options}
+	case r.Checks.IsSet():
+		return []any{plain, r.Checks}
 	}
-	return []any{plain, r.Checks}
+	return plain
 }
 
 // asStarted returns the task as it was when it started, so that a repeated call gets the same response.

@@ -102,6 +102,14 @@ func (b absentPlace) Unsaved(ctx context.Context, a fleet.Agent) (string, error)
 	return "", b.err()
 }
 
+// CheckOptions implements fleet.Optioner. Like Unconfined, it answers as this server's place of the same kind would.
+func (b absentPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
+	if b.twin == nil {
+		return o.Unsupported(nil, "the place "+b.name, nil)
+	}
+	return fleet.CheckOptions(b.twin(b.name).Place, a, o)
+}
+
 // Unconfined implements fleet.Confiner. It answers as this server's place of the same kind would, because it is called in
 // transactions, which must not wait for the other server. If this server does not have the agent's project, it cannot know
 // whether the programs are confined.

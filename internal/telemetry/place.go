@@ -26,7 +26,7 @@ func (t *Telemetry) Place(p fleet.Place) fleet.Place {
 	return &place{Place: p, telemetry: t, name: p.Traits().Name}
 }
 
-// place measures a place. It always implements Confiner, Examiner, Keeper, Tidier and Versioner. These methods do nothing if
+// place measures a place. It always implements Confiner, Examiner, Keeper, Optioner, Tidier and Versioner. These methods do nothing if
 // the measured place does not implement them.
 type place struct {
 	fleet.Place
@@ -143,6 +143,11 @@ func (p *place) Log(ctx context.Context, a fleet.Agent, n int) (_ []string, _ bo
 
 // Connect implements fleet.Place.
 func (p *place) Connect(a fleet.Agent) fleet.Runner { return runner{p.Place.Connect(a), p} }
+
+// CheckOptions implements fleet.Optioner.
+func (p *place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
+	return fleet.CheckOptions(p.Place, a, o)
+}
 
 // Unconfined implements fleet.Confiner.
 func (p *place) Unconfined(a fleet.Agent) string {

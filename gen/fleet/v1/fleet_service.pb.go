@@ -1190,8 +1190,18 @@ type StartAgentTaskRequest struct {
 	Retries *int32 `protobuf:"varint,6,opt,name=retries,proto3,oneof" json:"retries,omitempty"`
 	// Optional. Seconds that each check may take, at most a day. The default comes from the role or the project, or else is 600.
 	CheckTimeoutSeconds *int32 `protobuf:"varint,7,opt,name=check_timeout_seconds,json=checkTimeoutSeconds,proto3,oneof" json:"check_timeout_seconds,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Optional. Model for this task.
+	Model *string `protobuf:"bytes,8,opt,name=model,proto3,oneof" json:"model,omitempty"`
+	// Optional. How much the model thinks, such as low, medium or high.
+	Effort *string `protobuf:"bytes,9,opt,name=effort,proto3,oneof" json:"effort,omitempty"`
+	// Optional. The task fails after so many turns.
+	MaxTurns *int32 `protobuf:"varint,10,opt,name=max_turns,json=maxTurns,proto3,oneof" json:"max_turns,omitempty"`
+	// Optional. The task fails when it has cost so many US dollars.
+	MaxCostUsd *float64 `protobuf:"fixed64,11,opt,name=max_cost_usd,json=maxCostUsd,proto3,oneof" json:"max_cost_usd,omitempty"`
+	// Optional. Instructions for this task, after those of the role.
+	AppendSystemPrompt *string `protobuf:"bytes,12,opt,name=append_system_prompt,json=appendSystemPrompt,proto3,oneof" json:"append_system_prompt,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *StartAgentTaskRequest) Reset() {
@@ -1271,6 +1281,41 @@ func (x *StartAgentTaskRequest) GetCheckTimeoutSeconds() int32 {
 		return *x.CheckTimeoutSeconds
 	}
 	return 0
+}
+
+func (x *StartAgentTaskRequest) GetModel() string {
+	if x != nil && x.Model != nil {
+		return *x.Model
+	}
+	return ""
+}
+
+func (x *StartAgentTaskRequest) GetEffort() string {
+	if x != nil && x.Effort != nil {
+		return *x.Effort
+	}
+	return ""
+}
+
+func (x *StartAgentTaskRequest) GetMaxTurns() int32 {
+	if x != nil && x.MaxTurns != nil {
+		return *x.MaxTurns
+	}
+	return 0
+}
+
+func (x *StartAgentTaskRequest) GetMaxCostUsd() float64 {
+	if x != nil && x.MaxCostUsd != nil {
+		return *x.MaxCostUsd
+	}
+	return 0
+}
+
+func (x *StartAgentTaskRequest) GetAppendSystemPrompt() string {
+	if x != nil && x.AppendSystemPrompt != nil {
+		return *x.AppendSystemPrompt
+	}
+	return ""
 }
 
 // StartAgentTaskResponse has the started task.
@@ -4580,7 +4625,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"unfinished\x18\x03 \x01(\bH\x00R\n" +
 	"unfinished\x88\x01\x01B\r\n" +
-	"\v_unfinished\"\xc4\x03\n" +
+	"\v_unfinished\"\xe2\x05\n" +
 	"\x15StartAgentTaskRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12=\n" +
@@ -4592,11 +4637,24 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06checks\x18\x05 \x03(\tB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10\x14R\x06checks\x12+\n" +
 	"\aretries\x18\x06 \x01(\x05B\f\xe0A\x01\xbaH\x06\x1a\x04\x18\n" +
 	"(\x00H\x01R\aretries\x88\x01\x01\x12G\n" +
-	"\x15check_timeout_seconds\x18\a \x01(\x05B\x0e\xe0A\x01\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x01H\x02R\x13checkTimeoutSeconds\x88\x01\x01B\x12\n" +
+	"\x15check_timeout_seconds\x18\a \x01(\x05B\x0e\xe0A\x01\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x01H\x02R\x13checkTimeoutSeconds\x88\x01\x01\x12\x1e\n" +
+	"\x05model\x18\b \x01(\tB\x03\xe0A\x01H\x03R\x05model\x88\x01\x01\x12 \n" +
+	"\x06effort\x18\t \x01(\tB\x03\xe0A\x01H\x04R\x06effort\x88\x01\x01\x12%\n" +
+	"\tmax_turns\x18\n" +
+	" \x01(\x05B\x03\xe0A\x01H\x05R\bmaxTurns\x88\x01\x01\x12*\n" +
+	"\fmax_cost_usd\x18\v \x01(\x01B\x03\xe0A\x01H\x06R\n" +
+	"maxCostUsd\x88\x01\x01\x12:\n" +
+	"\x14append_system_prompt\x18\f \x01(\tB\x03\xe0A\x01H\aR\x12appendSystemPrompt\x88\x01\x01B\x12\n" +
 	"\x10_timeout_secondsB\n" +
 	"\n" +
 	"\b_retriesB\x18\n" +
-	"\x16_check_timeout_seconds\"\x91\x01\n" +
+	"\x16_check_timeout_secondsB\b\n" +
+	"\x06_modelB\t\n" +
+	"\a_effortB\f\n" +
+	"\n" +
+	"_max_turnsB\x0f\n" +
+	"\r_max_cost_usdB\x17\n" +
+	"\x15_append_system_prompt\"\x91\x01\n" +
 	"\x16StartAgentTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x129\n" +
 	"\fagent_status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\vagentStatus\x12\x18\n" +

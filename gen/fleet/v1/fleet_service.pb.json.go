@@ -249,6 +249,16 @@ func (m *StartAgentTaskRequest) ReadField(r *wire.Reader, name []byte) bool {
 		wire.Optional(r, &m.Retries, (*wire.Reader).Int)
 	case "check_timeout_seconds":
 		wire.Optional(r, &m.CheckTimeoutSeconds, (*wire.Reader).Int)
+	case "model":
+		wire.Optional(r, &m.Model, (*wire.Reader).String)
+	case "effort":
+		wire.Optional(r, &m.Effort, (*wire.Reader).String)
+	case "max_turns":
+		wire.Optional(r, &m.MaxTurns, (*wire.Reader).Int)
+	case "max_cost_usd":
+		wire.Optional(r, &m.MaxCostUsd, (*wire.Reader).Float)
+	case "append_system_prompt":
+		wire.Optional(r, &m.AppendSystemPrompt, (*wire.Reader).String)
 	default:
 		return false
 	}

@@ -2102,6 +2102,26 @@ const fleetServiceStartAgentTaskInput = `{
       "maximum": 86400,
       "minimum": 1,
       "description": "Seconds that each check may take, at most a day. The default comes from the role or the project, or else is 600."
+    },
+    "model": {
+      "type": "string",
+      "description": "Model for this task."
+    },
+    "effort": {
+      "type": "string",
+      "description": "How much the model thinks, such as low, medium or high."
+    },
+    "max_turns": {
+      "type": "integer",
+      "description": "The task fails after so many turns."
+    },
+    "max_cost_usd": {
+      "type": "number",
+      "description": "The task fails when it has cost so many US dollars."
+    },
+    "append_system_prompt": {
+      "type": "string",
+      "description": "Instructions for this task, after those of the role."
     }
   },
   "required": [
@@ -3955,6 +3975,17 @@ const fleetServiceShowTaskOutput = `{
               "type": "null"
             }
           ]
+        },
+        "options": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/TaskOptions",
+              "description": "Options of the task for its agent's program; absent if it has none."
+            },
+            {
+              "type": "null"
+            }
+          ]
         }
       },
       "required": [
@@ -4206,6 +4237,32 @@ const fleetServiceShowTaskOutput = `{
         "ended_at"
       ],
       "description": "TaskCheck is the result of a command that checked the work of a task."
+    },
+    "TaskOptions": {
+      "type": "object",
+      "properties": {
+        "model": {
+          "type": "string",
+          "description": "The model; absent if the role or the program chooses it."
+        },
+        "effort": {
+          "type": "string",
+          "description": "How much the model thinks."
+        },
+        "max_turns": {
+          "type": "integer",
+          "description": "The task fails after so many turns."
+        },
+        "max_cost_usd": {
+          "type": "number",
+          "description": "The task fails when it has cost so many US dollars."
+        },
+        "append_system_prompt": {
+          "type": "string",
+          "description": "Instructions for this task, after those of the role."
+        }
+      },
+      "description": "TaskOptions are options of a task for its agent's program, as in ` + "`" + `start_agent_task` + "`" + `."
     }
   }
 }`

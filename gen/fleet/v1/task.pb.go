@@ -500,7 +500,9 @@ type TaskDetail struct {
 	// Number of tokens that fit into the conversation; absent if it is not known.
 	ContextWindow *int32 `protobuf:"varint,44,opt,name=context_window,json=contextWindow,proto3,oneof" json:"context_window,omitempty"`
 	// Results of the task's checks; absent if it has no checks.
-	Checks        *TaskChecks `protobuf:"bytes,38,opt,name=checks,proto3,oneof" json:"checks,omitempty"`
+	Checks *TaskChecks `protobuf:"bytes,38,opt,name=checks,proto3,oneof" json:"checks,omitempty"`
+	// Options of the task for its agent's program; absent if it has none.
+	Options       *TaskOptions `protobuf:"bytes,46,opt,name=options,proto3,oneof" json:"options,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -815,6 +817,95 @@ func (x *TaskDetail) GetChecks() *TaskChecks {
 	return nil
 }
 
+func (x *TaskDetail) GetOptions() *TaskOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+// TaskOptions are options of a task for its agent's program, as in `start_agent_task`.
+type TaskOptions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The model; absent if the role or the program chooses it.
+	Model *string `protobuf:"bytes,1,opt,name=model,proto3,oneof" json:"model,omitempty"`
+	// How much the model thinks.
+	Effort *string `protobuf:"bytes,2,opt,name=effort,proto3,oneof" json:"effort,omitempty"`
+	// The task fails after so many turns.
+	MaxTurns *int32 `protobuf:"varint,3,opt,name=max_turns,json=maxTurns,proto3,oneof" json:"max_turns,omitempty"`
+	// The task fails when it has cost so many US dollars.
+	MaxCostUsd *float64 `protobuf:"fixed64,4,opt,name=max_cost_usd,json=maxCostUsd,proto3,oneof" json:"max_cost_usd,omitempty"`
+	// Instructions for this task, after those of the role.
+	AppendSystemPrompt *string `protobuf:"bytes,5,opt,name=append_system_prompt,json=appendSystemPrompt,proto3,oneof" json:"append_system_prompt,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *TaskOptions) Reset() {
+	*x = TaskOptions{}
+	mi := &file_fleet_v1_task_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskOptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskOptions) ProtoMessage() {}
+
+func (x *TaskOptions) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_task_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskOptions.ProtoReflect.Descriptor instead.
+func (*TaskOptions) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_task_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *TaskOptions) GetModel() string {
+	if x != nil && x.Model != nil {
+		return *x.Model
+	}
+	return ""
+}
+
+func (x *TaskOptions) GetEffort() string {
+	if x != nil && x.Effort != nil {
+		return *x.Effort
+	}
+	return ""
+}
+
+func (x *TaskOptions) GetMaxTurns() int32 {
+	if x != nil && x.MaxTurns != nil {
+		return *x.MaxTurns
+	}
+	return 0
+}
+
+func (x *TaskOptions) GetMaxCostUsd() float64 {
+	if x != nil && x.MaxCostUsd != nil {
+		return *x.MaxCostUsd
+	}
+	return 0
+}
+
+func (x *TaskOptions) GetAppendSystemPrompt() string {
+	if x != nil && x.AppendSystemPrompt != nil {
+		return *x.AppendSystemPrompt
+	}
+	return ""
+}
+
 // TaskUsage is a task's usage of its agent's model.
 type TaskUsage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -832,7 +923,7 @@ type TaskUsage struct {
 
 func (x *TaskUsage) Reset() {
 	*x = TaskUsage{}
-	mi := &file_fleet_v1_task_proto_msgTypes[2]
+	mi := &file_fleet_v1_task_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +935,7 @@ func (x *TaskUsage) String() string {
 func (*TaskUsage) ProtoMessage() {}
 
 func (x *TaskUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_task_proto_msgTypes[2]
+	mi := &file_fleet_v1_task_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +948,7 @@ func (x *TaskUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskUsage.ProtoReflect.Descriptor instead.
 func (*TaskUsage) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_task_proto_rawDescGZIP(), []int{2}
+	return file_fleet_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TaskUsage) GetModel() string {
@@ -911,7 +1002,7 @@ type ModelUsage struct {
 
 func (x *ModelUsage) Reset() {
 	*x = ModelUsage{}
-	mi := &file_fleet_v1_task_proto_msgTypes[3]
+	mi := &file_fleet_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -923,7 +1014,7 @@ func (x *ModelUsage) String() string {
 func (*ModelUsage) ProtoMessage() {}
 
 func (x *ModelUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_task_proto_msgTypes[3]
+	mi := &file_fleet_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -936,7 +1027,7 @@ func (x *ModelUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelUsage.ProtoReflect.Descriptor instead.
 func (*ModelUsage) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_fleet_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ModelUsage) GetModel() string {
@@ -1053,7 +1144,7 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\f_reason_codeB\v\n" +
 	"\t_retry_atB\r\n" +
 	"\v_cost_basisB\x0f\n" +
-	"\r_denied_calls\"\xc9\x10\n" +
+	"\r_denied_calls\"\x8b\x11\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -1105,7 +1196,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x06models\x18* \x03(\v2\x14.fleet.v1.ModelUsageR\x06models\x12*\n" +
 	"\x0econtext_tokens\x18+ \x01(\x05H\x15R\rcontextTokens\x88\x01\x01\x12*\n" +
 	"\x0econtext_window\x18, \x01(\x05H\x16R\rcontextWindow\x88\x01\x01\x121\n" +
-	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x17R\x06checks\x88\x01\x01B\n" +
+	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x17R\x06checks\x88\x01\x01\x124\n" +
+	"\aoptions\x18. \x01(\v2\x15.fleet.v1.TaskOptionsH\x18R\aoptions\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -1135,7 +1227,22 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\r_denied_callsB\x11\n" +
 	"\x0f_context_tokensB\x11\n" +
 	"\x0f_context_windowB\t\n" +
-	"\a_checks\"\x88\x01\n" +
+	"\a_checksB\n" +
+	"\n" +
+	"\b_options\"\x92\x02\n" +
+	"\vTaskOptions\x12\x19\n" +
+	"\x05model\x18\x01 \x01(\tH\x00R\x05model\x88\x01\x01\x12\x1b\n" +
+	"\x06effort\x18\x02 \x01(\tH\x01R\x06effort\x88\x01\x01\x12 \n" +
+	"\tmax_turns\x18\x03 \x01(\x05H\x02R\bmaxTurns\x88\x01\x01\x12%\n" +
+	"\fmax_cost_usd\x18\x04 \x01(\x01H\x03R\n" +
+	"maxCostUsd\x88\x01\x01\x125\n" +
+	"\x14append_system_prompt\x18\x05 \x01(\tH\x04R\x12appendSystemPrompt\x88\x01\x01B\b\n" +
+	"\x06_modelB\t\n" +
+	"\a_effortB\f\n" +
+	"\n" +
+	"_max_turnsB\x0f\n" +
+	"\r_max_cost_usdB\x17\n" +
+	"\x15_append_system_prompt\"\x88\x01\n" +
 	"\tTaskUsage\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12!\n" +
 	"\finput_tokens\x18\x02 \x01(\x05R\vinputTokens\x12#\n" +
@@ -1165,40 +1272,42 @@ func file_fleet_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_fleet_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_fleet_v1_task_proto_goTypes = []any{
 	(Task_Status)(0),              // 0: fleet.v1.Task.Status
 	(Task_Source)(0),              // 1: fleet.v1.Task.Source
 	(*Task)(nil),                  // 2: fleet.v1.Task
 	(*TaskDetail)(nil),            // 3: fleet.v1.TaskDetail
-	(*TaskUsage)(nil),             // 4: fleet.v1.TaskUsage
-	(*ModelUsage)(nil),            // 5: fleet.v1.ModelUsage
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
-	(*TaskChanges)(nil),           // 7: fleet.v1.TaskChanges
-	(*TaskChecks)(nil),            // 8: fleet.v1.TaskChecks
+	(*TaskOptions)(nil),           // 4: fleet.v1.TaskOptions
+	(*TaskUsage)(nil),             // 5: fleet.v1.TaskUsage
+	(*ModelUsage)(nil),            // 6: fleet.v1.ModelUsage
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*TaskChanges)(nil),           // 8: fleet.v1.TaskChanges
+	(*TaskChecks)(nil),            // 9: fleet.v1.TaskChecks
 }
 var file_fleet_v1_task_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Task.status:type_name -> fleet.v1.Task.Status
 	1,  // 1: fleet.v1.Task.source:type_name -> fleet.v1.Task.Source
-	6,  // 2: fleet.v1.Task.created_at:type_name -> google.protobuf.Timestamp
-	6,  // 3: fleet.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	6,  // 4: fleet.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
-	6,  // 5: fleet.v1.Task.retry_at:type_name -> google.protobuf.Timestamp
+	7,  // 2: fleet.v1.Task.created_at:type_name -> google.protobuf.Timestamp
+	7,  // 3: fleet.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	7,  // 4: fleet.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
+	7,  // 5: fleet.v1.Task.retry_at:type_name -> google.protobuf.Timestamp
 	0,  // 6: fleet.v1.TaskDetail.status:type_name -> fleet.v1.Task.Status
 	1,  // 7: fleet.v1.TaskDetail.source:type_name -> fleet.v1.Task.Source
-	6,  // 8: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
-	6,  // 9: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
-	6,  // 10: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
-	7,  // 11: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
-	4,  // 12: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
-	6,  // 13: fleet.v1.TaskDetail.retry_at:type_name -> google.protobuf.Timestamp
-	5,  // 14: fleet.v1.TaskDetail.models:type_name -> fleet.v1.ModelUsage
-	8,  // 15: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	7,  // 8: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
+	7,  // 9: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
+	7,  // 10: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
+	8,  // 11: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
+	5,  // 12: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
+	7,  // 13: fleet.v1.TaskDetail.retry_at:type_name -> google.protobuf.Timestamp
+	6,  // 14: fleet.v1.TaskDetail.models:type_name -> fleet.v1.ModelUsage
+	9,  // 15: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
+	4,  // 16: fleet.v1.TaskDetail.options:type_name -> fleet.v1.TaskOptions
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_task_proto_init() }
@@ -1212,13 +1321,14 @@ func file_fleet_v1_task_proto_init() {
 	file_fleet_v1_value_proto_init()
 	file_fleet_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_task_proto_msgTypes[1].OneofWrappers = []any{}
+	file_fleet_v1_task_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_task_proto_rawDesc), len(file_fleet_v1_task_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

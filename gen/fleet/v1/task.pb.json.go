@@ -156,6 +156,33 @@ func (m *TaskDetail) AppendJSON(b []byte) []byte {
 	if m.Checks != nil {
 		b = wire.AppendMessage(append(b, `,"checks":`...), m.Checks)
 	}
+	if m.Options != nil {
+		b = wire.AppendMessage(append(b, `,"options":`...), m.Options)
+	}
+	return wire.End(b, begin)
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *TaskOptions) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	if m.Model != nil {
+		b = wire.AppendString(append(b, `,"model":`...), *m.Model)
+	}
+	if m.Effort != nil {
+		b = wire.AppendString(append(b, `,"effort":`...), *m.Effort)
+	}
+	if m.MaxTurns != nil {
+		b = wire.AppendInt(append(b, `,"max_turns":`...), *m.MaxTurns)
+	}
+	if m.MaxCostUsd != nil {
+		b = wire.AppendFloat(append(b, `,"max_cost_usd":`...), *m.MaxCostUsd)
+	}
+	if m.AppendSystemPrompt != nil {
+		b = wire.AppendString(append(b, `,"append_system_prompt":`...), *m.AppendSystemPrompt)
+	}
 	return wire.End(b, begin)
 }
 

@@ -4,12 +4,18 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
 // order is a task to start, with the flags that "task run" and "task start" share.
-type order struct{ req fleetv1.StartAgentTaskRequest }
+type order struct {
+	req                   fleetv1.StartAgentTaskRequest
+	model, effort, system string
+	turns                 int32
+	cost                  float64
+}
 
 func (o *order) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -17,9 +23,42 @@ func (o *order) addTo(cmd *cobra.Command) {
 	f.Int32("retries", 1, "the agent may try again `N` times if checks fail")
 	complete(cmd, "check", cobra.NoFileCompletions)
 	complete(cmd, "retries", cobra.NoFileCompletions)
+	o.addOptions(cmd)
 	addSeconds(cmd, "check-timeout", "a check may take `DURATION` (default 10m)", func(n int32) { o.req.CheckTimeoutSeconds = &n })
-	addSeconds(cmd, "timeout", "stop the task after `DURATION`, such as 30m, and count it as failed (default: the server's limit)", func(n int32) { o.req.TimeoutSeconds = &n })
+	addSeconds(cmd, "timeout", "stop the task after `DURATION`, such as 30m, and count it as failed (default: the server's)", func(n int32) { o.req.TimeoutSeconds = &n })
 	addRequestID(cmd, &o.req.RequestId)
+}
+
+// addOptions adds the options for the agent's program.
+func (o *order) addOptions(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.model, "model", "", "the `MODEL` for this task")
+	f.StringVar(&o.effort, "effort", "", "how much the model thinks, such as low, medium or high: `LEVEL`")
+	f.Int32Var(&o.turns, "max-turns", 0, "the task fails after `N` turns")
+	f.Float64Var(&o.cost, "max-cost", 0, "the task fails when it has cost `USD`")
+	f.StringVar(&o.system, "append-system-prompt", "", "instructions for this task, after those of the role: `TEXT`")
+	for _, name := range []string{"model", "effort", "max-turns", "max-cost", "append-system-prompt"} {
+		complete(cmd, name, cobra.NoFileCompletions)
+	}
+}
+
+// setOptions sets the options whose flags were given, so that the server refuses a zero that was given.
+func (o *order) setOptions(f *pflag.FlagSet) {
+	if f.Changed("model") {
+		o.req.Model = &o.model
+	}
+	if f.Changed("effort") {
+		o.req.Effort = &o.effort
+	}
+	if f.Changed("max-turns") {
+		o.req.MaxTurns = &o.turns
+	}
+	if f.Changed("max-cost") {
+		o.req.MaxCostUsd = &o.cost
+	}
+	if f.Changed("append-system-prompt") {
+		o.req.AppendSystemPrompt = &o.system
+	}
 }
 
 // start starts the task.
@@ -35,6 +74,7 @@ func (o *order) start(ctx context.Context, s *session, agent, description string
 		}
 		o.req.Retries = &n
 	}
+	o.setOptions(s.cmd.Flags())
 	o.req.AgentName = agent
 	return s.fleet.StartAgentTask(ctx, &o.req)
 }

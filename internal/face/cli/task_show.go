@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -75,6 +76,9 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	if why := t.GetConversationLost(); why != "" {
 		c.line("Conversation", "began anew: "+printable(why))
 	}
+	if o := t.GetOptions(); o != nil {
+		c.line("Options", optionsLine(o))
+	}
 	if t.GetFromTerminal() {
 		c.line("Read from", terminalWords)
 	}
@@ -122,4 +126,26 @@ func gapOf(t *fleetv1.TaskDetail) string {
 		return ""
 	}
 	return fmt.Sprintf("%s after the first %s were not kept", size(t.GetPayloadGapSize()), size(t.GetPayloadGapOffset()))
+}
+
+// optionsLine returns the options of a task in one line.
+func optionsLine(o *fleetv1.TaskOptions) string {
+	var parts []string
+	add := func(name, value string) { parts = append(parts, name+" "+printable(value)) }
+	if o.Model != nil {
+		add("model", o.GetModel())
+	}
+	if o.Effort != nil {
+		add("effort", o.GetEffort())
+	}
+	if o.MaxTurns != nil {
+		add("max turns", fmt.Sprint(o.GetMaxTurns()))
+	}
+	if o.MaxCostUsd != nil {
+		add("max cost", fmt.Sprintf("$%g", o.GetMaxCostUsd()))
+	}
+	if o.AppendSystemPrompt != nil {
+		add("system prompt", oneLine(o.GetAppendSystemPrompt()))
+	}
+	return strings.Join(parts, ", ")
 }

@@ -137,6 +137,30 @@ func taskUsageOf(u fleet.Usage) *fleetv1.TaskUsage {
 	}
 }
 
+// optionsOf returns nil if no option is set.
+func optionsOf(o fleet.TaskOptions) *fleetv1.TaskOptions {
+	if !o.IsSet() {
+		return nil
+	}
+	p := &fleetv1.TaskOptions{
+		Model: someText(o.Model), Effort: someText(o.Effort), MaxCostUsd: o.MaxCostUSD, AppendSystemPrompt: someText(o.AppendSystemPrompt),
+	}
+	if o.MaxTurns != nil {
+		n := int32Of(*o.MaxTurns)
+		p.MaxTurns = &n
+	}
+	return p
+}
+
+func optionsIn(r *fleetv1.StartAgentTaskRequest) fleet.TaskOptions {
+	o := fleet.TaskOptions{Model: r.GetModel(), Effort: r.GetEffort(), MaxCostUSD: r.MaxCostUsd, AppendSystemPrompt: r.GetAppendSystemPrompt()}
+	if r.MaxTurns != nil {
+		n := int(r.GetMaxTurns())
+		o.MaxTurns = &n
+	}
+	return o
+}
+
 func detailOf(t *service.Shown) *fleetv1.TaskDetail {
 	d := &fleetv1.TaskDetail{
 		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.Headline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
@@ -147,7 +171,7 @@ func detailOf(t *service.Shown) *fleetv1.TaskDetail {
 		Description: textOf(t.Description), Preview: textOf(t.Preview), Owner: t.Owner, Turns: int32Of(t.Turns),
 		Changes: changesOf(t.Changes), FromTerminal: only(t.Terminal), ConversationLost: someText(t.ConversationLost),
 		Usage:      taskUsageOf(t.Usage),
-		ReasonCode: someText(string(t.ReasonCode)), RetryAt: timeOf(t.RetryAt), Checks: checksOf(t.Checks),
+		ReasonCode: someText(string(t.ReasonCode)), RetryAt: timeOf(t.RetryAt), Checks: checksOf(t.Checks), Options: optionsOf(t.Options),
 		CostBasis: someText(string(t.Spent.Basis)), DeniedCalls: someNumber(int64(t.Spent.Denied)), Models: modelsOf(t.Spent.Models),
 		ContextTokens: someNumber(t.Spent.Context), ContextWindow: someNumber(t.Spent.Window),
 	}

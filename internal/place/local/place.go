@@ -29,6 +29,7 @@ type Place struct {
 var (
 	_ fleet.Place    = (*Place)(nil)
 	_ fleet.Confiner = (*Place)(nil)
+	_ fleet.Optioner = (*Place)(nil)
 	_ fleet.Examiner = (*Place)(nil)
 	_ fleet.Keeper   = (*Place)(nil)
 	_ fleet.Tidier   = (*Place)(nil)

@@ -84,6 +84,8 @@ type Job struct {
 	Since    time.Time // when Session was last used
 	Lost     string    // why the agent's previous conversation cannot continue; empty if it can, or if the agent had none
 
+	Options fleet.TaskOptions // see With
+
 	Client   []string      // talks to the program; a protocol and a job file are appended; if empty, it cannot run
 	Ask      []string      // runs ask.Main; a verb is appended; if empty, the run cannot ask questions
 	Confined bool          // Fleet confines the program
@@ -201,6 +203,9 @@ func standingInstructions(j Job) string {
 	}
 	if s := strings.TrimSpace(j.Spec); s != "" && s != strings.TrimSpace(j.Role.Prompt) { // an agent's configuration may have the same text for both
 		parts = append(parts, fmt.Sprintf("You are the agent %q. What you are there for:\n\n%s", j.Agent, s))
+	}
+	if s := strings.TrimSpace(j.Options.AppendSystemPrompt); s != "" {
+		parts = append(parts, s)
 	}
 	return strings.Join(parts, "\n\n")
 }

@@ -1,0 +1,111 @@
+package fleet
+
+import (
+	"regexp"
+	"slices"
+)
+
+// TaskOptions are options of one task for its agent's program. They take precedence over those of the agent's role. The JSON
+// names are those of the API.
+type TaskOptions struct {
+	Model              string   `json:"model,omitempty"`
+	Effort             string   `json:"effort,omitempty"`
+	MaxTurns           *int     `json:"max_turns,omitempty"`
+	MaxCostUSD         *float64 `json:"max_cost_usd,omitempty"`
+	AppendSystemPrompt string   `json:"append_system_prompt,omitempty"`
+}
+
+// The names of the task options, as in the API.
+const (
+	OptionModel              = "model"
+	OptionEffort             = "effort"
+	OptionMaxTurns           = "max_turns"
+	OptionMaxCost            = "max_cost_usd"
+	OptionAppendSystemPrompt = "append_system_prompt"
+)
+
+// Limits of the task options.
+const (
+	MaxTaskTurns          = 100_000
+	MaxTaskCostUSD        = 1_000_000
+	maxModelName          = 200
+	maxAppendSystemPrompt = 64 << 10
+)
+
+// These are arguments of programs, so they must not look like flags.
+var (
+	modelName = regexp.MustCompile(`^[A-Za-z0-9][^\s\x00-\x1f]*$`)
+	effort    = regexp.MustCompile(`^[a-z]{1,20}$`)
+)
+
+// Names returns the names of the options that are set.
+func (o TaskOptions) Names() (names []string) {
+	add := func(name string, is bool) {
+		if is {
+			names = append(names, name)
+		}
+	}
+	add(OptionModel, o.Model != "")
+	add(OptionEffort, o.Effort != "")
+	add(OptionMaxTurns, o.MaxTurns != nil)
+	add(OptionMaxCost, o.MaxCostUSD != nil)
+	add(OptionAppendSystemPrompt, o.AppendSystemPrompt != "")
+	return names
+}
+
+// IsSet reports whether an option is set.
+func (o TaskOptions) IsSet() bool { return len(o.Names()) > 0 }
+
+// Valid returns INVALID_ARGUMENT if a value is not valid for any program.
+func (o TaskOptions) Valid() error {
+	refuse := func(field, format string, args ...any) error {
+		return Invalid(ReasonInvalidArgument, field, format, args...)
+	}
+	switch {
+	case o.Model != "" && (len(o.Model) > maxModelName || !modelName.MatchString(o.Model)):
+		return refuse(OptionModel, "model is %q: give the name of a model without spaces, which begins with a letter or a digit and has at most %d bytes", Shorten(o.Model, 60), maxModelName)
+	case o.Effort != "" && !effort.MatchString(o.Effort):
+		return refuse(OptionEffort, "effort is %q: give a word such as low, medium or high", Shorten(o.Effort, 60))
+	case o.MaxTurns != nil && (*o.MaxTurns < 1 || *o.MaxTurns > MaxTaskTurns):
+		return refuse(OptionMaxTurns, "max_turns is %d: give 1 to %d", *o.MaxTurns, MaxTaskTurns)
+	case o.MaxCostUSD != nil && !(*o.MaxCostUSD > 0 && *o.MaxCostUSD <= MaxTaskCostUSD): // also refuses NaN
+		return refuse(OptionMaxCost, "max_cost_usd is %g: give more than 0 and at most %d", *o.MaxCostUSD, MaxTaskCostUSD)
+	case len(o.AppendSystemPrompt) > maxAppendSystemPrompt:
+		return refuse(OptionAppendSystemPrompt, "append_system_prompt has %d bytes: give at most %d", len(o.AppendSystemPrompt), maxAppendSystemPrompt)
+	}
+	return nil
+}
+
+// Unsupported returns INVALID_ARGUMENT for the first option that is set and not in the list; nil if there is none. who names what
+// does not support the option, and can returns the names of the drivers that do; nil if they are not known.
+func (o TaskOptions) Unsupported(supported []string, who string, can func(option string) []string) error {
+	for _, name := range o.Names() {
+		if slices.Contains(supported, name) {
+			continue
+		}
+		which := "claude"
+		if can != nil {
+			which = JoinNames(can(name))
+		}
+		return Invalid(ReasonInvalidArgument, name, "%s does not support %s: leave it out, or use an agent with a driver that does: %s", who, name, which)
+	}
+	return nil
+}
+
+// Optioner is implemented by a place whose agents support options of single tasks.
+type Optioner interface {
+	// CheckOptions returns INVALID_ARGUMENT, with the name of the option, if the agent's program does not support an option. It
+	// communicates with nobody.
+	CheckOptions(a Agent, o TaskOptions) error
+}
+
+// CheckOptions checks whether an agent of the place supports the options.
+func CheckOptions(p Place, a Agent, o TaskOptions) error {
+	if !o.IsSet() {
+		return nil
+	}
+	if c, ok := p.(Optioner); ok {
+		return c.CheckOptions(a, o)
+	}
+	return o.Unsupported(nil, "the place "+p.Traits().Name, nil)
+}

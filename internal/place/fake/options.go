@@ -1,0 +1,11 @@
+package fake
+
+import "fleet/internal/fleet"
+
+// CheckOptions implements fleet.Optioner. Agents with the role operator support only a model.
+func (b *Place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
+	if a.Role != "operator" {
+		return nil
+	}
+	return o.Unsupported([]string{fleet.OptionModel}, "the driver of "+a.Name, nil)
+}

@@ -1,0 +1,67 @@
+package driver
+
+import (
+	"cmp"
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// taskOptions are the options of single tasks that each kind of driver supports.
+var taskOptions = map[string][]string{
+	"claude": {fleet.OptionModel, fleet.OptionEffort, fleet.OptionMaxTurns, fleet.OptionMaxCost, fleet.OptionAppendSystemPrompt},
+	"codex":  {fleet.OptionModel, fleet.OptionEffort, fleet.OptionAppendSystemPrompt},
+	"acp":    {fleet.OptionModel, fleet.OptionAppendSystemPrompt},
+}
+
+// effortsOf are the values of the option effort, by kind of driver.
+var effortsOf = map[string][]string{
+	"claude": {"low", "medium", "high", "xhigh", "max"},
+	"codex":  {"minimal", "low", "medium", "high", "xhigh"},
+}
+
+// CheckOptions returns INVALID_ARGUMENT, with the option's name, if the driver does not support an option.
+func CheckOptions(d Driver, o fleet.TaskOptions) error {
+	kind := kindOf(d)
+	err := o.Unsupported(taskOptions[kind], "the driver "+kind, func(option string) (can []string) {
+		for _, k := range Kinds {
+			if slices.Contains(taskOptions[k], option) {
+				can = append(can, k)
+			}
+		}
+		return can
+	})
+	if err != nil {
+		return err
+	}
+	if known := effortsOf[kind]; o.Effort != "" && !slices.Contains(known, o.Effort) {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, fleet.OptionEffort, "effort is %q: the driver %s has %s", o.Effort, kind, fleet.JoinNames(known))
+	}
+	return nil
+}
+
+func kindOf(d Driver) string {
+	switch d.(type) {
+	case claudeCode:
+		return "claude"
+	case codex:
+		return "codex"
+	case agentClient:
+		return "acp"
+	case shell:
+		return "shell"
+	}
+	return "command"
+}
+
+// With returns the job with the options of its task.
+func (j Job) With(o fleet.TaskOptions) Job {
+	j.Role.Model, j.Role.Effort, j.Options = cmp.Or(o.Model, j.Role.Model), cmp.Or(o.Effort, j.Role.Effort), o
+	if o.MaxTurns != nil {
+		j.Role.MaxTurns = *o.MaxTurns
+	}
+	if o.MaxCostUSD != nil {
+		j.Role.MaxCostUSD = *o.MaxCostUSD
+	}
+	return j
+}
