@@ -38,7 +38,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"model": "m-1", "effort": "high", "max_turns": json.Number("3"), "max_cost_usd": json.Number("0.5"), "append_system_prompt": "attack",
 		"prompt": alicesTask, "context": map[string]any{}, "capabilities": []any{}, "timeout": json.Number("50"), "config": map[string]any{},
 		"principal": "alice", "method": "", "outcome": "", "person": "mallory", "group": "", "access": "run",
-		"question_id": x.question, "answer": "attacked", "include_answered": true, "or_question": true,
+		"question_id": x.question, "answer": "attacked", "remember": "once", "rule": "Bash", "include_answered": true, "or_question": true,
 		"parameters": map[string]any{}, "update": false, "take_over": true,
 		"directory":        "", // a request with project cannot have it
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),

@@ -50,6 +50,7 @@ var goodRequests = map[string]string{
 	"list_replicas":             `{}`,
 	"forget_replica":            `{"name":"nobody"}`,
 	"reload_config":             `{}`,
+	"remove_agent_rule":         `{"agent_name":"papi","rule":"Bash"}`,
 	"start_agent":               `{"agent_name":"papi"}`,
 	"stop_agent":                `{"agent_name":"sony"}`,
 	"restart_agent":             `{"agent_name":"sony"}`,

@@ -42,6 +42,7 @@ type doctor struct {
 	found    []finding
 	projects []string // names of the projects of the places on this machine and in Coder
 	unlisted bool     // Coder's projects are not known
+	quick    bool     // start no programs
 }
 
 func (d *doctor) add(v verdict, check, next, format string, args ...any) {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"os"
 	"os/exec"
@@ -109,6 +110,10 @@ func (d *doctor) programs(ctx context.Context) {
 			continue
 		}
 		seen[name] = true
+		d.key(p)
+		if _, err := exec.LookPath(name); d.quick && err == nil {
+			continue
+		}
 		path, output, err := machine.Version(ctx, name)
 		version, _, _ := strings.Cut(strings.TrimSpace(output), "\n")
 		switch {
@@ -161,6 +166,25 @@ func (d *doctor) limits(context.Context) {
 			next = "write " + near + " if you mean this project"
 		}
 		d.add(warning, "limits", next, "limits.projects has %s, and there is no such project here", name)
+	}
+}
+
+// key examines whether the project's program has a login, or its key is in the environment.
+func (d *doctor) key(p local.Project) {
+	if name := local.MissingKey(p, d.environ, d.cfg.Local.PassEnv); name != "" {
+		d.add(warning, "key of "+filepath.Base(programOf(p)), "set it, or log in with "+filepath.Base(programOf(p))+" as the server's user",
+			"the project %s has no %s and no login of the server's user", p.Name, name)
+	}
+}
+
+// warnMissing logs a warning for each program, repository and key that the projects on this machine need and do not have.
+func (s *Server) warnMissing(ctx context.Context) {
+	d := &doctor{cfg: s.cfg, environ: os.Environ(), quick: true}
+	d.programs(ctx)
+	for _, f := range d.found {
+		if f.Verdict != good {
+			s.log.WarnContext(ctx, "something is missing: "+f.Message, slog.String("check", f.Check), slog.String("next", f.Next))
+		}
 	}
 }
 

@@ -267,6 +267,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		slog.Any("places", s.cfg.Places), slog.String("auth", s.cfg.Auth.String()), slog.String("data", s.cfg.Data), slog.String("store", s.cfg.shownStore()))
 
 	s.warn(ctx)
+	s.warnMissing(ctx)
 
 	var err error
 	select {

@@ -79,7 +79,8 @@ type Agent struct {
 	// Parameters are the values of Project.Parameters that the caller has chosen; nil if there are none.
 	Parameters map[string]string
 	Host       HostFacts
-	Shares     []Share // kept after the agent's deletion; nil if it is not shared
+	Rules      []AllowedRule // what people have allowed it, see Question.Rules
+	Shares     []Share       // kept after the agent's deletion; nil if it is not shared
 
 	State       State
 	StateReason string // for people
@@ -190,6 +191,16 @@ func (v *AgentView) Status() Status {
 		return StatusOffline
 	}
 	return StatusIdle
+}
+
+// Allowed returns the rules that hold in the task of the agent.
+func (a *Agent) Allowed(taskID string) (rules []string) {
+	for _, r := range a.Rules {
+		if r.TaskID == "" || r.TaskID == taskID {
+			rules = append(rules, r.Rule)
+		}
+	}
+	return rules
 }
 
 // Waiting reports whether the agent waits for an answer to a question.

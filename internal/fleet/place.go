@@ -320,6 +320,8 @@ type Run struct {
 	// Continues means that the agent has a conversation that the run continues. A runner that has lost it, for example
 	// with the agent's workspace, begins a new one and reports that with Output.ConversationLost.
 	Continues bool
+	// Allowed are rules for calls that people have allowed before, see AllowedRule. Only Dispatch gets them.
+	Allowed []string
 	// Messages are the messages that the run has received so far, oldest first. Follow and Send get them.
 	Messages []Message
 	// Linger is how long an interrupted run may wait for the response to a request to its model; 0 means the host's default.

@@ -43,6 +43,7 @@ const (
 	MaxQuestionText    = 16 << 10 // of a question's text, in bytes
 	MaxQuestionInput   = 64 << 10 // of the tool's input, in bytes
 	MaxQuestionOptions = 20
+	MaxRule            = 600      // of a rule, in bytes
 	MaxAnswer          = 64 << 10 // of an answer and of its message, in bytes
 )
 
@@ -60,15 +61,43 @@ type Question struct {
 	Tool      string   // the tool that the agent wants to use; empty if the question is not about a tool
 	Input     []byte   // arguments of the tool, a JSON object; nil if there are none
 	Options   []string // answers that the agent suggests
+	Rules     []string // what a remembered answer allows, in the syntax of the role's permissions; nil: it cannot be remembered
 	AskedAt   time.Time
 	ExpiresAt time.Time
 
 	Answer     string
 	Message    string // to the agent with the answer, for example why it was denied
+	Remember   Remember
 	AnsweredBy string // name of the principal, ByPolicy or ByUnknown
 	AnsweredAt time.Time
 	GivenAt    time.Time // when the agent received the answer; zero if it has not
 }
+
+// Remember says for how long an allowed permission holds.
+type Remember string
+
+// These are the values of Remember. The empty value is RememberOnce.
+const (
+	RememberOnce  Remember = "once"  // for this call
+	RememberTask  Remember = "task"  // for such calls in the same task
+	RememberAgent Remember = "agent" // for such calls of the agent, until somebody removes the rule
+)
+
+// Remembered reports whether the answer allows further calls.
+func (q *Question) Remembered() bool {
+	return q.Answer == AnswerAllow && (q.Remember == RememberTask || q.Remember == RememberAgent)
+}
+
+// AllowedRule is a rule that somebody has allowed by answering a question.
+type AllowedRule struct {
+	Rule   string    `json:"rule"`
+	TaskID string    `json:"task_id,omitempty"` // the only task in which it holds; empty: in all tasks of the agent
+	By     string    `json:"by"`
+	At     time.Time `json:"at"`
+}
+
+// MaxAllowedRules limits the rules of an agent.
+const MaxAllowedRules = 100
 
 // Open reports whether the question still needs an answer, or the answer still has to be delivered.
 func (q *Question) Open() bool {

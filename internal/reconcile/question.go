@@ -28,6 +28,13 @@ func shortenQuestion(q *fleet.Question) {
 	if len(q.Input) > fleet.MaxQuestionInput {
 		q.Input = nil
 	}
+	q.Rules = q.Rules[:min(len(q.Rules), fleet.MaxQuestionOptions)]
+	for _, rule := range q.Rules {
+		if len(rule) > fleet.MaxRule { // a shortened rule would be another one
+			q.Rules = nil
+			break
+		}
+	}
 	q.Options = q.Options[:min(len(q.Options), fleet.MaxQuestionOptions)]
 	for i, o := range q.Options {
 		q.Options[i] = fleet.Shorten(o, 200)

@@ -167,7 +167,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	}
 	w.cfg.Fault(FaultDispatchRecorded)
 	run := t.Run(again)
-	run.Continues = a.Conversed
+	run.Continues, run.Allowed = a.Conversed, a.Allowed(t.ID)
 	run.Report, err = w.report(ctx, a, t)
 	switch {
 	case errors.Is(err, errTaskEnded):

@@ -165,7 +165,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	job.TaskID, job.Prompt, job.Report = r.TaskID, r.Prompt, r.Report
 	job.RunDir, job.Client = string(run), host.config.ClientCommand
 	job.Session, job.Since, job.Lost = h.conversation(w.Driver, r)
-	asks := askSpec(w, host.config.AskCommand)
+	asks := askSpec(w, r, host.config.AskCommand)
 	if asks != nil {
 		job.Ask = append(slices.Clone(host.config.AskCommand), string(run))
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"fleet/internal/fleet"
@@ -21,12 +22,12 @@ import (
 const askFile = "ask"
 
 // askSpec returns the rules for the run's questions, or nil if the run cannot ask questions.
-func askSpec(w Work, command []string) *shim.Asks {
+func askSpec(w Work, r fleet.Run, command []string) *shim.Asks {
 	p := w.Job.Role.Permissions
 	if p == nil || len(command) == 0 {
 		return nil
 	}
-	return &shim.Asks{Rules: acp.Rules{Allow: p.Allow, Deny: p.Deny, Ask: p.Ask}, Timeout: p.Wait()}
+	return &shim.Asks{Rules: acp.Rules{Allow: slices.Concat(p.Allow, r.Allowed), Deny: p.Deny, Ask: p.Ask}, Timeout: p.Wait()}
 }
 
 // askScript returns a script that runs ask.Main for the run.
@@ -48,7 +49,7 @@ func (w Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error 
 	if _, err := run.Spec(); isMissing(err) || errors.Is(err, agentfile.ErrReplaced) {
 		return ended
 	}
-	err := run.Answer(ctx, q.LocalID(), q.Answer, q.Message, q.AnsweredBy)
+	err := run.Answer(ctx, q.LocalID(), q.Answer, q.Message, q.AnsweredBy, q.Remembered())
 	switch {
 	case err == nil:
 		return nil
@@ -141,7 +142,7 @@ func (j *journal) take(line []byte) string {
 	q, known := j.known[r.ID]
 	if !known {
 		q = fleet.Question{
-			ID: r.ID, Kind: fleet.QuestionKind(r.Kind), Text: r.Text, Tool: r.Tool, Input: r.Input, Options: r.Options,
+			ID: r.ID, Kind: fleet.QuestionKind(r.Kind), Text: r.Text, Tool: r.Tool, Input: r.Input, Options: r.Options, Rules: r.Rules,
 			AskedAt: r.AskedAt, ExpiresAt: r.ExpiresAt,
 		}
 	}

@@ -80,6 +80,8 @@ type AnswerQuestionRequest struct {
 	ID      string // or a prefix, if only one waiting question that the caller may see begins with it, or else only one question
 	Answer  string // AnswerAllow or AnswerDeny for a permission, otherwise any text
 	Message string // to the agent with the answer; may be empty
+	// Remember says for how long an allowed permission holds; empty means once.
+	Remember fleet.Remember `json:",omitempty"`
 
 	RequestID string `json:"-"`
 }
@@ -196,7 +198,18 @@ func (s *Service) answer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r An
 	if q.Kind == fleet.AskPermission && r.Answer != fleet.AnswerAllow && r.Answer != fleet.AnswerDeny {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "answer", "the agent asks for a permission: answer %q or %q, and put further information into message", fleet.AnswerAllow, fleet.AnswerDeny)
 	}
-	if q.Status == fleet.QuestionAnswered && q.AnsweredBy == p.Name && q.Answer == r.Answer && q.Message == r.Message {
+	remembers := r.Remember == fleet.RememberTask || r.Remember == fleet.RememberAgent
+	switch {
+	case remembers && (q.Kind != fleet.AskPermission || r.Answer != fleet.AnswerAllow):
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "remember", "remember is %s, but only an allowed permission can be remembered: leave it out", r.Remember)
+	case remembers && len(q.Rules) == 0:
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "remember", "there is no rule that would allow only such calls, so this permission cannot be remembered: leave remember out, or add a rule to the role")
+	case q.Kind == fleet.AskPermission && r.Answer == fleet.AnswerAllow:
+		r.Remember = cmp.Or(r.Remember, fleet.RememberOnce)
+	default:
+		r.Remember = ""
+	}
+	if q.Status == fleet.QuestionAnswered && q.AnsweredBy == p.Name && q.Answer == r.Answer && q.Message == r.Message && q.Remember == r.Remember {
 		return nil
 	}
 	t, err := tx.Task(q.TaskID)
@@ -213,7 +226,16 @@ func (s *Service) answer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r An
 	case q.Status != fleet.QuestionWaiting || t == nil || !t.Active():
 		return questionClosed(q)
 	}
-	q.Status, q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt = fleet.QuestionAnswered, r.Answer, r.Message, p.Name, s.now()
+	q.Status, q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt, q.Remember = fleet.QuestionAnswered, r.Answer, r.Message, p.Name, s.now(), r.Remember
+	if q.Remembered() && a != nil {
+		if err := remember(a, q); err != nil {
+			return err
+		}
+		a.UpdatedAt = q.AnsweredAt
+		if err := tx.UpdateAgent(a); err != nil {
+			return err
+		}
+	}
 	if err := tx.UpdateQuestion(q); err != nil {
 		return err
 	}

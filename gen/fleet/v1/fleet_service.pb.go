@@ -560,7 +560,9 @@ type ShowAgentResponse struct {
 	// When the agent's place was last listed successfully; null before the first listing.
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
 	// Why the agent's place was not listed successfully for more than three polls; absent if it was.
-	StaleReason   *string `protobuf:"bytes,3,opt,name=stale_reason,json=staleReason,proto3,oneof" json:"stale_reason,omitempty"`
+	StaleReason *string `protobuf:"bytes,3,opt,name=stale_reason,json=staleReason,proto3,oneof" json:"stale_reason,omitempty"`
+	// What people have allowed the agent by answering its questions. `remove_agent_rule` removes one.
+	Rules         []*AllowedRule `protobuf:"bytes,4,rep,name=rules,proto3" json:"rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -614,6 +616,13 @@ func (x *ShowAgentResponse) GetStaleReason() string {
 		return *x.StaleReason
 	}
 	return ""
+}
+
+func (x *ShowAgentResponse) GetRules() []*AllowedRule {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
 }
 
 // ShowAgentTaskHistoryRequest names the agent and the page.
@@ -3511,7 +3520,10 @@ type AnswerQuestionRequest struct {
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
 	// result.
-	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Optional. For how long "allow" holds: once, for the task, or for the agent. For the latter two, the rules of the question
+	// are allowed.
+	Remember      Question_Remember `protobuf:"varint,5,opt,name=remember,proto3,enum=fleet.v1.Question_Remember" json:"remember,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3574,6 +3586,13 @@ func (x *AnswerQuestionRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *AnswerQuestionRequest) GetRemember() Question_Remember {
+	if x != nil {
+		return x.Remember
+	}
+	return Question_remember_unspecified
+}
+
 // AnswerQuestionResponse has the question with its answer.
 type AnswerQuestionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3629,6 +3648,126 @@ func (x *AnswerQuestionResponse) GetMessage() string {
 	return ""
 }
 
+// RemoveAgentRuleRequest names the rule to remove.
+type RemoveAgentRuleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the agent.
+	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Required. The rule, as `show_agent` shows it, for example "Bash(go test *)".
+	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
+	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveAgentRuleRequest) Reset() {
+	*x = RemoveAgentRuleRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveAgentRuleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveAgentRuleRequest) ProtoMessage() {}
+
+func (x *RemoveAgentRuleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveAgentRuleRequest.ProtoReflect.Descriptor instead.
+func (*RemoveAgentRuleRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *RemoveAgentRuleRequest) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+func (x *RemoveAgentRuleRequest) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *RemoveAgentRuleRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// RemoveAgentRuleResponse has the rules that are left.
+type RemoveAgentRuleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rules that the agent still has.
+	Rules []*AllowedRule `protobuf:"bytes,1,rep,name=rules,proto3" json:"rules,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveAgentRuleResponse) Reset() {
+	*x = RemoveAgentRuleResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveAgentRuleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveAgentRuleResponse) ProtoMessage() {}
+
+func (x *RemoveAgentRuleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveAgentRuleResponse.ProtoReflect.Descriptor instead.
+func (*RemoveAgentRuleResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *RemoveAgentRuleResponse) GetRules() []*AllowedRule {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *RemoveAgentRuleResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // StartAgentRequest names the agent to start.
 type StartAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3643,7 +3782,7 @@ type StartAgentRequest struct {
 
 func (x *StartAgentRequest) Reset() {
 	*x = StartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3655,7 +3794,7 @@ func (x *StartAgentRequest) String() string {
 func (*StartAgentRequest) ProtoMessage() {}
 
 func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3668,7 +3807,7 @@ func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentRequest.ProtoReflect.Descriptor instead.
 func (*StartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{47}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StartAgentRequest) GetAgentName() string {
@@ -3701,7 +3840,7 @@ type StartAgentResponse struct {
 
 func (x *StartAgentResponse) Reset() {
 	*x = StartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3713,7 +3852,7 @@ func (x *StartAgentResponse) String() string {
 func (*StartAgentResponse) ProtoMessage() {}
 
 func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3726,7 +3865,7 @@ func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentResponse.ProtoReflect.Descriptor instead.
 func (*StartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{48}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StartAgentResponse) GetAgent() *Agent {
@@ -3764,7 +3903,7 @@ type StopAgentRequest struct {
 
 func (x *StopAgentRequest) Reset() {
 	*x = StopAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3776,7 +3915,7 @@ func (x *StopAgentRequest) String() string {
 func (*StopAgentRequest) ProtoMessage() {}
 
 func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3789,7 +3928,7 @@ func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentRequest.ProtoReflect.Descriptor instead.
 func (*StopAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{49}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StopAgentRequest) GetAgentName() string {
@@ -3822,7 +3961,7 @@ type StopAgentResponse struct {
 
 func (x *StopAgentResponse) Reset() {
 	*x = StopAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3834,7 +3973,7 @@ func (x *StopAgentResponse) String() string {
 func (*StopAgentResponse) ProtoMessage() {}
 
 func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3847,7 +3986,7 @@ func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentResponse.ProtoReflect.Descriptor instead.
 func (*StopAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{50}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StopAgentResponse) GetAgent() *Agent {
@@ -3894,7 +4033,7 @@ type RestartAgentRequest struct {
 
 func (x *RestartAgentRequest) Reset() {
 	*x = RestartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3906,7 +4045,7 @@ func (x *RestartAgentRequest) String() string {
 func (*RestartAgentRequest) ProtoMessage() {}
 
 func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3919,7 +4058,7 @@ func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentRequest.ProtoReflect.Descriptor instead.
 func (*RestartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{51}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RestartAgentRequest) GetAgentName() string {
@@ -3980,7 +4119,7 @@ type RestartAgentResponse struct {
 
 func (x *RestartAgentResponse) Reset() {
 	*x = RestartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3992,7 +4131,7 @@ func (x *RestartAgentResponse) String() string {
 func (*RestartAgentResponse) ProtoMessage() {}
 
 func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4005,7 +4144,7 @@ func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentResponse.ProtoReflect.Descriptor instead.
 func (*RestartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{52}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RestartAgentResponse) GetAgent() *Agent {
@@ -4042,7 +4181,7 @@ type ShowAgentLogRequest struct {
 
 func (x *ShowAgentLogRequest) Reset() {
 	*x = ShowAgentLogRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4054,7 +4193,7 @@ func (x *ShowAgentLogRequest) String() string {
 func (*ShowAgentLogRequest) ProtoMessage() {}
 
 func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4067,7 +4206,7 @@ func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogRequest.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{53}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ShowAgentLogRequest) GetAgentName() string {
@@ -4097,7 +4236,7 @@ type ShowAgentLogResponse struct {
 
 func (x *ShowAgentLogResponse) Reset() {
 	*x = ShowAgentLogResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4109,7 +4248,7 @@ func (x *ShowAgentLogResponse) String() string {
 func (*ShowAgentLogResponse) ProtoMessage() {}
 
 func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4122,7 +4261,7 @@ func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogResponse.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{54}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ShowAgentLogResponse) GetLines() []string {
@@ -4159,7 +4298,7 @@ type ShareAgentRequest struct {
 
 func (x *ShareAgentRequest) Reset() {
 	*x = ShareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4171,7 +4310,7 @@ func (x *ShareAgentRequest) String() string {
 func (*ShareAgentRequest) ProtoMessage() {}
 
 func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4184,7 +4323,7 @@ func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
 func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{55}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ShareAgentRequest) GetAgentName() string {
@@ -4235,7 +4374,7 @@ type ShareAgentResponse struct {
 
 func (x *ShareAgentResponse) Reset() {
 	*x = ShareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4247,7 +4386,7 @@ func (x *ShareAgentResponse) String() string {
 func (*ShareAgentResponse) ProtoMessage() {}
 
 func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4260,7 +4399,7 @@ func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
 func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{56}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ShareAgentResponse) GetMessage() string {
@@ -4295,7 +4434,7 @@ type UnshareAgentRequest struct {
 
 func (x *UnshareAgentRequest) Reset() {
 	*x = UnshareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4307,7 +4446,7 @@ func (x *UnshareAgentRequest) String() string {
 func (*UnshareAgentRequest) ProtoMessage() {}
 
 func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4320,7 +4459,7 @@ func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
 func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{57}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *UnshareAgentRequest) GetAgentName() string {
@@ -4364,7 +4503,7 @@ type UnshareAgentResponse struct {
 
 func (x *UnshareAgentResponse) Reset() {
 	*x = UnshareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4376,7 +4515,7 @@ func (x *UnshareAgentResponse) String() string {
 func (*UnshareAgentResponse) ProtoMessage() {}
 
 func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4389,7 +4528,7 @@ func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
 func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{58}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *UnshareAgentResponse) GetMessage() string {
@@ -4417,7 +4556,7 @@ type ListAgentSharesRequest struct {
 
 func (x *ListAgentSharesRequest) Reset() {
 	*x = ListAgentSharesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[59]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4429,7 +4568,7 @@ func (x *ListAgentSharesRequest) String() string {
 func (*ListAgentSharesRequest) ProtoMessage() {}
 
 func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[59]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4442,7 +4581,7 @@ func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{59}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListAgentSharesRequest) GetAgentName() string {
@@ -4463,7 +4602,7 @@ type ListAgentSharesResponse struct {
 
 func (x *ListAgentSharesResponse) Reset() {
 	*x = ListAgentSharesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4475,7 +4614,7 @@ func (x *ListAgentSharesResponse) String() string {
 func (*ListAgentSharesResponse) ProtoMessage() {}
 
 func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4488,7 +4627,7 @@ func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{60}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListAgentSharesResponse) GetShares() []*Share {
@@ -4555,12 +4694,13 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\vspec_offset\x18\x02 \x01(\x05B\n" +
 	"\xe0A\x01\xbaH\x04\x1a\x02(\x00H\x00R\n" +
 	"specOffset\x88\x01\x01B\x0e\n" +
-	"\f_spec_offset\"\xb6\x01\n" +
+	"\f_spec_offset\"\xe3\x01\n" +
 	"\x11ShowAgentResponse\x12%\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12A\n" +
 	"\vobserved_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\n" +
 	"observedAt\x12&\n" +
-	"\fstale_reason\x18\x03 \x01(\tH\x00R\vstaleReason\x88\x01\x01B\x0f\n" +
+	"\fstale_reason\x18\x03 \x01(\tH\x00R\vstaleReason\x88\x01\x01\x12+\n" +
+	"\x05rules\x18\x04 \x03(\v2\x15.fleet.v1.AllowedRuleR\x05rulesB\x0f\n" +
 	"\r_stale_reason\"\xfa\x01\n" +
 	"\x1bShowAgentTaskHistoryRequest\x12\"\n" +
 	"\n" +
@@ -4890,17 +5030,27 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"totalCount\x12$\n" +
 	"\vnext_cursor\x18\x03 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\xc3\x01\n" +
+	"\f_next_cursor\"\x81\x02\n" +
 	"\x15AnswerQuestionRequest\x12(\n" +
 	"\vquestion_id\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x01R\n" +
 	"questionId\x12&\n" +
 	"\x06answer\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80\x04R\x06answer\x12&\n" +
 	"\amessage\x18\x03 \x01(\tB\f\xe0A\x01\xbaH\x06r\x04(\x80\x80\x04R\amessage\x120\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"b\n" +
+	"request_id\x18\x04 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12<\n" +
+	"\bremember\x18\x05 \x01(\x0e2\x1b.fleet.v1.Question.RememberB\x03\xe0A\x01R\bremember\"b\n" +
 	"\x16AnswerQuestionResponse\x12.\n" +
 	"\bquestion\x18\x01 \x01(\v2\x12.fleet.v1.QuestionR\bquestion\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"m\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x95\x01\n" +
+	"\x16RemoveAgentRuleRequest\x12&\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12!\n" +
+	"\x04rule\x18\x02 \x01(\tB\r\xe0A\x02\xbaH\ar\x05\x10\x01(\xd8\x04R\x04rule\x120\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"h\n" +
+	"\x17RemoveAgentRuleResponse\x12+\n" +
+	"\x05rules\x18\x01 \x03(\v2\x15.fleet.v1.AllowedRuleR\x05rules\x12 \n" +
+	"\amessage\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\x01R\amessage\"m\n" +
 	"\x11StartAgentRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x120\n" +
@@ -4979,7 +5129,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xb4)\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xc5*\n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x86\x01\n" +
@@ -5033,7 +5183,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x0fSendTaskMessage\x12 .fleet.v1.SendTaskMessageRequest\x1a!.fleet.v1.SendTaskMessageResponse\"4\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/agents/{agent_name}/tasks:message\x12\x95\x01\n" +
 	"\rListQuestions\x12\x1e.fleet.v1.ListQuestionsRequest\x1a\x1f.fleet.v1.ListQuestionsResponse\"C\x92\xf4\x18'\n" +
 	"\x05limit\x12\tquestions\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/questions\x90\x02\x01\x12\x86\x01\n" +
-	"\x0eAnswerQuestion\x12\x1f.fleet.v1.AnswerQuestionRequest\x1a .fleet.v1.AnswerQuestionResponse\"1\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/questions/{question_id}:answer\x12\x7f\n" +
+	"\x0eAnswerQuestion\x12\x1f.fleet.v1.AnswerQuestionRequest\x1a .fleet.v1.AnswerQuestionResponse\"1\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/questions/{question_id}:answer\x12\x8e\x01\n" +
+	"\x0fRemoveAgentRule\x12 .fleet.v1.RemoveAgentRuleRequest\x1a!.fleet.v1.RemoveAgentRuleResponse\"6\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02):\x01*\"$/v1/agents/{agent_name}/rules:remove\x90\x02\x02\x12\x7f\n" +
 	"\n" +
 	"StartAgent\x12\x1b.fleet.v1.StartAgentRequest\x1a\x1c.fleet.v1.StartAgentResponse\"6\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/agents/{agent_name}:start\x12{\n" +
@@ -5069,7 +5220,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -5120,188 +5271,197 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ListQuestionsResponse)(nil),        // 46: fleet.v1.ListQuestionsResponse
 	(*AnswerQuestionRequest)(nil),        // 47: fleet.v1.AnswerQuestionRequest
 	(*AnswerQuestionResponse)(nil),       // 48: fleet.v1.AnswerQuestionResponse
-	(*StartAgentRequest)(nil),            // 49: fleet.v1.StartAgentRequest
-	(*StartAgentResponse)(nil),           // 50: fleet.v1.StartAgentResponse
-	(*StopAgentRequest)(nil),             // 51: fleet.v1.StopAgentRequest
-	(*StopAgentResponse)(nil),            // 52: fleet.v1.StopAgentResponse
-	(*RestartAgentRequest)(nil),          // 53: fleet.v1.RestartAgentRequest
-	(*RestartAgentResponse)(nil),         // 54: fleet.v1.RestartAgentResponse
-	(*ShowAgentLogRequest)(nil),          // 55: fleet.v1.ShowAgentLogRequest
-	(*ShowAgentLogResponse)(nil),         // 56: fleet.v1.ShowAgentLogResponse
-	(*ShareAgentRequest)(nil),            // 57: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 58: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 59: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 60: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 61: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 62: fleet.v1.ListAgentSharesResponse
-	nil,                                  // 63: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 64: fleet.v1.RestartAgentRequest.ParametersEntry
-	(*Agent)(nil),                        // 65: fleet.v1.Agent
-	(Agent_Status)(0),                    // 66: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 67: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 68: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 69: fleet.v1.PlaceStatus
-	(*Task)(nil),                         // 70: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 71: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 72: fleet.v1.KeptWork
-	(*Role)(nil),                         // 73: fleet.v1.Role
-	(*Project)(nil),                      // 74: fleet.v1.Project
-	(*Event)(nil),                        // 75: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 76: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 77: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 78: fleet.v1.FileChange
-	(StepKind)(0),                        // 79: fleet.v1.StepKind
-	(*Step)(nil),                         // 80: fleet.v1.Step
-	(Task_Status)(0),                     // 81: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 82: fleet.v1.Task.Source
-	(*Question)(nil),                     // 83: fleet.v1.Question
-	(Share_Access)(0),                    // 84: fleet.v1.Share.Access
-	(*Share)(nil),                        // 85: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 86: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 87: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 88: fleet.v1.SearchFleetRequest
-	(*ListAuditRequest)(nil),             // 89: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 90: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 91: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 92: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 93: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 94: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 95: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 96: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 97: fleet.v1.SearchFleetResponse
-	(*ListAuditResponse)(nil),            // 98: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 99: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 100: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 101: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 102: fleet.v1.ReloadConfigResponse
+	(*RemoveAgentRuleRequest)(nil),       // 49: fleet.v1.RemoveAgentRuleRequest
+	(*RemoveAgentRuleResponse)(nil),      // 50: fleet.v1.RemoveAgentRuleResponse
+	(*StartAgentRequest)(nil),            // 51: fleet.v1.StartAgentRequest
+	(*StartAgentResponse)(nil),           // 52: fleet.v1.StartAgentResponse
+	(*StopAgentRequest)(nil),             // 53: fleet.v1.StopAgentRequest
+	(*StopAgentResponse)(nil),            // 54: fleet.v1.StopAgentResponse
+	(*RestartAgentRequest)(nil),          // 55: fleet.v1.RestartAgentRequest
+	(*RestartAgentResponse)(nil),         // 56: fleet.v1.RestartAgentResponse
+	(*ShowAgentLogRequest)(nil),          // 57: fleet.v1.ShowAgentLogRequest
+	(*ShowAgentLogResponse)(nil),         // 58: fleet.v1.ShowAgentLogResponse
+	(*ShareAgentRequest)(nil),            // 59: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 60: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 61: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 62: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 63: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 64: fleet.v1.ListAgentSharesResponse
+	nil,                                  // 65: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 66: fleet.v1.RestartAgentRequest.ParametersEntry
+	(*Agent)(nil),                        // 67: fleet.v1.Agent
+	(Agent_Status)(0),                    // 68: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 69: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 70: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 71: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 72: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 73: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 74: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 75: fleet.v1.KeptWork
+	(*Role)(nil),                         // 76: fleet.v1.Role
+	(*Project)(nil),                      // 77: fleet.v1.Project
+	(*Event)(nil),                        // 78: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 79: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 80: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 81: fleet.v1.FileChange
+	(StepKind)(0),                        // 82: fleet.v1.StepKind
+	(*Step)(nil),                         // 83: fleet.v1.Step
+	(Task_Status)(0),                     // 84: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 85: fleet.v1.Task.Source
+	(*Question)(nil),                     // 86: fleet.v1.Question
+	(Question_Remember)(0),               // 87: fleet.v1.Question.Remember
+	(Share_Access)(0),                    // 88: fleet.v1.Share.Access
+	(*Share)(nil),                        // 89: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 90: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 91: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 92: fleet.v1.SearchFleetRequest
+	(*ListAuditRequest)(nil),             // 93: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 94: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 95: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 96: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 97: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 98: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 99: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 100: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 101: fleet.v1.SearchFleetResponse
+	(*ListAuditResponse)(nil),            // 102: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 103: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 104: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 105: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 106: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	63,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	65,  // 1: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	66,  // 2: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	67,  // 3: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	68,  // 4: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	69,  // 5: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	65,  // 6: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	68,  // 7: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	70,  // 8: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	71,  // 9: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	72,  // 10: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	65,  // 11: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	70,  // 12: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	66,  // 13: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	70,  // 14: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	66,  // 15: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	73,  // 16: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	74,  // 17: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	69,  // 18: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	75,  // 19: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
-	0,   // 20: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	70,  // 21: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	76,  // 22: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	77,  // 23: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	78,  // 24: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	79,  // 25: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	80,  // 26: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	81,  // 27: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	82,  // 28: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	68,  // 29: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
-	1,   // 30: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	70,  // 31: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	70,  // 32: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	83,  // 33: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	83,  // 34: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	65,  // 35: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	65,  // 36: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	64,  // 37: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	65,  // 38: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	84,  // 39: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	85,  // 40: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	85,  // 41: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	85,  // 42: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,   // 43: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,   // 44: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,   // 45: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,   // 46: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10,  // 47: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12,  // 48: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	14,  // 49: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	16,  // 50: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	18,  // 51: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	20,  // 52: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	22,  // 53: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	24,  // 54: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	26,  // 55: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	28,  // 56: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	30,  // 57: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	31,  // 58: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	33,  // 59: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	35,  // 60: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	37,  // 61: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	39,  // 62: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	86,  // 63: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	87,  // 64: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	88,  // 65: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	41,  // 66: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	43,  // 67: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	45,  // 68: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	47,  // 69: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	49,  // 70: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	51,  // 71: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	53,  // 72: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	57,  // 73: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	59,  // 74: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	61,  // 75: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	89,  // 76: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	90,  // 77: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	91,  // 78: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	92,  // 79: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	93,  // 80: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	55,  // 81: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,   // 82: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,   // 83: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,   // 84: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,   // 85: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11,  // 86: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13,  // 87: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15,  // 88: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	17,  // 89: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	19,  // 90: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	21,  // 91: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	23,  // 92: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	25,  // 93: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	27,  // 94: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	29,  // 95: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	94,  // 96: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	94,  // 97: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	34,  // 98: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	36,  // 99: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	38,  // 100: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	40,  // 101: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	95,  // 102: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	96,  // 103: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	97,  // 104: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	42,  // 105: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	44,  // 106: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	46,  // 107: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	48,  // 108: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	50,  // 109: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	52,  // 110: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	54,  // 111: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	58,  // 112: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	60,  // 113: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	62,  // 114: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	98,  // 115: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	99,  // 116: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	100, // 117: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	101, // 118: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	102, // 119: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	56,  // 120: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	82,  // [82:121] is the sub-list for method output_type
-	43,  // [43:82] is the sub-list for method input_type
-	43,  // [43:43] is the sub-list for extension type_name
-	43,  // [43:43] is the sub-list for extension extendee
-	0,   // [0:43] is the sub-list for field type_name
+	65,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	67,  // 1: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	68,  // 2: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	69,  // 3: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	70,  // 4: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	71,  // 5: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	67,  // 6: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	70,  // 7: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	72,  // 8: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	73,  // 9: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	74,  // 10: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	75,  // 11: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	67,  // 12: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	73,  // 13: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	68,  // 14: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	73,  // 15: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	68,  // 16: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	76,  // 17: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	77,  // 18: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	71,  // 19: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	78,  // 20: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	0,   // 21: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
+	73,  // 22: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	79,  // 23: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	80,  // 24: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	81,  // 25: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	82,  // 26: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	83,  // 27: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	84,  // 28: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	85,  // 29: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	70,  // 30: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	1,   // 31: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
+	73,  // 32: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	73,  // 33: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	86,  // 34: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	87,  // 35: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	86,  // 36: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	72,  // 37: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	67,  // 38: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	67,  // 39: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	66,  // 40: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	67,  // 41: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	88,  // 42: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	89,  // 43: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	89,  // 44: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	89,  // 45: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,   // 46: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,   // 47: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,   // 48: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,   // 49: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10,  // 50: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12,  // 51: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	14,  // 52: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	16,  // 53: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	18,  // 54: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	20,  // 55: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	22,  // 56: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	24,  // 57: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	26,  // 58: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	28,  // 59: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	30,  // 60: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	31,  // 61: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	33,  // 62: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	35,  // 63: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	37,  // 64: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	39,  // 65: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	90,  // 66: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	91,  // 67: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	92,  // 68: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	41,  // 69: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	43,  // 70: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	45,  // 71: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	47,  // 72: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	49,  // 73: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	51,  // 74: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	53,  // 75: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	55,  // 76: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	59,  // 77: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	61,  // 78: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	63,  // 79: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	93,  // 80: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	94,  // 81: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	95,  // 82: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	96,  // 83: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	97,  // 84: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	57,  // 85: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,   // 86: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,   // 87: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,   // 88: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,   // 89: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11,  // 90: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13,  // 91: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15,  // 92: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	17,  // 93: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	19,  // 94: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	21,  // 95: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	23,  // 96: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	25,  // 97: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	27,  // 98: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	29,  // 99: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	98,  // 100: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	98,  // 101: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	34,  // 102: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	36,  // 103: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	38,  // 104: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	40,  // 105: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	99,  // 106: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	100, // 107: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	101, // 108: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	42,  // 109: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	44,  // 110: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	46,  // 111: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	48,  // 112: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	50,  // 113: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	52,  // 114: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	54,  // 115: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	56,  // 116: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	60,  // 117: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	62,  // 118: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	64,  // 119: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	102, // 120: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	103, // 121: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	104, // 122: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	105, // 123: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	106, // 124: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	58,  // 125: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	86,  // [86:126] is the sub-list for method output_type
+	46,  // [46:86] is the sub-list for method input_type
+	46,  // [46:46] is the sub-list for extension type_name
+	46,  // [46:46] is the sub-list for extension extendee
+	0,   // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -5355,17 +5515,17 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[38].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[43].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[44].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[48].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[50].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[52].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[53].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[54].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[55].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   63,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -108,6 +108,7 @@ func (m *ShowAgentResponse) AppendJSON(b []byte) []byte {
 	if m.StaleReason != nil {
 		b = wire.AppendString(append(b, `,"stale_reason":`...), *m.StaleReason)
 	}
+	b = wire.AppendList(append(b, `,"rules":`...), m.Rules, wire.AppendMessage)
 	return wire.End(b, begin)
 }
 
@@ -743,6 +744,8 @@ func (m *AnswerQuestionRequest) ReadField(r *wire.Reader, name []byte) bool {
 		r.String(&m.Message)
 	case "request_id":
 		r.String(&m.RequestId)
+	case "remember":
+		wire.Enum(r, &m.Remember, Question_Remember_value)
 	default:
 		return false
 	}
@@ -756,6 +759,32 @@ func (m *AnswerQuestionResponse) AppendJSON(b []byte) []byte {
 	}
 	begin := len(b)
 	b = wire.AppendMessage(append(b, `,"question":`...), m.Question)
+	b = wire.AppendString(append(b, `,"message":`...), m.Message)
+	return wire.End(b, begin)
+}
+
+// ReadField reads the value of the named field from r. It reports whether there is such a field.
+func (m *RemoveAgentRuleRequest) ReadField(r *wire.Reader, name []byte) bool {
+	switch string(name) {
+	case "agent_name":
+		r.String(&m.AgentName)
+	case "rule":
+		r.String(&m.Rule)
+	case "request_id":
+		r.String(&m.RequestId)
+	default:
+		return false
+	}
+	return true
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *RemoveAgentRuleResponse) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendList(append(b, `,"rules":`...), m.Rules, wire.AppendMessage)
 	b = wire.AppendString(append(b, `,"message":`...), m.Message)
 	return wire.End(b, begin)
 }

@@ -281,6 +281,15 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Answer a question of an agent, so that it continues its task. The owner of the agent, admins, and people with a share of access run can answer; the agent itself cannot. The first answer counts.",
 		}, c.AnswerQuestion),
 		tool.Unary(tool.Spec{
+			Name:     "remove_agent_rule",
+			Title:    "Remove agent rule",
+			Method:   FleetService_RemoveAgentRule_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: true,
+			Input:       fleetServiceRemoveAgentRuleInput,
+			Output:      fleetServiceRemoveAgentRuleOutput,
+			Description: "Remove a rule that somebody has allowed an agent by answering a question. It no longer holds from the agent's next task on. `show_agent` lists the rules.",
+		}, c.RemoveAgentRule),
+		tool.Unary(tool.Spec{
 			Name:     "start_agent",
 			Title:    "Start agent",
 			Method:   FleetService_StartAgent_FullMethodName,
@@ -1000,11 +1009,19 @@ const fleetServiceShowAgentOutput = `{
     "stale_reason": {
       "type": "string",
       "description": "Why the agent's place was not listed successfully for more than three polls; absent if it was."
+    },
+    "rules": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/AllowedRule"
+      },
+      "description": "What people have allowed the agent by answering its questions. ` + "`" + `remove_agent_rule` + "`" + ` removes one."
     }
   },
   "required": [
     "agent",
-    "observed_at"
+    "observed_at",
+    "rules"
   ],
   "$defs": {
     "Agent": {
@@ -1268,6 +1285,37 @@ const fleetServiceShowAgentOutput = `{
         "url"
       ],
       "description": "AgentLink is an address at which people can open a part of an agent's workspace."
+    },
+    "AllowedRule": {
+      "type": "object",
+      "properties": {
+        "rule": {
+          "type": "string",
+          "description": "The rule, in the syntax of the role's permissions."
+        },
+        "task_id": {
+          "type": "string",
+          "description": "Id of the only task in which the rule holds; absent if it holds in all tasks of the agent."
+        },
+        "allowed_by": {
+          "type": "string",
+          "description": "Name of the principal that has allowed it."
+        },
+        "allowed_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When it was allowed."
+        }
+      },
+      "required": [
+        "rule",
+        "allowed_by",
+        "allowed_at"
+      ],
+      "description": "AllowedRule is a rule that somebody has allowed an agent by answering a question."
     }
   }
 }`
@@ -6258,6 +6306,22 @@ const fleetServiceListQuestionsOutput = `{
             "run"
           ],
           "description": "What the caller may do with the agent, in ` + "`" + `list_questions` + "`" + `; absent if it may do everything. A caller who may only view the agent cannot answer.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "rules": {
+          "type": "array",
+          "items": {
+            "type": "string"
+          },
+          "description": "Rules that ` + "`" + `answer_question` + "`" + ` allows if it remembers the permission, in the syntax of the role's permissions; empty if it cannot be remembered."
+        },
+        "remember": {
+          "type": "string",
+          "enum": [
+            "once",
+            "task",
+            "agent"
+          ],
+          "description": "For how long the permission was allowed; absent until it was.\n- once: For this call.\n- task: For such calls in the same task.\n- agent: For such calls of the agent, until ` + "`" + `remove_agent_rule` + "`" + ` removes the rule."
         }
       },
       "required": [
@@ -6271,7 +6335,8 @@ const fleetServiceListQuestionsOutput = `{
         "tool",
         "options",
         "asked_at",
-        "expires_at"
+        "expires_at",
+        "rules"
       ],
       "description": "Question is a permission or an answer that an agent asks for while it works on a task. The agent waits for it."
     }
@@ -6300,6 +6365,15 @@ const fleetServiceAnswerQuestionInput = `{
       "type": "string",
       "maxLength": 128,
       "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+    },
+    "remember": {
+      "type": "string",
+      "enum": [
+        "once",
+        "task",
+        "agent"
+      ],
+      "description": "For how long \"allow\" holds: once, for the task, or for the agent. For the latter two, the rules of the question are allowed.\n- once: For this call.\n- task: For such calls in the same task.\n- agent: For such calls of the agent, until ` + "`" + `remove_agent_rule` + "`" + ` removes the rule."
     }
   },
   "required": [
@@ -6428,6 +6502,22 @@ const fleetServiceAnswerQuestionOutput = `{
             "run"
           ],
           "description": "What the caller may do with the agent, in ` + "`" + `list_questions` + "`" + `; absent if it may do everything. A caller who may only view the agent cannot answer.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "rules": {
+          "type": "array",
+          "items": {
+            "type": "string"
+          },
+          "description": "Rules that ` + "`" + `answer_question` + "`" + ` allows if it remembers the permission, in the syntax of the role's permissions; empty if it cannot be remembered."
+        },
+        "remember": {
+          "type": "string",
+          "enum": [
+            "once",
+            "task",
+            "agent"
+          ],
+          "description": "For how long the permission was allowed; absent until it was.\n- once: For this call.\n- task: For such calls in the same task.\n- agent: For such calls of the agent, until ` + "`" + `remove_agent_rule` + "`" + ` removes the rule."
         }
       },
       "required": [
@@ -6441,9 +6531,90 @@ const fleetServiceAnswerQuestionOutput = `{
         "tool",
         "options",
         "asked_at",
-        "expires_at"
+        "expires_at",
+        "rules"
       ],
       "description": "Question is a permission or an answer that an agent asks for while it works on a task. The agent waits for it."
+    }
+  }
+}`
+
+const fleetServiceRemoveAgentRuleInput = `{
+  "type": "object",
+  "properties": {
+    "agent_name": {
+      "type": "string",
+      "description": "Name of the agent."
+    },
+    "rule": {
+      "type": "string",
+      "minLength": 1,
+      "maxLength": 600,
+      "description": "The rule, as ` + "`" + `show_agent` + "`" + ` shows it, for example \"Bash(go test *)\"."
+    },
+    "request_id": {
+      "type": "string",
+      "maxLength": 128,
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+    }
+  },
+  "required": [
+    "agent_name",
+    "rule"
+  ],
+  "additionalProperties": false
+}`
+
+const fleetServiceRemoveAgentRuleOutput = `{
+  "type": "object",
+  "properties": {
+    "rules": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/AllowedRule"
+      },
+      "description": "The rules that the agent still has."
+    },
+    "message": {
+      "type": "string",
+      "description": "What was done, as a sentence."
+    }
+  },
+  "required": [
+    "rules",
+    "message"
+  ],
+  "$defs": {
+    "AllowedRule": {
+      "type": "object",
+      "properties": {
+        "rule": {
+          "type": "string",
+          "description": "The rule, in the syntax of the role's permissions."
+        },
+        "task_id": {
+          "type": "string",
+          "description": "Id of the only task in which the rule holds; absent if it holds in all tasks of the agent."
+        },
+        "allowed_by": {
+          "type": "string",
+          "description": "Name of the principal that has allowed it."
+        },
+        "allowed_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When it was allowed."
+        }
+      },
+      "required": [
+        "rule",
+        "allowed_by",
+        "allowed_at"
+      ],
+      "description": "AllowedRule is a rule that somebody has allowed an agent by answering a question."
     }
   }
 }`

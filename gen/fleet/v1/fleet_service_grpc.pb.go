@@ -47,6 +47,7 @@ const (
 	FleetService_SendTaskMessage_FullMethodName      = "/fleet.v1.FleetService/SendTaskMessage"
 	FleetService_ListQuestions_FullMethodName        = "/fleet.v1.FleetService/ListQuestions"
 	FleetService_AnswerQuestion_FullMethodName       = "/fleet.v1.FleetService/AnswerQuestion"
+	FleetService_RemoveAgentRule_FullMethodName      = "/fleet.v1.FleetService/RemoveAgentRule"
 	FleetService_StartAgent_FullMethodName           = "/fleet.v1.FleetService/StartAgent"
 	FleetService_StopAgent_FullMethodName            = "/fleet.v1.FleetService/StopAgent"
 	FleetService_RestartAgent_FullMethodName         = "/fleet.v1.FleetService/RestartAgent"
@@ -146,6 +147,9 @@ type FleetServiceClient interface {
 	// The owner of the agent, admins, and people with a share of access run can answer; the agent itself cannot. The first
 	// answer counts.
 	AnswerQuestion(ctx context.Context, in *AnswerQuestionRequest, opts ...grpc.CallOption) (*AnswerQuestionResponse, error)
+	// Remove a rule that somebody has allowed an agent by answering a question. It no longer holds from the agent's next task on.
+	// `show_agent` lists the rules.
+	RemoveAgentRule(ctx context.Context, in *RemoveAgentRuleRequest, opts ...grpc.CallOption) (*RemoveAgentRuleResponse, error)
 	// Start the workspace of a stopped or failed agent, and wait until the agent is ready.
 	StartAgent(ctx context.Context, in *StartAgentRequest, opts ...grpc.CallOption) (*StartAgentResponse, error)
 	// Stop the workspace of an agent and keep its content. A running task is stopped first.
@@ -486,6 +490,16 @@ func (c *fleetServiceClient) AnswerQuestion(ctx context.Context, in *AnswerQuest
 	return out, nil
 }
 
+func (c *fleetServiceClient) RemoveAgentRule(ctx context.Context, in *RemoveAgentRuleRequest, opts ...grpc.CallOption) (*RemoveAgentRuleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveAgentRuleResponse)
+	err := c.cc.Invoke(ctx, FleetService_RemoveAgentRule_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) StartAgent(ctx context.Context, in *StartAgentRequest, opts ...grpc.CallOption) (*StartAgentResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StartAgentResponse)
@@ -691,6 +705,9 @@ type FleetServiceServer interface {
 	// The owner of the agent, admins, and people with a share of access run can answer; the agent itself cannot. The first
 	// answer counts.
 	AnswerQuestion(context.Context, *AnswerQuestionRequest) (*AnswerQuestionResponse, error)
+	// Remove a rule that somebody has allowed an agent by answering a question. It no longer holds from the agent's next task on.
+	// `show_agent` lists the rules.
+	RemoveAgentRule(context.Context, *RemoveAgentRuleRequest) (*RemoveAgentRuleResponse, error)
 	// Start the workspace of a stopped or failed agent, and wait until the agent is ready.
 	StartAgent(context.Context, *StartAgentRequest) (*StartAgentResponse, error)
 	// Stop the workspace of an agent and keep its content. A running task is stopped first.
@@ -814,6 +831,9 @@ func (UnimplementedFleetServiceServer) ListQuestions(context.Context, *ListQuest
 }
 func (UnimplementedFleetServiceServer) AnswerQuestion(context.Context, *AnswerQuestionRequest) (*AnswerQuestionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AnswerQuestion not implemented")
+}
+func (UnimplementedFleetServiceServer) RemoveAgentRule(context.Context, *RemoveAgentRuleRequest) (*RemoveAgentRuleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveAgentRule not implemented")
 }
 func (UnimplementedFleetServiceServer) StartAgent(context.Context, *StartAgentRequest) (*StartAgentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StartAgent not implemented")
@@ -1337,6 +1357,24 @@ func _FleetService_AnswerQuestion_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_RemoveAgentRule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveAgentRuleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).RemoveAgentRule(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_RemoveAgentRule_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).RemoveAgentRule(ctx, req.(*RemoveAgentRuleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_StartAgent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StartAgentRequest)
 	if err := dec(in); err != nil {
@@ -1655,6 +1693,10 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AnswerQuestion",
 			Handler:    _FleetService_AnswerQuestion_Handler,
+		},
+		{
+			MethodName: "RemoveAgentRule",
+			Handler:    _FleetService_RemoveAgentRule_Handler,
 		},
 		{
 			MethodName: "StartAgent",

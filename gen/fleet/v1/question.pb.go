@@ -137,6 +137,63 @@ func (Question_Status) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_question_proto_rawDescGZIP(), []int{0, 1}
 }
 
+// Remember says for how long an allowed permission holds.
+type Question_Remember int32
+
+const (
+	// The same as once.
+	Question_remember_unspecified Question_Remember = 0
+	// For this call.
+	Question_once Question_Remember = 1
+	// For such calls in the same task.
+	Question_task Question_Remember = 2
+	// For such calls of the agent, until `remove_agent_rule` removes the rule.
+	Question_agent Question_Remember = 3
+)
+
+// Enum value maps for Question_Remember.
+var (
+	Question_Remember_name = map[int32]string{
+		0: "remember_unspecified",
+		1: "once",
+		2: "task",
+		3: "agent",
+	}
+	Question_Remember_value = map[string]int32{
+		"remember_unspecified": 0,
+		"once":                 1,
+		"task":                 2,
+		"agent":                3,
+	}
+)
+
+func (x Question_Remember) Enum() *Question_Remember {
+	p := new(Question_Remember)
+	*p = x
+	return p
+}
+
+func (x Question_Remember) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Question_Remember) Descriptor() protoreflect.EnumDescriptor {
+	return file_fleet_v1_question_proto_enumTypes[2].Descriptor()
+}
+
+func (Question_Remember) Type() protoreflect.EnumType {
+	return &file_fleet_v1_question_proto_enumTypes[2]
+}
+
+func (x Question_Remember) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Question_Remember.Descriptor instead.
+func (Question_Remember) EnumDescriptor() ([]byte, []int) {
+	return file_fleet_v1_question_proto_rawDescGZIP(), []int{0, 2}
+}
+
 // Question is a permission or an answer that an agent asks for while it works on a task. The agent waits for it.
 type Question struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -175,7 +232,12 @@ type Question struct {
 	AnsweredAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=answered_at,json=answeredAt,proto3,oneof" json:"answered_at,omitempty"`
 	// What the caller may do with the agent, in `list_questions`; absent if it may do everything. A caller who may only view the
 	// agent cannot answer.
-	Access        *Share_Access `protobuf:"varint,17,opt,name=access,proto3,enum=fleet.v1.Share_Access,oneof" json:"access,omitempty"`
+	Access *Share_Access `protobuf:"varint,17,opt,name=access,proto3,enum=fleet.v1.Share_Access,oneof" json:"access,omitempty"`
+	// Rules that `answer_question` allows if it remembers the permission, in the syntax of the role's permissions; empty if it
+	// cannot be remembered.
+	Rules []string `protobuf:"bytes,18,rep,name=rules,proto3" json:"rules,omitempty"`
+	// For how long the permission was allowed; absent until it was.
+	Remember      *Question_Remember `protobuf:"varint,19,opt,name=remember,proto3,enum=fleet.v1.Question_Remember,oneof" json:"remember,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -329,11 +391,98 @@ func (x *Question) GetAccess() Share_Access {
 	return Share_access_unspecified
 }
 
+func (x *Question) GetRules() []string {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *Question) GetRemember() Question_Remember {
+	if x != nil && x.Remember != nil {
+		return *x.Remember
+	}
+	return Question_remember_unspecified
+}
+
+// AllowedRule is a rule that somebody has allowed an agent by answering a question.
+type AllowedRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rule, in the syntax of the role's permissions.
+	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Id of the only task in which the rule holds; absent if it holds in all tasks of the agent.
+	TaskId *string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
+	// Name of the principal that has allowed it.
+	AllowedBy string `protobuf:"bytes,3,opt,name=allowed_by,json=allowedBy,proto3" json:"allowed_by,omitempty"`
+	// When it was allowed.
+	AllowedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=allowed_at,json=allowedAt,proto3" json:"allowed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AllowedRule) Reset() {
+	*x = AllowedRule{}
+	mi := &file_fleet_v1_question_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AllowedRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AllowedRule) ProtoMessage() {}
+
+func (x *AllowedRule) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_question_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AllowedRule.ProtoReflect.Descriptor instead.
+func (*AllowedRule) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_question_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *AllowedRule) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *AllowedRule) GetTaskId() string {
+	if x != nil && x.TaskId != nil {
+		return *x.TaskId
+	}
+	return ""
+}
+
+func (x *AllowedRule) GetAllowedBy() string {
+	if x != nil {
+		return x.AllowedBy
+	}
+	return ""
+}
+
+func (x *AllowedRule) GetAllowedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AllowedAt
+	}
+	return nil
+}
+
 var File_fleet_v1_question_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_question_proto_rawDesc = "" +
 	"\n" +
-	"\x17fleet/v1/question.proto\x12\bfleet.v1\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\a\n" +
+	"\x17fleet/v1/question.proto\x12\bfleet.v1\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa8\b\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x1d\n" +
@@ -356,7 +505,9 @@ const file_fleet_v1_question_proto_rawDesc = "" +
 	"answeredBy\x88\x01\x01\x12@\n" +
 	"\vanswered_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampH\x04R\n" +
 	"answeredAt\x88\x01\x01\x123\n" +
-	"\x06access\x18\x11 \x01(\x0e2\x16.fleet.v1.Share.AccessH\x05R\x06access\x88\x01\x01\":\n" +
+	"\x06access\x18\x11 \x01(\x0e2\x16.fleet.v1.Share.AccessH\x05R\x06access\x88\x01\x01\x12\x14\n" +
+	"\x05rules\x18\x12 \x03(\tR\x05rules\x12<\n" +
+	"\bremember\x18\x13 \x01(\x0e2\x1b.fleet.v1.Question.RememberH\x06R\bremember\x88\x01\x01\":\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10kind_unspecified\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -367,14 +518,29 @@ const file_fleet_v1_question_proto_rawDesc = "" +
 	"\awaiting\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x02\x12\f\n" +
 	"\banswered\x10\x02\x12\x13\n" +
 	"\aexpired\x10\x03\x1a\x06\xca\xf4\x18\x02\b\x04\x12\x15\n" +
-	"\twithdrawn\x10\x04\x1a\x06\xca\xf4\x18\x02\b\x04B\b\n" +
+	"\twithdrawn\x10\x04\x1a\x06\xca\xf4\x18\x02\b\x04\"C\n" +
+	"\bRemember\x12\x18\n" +
+	"\x14remember_unspecified\x10\x00\x12\b\n" +
+	"\x04once\x10\x01\x12\b\n" +
+	"\x04task\x10\x02\x12\t\n" +
+	"\x05agent\x10\x03B\b\n" +
 	"\x06_inputB\t\n" +
 	"\a_answerB\n" +
 	"\n" +
 	"\b_messageB\x0e\n" +
 	"\f_answered_byB\x0e\n" +
 	"\f_answered_atB\t\n" +
-	"\a_accessB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\a_accessB\v\n" +
+	"\t_remember\"\xa5\x01\n" +
+	"\vAllowedRule\x12\x12\n" +
+	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1c\n" +
+	"\atask_id\x18\x02 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"allowed_by\x18\x03 \x01(\tR\tallowedBy\x129\n" +
+	"\n" +
+	"allowed_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tallowedAtB\n" +
+	"\n" +
+	"\b_task_idB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_question_proto_rawDescOnce sync.Once
@@ -388,29 +554,33 @@ func file_fleet_v1_question_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_question_proto_rawDescData
 }
 
-var file_fleet_v1_question_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_question_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_fleet_v1_question_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_fleet_v1_question_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_fleet_v1_question_proto_goTypes = []any{
 	(Question_Kind)(0),            // 0: fleet.v1.Question.Kind
 	(Question_Status)(0),          // 1: fleet.v1.Question.Status
-	(*Question)(nil),              // 2: fleet.v1.Question
-	(*structpb.Struct)(nil),       // 3: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
-	(Share_Access)(0),             // 5: fleet.v1.Share.Access
+	(Question_Remember)(0),        // 2: fleet.v1.Question.Remember
+	(*Question)(nil),              // 3: fleet.v1.Question
+	(*AllowedRule)(nil),           // 4: fleet.v1.AllowedRule
+	(*structpb.Struct)(nil),       // 5: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(Share_Access)(0),             // 7: fleet.v1.Share.Access
 }
 var file_fleet_v1_question_proto_depIdxs = []int32{
 	0, // 0: fleet.v1.Question.kind:type_name -> fleet.v1.Question.Kind
 	1, // 1: fleet.v1.Question.status:type_name -> fleet.v1.Question.Status
-	3, // 2: fleet.v1.Question.input:type_name -> google.protobuf.Struct
-	4, // 3: fleet.v1.Question.asked_at:type_name -> google.protobuf.Timestamp
-	4, // 4: fleet.v1.Question.expires_at:type_name -> google.protobuf.Timestamp
-	4, // 5: fleet.v1.Question.answered_at:type_name -> google.protobuf.Timestamp
-	5, // 6: fleet.v1.Question.access:type_name -> fleet.v1.Share.Access
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	5, // 2: fleet.v1.Question.input:type_name -> google.protobuf.Struct
+	6, // 3: fleet.v1.Question.asked_at:type_name -> google.protobuf.Timestamp
+	6, // 4: fleet.v1.Question.expires_at:type_name -> google.protobuf.Timestamp
+	6, // 5: fleet.v1.Question.answered_at:type_name -> google.protobuf.Timestamp
+	7, // 6: fleet.v1.Question.access:type_name -> fleet.v1.Share.Access
+	2, // 7: fleet.v1.Question.remember:type_name -> fleet.v1.Question.Remember
+	6, // 8: fleet.v1.AllowedRule.allowed_at:type_name -> google.protobuf.Timestamp
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_question_proto_init() }
@@ -421,13 +591,14 @@ func file_fleet_v1_question_proto_init() {
 	file_fleet_v1_share_proto_init()
 	file_fleet_v1_value_proto_init()
 	file_fleet_v1_question_proto_msgTypes[0].OneofWrappers = []any{}
+	file_fleet_v1_question_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_question_proto_rawDesc), len(file_fleet_v1_question_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   1,
+			NumEnums:      3,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -42,5 +42,24 @@ func (m *Question) AppendJSON(b []byte) []byte {
 	if m.Access != nil {
 		b = wire.AppendEnum(append(b, `,"access":`...), *m.Access, Share_Access_name)
 	}
+	b = wire.AppendList(append(b, `,"rules":`...), m.Rules, wire.AppendString)
+	if m.Remember != nil {
+		b = wire.AppendEnum(append(b, `,"remember":`...), *m.Remember, Question_Remember_name)
+	}
+	return wire.End(b, begin)
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *AllowedRule) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendString(append(b, `,"rule":`...), m.Rule)
+	if m.TaskId != nil {
+		b = wire.AppendString(append(b, `,"task_id":`...), *m.TaskId)
+	}
+	b = wire.AppendString(append(b, `,"allowed_by":`...), m.AllowedBy)
+	b = wire.AppendTime(append(b, `,"allowed_at":`...), m.AllowedAt)
 	return wire.End(b, begin)
 }

@@ -118,6 +118,41 @@ func TestClaudeAsks(t *testing.T) {
 	require.NotContains(t, c.asked("Try.")[0].tools(), "mcp__fleet-ask__ask_user")
 }
 
+// TestClaudeRemembers allows a command once, for a task and for the agent, with the rules that Claude Code suggests.
+func TestClaudeRemembers(t *testing.T) {
+	c := newCrew(t, role{"name": "coder", "model": priced, "default": true, "permissions": map[string]any{}})
+	c.create(t, "papi", "coder")
+	touch := func(name string) string { return `model: tool Bash {"command":"touch a` + name + `"}` }
+	id := c.start(t, "papi", "First task.", touch(""), touch(" b"), touch(" c"), touch(" d"), "model: say Done")
+	remember := func(q *fleetv1.Question, how fleetv1.Question_Remember) {
+		t.Helper()
+		require.Equal(t, []string{"Bash(touch a *)"}, q.GetRules(), "%v", q)
+		_, err := c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: "allow", Remember: how})
+		require.NoError(t, err)
+	}
+	remember(c.asksNow(t, id, 0), fleetv1.Question_once)
+	remember(c.asksNow(t, id, 1), fleetv1.Question_task)
+	require.Equal(t, "policy", c.asksNow(t, id, 2).GetAnsweredBy())
+	require.Equal(t, "policy", c.asksNow(t, id, 3).GetAnsweredBy())
+	require.Equal(t, fleetv1.Task_completed, c.wait(t, id).GetStatus())
+
+	id = c.start(t, "papi", "Second task.", touch(""), "model: say Done")
+	remember(c.asksNow(t, id, 0), fleetv1.Question_agent)
+	require.Equal(t, fleetv1.Task_completed, c.wait(t, id).GetStatus())
+	id = c.start(t, "papi", "Third task.", touch(" f"), "model: say Done")
+	require.Equal(t, "policy", c.asksNow(t, id, 0).GetAnsweredBy())
+	require.Equal(t, fleetv1.Task_completed, c.wait(t, id).GetStatus())
+
+	shown, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
+	require.NoError(t, err)
+	require.Len(t, shown.GetRules(), 1)
+	_, err = c.api.RemoveAgentRule(t.Context(), &fleetv1.RemoveAgentRuleRequest{AgentName: "papi", Rule: shown.GetRules()[0].GetRule()})
+	require.NoError(t, err)
+	id = c.start(t, "papi", "Fourth task.", touch(""), "model: say Done")
+	c.answer(t, c.asksNow(t, id, 0), "deny", "no")
+	require.Equal(t, fleetv1.Task_completed, c.wait(t, id).GetStatus())
+}
+
 // TestClaudeAsksAcrossServers kills the server while a question waits.
 func TestClaudeAsksAcrossServers(t *testing.T) {
 	c := newCrew(t, role{"name": "coder", "model": priced, "permissions": map[string]any{}})

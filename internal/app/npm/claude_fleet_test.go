@@ -35,10 +35,16 @@ type role map[string]any
 
 func newCrew(t *testing.T, roles ...role) *crew {
 	t.Helper()
+	return newCrewOn(t, "", roles...)
+}
+
+// newCrewOn is newCrew with a repository.
+func newCrewOn(t *testing.T, repository string, roles ...role) *crew {
+	t.Helper()
 	path := claude(t)
 	c := &crew{model: newModel(t), home: newHome(t)}
 	config, err := yaml.Marshal(map[string]any{"local": map[string]any{"projects": []any{map[string]any{
-		"name": "code", "driver": "claude", "command": []string{path}, "env": c.env(), "roles": roles,
+		"name": "code", "driver": "claude", "command": []string{path}, "env": c.env(), "roles": roles, "repository": repository,
 	}}}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(c.home.path("fleet.yaml"), config, 0o600))

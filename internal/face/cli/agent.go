@@ -27,6 +27,7 @@ Create one with "fleet agent create", then give it work with "fleet task run".`,
 		calls(p.newAgentShare(), "share_agent", "agent_name"),
 		calls(p.newAgentUnshare(), "unshare_agent", "agent_name"),
 		calls(p.newAgentShares(), "list_agent_shares", "agent_name"),
+		calls(p.newAgentRemoveRule(), "remove_agent_rule", "agent_name", "rule"),
 		calls(p.newAgentRescue(), "download_agent_bundle", "agent_name"),
 		calls(p.newAgentRestore(), "restore_agent", "agent_name"),
 	)

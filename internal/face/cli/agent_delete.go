@@ -160,20 +160,29 @@ func (s *session) confirm(ctx context.Context, question, hint, declined string) 
 	if !s.asks() {
 		return &failure{code: ExitUsage, reason: "USAGE", message: "there is no terminal to ask for confirmation", hint: hint}
 	}
+	answer, err := s.ask(ctx, question+" [y/N] ")
+	switch {
+	case err != nil:
+		return err
+	case strings.EqualFold(answer, "y"), strings.EqualFold(answer, "yes"):
+		return nil
+	}
+	return Fail(ExitError, "", "%s", declined)
+}
+
+// ask shows the question on the terminal and returns the line that the user enters, without spaces around it.
+func (s *session) ask(ctx context.Context, question string) (string, error) {
 	answers := make(chan string, 1)
 	go func() { // reading from a terminal cannot be cancelled; the process ends soon after Ctrl-C
 		line, _ := bufio.NewReader(s.deps.Stdin).ReadString('\n')
-		answers <- strings.ToLower(strings.TrimSpace(line))
+		answers <- strings.TrimSpace(line)
 	}()
-	s.screen.prompt(printable(question) + " [y/N] ")
+	s.screen.prompt(printable(question))
 	select {
 	case <-ctx.Done():
 		s.screen.line("")
-		return context.Cause(ctx)
+		return "", context.Cause(ctx)
 	case answer := <-answers:
-		if answer == "y" || answer == "yes" {
-			return nil
-		}
-		return Fail(ExitError, "", "%s", declined)
+		return answer, nil
 	}
 }

@@ -24,12 +24,12 @@ why, where it works, and its task.`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			resp, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: args[0]})
 			s.tellStale(resp)
-			return s.print(resp, err, func() { s.showAgent(resp.GetAgent()) })
+			return s.print(resp, err, func() { s.showAgent(resp.GetAgent(), resp.GetRules()...) })
 		}),
 	}
 }
 
-func (s *session) showAgent(a *fleetv1.Agent) {
+func (s *session) showAgent(a *fleetv1.Agent, rules ...*fleetv1.AllowedRule) {
 	if s.quiet {
 		s.screen.print(printable(a.GetName()) + "\n")
 		return
@@ -57,6 +57,15 @@ func (s *session) showAgent(a *fleetv1.Agent) {
 	for _, share := range a.GetShares() {
 		shared = append(shared, printable(grantee(share))+" ("+share.GetAccess().String()+")")
 	}
+	var allowed []string
+	for _, r := range rules {
+		text := printable(r.GetRule())
+		if r.GetTaskId() != "" {
+			text += " (in the task " + r.GetTaskId()[:min(len(r.GetTaskId()), shortID)] + ")"
+		}
+		allowed = append(allowed, text)
+	}
+	c.line("Allowed", strings.Join(allowed, ", "))
 	c.line("Shared with", strings.Join(shared, ", "))
 	c.line("Workspace", printable(a.GetWorkspaceId()))
 	c.line("Place", printable(a.GetPlace()))

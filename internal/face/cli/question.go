@@ -54,26 +54,46 @@ Next, answer with "fleet answer ID allow".`,
 
 func (p *program) newAnswer() *cobra.Command {
 	req := &fleetv1.AnswerQuestionRequest{}
+	var remember string
 	cmd := &cobra.Command{
-		Use:   "answer ID allow|deny|TEXT|-|@FILE",
+		Use:   "answer ID [allow|deny|TEXT|-|@FILE]",
 		Short: "Answer a question of an agent",
 		Long: `Answer a question of an agent, so that it continues its task. Answer a request for
 permission with allow or deny, and any other question with a text; "-" reads it from
-standard input, and "@FILE" from a file.
+standard input, and "@FILE" from a file. Without an answer, the command shows the question
+and asks on the terminal: y allows the call, n denies it, a allows such calls in the task,
+and A allows them to the agent from now on. --remember does the same. "fleet agent show"
+lists what is allowed, and "fleet agent remove-rule" removes it.
 
 The beginning of an id, at least 6 characters, is enough if no other open question
 begins with it. Only the first answer counts.`,
 		Example: `  fleet answer 3f2a1b0c allow
   fleet answer 3f2a1b0c deny --message "Use make clean instead"
+  fleet answer 3f2a1b0c allow --remember task
+  fleet answer 3f2a1b0c
   fleet answer 77b19e21 "Tabs, as everywhere else"`,
-		Args:              args("ID ANSWER"),
+		Args:              args("ID [ANSWER]"),
 		ValidArgsFunction: p.completeAnswer(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			text, err := s.text(args[1], "answer")
-			if err != nil {
-				return err
+			req.QuestionId = args[0]
+			if len(args) == 1 {
+				if err := s.askPerson(ctx, req); err != nil {
+					return err
+				}
+			} else {
+				text, err := s.text(args[1], "answer")
+				if err != nil {
+					return err
+				}
+				req.Answer = text
 			}
-			req.QuestionId, req.Answer = args[0], text
+			if remember != "" {
+				v, ok := fleetv1.Question_Remember_value[remember]
+				if !ok || v == 0 {
+					return usagef("--remember is %q: use once, task or agent", remember)
+				}
+				req.Remember = fleetv1.Question_Remember(v)
+			}
 			resp, err := s.fleet.AnswerQuestion(ctx, req)
 			return s.print(resp, err, func() {
 				s.say(resp.GetMessage(), resp.GetQuestion().GetId())
@@ -83,8 +103,66 @@ begins with it. Only the first answer counts.`,
 	}
 	cmd.Flags().StringVar(&req.Message, "message", "", "also send `TEXT` to the agent, for example why the answer is deny")
 	complete(cmd, "message", cobra.NoFileCompletions)
+	cmd.Flags().StringVar(&remember, "remember", "", "how long allow holds: once, task or agent (default once)")
+	complete(cmd, "remember", cobra.FixedCompletions([]string{"once", "task", "agent"}, cobra.ShellCompDirectiveNoFileComp))
 	addRequestID(cmd, &req.RequestId)
 	return cmd
+}
+
+// askPerson shows the question of the request on the terminal, and sets the answer of the person.
+func (s *session) askPerson(ctx context.Context, req *fleetv1.AnswerQuestionRequest) error {
+	if !s.asks() {
+		return usagef("ANSWER is missing, and there is no terminal to ask for it: %s", s.cmd.UseLine())
+	}
+	resp, err := s.fleet.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{Limit: new(int32(100))})
+	if err != nil {
+		return err
+	}
+	var q *fleetv1.Question
+	for _, open := range resp.GetQuestions() {
+		if strings.HasPrefix(open.GetId(), req.GetQuestionId()) {
+			if q != nil {
+				return usagef("the ids of several questions begin with %q: give more of the id", req.GetQuestionId())
+			}
+			q = open
+		}
+	}
+	if q == nil {
+		return Fail(ExitError, "see \"fleet questions\"", "no open question has an id that begins with %q", req.GetQuestionId())
+	}
+	req.QuestionId = q.GetId()
+	s.screen.line(printable(q.GetAgentName() + " asks: " + askedOf(q)))
+	if q.GetKind() != fleetv1.Question_permission {
+		req.Answer, err = s.ask(ctx, "Answer: ")
+		return err
+	}
+	choices := "allow? y (once), n"
+	if rules := q.GetRules(); len(rules) > 0 {
+		s.screen.line(printable("a and A allow " + strings.Join(rules, " and ")))
+		choices += ", a (in this task), A (always for this agent)"
+	}
+	for {
+		answer, err := s.ask(ctx, choices+": ")
+		if err != nil {
+			return err
+		}
+		switch {
+		case answer == "n" || answer == "no":
+			req.Answer = "deny"
+			return nil
+		case answer == "y" || answer == "yes":
+			req.Answer = "allow"
+			return nil
+		case answer == "a" && len(q.GetRules()) > 0:
+			req.Answer, req.Remember = "allow", fleetv1.Question_task
+			return nil
+		case answer == "A" && len(q.GetRules()) > 0:
+			req.Answer, req.Remember = "allow", fleetv1.Question_agent
+			return nil
+		case answer == "":
+			return Fail(ExitError, "", "nothing was answered")
+		}
+	}
 }
 
 // showQuestions prints questions as a table.

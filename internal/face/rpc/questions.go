@@ -32,13 +32,37 @@ func (f *Fleet) ListQuestions(ctx context.Context, r *fleetv1.ListQuestionsReque
 
 // AnswerQuestion answers a question.
 func (f *Fleet) AnswerQuestion(ctx context.Context, r *fleetv1.AnswerQuestionRequest) (*fleetv1.AnswerQuestionResponse, error) {
+	remember, ok := remembers[r.GetRemember()]
+	if !ok {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "remember", "remember must be once, task or agent")
+	}
 	q, message, err := f.svc.AnswerQuestion(ctx, service.AnswerQuestionRequest{
-		ID: r.GetQuestionId(), Answer: r.GetAnswer(), Message: r.GetMessage(), RequestID: r.GetRequestId(),
+		ID: r.GetQuestionId(), Answer: r.GetAnswer(), Message: r.GetMessage(), RequestID: r.GetRequestId(), Remember: remember,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &fleetv1.AnswerQuestionResponse{Question: questionOf(q), Message: message}, nil
+}
+
+var remembers = map[fleetv1.Question_Remember]fleet.Remember{
+	fleetv1.Question_remember_unspecified: "", fleetv1.Question_once: fleet.RememberOnce, fleetv1.Question_task: fleet.RememberTask, fleetv1.Question_agent: fleet.RememberAgent,
+}
+
+// RemoveAgentRule removes a rule that somebody has allowed an agent.
+func (f *Fleet) RemoveAgentRule(ctx context.Context, r *fleetv1.RemoveAgentRuleRequest) (*fleetv1.RemoveAgentRuleResponse, error) {
+	a, message, err := f.svc.RemoveRule(ctx, service.RemoveRuleRequest{Agent: r.GetAgentName(), Rule: r.GetRule(), RequestID: r.GetRequestId()})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.RemoveAgentRuleResponse{Rules: rulesOf(a.Rules), Message: message}, nil
+}
+
+func rulesOf(rules []fleet.AllowedRule) (all []*fleetv1.AllowedRule) {
+	for _, r := range rules {
+		all = append(all, &fleetv1.AllowedRule{Rule: textOf(r.Rule), TaskId: some(r.TaskID), AllowedBy: r.By, AllowedAt: timeOf(r.At)})
+	}
+	return all
 }
 
 func questionOf(q *fleet.Question) *fleetv1.Question {
@@ -48,6 +72,12 @@ func questionOf(q *fleet.Question) *fleetv1.Question {
 		Status: fleetv1.Question_Status(fleetv1.Question_Status_value[string(q.Status)]),
 		Text:   textOf(q.Text), Tool: textOf(q.Tool), Input: inputOf(q.Input), AskedAt: timeOf(q.AskedAt), ExpiresAt: timeOf(q.ExpiresAt),
 		Answer: some(textOf(q.Answer)), Message: some(textOf(q.Message)), AnsweredBy: some(q.AnsweredBy), AnsweredAt: timeOf(q.AnsweredAt),
+	}
+	for _, rule := range q.Rules {
+		out.Rules = append(out.Rules, textOf(rule))
+	}
+	if v := fleetv1.Question_Remember_value[string(q.Remember)]; v != 0 {
+		out.Remember = fleetv1.Question_Remember(v).Enum()
 	}
 	for _, o := range q.Options {
 		out.Options = append(out.Options, textOf(o))

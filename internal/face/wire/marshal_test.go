@@ -24,7 +24,7 @@ func TestMarshalIsTheContractsForm(t *testing.T) {
 	require.Equal(t, `{"agent":{"name":"papi","workspace_id":"w-1","status":"busy","role":"coder","project":"Setup",`+
 		`"spec":"a <b> & \"c\"","current_task":"Write tests","created_at":"2025-10-29T10:00:00Z","updated_at":"2025-10-29T10:00:00Z",`+
 		`"metadata":{"fleet_mcp_agent_spec":"s","fleet_mcp_pull_request_url":"u"},"state":"running","state_reason":"",`+
-		`"current_task_id":null,"owner":"","location":"","place":"","shares":[],"links":[]},"observed_at":null}`, string(got))
+		`"current_task_id":null,"owner":"","location":"","place":"","shares":[],"links":[]},"observed_at":null,"rules":[]}`, string(got))
 }
 
 func TestMarshalWritesNullsNumbersAndEmptyLists(t *testing.T) {

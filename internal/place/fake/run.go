@@ -265,6 +265,7 @@ func (b *Place) ask(r *run, in instruction) {
 		if input == "" {
 			q.Input = nil
 		}
+		q.Rules = []string{tool}
 	case "ask-policy":
 		q.Kind, q.Status, q.AnsweredBy, q.AnsweredAt = fleet.AskPermission, fleet.QuestionAnswered, fleet.ByPolicy, now
 		q.Tool, q.Answer, _ = strings.Cut(in.text, " ")

@@ -95,17 +95,29 @@ type Role struct {
 
 	driver.Limits `yaml:",inline"`
 
-	Model           string                      `yaml:"model"`
-	Tools           []string                    `yaml:"tools"`
-	AllowedTools    []string                    `yaml:"allowed_tools"`
-	DisallowedTools []string                    `yaml:"disallowed_tools"`
-	PermissionMode  string                      `yaml:"permission_mode"`
-	MCPServers      map[string]driver.MCPServer `yaml:"mcp_servers"`
+	Model           string   `yaml:"model"`
+	Tools           []string `yaml:"tools"`
+	AllowedTools    []string `yaml:"allowed_tools"`
+	DisallowedTools []string `yaml:"disallowed_tools"`
+	PermissionMode  string   `yaml:"permission_mode"`
+	// RepositoryPermissions says whether Claude Code follows permissions.allow in the .claude/settings.json of the agent's
+	// repository: follow or ignore. If it is empty, it follows them if it is confined.
+	RepositoryPermissions RepositoryPermissions       `yaml:"repository_permissions"`
+	MCPServers            map[string]driver.MCPServer `yaml:"mcp_servers"`
 
 	// Permissions lets the agent ask people for permissions. If it is nil, the agent cannot ask, and tools that need a
 	// permission are denied.
 	Permissions *driver.Permissions `yaml:"permissions"`
 }
+
+// RepositoryPermissions is a value of Role.RepositoryPermissions.
+type RepositoryPermissions string
+
+// These are the values of RepositoryPermissions.
+const (
+	FollowPermissions RepositoryPermissions = "follow"
+	IgnorePermissions RepositoryPermissions = "ignore"
+)
 
 var (
 	namePattern     = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._ -]*[A-Za-z0-9])?$`)
@@ -220,6 +232,11 @@ func (p Project) check() (project, error) {
 	if err := checkRoles(p.Roles, p.Driver); err != nil {
 		return project{}, err
 	}
+	for _, r := range p.Roles {
+		if err := r.checkFor(d, mode); err != nil {
+			return project{}, fmt.Errorf("role %q: %w", r.Name, err)
+		}
+	}
 	return project{Project: p, driver: d}, nil
 }
 
@@ -267,6 +284,23 @@ func checkRoles(roles []Role, kind string) error {
 	case 1:
 	default:
 		return fmt.Errorf("%d roles have default set: set it on one role only", defaults)
+	}
+	return nil
+}
+
+// checkFor returns an error if the driver's program has no such permission_mode, or cannot follow repository_permissions.
+func (r Role) checkFor(d driver.Driver, mode sandbox.Mode) error {
+	if m, ok := d.(driver.ModesDriver); ok && r.PermissionMode != "" && !slices.Contains(m.Modes(), r.PermissionMode) {
+		return fmt.Errorf("permission_mode is %q: use one of %s", r.PermissionMode, strings.Join(m.Modes(), ", "))
+	}
+	switch r.RepositoryPermissions {
+	case "", IgnorePermissions:
+	case FollowPermissions:
+		if mode == sandbox.None {
+			return errors.New("repository_permissions is follow, but the project is not confined, so Claude Code uses your own file ~/.claude.json: trust the repository there, or set sandbox to auto")
+		}
+	default:
+		return fmt.Errorf("repository_permissions is %q: use follow or ignore", r.RepositoryPermissions)
 	}
 	return nil
 }

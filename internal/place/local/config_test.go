@@ -14,6 +14,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
 )
 
 func TestConfigErrors(t *testing.T) {
@@ -47,10 +48,14 @@ func TestConfigErrors(t *testing.T) {
 		`effort must be one of low, medium, high, xhigh, max, not "huge"`:                                        {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", Limits: driver.Limits{Effort: "huge"}}}})},
 		"max_turns must not be negative":                {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", Limits: driver.Limits{MaxTurns: -1}}}})},
 		"max_cost_usd must be an amount":                {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", Limits: driver.Limits{MaxCostUSD: math.NaN()}}}})},
-		`pass_env: "FLEET_TOKEN" is reserved for Fleet`: {PassEnv: []string{"FLEET_TOKEN"}},
-		`pass_env: "A B" is not a valid name`:           {Projects: one(local.Project{PassEnv: []string{"A B"}})},
-		`env: "CODER_URL" is reserved for Fleet`:        {Projects: one(local.Project{Env: map[string]string{"CODER_URL": "x"}})},
-		`env: "A*" is not a valid name`:                 {Projects: one(local.Project{Env: map[string]string{"A*": "x"}})},
+		`permission_mode is "yolo": use one of acceptEdits, auto, bypassPermissions`: {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", PermissionMode: "yolo"}}})},
+		`permission_mode is "default": use one of acceptEdits`:                       {Projects: one(local.Project{Driver: "codex", Roles: []local.Role{{Name: "a", PermissionMode: "default"}}})},
+		`repository_permissions is "maybe": use follow or ignore`:                    {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", RepositoryPermissions: "maybe"}}})},
+		"repository_permissions is follow, but the project is not confined":          {Projects: one(local.Project{Driver: "claude", Sandbox: sandbox.None, Roles: []local.Role{{Name: "a", RepositoryPermissions: local.FollowPermissions}}})},
+		`pass_env: "FLEET_TOKEN" is reserved for Fleet`:                              {PassEnv: []string{"FLEET_TOKEN"}},
+		`pass_env: "A B" is not a valid name`:                                        {Projects: one(local.Project{PassEnv: []string{"A B"}})},
+		`env: "CODER_URL" is reserved for Fleet`:                                     {Projects: one(local.Project{Env: map[string]string{"CODER_URL": "x"}})},
+		`env: "A*" is not a valid name`:                                              {Projects: one(local.Project{Env: map[string]string{"A*": "x"}})},
 	} {
 		if want != "a place needs Dir and ShimCommand" {
 			c.Dir, c.ShimCommand = t.TempDir(), []string{"shim"}

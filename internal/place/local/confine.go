@@ -102,6 +102,7 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 		policy: sandbox.Policy{Write: []string{h.work(), own, tmp}, Read: slices.Clone(sandbox.System()), Mounts: true, Hide: []string{b.config.Dir}, Network: p.Network},
 		env: map[string]string{
 			"HOME": own, "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp, "CLAUDE_CONFIG_DIR": filepath.Join(own, ".claude"), "CLAUDE_CODE_TMPDIR": tmp,
+			"IS_SANDBOX": "1", // otherwise Claude Code refuses bypassPermissions to root
 		},
 	}
 	for _, m := range versionManagers {

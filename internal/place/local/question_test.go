@@ -28,7 +28,7 @@ func asking(c *local.Config) {
 func forge(run, id string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
 	defer cancel()
-	if err := shim.Run(run).Answer(ctx, id, fleet.AnswerAllow, "", "alice"); err != nil {
+	if err := shim.Run(run).Answer(ctx, id, fleet.AnswerAllow, "", "alice", false); err != nil {
 		fmt.Println(err)
 		return 1
 	}

@@ -52,6 +52,13 @@ func (s workspace) Work(fleet.Run) (runner.Work, error) {
 	if err != nil {
 		return runner.Work{}, err
 	}
+	if c != nil && s.agent.Config == nil {
+		role, err := p.role(s.agent.Role)
+		if err != nil {
+			return runner.Work{}, err
+		}
+		job.Role.Trust = new(role.RepositoryPermissions != IgnorePermissions)
+	}
 	w := runner.Work{
 		Driver: p.driver, Job: job, Dir: dir, Timeout: p.Timeout,
 		Environ: func(own map[string]string) []string { return s.place.environ(p, c, own) },

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -153,9 +154,14 @@ func (c call) changes() (paths []string) {
 }
 
 // match returns the first rule that matches the call, or an empty string if no rule matches. If whole is set, a pattern
-// must match the call's whole command, and a pattern other than * never matches a compound command. Otherwise it is
+// must match the call's whole command, and each part of a compound command must match the pattern of a rule. Otherwise it is
 // enough that the pattern matches one part of a compound command.
 func (c call) match(rules []string, whole bool) string {
+	if whole && c.Kind == "execute" {
+		if matched := c.matchParts(rules); matched != "" {
+			return matched
+		}
+	}
 	for _, rule := range rules {
 		name, pattern, _ := strings.Cut(rule, "(")
 		if !c.named(strings.ToLower(strings.TrimSpace(name))) {
@@ -167,6 +173,78 @@ func (c call) match(rules []string, whole bool) string {
 		}
 	}
 	return ""
+}
+
+// matchParts returns the rules that match the parts of a compound command, if all parts have one.
+func (c call) matchParts(rules []string) string {
+	subjects := c.subjects()
+	if len(subjects) != 1 || !compound.MatchString(subjects[0]) {
+		return ""
+	}
+	parts, ok := commands(subjects[0])
+	if !ok {
+		return ""
+	}
+	var matched []string
+	for _, part := range parts {
+		rule := ""
+		for _, r := range rules {
+			name, pattern, _ := strings.Cut(r, "(")
+			if pattern, ok := strings.CutSuffix(pattern, ")"); ok && c.named(strings.ToLower(strings.TrimSpace(name))) && globbed(pattern).MatchString(part) {
+				rule = r
+				break
+			}
+		}
+		if rule == "" {
+			return ""
+		}
+		if !slices.Contains(matched, rule) {
+			matched = append(matched, rule)
+		}
+	}
+	return strings.Join(matched, " and ")
+}
+
+// commands splits a shell command at the operators that combine commands. ok is false if it has other syntax that can hide a
+// command or name a file: substitutions, redirections, groups, and comments, in which quotes have no meaning.
+func commands(s string) (parts []string, ok bool) {
+	var part strings.Builder
+	flush := func() {
+		if p := strings.TrimSpace(part.String()); p != "" {
+			parts = append(parts, p)
+		}
+		part.Reset()
+	}
+	quote := byte(0)
+	for i := 0; i < len(s); i++ {
+		ch := s[i]
+		switch {
+		case quote == '\'':
+			if ch == '\'' {
+				quote = 0
+			}
+		case ch == '\\' && i+1 < len(s):
+			part.WriteByte(ch)
+			i++
+			ch = s[i]
+		case ch == '`', ch == '$' && i+1 < len(s) && strings.IndexByte("({['\"", s[i+1]) >= 0:
+			return nil, false
+		case quote == '"':
+			if ch == '"' {
+				quote = 0
+			}
+		case ch == '\'' || ch == '"':
+			quote = ch
+		case strings.IndexByte("<>(){}#", ch) >= 0:
+			return nil, false
+		case strings.IndexByte(";&|\n\r", ch) >= 0:
+			flush()
+			continue
+		}
+		part.WriteByte(ch)
+	}
+	flush()
+	return parts, quote == 0 && len(parts) > 0
 }
 
 func (c call) named(name string) bool {
@@ -196,15 +274,24 @@ func (c call) named(name string) bool {
 // command.
 var compound = regexp.MustCompile("[;&|<>`\n\r]|\\$\\(|\\$\\{")
 
-func (c call) fits(pattern string, whole bool) bool {
+// globbed returns the pattern of a rule as a regular expression.
+func globbed(pattern string) *regexp.Regexp {
 	if strings.HasSuffix(pattern, ":*") { // Claude Code's syntax for a prefix
 		pattern = strings.TrimSuffix(pattern, ":*") + "*"
+	}
+	end := "$"
+	if before, ok := strings.CutSuffix(pattern, " *"); ok { // as for Claude Code, also the command without arguments
+		pattern, end = before, "( .*)?$"
 	}
 	parts := strings.Split(pattern, "*")
 	for i := range parts {
 		parts[i] = regexp.QuoteMeta(parts[i])
 	}
-	re := regexp.MustCompile("(?s)^" + strings.Join(parts, ".*") + "$")
+	return regexp.MustCompile("(?s)^" + strings.Join(parts, ".*") + end)
+}
+
+func (c call) fits(pattern string, whole bool) bool {
+	re := globbed(pattern)
 	subjects := c.subjects()
 	for _, s := range subjects {
 		if filepath.IsAbs(s) && c.Kind != "execute" { // so that .. cannot lead out of the pattern's directory

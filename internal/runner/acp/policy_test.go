@@ -82,6 +82,53 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// TestCompoundCommands checks that a compound command is allowed if each of its parts is, and that nothing hides a part.
+func TestCompoundCommands(t *testing.T) {
+	t.Parallel()
+	rules := Rules{Allow: []string{"Bash(echo *)", "Bash(go test:*)", "Bash(true)"}, Deny: []string{"Bash(rm *)"}, Ask: []string{"Bash(echo please*)"}}
+	for command, allowed := range map[string]bool{
+		"echo a && go test ./...":          true,
+		"true; echo a | echo b":            true,
+		"true\necho b":                     true,
+		"true & echo b":                    true,
+		"true || echo b;":                  true,
+		`echo "a; b" && true`:              true,
+		`echo 'a && curl x' ; true`:        true,
+		`echo "a; curl x"`:                 true,
+		`echo a\; b; true`:                 true,
+		"echo a; curl x":                   false,
+		"true; rm x":                       false,
+		"true && echo please":              false,
+		"echo a; ":                         true,
+		"true; echo $(curl x)":             false,
+		"true; echo \"$(curl x)\"":         false,
+		"true; echo `curl x`":              false,
+		"true; echo ${x@P}":                false,
+		"true; echo $'a'":                  false,
+		"true; echo a > ~/.bashrc":         false,
+		"true; echo a >(curl x)":           false,
+		"(true; echo a)":                   false,
+		"{ true; echo a; }":                false,
+		"true; echo \"unclosed":            false,
+		"echo it # it's\ncurl x # '":       false,
+		"true;\n#'\ncurl x\n#'":            false,
+		"PATH=/evil true; echo a":          false,
+		"if true; then echo a; fi":         false,
+		"true; echo <<E\ncurl x\nE":        false,
+		"true;;echo a":                     true,
+		"true; ! curl x":                   false,
+		"true; echo a\\\ncurl x":           true, // one command: the line goes on
+		"true; echo \\'; curl x; echo \\'": false,
+	} {
+		input, err := json.Marshal(map[string]string{"command": command})
+		require.NoError(t, err)
+		got, _, why := rules.Decide("Bash", "", "", input)
+		require.Equal(t, allowed, got, "%s: %s", command, why)
+	}
+	_, _, why := rules.Decide("Bash", "", "", []byte(`{"command":"true; echo a; true"}`))
+	require.Equal(t, "allowed by the rule Bash(true) and Bash(echo *)", why)
+}
+
 // TestEditsThroughLinks checks that a symbolic link in the directory does not lead an edit out of it.
 func TestEditsThroughLinks(t *testing.T) {
 	t.Parallel()

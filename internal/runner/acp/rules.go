@@ -3,7 +3,11 @@ package acp
 import (
 	"cmp"
 	"encoding/json"
+	"regexp"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Rules answer requests for permission without asking anybody. Policy describes the syntax of a rule.
@@ -13,18 +17,76 @@ type Rules struct {
 	Ask   []string `json:"ask,omitempty"` // ask, even if Allow matches
 }
 
+// maxRule and maxRules limit the rules of Offer: the size of one, in bytes, and their number.
+const (
+	maxRule  = 500
+	maxRules = 5
+)
+
+var word = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
+
+// Offer returns the rules with which r would allow the call without asking, or nil if there are none: r may want to ask or to
+// deny in any case. It takes those that the program suggests if they allow no more than calls of the same command; it does not
+// trust them, because the agent may have written them. Otherwise it returns a rule for the same command or, for a tool that runs
+// no commands, for the tool. The arguments are those of Decide.
+func (r Rules) Offer(suggested []string, tool, title, sort string, input []byte) []string {
+	allows := func(rules []string) bool {
+		with := Rules{Allow: rules, Deny: r.Deny, Ask: r.Ask}
+		allowed, decided, _ := with.Decide(tool, title, sort, input)
+		return allowed && decided
+	}
+	c := callOf(tool, title, sort, input)
+	var commandLine string
+	if c.Kind == "execute" {
+		if all := c.subjects(); len(all) == 1 {
+			commandLine = all[0]
+		}
+	}
+	good := suggested[:0:0]
+	for _, rule := range suggested[:min(len(suggested), maxRules)] {
+		name, pattern, _ := strings.Cut(rule, "(")
+		pattern, patterned := strings.CutSuffix(pattern, ")")
+		if len(rule) > maxRule || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !word.MatchString(name) || !c.named(strings.ToLower(name)) {
+			continue
+		}
+		if c.Kind != "execute" || patterned && startsAlike(pattern, commandLine) {
+			good = append(good, rule)
+		}
+	}
+	if len(good) > 0 && allows(good) {
+		return good
+	}
+	switch {
+	case !word.MatchString(tool):
+		return nil
+	case c.Kind == "execute" && (commandLine == "" || strings.Contains(commandLine, "*") || len(commandLine) > maxRule || strings.ContainsFunc(commandLine, unicode.IsControl)):
+		return nil
+	case c.Kind == "execute":
+		good = []string{tool + "(" + commandLine + ")"}
+	default:
+		good = []string{tool}
+	}
+	if !allows(good) {
+		return nil
+	}
+	return good
+}
+
+// startsAlike reports whether everything that the pattern matches begins with the first word of a part of the command.
+func startsAlike(pattern, command string) bool {
+	prefix, _, _ := strings.Cut(strings.TrimSuffix(pattern, ":*")+" ", "*")
+	words := strings.Fields(prefix)
+	parts, ok := commands(command)
+	if !ok {
+		parts = []string{command}
+	}
+	return len(words) > 0 && strings.HasPrefix(prefix, words[0]+" ") && slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(part+" ", words[0]+" ") })
+}
+
 // Decide reports whether the rules allow a tool call, and why. decided is false if a person must decide. title is the
 // program's description of the call, and sort is the protocol's kind of tool. Both may be empty.
 func (r Rules) Decide(tool, title, sort string, input []byte) (allowed, decided bool, why string) {
-	c := call{Title: cmp.Or(title, tool), Kind: sort, RawInput: input}
-	if tool != sort {
-		c.Meta.Claude.Tool = tool
-	}
-	if c.Kind == "" {
-		if c.Kind = kinds[strings.ToLower(tool)]; c.Kind == "" {
-			c.Kind = strings.ToLower(tool)
-		}
-	}
+	c := callOf(tool, title, sort, input)
 	seen := c // deny rules also check a command that is only in the title
 	if c.Kind == "execute" && len(c.subjects()) == 0 {
 		seen.RawInput, _ = json.Marshal(map[string]string{"command": c.Title})
@@ -39,4 +101,18 @@ func (r Rules) Decide(tool, title, sort string, input []byte) (allowed, decided 
 		return true, true, "allowed by the rule " + rule
 	}
 	return false, false, "no rule allows it"
+}
+
+// callOf returns the call that the arguments of Decide describe.
+func callOf(tool, title, sort string, input []byte) call {
+	c := call{Title: cmp.Or(title, tool), Kind: sort, RawInput: input}
+	if tool != sort {
+		c.Meta.Claude.Tool = tool
+	}
+	if c.Kind == "" {
+		if c.Kind = kinds[strings.ToLower(tool)]; c.Kind == "" {
+			c.Kind = strings.ToLower(tool)
+		}
+	}
+	return c
 }

@@ -35,3 +35,42 @@ func TestRules(t *testing.T) {
 		})
 	}
 }
+
+// TestOffer checks what can be remembered: the suggestions of the program if they are about the same command, else the same
+// command, and nothing that the rules ask about or deny in any case.
+func TestOffer(t *testing.T) {
+	r := Rules{Deny: []string{"Bash(rm *)"}, Ask: []string{"Write(*secret*)", "Bash(git push*)"}}
+	for _, tc := range []struct {
+		name, tool, sort, input string
+		suggested, want         []string
+	}{
+		{"a suggestion", "Bash", "", `{"command":"touch a"}`, []string{"Bash(touch *)"}, []string{"Bash(touch *)"}},
+		{"a suggestion for the command with arguments", "Bash", "", `{"command":"touch a"}`, []string{"Bash(touch a *)"}, []string{"Bash(touch a *)"}},
+		{"a prefix", "Bash", "", `{"command":"go test ./..."}`, []string{"Bash(go test:*)"}, []string{"Bash(go test:*)"}},
+		{"a suggestion for each part", "Bash", "", `{"command":"touch a && mkdir b"}`, []string{"Bash(touch *)", "Bash(mkdir *)"}, []string{"Bash(touch *)", "Bash(mkdir *)"}},
+		{"only one of the parts", "Bash", "", `{"command":"touch a && mkdir b"}`, []string{"Bash(touch *)"}, nil},
+		{"too much", "Bash", "", `{"command":"touch a"}`, []string{"Bash"}, []string{"Bash(touch a)"}},
+		{"any command", "Bash", "", `{"command":"touch a"}`, []string{"Bash(*)"}, []string{"Bash(touch a)"}},
+		{"a part of a word", "Bash", "", `{"command":"touch a"}`, []string{"Bash(t*)"}, []string{"Bash(touch a)"}},
+		{"another command", "Bash", "", `{"command":"touch a"}`, []string{"Bash(curl *)"}, []string{"Bash(touch a)"}},
+		{"another tool", "Bash", "", `{"command":"touch a"}`, []string{"Write"}, []string{"Bash(touch a)"}},
+		{"a command with a pattern", "Bash", "", `{"command":"ls *.go"}`, nil, nil},
+		{"a substitution", "Bash", "", `{"command":"echo $(curl x)"}`, nil, nil},
+		{"asked in any case", "Bash", "", `{"command":"git push"}`, []string{"Bash(git push *)"}, nil},
+		{"a tool", "Read", "", `{"file_path":"/a"}`, nil, []string{"Read"}},
+		{"asked in any case, by its path", "Write", "", `{"file_path":"/secret"}`, nil, nil},
+		{"a tool of a server", "mcp__tracker__search", "", `{}`, nil, []string{"mcp__tracker__search"}},
+		{"a title", "Search the web", "", `{}`, nil, nil},
+		{"a control character", "Read", "", `{"file_path":"/a"}`, []string{"Read(\x1b[2J*)"}, []string{"Read"}},
+		{"over ACP", "execute", "execute", `{"command":"touch a"}`, nil, []string{"execute(touch a)"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := r.Offer(tc.suggested, tc.tool, "", tc.sort, []byte(tc.input))
+			require.Equal(t, tc.want, got)
+			if got != nil {
+				allowed, decided, _ := Rules{Allow: got, Deny: r.Deny, Ask: r.Ask}.Decide(tc.tool, "", tc.sort, []byte(tc.input))
+				require.True(t, allowed && decided)
+			}
+		})
+	}
+}

@@ -7,8 +7,8 @@ import (
 )
 
 // Approve answers Claude Code's request for permission to use the tool, in Claude Code's format. run is the directory of
-// the run. It waits until the rules of the run, or a person, have decided.
-func Approve(ctx context.Context, run, tool string, input json.RawMessage) json.RawMessage {
+// the run, and rules are what Claude Code suggests to allow. It waits until the rules of the run, or a person, have decided.
+func Approve(ctx context.Context, run, tool string, input json.RawMessage, rules []string) json.RawMessage {
 	if tool == "" {
 		return deny("the request for permission was not understood")
 	}
@@ -17,7 +17,7 @@ func Approve(ctx context.Context, run, tool string, input json.RawMessage) json.
 			return v
 		}
 	}
-	answer, err := Ask(ctx, run, Question{Kind: Permission, Tool: tool, Input: input})
+	answer, err := Ask(ctx, run, Question{Kind: Permission, Tool: tool, Input: input, Rules: rules})
 	switch {
 	case err != nil:
 		return deny(fmt.Sprintf("nobody can be asked for permission now: %v", err))

@@ -45,6 +45,7 @@ type Question struct {
 	Sort    string          `json:"sort,omitempty"`  // kind of the tool, such as edit or execute; if empty, derived from Tool
 	Input   json.RawMessage `json:"input,omitempty"` // arguments of the tool
 	Options []string        `json:"options,omitempty"`
+	Rules   []string        `json:"rules,omitempty"` // rules, suggested by the program, that would allow the call
 }
 
 // MaxQuestion limits the size of a question's file, in bytes.
@@ -92,6 +93,7 @@ type Record struct {
 	Tool      string          `json:"tool,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
 	Options   []string        `json:"options,omitempty"`
+	Rules     []string        `json:"rules,omitempty"` // what a remembered answer allows
 	AskedAt   time.Time       `json:"asked_at,omitzero"`
 	ExpiresAt time.Time       `json:"expires_at,omitzero"`
 

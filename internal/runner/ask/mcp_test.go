@@ -161,7 +161,7 @@ func TestApprove(t *testing.T) {
 			`{"behavior":"deny","message":"nobody answered in time: decide yourself, or end your task and say what you need to know"}`,
 		},
 	} {
-		require.JSONEq(t, tc.want, string(Approve(t.Context(), run, tc.tool, json.RawMessage(tc.input))), tc.input)
+		require.JSONEq(t, tc.want, string(Approve(t.Context(), run, tc.tool, json.RawMessage(tc.input), nil)), tc.input)
 	}
 }
 

@@ -405,7 +405,7 @@ func (c *conversation) question(asking context.Context, id string, r request) {
 		ctx, cancel := context.WithCancel(asking)
 		c.questions[id] = cancel
 		go func() {
-			verdict := ask.Approve(ctx, c.job.Ask, r.Tool, r.Input)
+			verdict := ask.Approve(ctx, c.job.Ask, r.Tool, r.Input, r.rules())
 			if ctx.Err() == nil {
 				c.in.send(answer(id, verdict))
 			}

@@ -52,8 +52,35 @@ type request struct {
 	Subtype string          `json:"subtype"`
 	Tool    string          `json:"tool_name"`
 	Input   json.RawMessage `json:"input"`
+	Suggest []suggestion    `json:"permission_suggestions"`
 	Server  string          `json:"server_name"`
 	Message json.RawMessage `json:"message"`
+}
+
+// suggestion is a change of Claude Code's permissions that would allow a call.
+type suggestion struct {
+	Type     string `json:"type"`
+	Behavior string `json:"behavior"`
+	Rules    []struct {
+		Tool    string `json:"toolName"`
+		Content string `json:"ruleContent"`
+	} `json:"rules"`
+}
+
+// rules returns the suggested rules that allow calls.
+func (r request) rules() (all []string) {
+	for _, s := range r.Suggest {
+		if s.Type != "addRules" || s.Behavior != "allow" {
+			continue
+		}
+		for _, rule := range s.Rules {
+			if rule.Content != "" {
+				rule.Tool += "(" + rule.Content + ")"
+			}
+			all = append(all, rule.Tool)
+		}
+	}
+	return all
 }
 
 // answer returns the answer to the request with the id.

@@ -29,6 +29,12 @@ func Main(args []string) int {
 		cancel()
 	}()
 	j, err := readJob(args[0])
+	if err == nil && j.Trust != nil {
+		var dir string
+		if dir, err = os.Getwd(); err == nil {
+			err = setTrust(dir, *j.Trust)
+		}
+	}
 	if err == nil {
 		var status int
 		if status, err = run(ctx, j, os.Stdout); err == nil {

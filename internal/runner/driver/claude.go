@@ -35,6 +35,11 @@ func (c claudeCode) Keys() []string {
 	return []string{"ANTHROPIC_*", "CLAUDE_*", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING"}
 }
 
+// Modes implements ModesDriver.
+func (c claudeCode) Modes() []string {
+	return []string{"acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan"}
+}
+
 func (c claudeCode) Command(j Job) (Command, error) {
 	const mcpFile, jobFile = "mcp.json", "claude.json"
 	if len(j.Client) == 0 {
@@ -51,7 +56,7 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		SplitStderr: true, Messages: true, Mailbox: true, Starts: c.Program(), Env: maps.Clone(claudeVariables),
 		Format: Format{Kind: "claude", Resumed: j.Session, Told: told, Tested: claudeTested},
 	}
-	job := claude.Job{ID: j.RunDir, System: system, Alone: j.Role.Alone, Prompt: prompt, Messages: shim.MessagesFD}
+	job := claude.Job{Trust: j.Role.Trust, ID: j.RunDir, System: system, Alone: j.Role.Alone, Prompt: prompt, Messages: shim.MessagesFD}
 	argv := append(slices.Clone(c.argv), "-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json",
 		"--replay-user-messages", "--include-partial-messages", "--include-hook-events", "--forward-subagent-text", "--setting-sources", sources(j.Role))
 	flag := func(name, value string) {

@@ -31,6 +31,11 @@ func newCodex(o Options) codex {
 
 func (c codex) Program() string { return c.argv[0] }
 
+// Modes implements ModesDriver.
+func (c codex) Modes() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(codexModes)), func(m string) bool { return m == "" })
+}
+
 func (c codex) Keys() []string { return []string{"OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"} }
 
 // Sandboxes of Codex.

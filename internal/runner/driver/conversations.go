@@ -30,6 +30,12 @@ type HomeFilesDriver interface {
 	HomeFiles() map[string]string
 }
 
+// ModesDriver is a driver that knows the permission modes of its program.
+type ModesDriver interface {
+	// Modes returns the values of Role.PermissionMode that the program accepts.
+	Modes() []string
+}
+
 // ConversationDriver is a driver whose program continues the agent's conversation in the next task.
 type ConversationDriver interface{ ContinuesConversation() }
 

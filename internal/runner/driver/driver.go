@@ -106,6 +106,9 @@ type Role struct {
 	Permissions     *Permissions // if nil, the agent cannot ask, and tools that need a permission are denied
 	Limits
 
+	// Trust says whether Claude Code follows permissions.allow in the settings of the agent's repository. If it is nil, Fleet
+	// leaves that to the program.
+	Trust *bool
 	// Sealed makes Claude Code ignore settings files in the agent's working directory.
 	Sealed bool
 	// Alone means that the role and the specification replace the program's own system prompt. Otherwise they extend

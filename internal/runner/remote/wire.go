@@ -27,7 +27,7 @@ func agentFrom(a *runnerv1.Agent) fleet.Agent {
 func runTo(r fleet.Run) *runnerv1.Run {
 	p := &runnerv1.Run{
 		TaskId: r.TaskID, Prompt: r.Prompt, Timeout: durationpb.New(r.Timeout), Started: timeTo(r.Started), Again: r.Again,
-		SelfStarted: r.SelfStarted, Linger: durationpb.New(r.Linger), Continues: r.Continues, Feedback: r.Feedback,
+		SelfStarted: r.SelfStarted, Linger: durationpb.New(r.Linger), Continues: r.Continues, Feedback: r.Feedback, Allowed: r.Allowed,
 	}
 	for _, m := range r.Messages {
 		p.Messages = append(p.Messages, &runnerv1.Message{Id: m.ID, Text: m.Text})
@@ -39,7 +39,7 @@ func runFrom(p *runnerv1.Run) fleet.Run {
 	r := fleet.Run{
 		TaskID: p.GetTaskId(), Prompt: p.GetPrompt(), Timeout: p.GetTimeout().AsDuration(), Started: timeFrom(p.GetStarted()),
 		Again: p.GetAgain(), SelfStarted: p.GetSelfStarted(), Linger: p.GetLinger().AsDuration(), Continues: p.GetContinues(),
-		Feedback: p.GetFeedback(),
+		Feedback: p.GetFeedback(), Allowed: p.GetAllowed(),
 	}
 	for _, m := range p.GetMessages() {
 		r.Messages = append(r.Messages, fleet.Message{ID: m.GetId(), TaskID: r.TaskID, Text: m.GetText()})
@@ -66,7 +66,7 @@ func outputFrom(p *runnerv1.Output) fleet.Output {
 
 func questionTo(q fleet.Question) *runnerv1.Question {
 	return &runnerv1.Question{
-		Id: q.ID, Kind: string(q.Kind), Status: string(q.Status), Text: valid(q.Text), Tool: valid(q.Tool), Input: q.Input, Options: q.Options,
+		Id: q.ID, Kind: string(q.Kind), Status: string(q.Status), Text: valid(q.Text), Tool: valid(q.Tool), Input: q.Input, Options: q.Options, Rules: q.Rules, Remember: string(q.Remember),
 		AskedAt: timeTo(q.AskedAt), ExpiresAt: timeTo(q.ExpiresAt), Answer: q.Answer, Message: q.Message, AnsweredBy: q.AnsweredBy,
 		AnsweredAt: timeTo(q.AnsweredAt),
 	}
@@ -75,7 +75,7 @@ func questionTo(q fleet.Question) *runnerv1.Question {
 func questionFrom(p *runnerv1.Question) fleet.Question {
 	return fleet.Question{
 		ID: p.GetId(), Kind: fleet.QuestionKind(p.GetKind()), Status: fleet.QuestionStatus(p.GetStatus()), Text: p.GetText(), Tool: p.GetTool(),
-		Input: p.GetInput(), Options: p.GetOptions(), AskedAt: timeFrom(p.GetAskedAt()), ExpiresAt: timeFrom(p.GetExpiresAt()),
+		Input: p.GetInput(), Options: p.GetOptions(), Rules: p.GetRules(), Remember: fleet.Remember(p.GetRemember()), AskedAt: timeFrom(p.GetAskedAt()), ExpiresAt: timeFrom(p.GetExpiresAt()),
 		Answer: p.GetAnswer(), Message: p.GetMessage(), AnsweredBy: p.GetAnsweredBy(), AnsweredAt: timeFrom(p.GetAnsweredAt()),
 	}
 }

@@ -51,8 +51,8 @@ func (r Run) Message(ctx context.Context, id, text string) error {
 
 // Answer passes the answer to a question to the run's child. Only the first answer counts. Later answers succeed
 // without effect.
-func (r Run) Answer(ctx context.Context, id, answer, message, by string) error {
-	return r.order(ctx, order{Op: "answer", ID: id, Text: answer, Message: message, By: by})
+func (r Run) Answer(ctx context.Context, id, answer, message, by string, remember bool) error {
+	return r.order(ctx, order{Op: "answer", ID: id, Text: answer, Message: message, By: by, Remember: remember})
 }
 
 // maxMessages limits how much of the file of messages is read, in bytes.

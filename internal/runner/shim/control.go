@@ -27,6 +27,8 @@ type order struct {
 	// Message and By are for an answer: its message, and the name of who answers.
 	Message string `json:"message,omitempty"`
 	By      string `json:"by,omitempty"`
+	// Remember makes the rules of the answered question allow further calls of the run.
+	Remember bool `json:"remember,omitempty"`
 }
 
 // reply is the answer to an order, one line of JSON. A message has two replies, because the child may take it much

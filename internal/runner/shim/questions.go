@@ -62,9 +62,10 @@ type questions struct {
 
 // openQuestion is a question that waits for its answer.
 type openQuestion struct {
-	name string
-	kind string
-	due  *time.Timer
+	name  string
+	kind  string
+	rules []string // what a remembered answer allows
+	due   *time.Timer
 }
 
 // newQuestions creates the files for questions in the run's directory, which is the working directory.
@@ -142,6 +143,9 @@ func (a *questions) ask(name string) {
 		r.Options = append(r.Options, clean(o, maxWord))
 	}
 	if q.Kind == ask.Permission {
+		r.Rules = a.spec.Offer(q.Rules, q.Tool, q.Text, q.Sort, q.Input)
+	}
+	if q.Kind == ask.Permission {
 		if allowed, decided, why := a.spec.Decide(q.Tool, q.Text, q.Sort, q.Input); decided {
 			r.Status, r.Answer, r.Message, r.By, r.AnsweredAt = ask.Answered, ask.Deny, why, PolicyName, now
 			if allowed {
@@ -163,7 +167,7 @@ func (a *questions) ask(name string) {
 		a.refuse(name, "cannot store the question: the disk of this machine may be full")
 	default:
 		a.names[name] = r.ID
-		a.open[r.ID] = &openQuestion{name: name, kind: q.Kind, due: time.AfterFunc(a.spec.Timeout, func() { a.expire(r.ID) })}
+		a.open[r.ID] = &openQuestion{name: name, kind: q.Kind, rules: r.Rules, due: time.AfterFunc(a.spec.Timeout, func() { a.expire(r.ID) })}
 	}
 }
 
@@ -230,6 +234,9 @@ func (a *questions) answer(o order) string {
 	r := ask.Record{ID: o.ID, Status: ask.Answered, Answer: text, Message: o.Message, By: o.By, AnsweredAt: time.Now().UTC()}
 	if err := a.record(r); err != nil {
 		return errStore
+	}
+	if text == ask.Allow && o.Remember {
+		a.spec.Allow = append(a.spec.Allow, q.rules...)
 	}
 	a.close(o.ID, ask.Answered)
 	a.give(q.name, ask.Answer{Status: r.Status, Answer: r.Answer, Message: r.Message, By: r.By})

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	updateQuestion = `UPDATE questions SET status = $1, answer = $2, message = $3, answered_by = $4, answered_at = $5, given_at = $6
-		WHERE id = $7 RETURNING 1`
+	updateQuestion = `UPDATE questions SET status = $1, answer = $2, message = $3, answered_by = $4, answered_at = $5, given_at = $6, remember = $7
+		WHERE id = $8 RETURNING 1`
 )
 
 var insertQuestion = numbered(`INSERT INTO questions (` + record.QuestionColumns + `, name_key) VALUES (` + record.Marks(record.QuestionColumns) + `, ?)`)
@@ -87,7 +87,7 @@ func (t *tx) InsertQuestion(q *fleet.Question) error {
 func (t *tx) UpdateQuestion(q *fleet.Question) error {
 	t.lock(lockTask, q.TaskID)
 	if _, err := t.revise(updateQuestion, string(q.Status), q.Answer, q.Message, q.AnsweredBy, maybe(q.AnsweredAt),
-		maybe(q.GivenAt), q.ID); err != nil {
+		maybe(q.GivenAt), string(q.Remember), q.ID); err != nil {
 		return t.failed(fmt.Errorf("write question %s: %w", q.ID, err))
 	}
 	return nil

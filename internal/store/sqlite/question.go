@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	updateQuestion = `UPDATE questions SET status = ?, answer = ?, message = ?, answered_by = ?, answered_at = ?, given_at = ?
+	updateQuestion = `UPDATE questions SET status = ?, answer = ?, message = ?, answered_by = ?, answered_at = ?, given_at = ?, remember = ?
 		WHERE id = ? RETURNING 1`
 	questionsNewest = ` ORDER BY n DESC LIMIT ? OFFSET ?`
 )
@@ -84,7 +84,7 @@ func (t *tx) InsertQuestion(q *fleet.Question) error {
 
 func (t *tx) UpdateQuestion(q *fleet.Question) error {
 	if _, err := t.revise(updateQuestion, string(q.Status), q.Answer, q.Message, q.AnsweredBy, maybeMicros(q.AnsweredAt),
-		maybeMicros(q.GivenAt), q.ID); err != nil {
+		maybeMicros(q.GivenAt), string(q.Remember), q.ID); err != nil {
 		return t.failed(fmt.Errorf("write question %s: %w", q.ID, err))
 	}
 	return nil

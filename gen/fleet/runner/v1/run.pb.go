@@ -202,7 +202,9 @@ type Run struct {
 	// The agent has a conversation, which the run continues. A runner that has lost the conversation reports that.
 	Continues bool `protobuf:"varint,9,opt,name=continues,proto3" json:"continues,omitempty"`
 	// Output of the failed checks of the previous try; empty for the first try.
-	Feedback      string `protobuf:"bytes,10,opt,name=feedback,proto3" json:"feedback,omitempty"`
+	Feedback string `protobuf:"bytes,10,opt,name=feedback,proto3" json:"feedback,omitempty"`
+	// Rules for calls that people have allowed before.
+	Allowed       []string `protobuf:"bytes,11,rep,name=allowed,proto3" json:"allowed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -305,6 +307,13 @@ func (x *Run) GetFeedback() string {
 		return x.Feedback
 	}
 	return ""
+}
+
+func (x *Run) GetAllowed() []string {
+	if x != nil {
+		return x.Allowed
+	}
+	return nil
 }
 
 // Message is a message that a run has received.
@@ -499,7 +508,11 @@ type Question struct {
 	// Who answered.
 	AnsweredBy string `protobuf:"bytes,12,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
 	// When it was answered.
-	AnsweredAt    *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=answered_at,json=answeredAt,proto3" json:"answered_at,omitempty"`
+	AnsweredAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=answered_at,json=answeredAt,proto3" json:"answered_at,omitempty"`
+	// Rules that a remembered answer allows.
+	Rules []string `protobuf:"bytes,14,rep,name=rules,proto3" json:"rules,omitempty"`
+	// For how long the answer holds, as in fleet.v1.AnswerQuestionRequest.
+	Remember      string `protobuf:"bytes,15,opt,name=remember,proto3" json:"remember,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -623,6 +636,20 @@ func (x *Question) GetAnsweredAt() *timestamppb.Timestamp {
 		return x.AnsweredAt
 	}
 	return nil
+}
+
+func (x *Question) GetRules() []string {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *Question) GetRemember() string {
+	if x != nil {
+		return x.Remember
+	}
+	return ""
 }
 
 // Outcome says how a run ended.
@@ -937,7 +964,7 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\aproject\x18\x04 \x01(\tR\aproject\x12\x12\n" +
 	"\x04role\x18\x05 \x01(\tR\x04role\x12\x12\n" +
 	"\x04spec\x18\x06 \x01(\tR\x04spec\x12\x19\n" +
-	"\bone_task\x18\a \x01(\bR\aoneTask\"\xfd\x02\n" +
+	"\bone_task\x18\a \x01(\bR\aoneTask\"\x97\x03\n" +
 	"\x03Run\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06prompt\x18\x02 \x01(\tR\x06prompt\x123\n" +
@@ -949,7 +976,8 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\x06linger\x18\b \x01(\v2\x19.google.protobuf.DurationR\x06linger\x12\x1c\n" +
 	"\tcontinues\x18\t \x01(\bR\tcontinues\x12\x1a\n" +
 	"\bfeedback\x18\n" +
-	" \x01(\tR\bfeedback\"-\n" +
+	" \x01(\tR\bfeedback\x12\x18\n" +
+	"\aallowed\x18\v \x03(\tR\aallowed\"-\n" +
 	"\aMessage\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\xf0\x01\n" +
@@ -961,7 +989,7 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\x04open\x18\x05 \x01(\x05R\x04open\x125\n" +
 	"\bquestion\x18\x06 \x01(\v2\x19.fleet.runner.v1.QuestionR\bquestion\x12\x1a\n" +
 	"\bterminal\x18\a \x01(\bR\bterminal\x12+\n" +
-	"\x11conversation_lost\x18\b \x01(\tR\x10conversationLost\"\xa0\x03\n" +
+	"\x11conversation_lost\x18\b \x01(\tR\x10conversationLost\"\xd2\x03\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
@@ -979,7 +1007,9 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\vanswered_by\x18\f \x01(\tR\n" +
 	"answeredBy\x12;\n" +
 	"\vanswered_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"answeredAt\"\x9f\x06\n" +
+	"answeredAt\x12\x14\n" +
+	"\x05rules\x18\x0e \x03(\tR\x05rules\x12\x1a\n" +
+	"\bremember\x18\x0f \x01(\tR\bremember\"\x9f\x06\n" +
 	"\aOutcome\x127\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1f.fleet.runner.v1.Outcome.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +

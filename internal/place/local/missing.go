@@ -1,0 +1,51 @@
+package local
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fleet/internal/runner"
+	"fleet/internal/runner/driver"
+)
+
+// keys names, for each program, the environment variables of which one gives it access to its model.
+var keys = map[string][]string{
+	"claude": {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_*"},
+	"codex":  {"OPENAI_API_KEY", "CODEX_API_KEY", "AZURE_OPENAI_API_KEY", "OPENAI_BASE_URL"},
+	"gemini": {"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_GENAI_USE_*"},
+}
+
+// MissingKey returns the name of the variable that the project's program usually needs to reach its model if the program gets
+// none and the server's user has not logged in. It returns "" if nothing is missing, or if Fleet does not know the program.
+func MissingKey(p Project, environ, passEnv []string) string {
+	o := driver.Options{Kind: p.Driver, Command: p.Command, Stdin: p.Stdin, Output: p.Output, Fields: p.Fields}
+	d, err := driver.New(withKnown(o))
+	if err != nil {
+		return ""
+	}
+	name := filepath.Base(d.Program())
+	wanted := keys[name]
+	if len(wanted) == 0 {
+		return ""
+	}
+	env := runner.Pick(environ, d.Keys(), passEnv, p.PassEnv)
+	maps.Copy(env, p.Env)
+	for variable, value := range env {
+		if value != "" && slices.ContainsFunc(wanted, func(w string) bool {
+			prefix, open := strings.CutSuffix(w, "*")
+			return variable == w || open && strings.HasPrefix(variable, prefix)
+		}) {
+			return ""
+		}
+	}
+	home := runner.Pick(environ, []string{"HOME"})["HOME"]
+	for _, file := range logins[name] {
+		if _, err := os.Stat(filepath.Join(home, file)); home != "" && err == nil {
+			return ""
+		}
+	}
+	return wanted[0]
+}

@@ -1,0 +1,90 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// remember adds the rules of an answered question to those of the agent. It removes rules of earlier tasks, which no longer hold.
+func remember(a *fleet.Agent, q *fleet.Question) error {
+	rules := slices.DeleteFunc(slices.Clone(a.Rules), func(r fleet.AllowedRule) bool { return r.TaskID != "" && r.TaskID != q.TaskID })
+	for _, rule := range q.Rules {
+		added := fleet.AllowedRule{Rule: rule, By: q.AnsweredBy, At: q.AnsweredAt}
+		if q.Remember == fleet.RememberTask {
+			added.TaskID = q.TaskID
+		}
+		if slices.ContainsFunc(rules, func(r fleet.AllowedRule) bool { return r.Rule == rule && (r.TaskID == "" || r.TaskID == added.TaskID) }) {
+			continue
+		}
+		rules = append(rules, added)
+	}
+	if len(rules) > fleet.MaxAllowedRules {
+		return fleet.Errorf(fleet.ReasonLimitReached, "the agent has %d allowed rules, and the limit is %d: remove some, or allow the call once", len(a.Rules), fleet.MaxAllowedRules).
+			AtLimit("rules", int64(len(a.Rules)), fleet.MaxAllowedRules).Next("{remove_agent_rule} removes a rule")
+	}
+	a.Rules = rules
+	return nil
+}
+
+// RemoveRuleRequest names a rule that somebody has allowed an agent.
+type RemoveRuleRequest struct {
+	Agent, Rule string
+	RequestID   string `json:"-"`
+}
+
+// RemoveRule removes a rule of the agent, whatever tasks it is for, and returns the agent. It is not an error if the agent does
+// not have the rule.
+func (s *Service) RemoveRule(ctx context.Context, r RemoveRuleRequest) (*fleet.Agent, string, error) {
+	if r.Rule == "" {
+		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "rule", "rule is required").Next("{show_agent} lists the rules")
+	}
+	if len(r.Rule) > fleet.MaxRule {
+		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "rule", "rule has %d bytes: give at most %d", len(r.Rule), fleet.MaxRule)
+	}
+	if err := CheckRequestID(r.RequestID); err != nil {
+		return nil, "", err
+	}
+	c := Call{Method: "RemoveAgentRule", RequestID: r.RequestID, Body: r}
+	made, err := s.Before(ctx, c)
+	if err != nil {
+		return nil, "", err
+	}
+	if made == nil {
+		v, p, err := s.agent(ctx, r.Agent, fleet.AccessRun)
+		if err != nil {
+			return nil, "", err
+		}
+		done, _, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+			now, err := agentForUpdate(tx, p, v, fleet.AccessRun)
+			if err != nil {
+				return Made{}, err
+			}
+			a := &now.Agent
+			before := len(a.Rules)
+			a.Rules = slices.DeleteFunc(slices.Clone(a.Rules), func(old fleet.AllowedRule) bool { return old.Rule == r.Rule })
+			if len(a.Rules) == before {
+				return Made{AgentUID: a.UID}, nil
+			}
+			if len(a.Rules) == 0 {
+				a.Rules = nil
+			}
+			a.UpdatedAt = s.now()
+			if err := tx.UpdateAgent(a); err != nil {
+				return Made{}, err
+			}
+			return Made{AgentUID: a.UID}, tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, "no longer allowed without a question: "+r.Rule))
+		})
+		if err != nil {
+			return nil, "", err
+		}
+		made = &done
+	}
+	v, err := s.madeAgent(ctx, *made)
+	if err != nil {
+		return nil, "", err
+	}
+	return &v.Agent, fmt.Sprintf("Agent '%s' asks again before it uses %s, from its next task on", v.Name, fleet.Shorten(r.Rule, 200)), nil
+}
