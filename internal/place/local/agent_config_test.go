@@ -51,12 +51,12 @@ func TestAgentConfig(t *testing.T) {
 		Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, Conversation: true, ExitCode: new(int),
 		Usage: fleet.Usage{Model: "opus", InputTokens: 112, OutputTokens: 34, ToolCalls: 1},
 	}, o)
-	require.Equal(t, "I will look.\n<Bash: ls -l>\n<Bash answered: file>\n", said(outputs))
-	require.JSONEq(t, `{"type":"tool_call","id":"t1","name":"Bash","arguments":{"command":"ls\n  -l","description":"List"}}`, string(outputs[1].Data))
-	require.JSONEq(t, `{"type":"tool_result","id":"t1","name":"Bash","result":"file","is_error":false}`, string(outputs[2].Data))
+	require.Equal(t, "I will look.\n<Bash: ls -l>\n", said(outputs))
+	require.JSONEq(t, `{"type":"tool_call","id":"t1","name":"Bash","arguments":{"command":"ls\n  -l","description":"List"}}`, string(outputs[2].Data))
+	require.JSONEq(t, `{"type":"tool_result","id":"t1","name":"Bash","result":"file"}`, string(outputs[3].Data))
 
 	require.Equal(t, []string{
-		"-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json", "--replay-user-messages", "--setting-sources", "", "--model", "haiku",
+		"-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json", "--replay-user-messages", "--include-partial-messages", "--include-hook-events", "--forward-subagent-text", "--setting-sources", "", "--model", "haiku",
 		"--tools", "Bash,Read", "--allowedTools", "Bash(curl:*),Bash(wget:*),Read,mcp__brave,mcp__web", "--disallowedTools", "Bash(rm:*)",
 		"--mcp-config", w.runDir(a, r, "mcp.json"), "--strict-mcp-config", "--no-session-persistence",
 	}, w.argv())
@@ -281,13 +281,17 @@ say '{"type":"result","subtype":"success","result":"all done","session_id":"s"}'
 // interrupted is a script for the fake claude. A tool call is active until the client interrupts the turn.
 const interrupted = `
 say() { printf '%s\n' "$@"; }
+end() {
+  say '{"type":"control_response","response":{"subtype":"success","request_id":"fleet-2"}}'
+  sleep 0.2
+  say '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"cancelled","session_id":"s"}'
+  exit 0
+}
+trap end TERM
 say '{"type":"stream_event","event":{"type":"message_start"},"parent_tool_use_id":null}'
 say '{"type":"stream_event","event":{"type":"message_stop"},"parent_tool_use_id":null}'
 say '{"type":"assistant","message":{"content":[{"type":"text","text":"working"}]},"session_id":"s"}'
-read -r request
-say '{"type":"control_response","response":{"subtype":"success","request_id":"fleet-2"}}'
-sleep 0.2
-say '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"cancelled","session_id":"s"}'
+sleep 3600 & wait $!
 `
 
 // TestSoftInterrupt checks that an interrupt waits until the agent is between two requests to its model.
@@ -411,7 +415,6 @@ func TestSoftInterrupt(t *testing.T) {
 	t.Run("others end at once", func(t *testing.T) {
 		t.Parallel()
 		w, a, r := begin(t, waittest.Limit, "tool_use", false)
-		require.NotContains(t, w.argv(), "--include-partial-messages")
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 		output, _ := w.follow(a, r)
 		require.Equal(t, "asking\ngot TERM\n", output)

@@ -110,7 +110,7 @@ func TestClaude(t *testing.T) {
 	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, Conversation: true, ExitCode: new(int), Usage: fleet.Usage{Model: "opus", ToolCalls: 2}}, o)
 
 	require.Equal(t, []string{
-		"-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json", "--replay-user-messages", "--setting-sources", "project",
+		"-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json", "--replay-user-messages", "--include-partial-messages", "--include-hook-events", "--forward-subagent-text", "--setting-sources", "project",
 		"--model", "opus", "--effort", "high", "--max-turns", "20", "--max-budget-usd", "2.5", "--allowedTools", "Bash(git *),Edit", "--disallowedTools", "WebFetch", "--permission-mode", "acceptEdits",
 		"--mcp-config", w.runDir(a, r, "mcp.json"), "--strict-mcp-config",
 	}, w.argv())

@@ -174,10 +174,13 @@ func (w *world) outputs(a fleet.Agent, r fleet.Run, cursor string) ([]fleet.Outp
 	return outputs, o
 }
 
-// said returns the text of the outputs, with steps in angle brackets.
+// said returns the text of the outputs, with steps in angle brackets and without details.
 func said(outputs []fleet.Output) string {
 	var b strings.Builder
 	for _, o := range outputs {
+		if step := fleet.ParseStep(o.Data); step != nil && step.Type.Detail() {
+			continue
+		}
 		if o.Step {
 			b.WriteString("<" + o.Text + ">\n")
 		} else {
