@@ -50,7 +50,7 @@ func (b *builder) object(m *protogen.Message, d direction, leftOut []string) *op
 			continue
 		}
 		o.WithPropertyRef(name, b.value(f, d))
-		if (d == requested && isRequired(f)) || (d == answered && !f.Desc.HasOptionalKeyword()) {
+		if (d == requested && isRequired(f)) || (d == answered && !f.Desc.HasOptionalKeyword() && f.Desc.ContainingOneof() == nil) {
 			o.Required = append(o.Required, name)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
-	"fleet/internal/price"
 )
 
 // Config configures the service and the reconciler. The zero value works.
@@ -37,7 +36,7 @@ type Config struct {
 	Limits fleet.Limits
 	// MaxOutput is how much output of a task is stored in the event log, in bytes; 0 means 16 MiB.
 	MaxOutput int64
-	// Price returns the price of a model, and false if the price is unknown; nil means the published prices.
+	// Price returns the price of a model, and false if the price is unknown; nil means that all are unknown.
 	Price func(model string) (fleet.Price, bool)
 	// MaxBundle limits the bundle of unpushed work that is kept of a deleted agent, in bytes; 0 means 64 MiB.
 	MaxBundle int
@@ -97,7 +96,7 @@ func (c Config) withDefaults() Config {
 	set := func(d *time.Duration, v time.Duration) { *d = cmp.Or(*d, v) }
 	set(&c.CreateWait, 45*time.Second)
 	if c.Price == nil {
-		c.Price = price.Published.Of
+		c.Price = func(string) (fleet.Price, bool) { return fleet.Price{}, false }
 	}
 	set(&c.MessageWait, 2*time.Second)
 	set(&c.TaskTimeout, 24*time.Hour)

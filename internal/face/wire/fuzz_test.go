@@ -26,7 +26,21 @@ func TestUnmarshalReadsWhatProtojsonReads(t *testing.T) {
 				fill(t, x, 3)
 				for i := range x.Descriptor().Fields().Len() { // unknown enum values are refused, and so is the zero value
 					f := x.Descriptor().Fields().Get(i)
-					if f.Kind() == protoreflect.EnumKind && (x.Get(f).Enum() == 0 || f.Enum().Values().ByNumber(x.Get(f).Enum()) == nil) {
+					known := func(n protoreflect.EnumNumber) bool { return n != 0 && f.Enum().Values().ByNumber(n) != nil }
+					switch {
+					case f.Kind() != protoreflect.EnumKind:
+					case f.IsList():
+						all, kept := x.Get(f).List(), x.NewField(f).List()
+						for i := range all.Len() {
+							if known(all.Get(i).Enum()) {
+								kept.Append(all.Get(i))
+							}
+						}
+						x.Clear(f)
+						if kept.Len() > 0 {
+							x.Set(f, protoreflect.ValueOfList(kept))
+						}
+					case !known(x.Get(f).Enum()):
 						x.Clear(f)
 					}
 				}
