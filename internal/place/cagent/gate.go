@@ -308,7 +308,7 @@ func (s *meteredStream) Close() {
 	if u.model == "" {
 		_, u.model, _ = strings.Cut(id, "/")
 	}
-	u.usd = g.config.priceOf(id).USD(u.tokens.used())
+	u.usd = g.config.priceOf(id).USD(u.used())
 	g.end(s.exchange, &u, s.broken)
 }
 

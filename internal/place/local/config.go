@@ -268,7 +268,7 @@ func checkRoles(roles []Role, kind string) error {
 			}
 			r.PromptFile = path
 		}
-		if err := r.Limits.Check(kind); err != nil {
+		if err := r.Check(kind); err != nil {
 			return fmt.Errorf("role %q: %s", r.Name, fleet.PublicMessage(err))
 		}
 		if err := checkPermissions(r); err != nil {
