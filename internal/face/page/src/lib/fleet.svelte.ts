@@ -209,8 +209,20 @@ class Fleet {
       await this.during(
         () => data(api.GET('/v1/agents/{agent_name}', { params: { path } })),
         ({ agent: a }) => {
-          const { name, status, current_task, state, role, project, current_task_id, owner, waiting, stalled, collecting, place } =
-            a
+          const {
+            name,
+            status,
+            current_task,
+            state,
+            role,
+            project,
+            current_task_id,
+            owner,
+            waiting,
+            stalled,
+            collecting,
+            place,
+          } = a
           const row = { name, status, current_task, state, role, project }
           this.byKey.set(key, { ...row, current_task_id, owner, waiting, stalled, collecting, place })
         },
