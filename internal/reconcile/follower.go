@@ -198,7 +198,7 @@ func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *la
 		t.OutputSize += rest.seen
 		for _, o := range rest.outputs {
 			t.Cursor = o.Cursor
-			if err := w.append(tx, t, o); err != nil && !errors.Is(err, fleet.ErrStoreFull) {
+			if err := w.append(tx, t, o, fleet.ParseStep(o.Data)); err != nil && !errors.Is(err, fleet.ErrStoreFull) {
 				return err
 			}
 		}
@@ -248,19 +248,19 @@ func (w *worker) take(tx fleet.Tx, t *fleet.Task, o fleet.Output) error {
 			return err
 		}
 	}
-	if err := w.append(tx, t, o); err != nil || t.OutputSize <= w.cfg.MaxOutput {
+	if err := w.append(tx, t, o, step); err != nil || t.OutputSize <= w.cfg.MaxOutput {
 		return err
 	}
 	return tx.Append(t.Event(fleet.EventTaskStep, w.now(), fmt.Sprintf("the output exceeds %d bytes: the end of the rest is shown when the task has ended", w.cfg.MaxOutput)))
 }
 
-// append adds the piece of output to the event log.
-func (w *worker) append(tx fleet.Tx, t *fleet.Task, o fleet.Output) error {
+// append adds the piece of output, which has the step, to the event log. step is nil if the place has only the text.
+func (w *worker) append(tx fleet.Tx, t *fleet.Task, o fleet.Output, step *fleet.Step) error {
 	if outputSize(o) == 0 {
 		return nil
 	}
 	e := t.Event(fleet.EventTaskOutput, w.now(), o.Text)
-	switch step := fleet.ParseStep(o.Data); {
+	switch {
 	case !o.Step:
 	case step != nil && step.Type.Detail():
 		e.Type = fleet.EventTaskDetail

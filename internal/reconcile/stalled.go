@@ -63,23 +63,17 @@ func (p *progress) saw(o fleet.Output, now time.Time) {
 const maxRetrying = time.Minute
 
 // quiet returns how long the run has made no progress, as a part of limit: it has produced no output, or has only repeated
-// requests to its model for maxRetrying. It returns 0 while a tool runs.
-func (p *progress) quiet(now time.Time, limit time.Duration) (d time.Duration, step string) {
+// requests to its model for maxRetrying, and retrying is set. It returns 0 while a tool runs.
+func (p *progress) quiet(now time.Time, limit time.Duration) (d time.Duration, step string, retrying bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.retrying.IsZero() {
-		return limit - min(limit, maxRetrying) + now.Sub(p.retrying), p.step
+		return limit - min(limit, maxRetrying) + now.Sub(p.retrying), p.step, true
 	}
 	if p.open > 0 {
-		return 0, p.step
+		return 0, p.step, false
 	}
-	return now.Sub(p.at), p.step
-}
-
-func (p *progress) isRetrying() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.retrying.IsZero()
+	return now.Sub(p.at), p.step, false
 }
 
 // stepStalled records when the task's run stops making progress and when it continues. It returns how long to wait before
@@ -93,7 +87,7 @@ func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration,
 	if asking {
 		w.progress.touch(w.now())
 	}
-	quiet, step := w.progress.quiet(w.now(), limit)
+	quiet, step, retrying := w.progress.quiet(w.now(), limit)
 	stalled := !asking && quiet >= limit // this process may have been suspended after the touch
 	switch {
 	case stalled && t.Stalled():
@@ -107,7 +101,7 @@ func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration,
 		}
 		t.StalledAt, t.LastStep = w.now(), step
 		text := fmt.Sprintf("no progress for %s", limit)
-		if w.progress.isRetrying() {
+		if retrying {
 			text = "its requests to the model fail again and again"
 		}
 		if step != "" {

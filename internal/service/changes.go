@@ -64,7 +64,7 @@ func (s *Service) taskChanges(ctx context.Context, id string) (c *fleet.Changes,
 		return nil, nil, err
 	}
 	if id == "" {
-		return nil, nil, fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
+		return nil, nil, errNoTaskID()
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		t, err := s.task(tx, p, id, fleet.AccessView)

@@ -31,7 +31,7 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 		return nil, err
 	}
 	if id == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
+		return nil, errNoTaskID()
 	}
 	if offset < 0 {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "offset", "offset is %d: give 0 or more", offset)

@@ -78,7 +78,7 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 		return nil, err
 	}
 	if id == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
+		return nil, errNoTaskID()
 	}
 	if err := payload.Check("payload_"); err != nil {
 		return nil, err
@@ -128,6 +128,11 @@ func preview(tx fleet.ReadTx, taskID string) (string, error) {
 		b.WriteString(e.Text)
 	}
 	return tail(b.String(), previewSize), err
+}
+
+// errNoTaskID returns the error for a call that lacks the id of its task.
+func errNoTaskID() *fleet.Error {
+	return fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
 }
 
 // MinTaskPrefix is the shortest prefix of a task's id that is accepted, in bytes.

@@ -30,7 +30,7 @@ func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page fleet.O
 		return fleet.OutputPage{}, false, err
 	}
 	if r.TaskID == "" {
-		return fleet.OutputPage{}, false, fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
+		return fleet.OutputPage{}, false, errNoTaskID()
 	}
 	var t *fleet.Task
 	var a *fleet.Agent

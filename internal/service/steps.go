@@ -34,7 +34,7 @@ func (s *Service) TaskSteps(ctx context.Context, r StepsRequest) (steps []fleet.
 		return nil, false, err
 	}
 	if r.TaskID == "" {
-		return nil, false, fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
+		return nil, false, errNoTaskID()
 	}
 	after := int64(0)
 	if r.Cursor != "" {

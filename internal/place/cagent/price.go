@@ -14,7 +14,10 @@ import (
 
 // priceOf returns the price of the model provider/model. The price of an unknown model is 0.
 func (c *Config) priceOf(id string) fleet.Price {
-	p, _ := price.Published.With(c.Prices).Of(id)
+	p, ok := price.Table(c.Prices).Of(id)
+	if !ok {
+		p, _ = price.Published.Of(id)
+	}
 	return p
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Limits are options of a role that only some drivers have.
 type Limits struct {
-	Effort   string `yaml:"effort"`    // how much the model thinks, one of efforts; empty: the program's default
+	Effort   string `yaml:"effort"`    // how much the model thinks, a value that Claude Code has; empty: the program's default
 	MaxTurns int    `yaml:"max_turns"` // the most requests to the model in one run; 0: the program's default
 
 	// MaxCostUSD is what one run may cost, by the program's own account; 0: no limit. The program checks it after each
@@ -18,16 +18,13 @@ type Limits struct {
 	MaxCostUSD float64 `yaml:"max_cost_usd"`
 }
 
-// efforts are the values of Limits.Effort.
-var efforts = []string{"low", "medium", "high", "xhigh", "max"}
-
 // Check returns an error that names the option if an option is invalid, or if a driver of the kind does not have it.
 // A driver would ignore such an option, so nobody would notice that the limit does not hold.
 func (l Limits) Check(kind string) error {
 	refuse := func(option, format string, args ...any) error {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, option, format, args...)
 	}
-	if l.Effort != "" && !slices.Contains(efforts, l.Effort) {
+	if efforts := effortsOf["claude"]; l.Effort != "" && !slices.Contains(efforts, l.Effort) {
 		return refuse("effort", "effort must be one of %s, not %q", strings.Join(efforts, ", "), l.Effort)
 	}
 	if l.MaxTurns < 0 {
