@@ -18,60 +18,54 @@ const (
 	cut     = protoreflect.FullName("fleet.v1.cut")
 )
 
-// writeLimits writes the fields Portion and Cuts of a method's tool. It returns a sentence for the tool's description
-// that says how to get the rest of a long answer. It returns "" if the tool needs no such sentence.
-func (g generator) writeLimits(m *protogen.Method) (string, error) {
-	var hint string
+// writeLimits writes the fields Portion and Cuts of a method's tool.
+func (g generator) writeLimits(m *protogen.Method) error {
 	if v, ok := g.options.Get(m.Desc, portion); ok {
 		limit, of := option.TextIn(v.Message(), "limit"), option.TextIn(v.Message(), "of")
 		f := fieldOf(m.Input, protoreflect.Name(limit))
 		if !isOptionalInt32(f) {
-			return "", fmt.Errorf("%s names the limit field %q, but %s has no optional int32 field of that name", portion, limit, m.Input.Desc.Name())
+			return fmt.Errorf("%s names the limit field %q, but %s has no optional int32 field of that name", portion, limit, m.Input.Desc.Name())
 		}
 		counted, err := sizedField(m.Output, of)
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", portion, err)
+			return fmt.Errorf("%s: %w", portion, err)
+		}
+		if err := checkRest(m, counted, option.TextIn(v.Message(), "next"), option.TextIn(v.Message(), "from")); err != nil {
+			return fmt.Errorf("%s: %w", portion, err)
 		}
 		if !hintsOf(m).readOnly {
-			return "", fmt.Errorf("%s needs a method without side effects, because the call is repeated", portion)
+			return fmt.Errorf("%s needs a method without side effects, because the call is repeated", portion)
 		}
 		follow := g.options.Text(m.Desc, eventStream, "follow") // the field that, if set, makes a call unrepeatable
 		g.P("Portion: ", toolPackage.Ident("Portion"), "{Limit: ", strconv.Quote(limit), ", Of: ", strconv.Quote(of), ", Unless: ", strconv.Quote(follow), "},")
-		if hint, err = portionHint(m, counted, option.TextIn(v.Message(), "next"), option.TextIn(v.Message(), "from")); err != nil {
-			return "", fmt.Errorf("%s: %w", portion, err)
-		}
 	}
 	cuts, err := g.cuts(m, m.Output, "")
 	if err != nil || len(cuts) == 0 {
-		return hint, err
+		return err
 	}
 	g.P("Cuts: []", toolPackage.Ident("Cut"), "{")
 	for _, c := range cuts {
 		g.P(c, ",")
 	}
 	g.P("},")
-	return hint, nil
+	return nil
 }
 
-// portionHint returns the sentence of the tool's description that says how to get the rest of an answer.
-func portionHint(m *protogen.Method, counted *protogen.Field, next, from string) (string, error) {
-	if next == "" && from == "" {
-		return "", nil
-	}
+// checkRest returns an error if the fields that say how to get the rest of an answer do not exist.
+func checkRest(m *protogen.Method, counted *protogen.Field, next, from string) error {
 	container := m.Output // the message that must contain the field next
 	if !counted.Desc.IsList() {
 		container = counted.Parent
 	}
-	if fieldOf(container, protoreflect.Name(next)) == nil {
-		return "", fmt.Errorf("%s has no field %q, which next names", container.Desc.Name(), next)
+	switch {
+	case next == "" && from == "":
+		return nil
+	case fieldOf(container, protoreflect.Name(next)) == nil:
+		return fmt.Errorf("%s has no field %q, which next names", container.Desc.Name(), next)
+	case fieldOf(m.Input, protoreflect.Name(from)) == nil:
+		return fmt.Errorf("%s has no field %q, which from names", m.Input.Desc.Name(), from)
 	}
-	if fieldOf(m.Input, protoreflect.Name(from)) == nil {
-		return "", fmt.Errorf("%s has no field %q, which from names", m.Input.Desc.Name(), from)
-	}
-	if counted.Desc.IsList() {
-		return fmt.Sprintf("A long answer has the first %s only: call again with %s as %s for more.", counted.Desc.Name(), next, from), nil
-	}
-	return fmt.Sprintf("A long %s comes in portions: call again with %s as %s for more.", counted.Desc.Name(), next, from), nil
+	return nil
 }
 
 // cuts returns the Cut of each field with the option cut, as source code. It searches the message and its nested

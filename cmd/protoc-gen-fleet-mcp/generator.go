@@ -110,13 +110,18 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 	g.P("Title: ", strconv.Quote(title(m.GoName)), ",")
 	g.P("Method: ", s.GoName, "_", m.GoName, "_FullMethodName,")
 	g.P("ReadOnly: ", h.readOnly, ", Destructive: ", h.destructive, ", Idempotent: ", h.idempotent, ",")
+	if g.options.Says(m.Desc, contractTool) {
+		g.P("Contract: true,")
+	}
+	if g.options.Says(m.Desc, operatorTool) {
+		g.P("Operator: true,")
+	}
 	g.P("Input: ", constant(s, m, "Input"), ",")
 	g.P("Output: ", constant(s, m, "Output"), ",")
-	hint, err := g.writeLimits(m)
-	if err != nil {
+	if err := g.writeLimits(m); err != nil {
 		return err
 	}
-	g.P("Description: ", strconv.Quote(strings.TrimSpace(comment(m.Comments)+"\n"+hint)), ",")
+	g.P("Description: ", strconv.Quote(comment(m.Comments)), ",")
 	call := []any{"}, c.", m.GoName}
 	if m.Desc.IsStreamingServer() {
 		call = append(call, ", ", textsOf(m))

@@ -16,6 +16,8 @@ const (
 	toolDefault   = protoreflect.FullName("fleet.v1.tool_default")
 	defaultText   = protoreflect.FullName("fleet.v1.tool_default_text")
 	noTool        = protoreflect.FullName("fleet.v1.no_tool")
+	contractTool  = protoreflect.FullName("fleet.v1.contract_tool")
+	operatorTool  = protoreflect.FullName("fleet.v1.operator_tool")
 )
 
 // hints are the MCP annotations of a tool.

@@ -84,7 +84,9 @@ func (s schemas) property(f *protogen.Field, rules *validate.FieldRules) *object
 		lines = append(lines, fmt.Sprintf("Default in a call of this tool: %q.", v.String()))
 		o.set("default", v.String())
 	}
-	lines = append(lines, s.values(f)...)
+	if !s.input { // the values' names say enough to choose one, and a model pays for every word
+		lines = append(lines, values(f)...)
+	}
 	lines = slices.DeleteFunc(lines, func(l string) bool { return l == "" })
 	if len(lines) > 0 {
 		o.set("description", strings.Join(lines, "\n"))
@@ -93,7 +95,7 @@ func (s schemas) property(f *protogen.Field, rules *validate.FieldRules) *object
 }
 
 // values describes each value of an enum.
-func (s schemas) values(f *protogen.Field) []string {
+func values(f *protogen.Field) []string {
 	e := f.Enum
 	if f.Desc.IsMap() {
 		e = f.Message.Fields[1].Enum

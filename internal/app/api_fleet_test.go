@@ -87,6 +87,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	cfg.Limits = c.Limits
 	cfg.LogLevel, cfg.Sessions.AgentsDir = "debug", filepath.Join("..", "..", "testdata", "sessions")
 	cfg.Lifecycle = lifecycle.Config{Project: "Setup", Role: "coder", MaxRunning: c.MaxContracts}
+	cfg.MCP.Tools = []string{"*"}
 	cfg.MCP.MaxResult = cmp.Or(c.MaxResult, cfg.MCP.MaxResult)
 	cfg.StallTimeout = cmp.Or(c.StallTimeout, -1)
 	cfg.CreateWait, cfg.StopGrace = cmp.Or(c.CreateWait, time.Minute), cmp.Or(c.StopGrace, 50*time.Millisecond)

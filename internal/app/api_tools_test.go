@@ -36,7 +36,7 @@ func (f *testFleet) stdioTools(t *testing.T, name, toolset string) (shown []stri
 	t.Helper()
 	in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n")
 	var out bytes.Buffer
-	require.NoError(t, fleetmcp.Stdio(f.as(t.Context(), name), f.conn, fleetmcp.Config{Toolset: toolset, Rights: rightsOver(f.conn)}, in, &out))
+	require.NoError(t, fleetmcp.Stdio(f.as(t.Context(), name), f.conn, fleetmcp.Config{Toolset: toolset, Tools: []string{"*"}, Rights: rightsOver(f.conn)}, in, &out))
 	var answer struct {
 		Result struct{ Tools []struct{ Name string } }
 	}

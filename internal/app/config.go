@@ -134,6 +134,8 @@ type Output struct {
 type MCP struct {
 	// MaxResult limits the text in the result of a tool, in bytes.
 	MaxResult int `yaml:"max_result"`
+	// Tools are the tools of /mcp, see mcp.Config.Tools.
+	Tools []string `yaml:"tools"`
 }
 
 // DefaultConfig returns the defaults.
@@ -209,6 +211,9 @@ func (c Config) Validate() error {
 	}
 	if c.MCP.MaxResult < mcp.MinMaxResult {
 		return fmt.Errorf("mcp.max_result is %d: it must be at least %d bytes", c.MCP.MaxResult, mcp.MinMaxResult)
+	}
+	if err := mcp.CheckTools(c.MCP.Tools); err != nil {
+		return fmt.Errorf("mcp.tools: %w", err)
 	}
 	if c.Data == "" {
 		return errors.New("data is empty, because it was set so or because HOME is not set: set HOME, or name a directory with data (--data, FLEET_DATA)")

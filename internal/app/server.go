@@ -166,7 +166,7 @@ func (a *App) handler(version string) (http.Handler, error) {
 	restConfig := rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify, Heartbeat: a.heartbeat}
 	mcpConfig := mcp.Config{
 		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, Rights: rpc.Rights, Refused: rpc.Refused, Take: a.calls.Take,
-		MaxResult: a.cfg.MCP.MaxResult, SessionKey: a.faceKey,
+		MaxResult: a.cfg.MCP.MaxResult, Tools: a.cfg.MCP.Tools, SessionKey: a.faceKey,
 	}
 	if signIn != nil {
 		restConfig.Challenge, mcpConfig.Challenge = signIn.Challenge, signIn.Challenge

@@ -23,6 +23,7 @@ import (
 
 func (p *program) newMCP() *cobra.Command {
 	var toolset string
+	var tools []string
 	var maxResult int
 	cmd := &cobra.Command{
 		Use:     "mcp",
@@ -40,6 +41,9 @@ at a time, run "fleet serve".`,
 			if maxResult < mcp.MinMaxResult {
 				return fmt.Errorf("--max-result is %d: it must be at least %d bytes", maxResult, mcp.MinMaxResult)
 			}
+			if err := mcp.CheckTools(tools); err != nil {
+				return fmt.Errorf("--tools: %w", err)
+			}
 			t, err := cli.TargetOf(cmd)
 			if err != nil {
 				return err
@@ -52,10 +56,11 @@ at a time, run "fleet serve".`,
 				return err
 			}
 			defer closeWith(&err, closeConn)
-			return p.serveStdio(cmd.Context(), conn, mcp.Config{Toolset: toolset, MaxResult: maxResult})
+			return p.serveStdio(cmd.Context(), conn, mcp.Config{Toolset: toolset, Tools: tools, MaxResult: maxResult})
 		},
 	}
 	cmd.Flags().StringVar(&toolset, "toolset", "fleet", "serve the tools of `TOOLSET`, or of all")
+	cmd.Flags().StringSliceVar(&tools, "tools", nil, "serve these `TOOLS` of fleet, such as \"*\" or \"list_tasks,*_question*\", besides those of the contract")
 	cmd.Flags().IntVar(&maxResult, "max-result", tool.DefaultMaxResult, "shorten answers to at most `BYTES` of text, and say where to continue")
 	return cmd
 }

@@ -159,8 +159,7 @@ type CreateAgentRequest struct {
 	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
 	// Required. Specification of the agent's work: objective, context and deliverables.
 	Spec string `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
-	// result.
+	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
 	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Values of the project's parameters, which `list_agent_projects` shows, such as a region. The place may show them to
 	// people who see the agent's workspace, so they must not be secret.
@@ -803,8 +802,7 @@ type DeleteAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent to delete, even if it is busy.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
-	// result.
+	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Refuse with UNSAVED_WORK if the agent has work that exists only in its workspace, or if Fleet cannot tell. Absent
 	// means false: the agent is deleted, and the answer says what was kept and what may be lost.
@@ -1056,8 +1054,7 @@ type RestoreAgentRequest struct {
 	// Optional. Id of the agent, as `list_kept_work` shows it, if several deleted agents have the name. Absent means the one
 	// that was deleted last.
 	AgentId *string `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3,oneof" json:"agent_id,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
-	// result.
+	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1186,8 +1183,7 @@ type StartAgentTaskRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. Description of the task to be performed.
 	TaskDescription string `protobuf:"bytes,2,opt,name=task_description,json=taskDescription,proto3" json:"task_description,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
-	// result.
+	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given.
 	TimeoutSeconds *int32 `protobuf:"varint,4,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
@@ -1396,8 +1392,7 @@ type StopAgentTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent whose task should be stopped.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
-	// result.
+	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3136,8 +3131,7 @@ type DeleteTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the task, or a prefix of at least 6 characters that only this task has.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
-	// result.
+	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3249,8 +3243,7 @@ type SendTaskMessageRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. The message.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
-	// result.
+	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3518,8 +3511,7 @@ type AnswerQuestionRequest struct {
 	Answer string `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	// Optional. A message to the agent in addition to the answer, for example why the permission is denied.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
-	// result.
+	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. For how long "allow" holds: once, for the task, or for the agent. For the latter two, the rules of the question
 	// are allowed.
@@ -3655,8 +3647,7 @@ type RemoveAgentRuleRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. The rule, as `show_agent` shows it, for example "Bash(go test *)".
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
-	// result.
+	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3773,8 +3764,7 @@ type StartAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
-	// result.
+	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3894,8 +3884,7 @@ type StopAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
-	// result.
+	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4017,8 +4006,7 @@ type RestartAgentRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Optional. The agent's new role. By default it keeps its role.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
-	// result.
+	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Update the workspace to the newest version of its project. By default it keeps its version.
 	Update bool `protobuf:"varint,4,opt,name=update,proto3" json:"update,omitempty"`
@@ -4289,8 +4277,7 @@ type ShareAgentRequest struct {
 	Group string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
 	// Optional. What the person or the group may do; view when not given.
 	Access Share_Access `protobuf:"varint,4,opt,name=access,proto3,enum=fleet.v1.Share_Access" json:"access,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
-	// result.
+	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
 	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4425,8 +4412,7 @@ type UnshareAgentRequest struct {
 	Person string `protobuf:"bytes,2,opt,name=person,proto3" json:"person,omitempty"`
 	// Optional. Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person.
 	Group string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
-	// result.
+	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5129,31 +5115,31 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xc5*\n" +
-	"\fFleetService\x12i\n" +
-	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
-	"/v1/agents\x12\x86\x01\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\x96+\n" +
+	"\fFleetService\x12m\n" +
+	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
+	"/v1/agents\x12\x8a\x01\n" +
 	"\n" +
-	"ListAgents\x12\x1b.fleet.v1.ListAgentsRequest\x1a\x1c.fleet.v1.ListAgentsResponse\"=\x92\xf4\x18$\n" +
-	"\x05limit\x12\x06agents\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\f\x12\n" +
-	"/v1/agents\x90\x02\x01\x12h\n" +
-	"\tShowAgent\x12\x1a.fleet.v1.ShowAgentRequest\x1a\x1b.fleet.v1.ShowAgentResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/agents/{agent_name}\x90\x02\x01\x12\xb6\x01\n" +
-	"\x14ShowAgentTaskHistory\x12%.fleet.v1.ShowAgentTaskHistoryRequest\x1a&.fleet.v1.ShowAgentTaskHistoryResponse\"O\x92\xf4\x18#\n" +
-	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/agents/{agent_name}/tasks\x90\x02\x01\x12}\n" +
-	"\vDeleteAgent\x12\x1c.fleet.v1.DeleteAgentRequest\x1a\x1d.fleet.v1.DeleteAgentResponse\"1\xd2\xf3\x18\n" +
-	"agent_name\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x19*\x17/v1/agents/{agent_name}\x12\x88\x01\n" +
-	"\fListKeptWork\x12\x1d.fleet.v1.ListKeptWorkRequest\x1a\x1e.fleet.v1.ListKeptWorkResponse\"9\x92\xf4\x18\"\n" +
-	"\x05limit\x12\x04kept\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\n" +
-	"\x12\b/v1/kept\x90\x02\x01\x12\x87\x01\n" +
-	"\fRestoreAgent\x12\x1d.fleet.v1.RestoreAgentRequest\x1a\x1e.fleet.v1.RestoreAgentResponse\"8\xd2\xf3\x18\n" +
-	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restore\x12\x81\x01\n" +
-	"\x0eStartAgentTask\x12\x1f.fleet.v1.StartAgentTaskRequest\x1a .fleet.v1.StartAgentTaskResponse\",\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/agents/{agent_name}/tasks\x12\x91\x01\n" +
-	"\rStopAgentTask\x12\x1e.fleet.v1.StopAgentTaskRequest\x1a\x1f.fleet.v1.StopAgentTaskResponse\"?\xd2\xf3\x18\n" +
-	"agent_name\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/agents/{agent_name}/tasks:stop\x12\xa3\x01\n" +
-	"\x0eListAgentRoles\x12\x1f.fleet.v1.ListAgentRolesRequest\x1a .fleet.v1.ListAgentRolesResponse\"N\x92\xf4\x18#\n" +
-	"\x05limit\x12\x05roles\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/projects/{project}/roles\x90\x02\x01\x12\x9f\x01\n" +
-	"\x11ListAgentProjects\x12\".fleet.v1.ListAgentProjectsRequest\x1a#.fleet.v1.ListAgentProjectsResponse\"A\x92\xf4\x18&\n" +
-	"\x05limit\x12\bprojects\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/projects\x90\x02\x01\x12\x98\x01\n" +
+	"ListAgents\x12\x1b.fleet.v1.ListAgentsRequest\x1a\x1c.fleet.v1.ListAgentsResponse\"A\x92\xf4\x18$\n" +
+	"\x05limit\x12\x06agents\x1a\vnext_cursor\"\x06cursor\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/agents\x90\x02\x01\x12l\n" +
+	"\tShowAgent\x12\x1a.fleet.v1.ShowAgentRequest\x1a\x1b.fleet.v1.ShowAgentResponse\"&\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/agents/{agent_name}\x90\x02\x01\x12\xba\x01\n" +
+	"\x14ShowAgentTaskHistory\x12%.fleet.v1.ShowAgentTaskHistoryRequest\x1a&.fleet.v1.ShowAgentTaskHistoryResponse\"S\x92\xf4\x18#\n" +
+	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/agents/{agent_name}/tasks\x90\x02\x01\x12\x81\x01\n" +
+	"\vDeleteAgent\x12\x1c.fleet.v1.DeleteAgentRequest\x1a\x1d.fleet.v1.DeleteAgentResponse\"5\xd2\xf3\x18\n" +
+	"agent_name\x98\xf4\x18\x01\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x19*\x17/v1/agents/{agent_name}\x12\x8c\x01\n" +
+	"\fListKeptWork\x12\x1d.fleet.v1.ListKeptWorkRequest\x1a\x1e.fleet.v1.ListKeptWorkResponse\"=\x92\xf4\x18\"\n" +
+	"\x05limit\x12\x04kept\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\n" +
+	"\x12\b/v1/kept\x90\x02\x01\x12\x8b\x01\n" +
+	"\fRestoreAgent\x12\x1d.fleet.v1.RestoreAgentRequest\x1a\x1e.fleet.v1.RestoreAgentResponse\"<\xd2\xf3\x18\n" +
+	"agent_name\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restore\x12\x85\x01\n" +
+	"\x0eStartAgentTask\x12\x1f.fleet.v1.StartAgentTaskRequest\x1a .fleet.v1.StartAgentTaskResponse\"0\xa0\xf4\x18\x01\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/agents/{agent_name}/tasks\x12\x95\x01\n" +
+	"\rStopAgentTask\x12\x1e.fleet.v1.StopAgentTaskRequest\x1a\x1f.fleet.v1.StopAgentTaskResponse\"C\xd2\xf3\x18\n" +
+	"agent_name\xa0\xf4\x18\x01\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/agents/{agent_name}/tasks:stop\x12\xa7\x01\n" +
+	"\x0eListAgentRoles\x12\x1f.fleet.v1.ListAgentRolesRequest\x1a .fleet.v1.ListAgentRolesResponse\"R\x92\xf4\x18#\n" +
+	"\x05limit\x12\x05roles\x1a\vnext_cursor\"\x06cursor\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/projects/{project}/roles\x90\x02\x01\x12\xa3\x01\n" +
+	"\x11ListAgentProjects\x12\".fleet.v1.ListAgentProjectsRequest\x1a#.fleet.v1.ListAgentProjectsResponse\"E\x92\xf4\x18&\n" +
+	"\x05limit\x12\bprojects\x1a\vnext_cursor\"\x06cursor\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/projects\x90\x02\x01\x12\x98\x01\n" +
 	"\n" +
 	"WatchFleet\x12\x1b.fleet.v1.WatchFleetRequest\x1a\x1c.fleet.v1.WatchFleetResponse\"M\x92\xf4\x18\x14\n" +
 	"\n" +
@@ -5183,27 +5169,27 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x0fSendTaskMessage\x12 .fleet.v1.SendTaskMessageRequest\x1a!.fleet.v1.SendTaskMessageResponse\"4\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/agents/{agent_name}/tasks:message\x12\x95\x01\n" +
 	"\rListQuestions\x12\x1e.fleet.v1.ListQuestionsRequest\x1a\x1f.fleet.v1.ListQuestionsResponse\"C\x92\xf4\x18'\n" +
 	"\x05limit\x12\tquestions\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/questions\x90\x02\x01\x12\x86\x01\n" +
-	"\x0eAnswerQuestion\x12\x1f.fleet.v1.AnswerQuestionRequest\x1a .fleet.v1.AnswerQuestionResponse\"1\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/questions/{question_id}:answer\x12\x8e\x01\n" +
-	"\x0fRemoveAgentRule\x12 .fleet.v1.RemoveAgentRuleRequest\x1a!.fleet.v1.RemoveAgentRuleResponse\"6\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02):\x01*\"$/v1/agents/{agent_name}/rules:remove\x90\x02\x02\x12\x7f\n" +
+	"\x0eAnswerQuestion\x12\x1f.fleet.v1.AnswerQuestionRequest\x1a .fleet.v1.AnswerQuestionResponse\"1\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/questions/{question_id}:answer\x12\x92\x01\n" +
+	"\x0fRemoveAgentRule\x12 .fleet.v1.RemoveAgentRuleRequest\x1a!.fleet.v1.RemoveAgentRuleResponse\":\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02):\x01*\"$/v1/agents/{agent_name}/rules:remove\x90\x02\x02\x12\x7f\n" +
 	"\n" +
 	"StartAgent\x12\x1b.fleet.v1.StartAgentRequest\x1a\x1c.fleet.v1.StartAgentResponse\"6\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/agents/{agent_name}:start\x12{\n" +
 	"\tStopAgent\x12\x1a.fleet.v1.StopAgentRequest\x1a\x1b.fleet.v1.StopAgentResponse\"5\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/agents/{agent_name}:stop\x12\x87\x01\n" +
 	"\fRestartAgent\x12\x1d.fleet.v1.RestartAgentRequest\x1a\x1e.fleet.v1.RestartAgentResponse\"8\xd2\xf3\x18\n" +
-	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12v\n" +
+	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12z\n" +
 	"\n" +
-	"ShareAgent\x12\x1b.fleet.v1.ShareAgentRequest\x1a\x1c.fleet.v1.ShareAgentResponse\"-\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/agents/{agent_name}/shares\x12y\n" +
-	"\fUnshareAgent\x12\x1d.fleet.v1.UnshareAgentRequest\x1a\x1e.fleet.v1.UnshareAgentResponse\"*\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02 *\x1e/v1/agents/{agent_name}/shares\x12\x85\x01\n" +
-	"\x0fListAgentShares\x12 .fleet.v1.ListAgentSharesRequest\x1a!.fleet.v1.ListAgentSharesResponse\"-\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02 \x12\x1e/v1/agents/{agent_name}/shares\x90\x02\x01\x12\x87\x01\n" +
-	"\tListAudit\x12\x1a.fleet.v1.ListAuditRequest\x1a\x1b.fleet.v1.ListAuditResponse\"A\x92\xf4\x18%\n" +
-	"\x05limit\x12\aentries\x1a\vnext_cursor\"\x06cursor\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\v\x12\t/v1/audit\x90\x02\x01\x12\x9e\x01\n" +
-	"\x0eListPrincipals\x12\x1f.fleet.v1.ListPrincipalsRequest\x1a .fleet.v1.ListPrincipalsResponse\"I\x92\xf4\x18(\n" +
+	"ShareAgent\x12\x1b.fleet.v1.ShareAgentRequest\x1a\x1c.fleet.v1.ShareAgentResponse\"1\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/agents/{agent_name}/shares\x12}\n" +
+	"\fUnshareAgent\x12\x1d.fleet.v1.UnshareAgentRequest\x1a\x1e.fleet.v1.UnshareAgentResponse\".\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 *\x1e/v1/agents/{agent_name}/shares\x12\x89\x01\n" +
+	"\x0fListAgentShares\x12 .fleet.v1.ListAgentSharesRequest\x1a!.fleet.v1.ListAgentSharesResponse\"1\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 \x12\x1e/v1/agents/{agent_name}/shares\x90\x02\x01\x12\x8b\x01\n" +
+	"\tListAudit\x12\x1a.fleet.v1.ListAuditRequest\x1a\x1b.fleet.v1.ListAuditResponse\"E\x92\xf4\x18%\n" +
+	"\x05limit\x12\aentries\x1a\vnext_cursor\"\x06cursor\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/audit\x90\x02\x01\x12\xa2\x01\n" +
+	"\x0eListPrincipals\x12\x1f.fleet.v1.ListPrincipalsRequest\x1a .fleet.v1.ListPrincipalsResponse\"M\x92\xf4\x18(\n" +
 	"\x05limit\x12\n" +
-	"principals\x1a\vnext_cursor\"\x06cursor\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/principals\x90\x02\x01\x12n\n" +
-	"\fListReplicas\x12\x1d.fleet.v1.ListReplicasRequest\x1a\x1e.fleet.v1.ListReplicasResponse\"\x1f\xa0\xf4\x18\x01\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/replicas\x90\x02\x01\x12x\n" +
-	"\rForgetReplica\x12\x1e.fleet.v1.ForgetReplicaRequest\x1a\x1f.fleet.v1.ForgetReplicaResponse\"&\xa0\xf4\x18\x01\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\x15*\x13/v1/replicas/{name}\x90\x02\x02\x12v\n" +
-	"\fReloadConfig\x12\x1d.fleet.v1.ReloadConfigRequest\x1a\x1e.fleet.v1.ReloadConfigResponse\"'\xa0\xf4\x18\x01\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/config:reload\x90\x02\x02\x12\x87\x01\n" +
+	"principals\x1a\vnext_cursor\"\x06cursor\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/principals\x90\x02\x01\x12r\n" +
+	"\fListReplicas\x12\x1d.fleet.v1.ListReplicasRequest\x1a\x1e.fleet.v1.ListReplicasResponse\"#\xa0\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/replicas\x90\x02\x01\x12|\n" +
+	"\rForgetReplica\x12\x1e.fleet.v1.ForgetReplicaRequest\x1a\x1f.fleet.v1.ForgetReplicaResponse\"*\xa0\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x15*\x13/v1/replicas/{name}\x90\x02\x02\x12z\n" +
+	"\fReloadConfig\x12\x1d.fleet.v1.ReloadConfigRequest\x1a\x1e.fleet.v1.ReloadConfigResponse\"+\xa0\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/config:reload\x90\x02\x02\x12\x87\x01\n" +
 	"\fShowAgentLog\x12\x1d.fleet.v1.ShowAgentLogRequest\x1a\x1e.fleet.v1.ShowAgentLogResponse\"8\x92\xf4\x18\x0e\n" +
 	"\x05lines\x12\x05lines\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/agents/{agent_name}/log\x90\x02\x01\x1a\r\xca\xf3\x18\x05fleet\xf0\xf4\x18\x01B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 

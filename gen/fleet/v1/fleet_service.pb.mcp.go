@@ -21,8 +21,9 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Create agent",
 			Method:   FleetService_CreateAgent_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
-			Input:  fleetServiceCreateAgentInput,
-			Output: fleetServiceCreateAgentOutput,
+			Contract: true,
+			Input:    fleetServiceCreateAgentInput,
+			Output:   fleetServiceCreateAgentOutput,
 			Cuts: []tool.Cut{
 				{Field: "agent.spec", NextOffset: "spec_next_offset"},
 			},
@@ -33,18 +34,20 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "List agents",
 			Method:   FleetService_ListAgents_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
+			Contract:    true,
 			Input:       fleetServiceListAgentsInput,
 			Output:      fleetServiceListAgentsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "agents", Unless: ""},
-			Description: "List all agents in the fleet with their current status. status, project and role filter them.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
+			Description: "List all agents in the fleet with their current status. status, project and role filter them.",
 		}, c.ListAgents),
 		tool.Unary(tool.Spec{
 			Name:     "show_agent",
 			Title:    "Show agent",
 			Method:   FleetService_ShowAgent_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
-			Input:  fleetServiceShowAgentInput,
-			Output: fleetServiceShowAgentOutput,
+			Contract: true,
+			Input:    fleetServiceShowAgentInput,
+			Output:   fleetServiceShowAgentOutput,
 			Cuts: []tool.Cut{
 				{Field: "agent.spec", NextOffset: "spec_next_offset", Offset: "spec_offset"},
 			},
@@ -55,16 +58,18 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Show agent task history",
 			Method:   FleetService_ShowAgentTaskHistory_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
+			Contract:    true,
 			Input:       fleetServiceShowAgentTaskHistoryInput,
 			Output:      fleetServiceShowAgentTaskHistoryOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "tasks", Unless: ""},
-			Description: "Show the task history of an agent, newest first, by pages. If no agent has the name, this is the history of the last deleted agent with it. `list_tasks` lists tasks of all agents.\nA long answer has the first tasks only: call again with next_cursor as cursor for more.",
+			Description: "Show the task history of an agent, newest first, by pages. If no agent has the name, this is the history of the last deleted agent with it. `list_tasks` lists tasks of all agents.",
 		}, c.ShowAgentTaskHistory),
 		tool.Unary(tool.Spec{
 			Name:     "delete_agent",
 			Title:    "Delete agent",
 			Method:   FleetService_DeleteAgent_FullMethodName,
 			ReadOnly: false, Destructive: true, Idempotent: true,
+			Contract:    true,
 			Input:       fleetServiceDeleteAgentInput,
 			Output:      fleetServiceDeleteAgentOutput,
 			Description: "Delete an agent and destroy its workspace, even if it is busy. The history of its tasks is kept. A later agent with the same name does not inherit it. On the server's machine, work that may exist nowhere else is kept for a while: `restore_agent` brings the agent back with it. With keep_unsaved, an agent with such work is not deleted.",
@@ -74,18 +79,20 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "List kept work",
 			Method:   FleetService_ListKeptWork_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
 			Input:       fleetServiceListKeptWorkInput,
 			Output:      fleetServiceListKeptWorkOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "kept", Unless: ""},
-			Description: "List the directories of deleted agents that are kept for a while, because they have work that may exist nowhere else. `restore_agent` brings such an agent back.\nA long answer has the first kept only: call again with next_cursor as cursor for more.",
+			Description: "List the directories of deleted agents that are kept for a while, because they have work that may exist nowhere else. `restore_agent` brings such an agent back.",
 		}, c.ListKeptWork),
 		tool.Unary(tool.Spec{
 			Name:     "restore_agent",
 			Title:    "Restore agent",
 			Method:   FleetService_RestoreAgent_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
-			Input:  fleetServiceRestoreAgentInput,
-			Output: fleetServiceRestoreAgentOutput,
+			Operator: true,
+			Input:    fleetServiceRestoreAgentInput,
+			Output:   fleetServiceRestoreAgentOutput,
 			Cuts: []tool.Cut{
 				{Field: "agent.spec", NextOffset: "spec_next_offset"},
 			},
@@ -96,6 +103,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Start agent task",
 			Method:   FleetService_StartAgentTask_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
+			Contract:    true,
 			Input:       fleetServiceStartAgentTaskInput,
 			Output:      fleetServiceStartAgentTaskOutput,
 			Description: "Start a new task on an agent that is idle. The call returns at once; follow the task with `wait_tasks`, `show_task` or `watch_fleet`.",
@@ -105,6 +113,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Stop agent task",
 			Method:   FleetService_StopAgentTask_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
+			Contract:    true,
 			Input:       fleetServiceStopAgentTaskInput,
 			Output:      fleetServiceStopAgentTaskOutput,
 			Description: "Stop the currently running task on an agent. The agent is interrupted first and killed if it does not react; the call answers when the task has ended.",
@@ -114,20 +123,22 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "List agent roles",
 			Method:   FleetService_ListAgentRoles_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
+			Contract:    true,
 			Input:       fleetServiceListAgentRolesInput,
 			Output:      fleetServiceListAgentRolesOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "roles", Unless: ""},
-			Description: "List all available agent roles for a specific project.\nA long answer has the first roles only: call again with next_cursor as cursor for more.",
+			Description: "List all available agent roles for a specific project.",
 		}, c.ListAgentRoles),
 		tool.Unary(tool.Spec{
 			Name:     "list_agent_projects",
 			Title:    "List agent projects",
 			Method:   FleetService_ListAgentProjects_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
+			Contract:    true,
 			Input:       fleetServiceListAgentProjectsInput,
 			Output:      fleetServiceListAgentProjectsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "projects", Unless: ""},
-			Description: "List all available agent projects.\nA long answer has the first projects only: call again with next_cursor as cursor for more.",
+			Description: "List all available agent projects.",
 		}, c.ListAgentProjects),
 		tool.Stream(tool.Spec{
 			Name:     "watch_fleet",
@@ -165,7 +176,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "task.description", NextOffset: "description_next_offset", Offset: "description_offset"},
 			},
-			Description: "Show all details of one task: description, result and, on request, its payload. A payload can have megabytes. payload_tail returns only its end, where most programs report their result.\nA long payload comes in portions: call again with payload_next_offset as payload_offset for more.",
+			Description: "Show all details of one task: description, result and, on request, its payload. A payload can have megabytes. payload_tail returns only its end, where most programs report their result.",
 		}, c.ShowTask),
 		tool.Unary(tool.Spec{
 			Name:     "show_task_changes",
@@ -178,7 +189,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "patch", NextOffset: "patch_next_offset", Offset: "patch_offset"},
 			},
-			Description: "Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself. Changes, including uncommitted ones, are kept however the task ends, and survive the agent.\nA long answer has the first files only: call again with next_cursor as cursor for more.",
+			Description: "Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself. Changes, including uncommitted ones, are kept however the task ends, and survive the agent.",
 		}, c.ShowTaskChanges, tool.Defaults(func(q *ShowTaskChangesRequest) {
 			tool.Default(&q.PatchLimit, 16384)
 		})),
@@ -190,7 +201,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceShowTaskOutputInput,
 			Output:      fleetServiceShowTaskOutputOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "output", Unless: ""},
-			Description: "Show the raw output of a task in pages, byte for byte: everything that the agent's program has printed so far. The runner of the agent keeps it for a while after the task has ended.\nA long output comes in portions: call again with next_offset as offset for more.",
+			Description: "Show the raw output of a task in pages, byte for byte: everything that the agent's program has printed so far. The runner of the agent keeps it for a while after the task has ended.",
 		}, c.ShowTaskOutput, tool.Defaults(func(q *ShowTaskOutputRequest) {
 			tool.Default(&q.Limit, 16384)
 		})),
@@ -202,7 +213,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceListTaskStepsInput,
 			Output:      fleetServiceListTaskStepsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "steps", Unless: ""},
-			Description: "List the steps of a task in order: texts, thoughts, tool calls and their results, retries, limits and more. Each step has a cursor to continue from. `watch_fleet` with details reports the same steps as they happen.\nA long answer has the first steps only: call again with next_cursor as cursor for more.",
+			Description: "List the steps of a task in order: texts, thoughts, tool calls and their results, retries, limits and more. Each step has a cursor to continue from. `watch_fleet` with details reports the same steps as they happen.",
 		}, c.ListTaskSteps, tool.Defaults(func(q *ListTaskStepsRequest) {
 			tool.Default(&q.Limit, 50)
 		})),
@@ -214,7 +225,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceListTasksInput,
 			Output:      fleetServiceListTasksOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "tasks", Unless: ""},
-			Description: "List tasks of all agents, also of deleted ones, newest first, by pages. Without filters, all tasks of the fleet's agents are listed.\nA long answer has the first tasks only: call again with next_cursor as cursor for more.",
+			Description: "List tasks of all agents, also of deleted ones, newest first, by pages. Without filters, all tasks of the fleet's agents are listed.",
 		}, c.ListTasks),
 		tool.Unary(tool.Spec{
 			Name:     "show_usage",
@@ -269,7 +280,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceListQuestionsInput,
 			Output:      fleetServiceListQuestionsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "questions", Unless: ""},
-			Description: "List the questions of agents, newest first: requests for permissions, and questions in words.\nA long answer has the first questions only: call again with next_cursor as cursor for more.",
+			Description: "List the questions of agents, newest first: requests for permissions, and questions in words.",
 		}, c.ListQuestions),
 		tool.Unary(tool.Spec{
 			Name:     "answer_question",
@@ -285,6 +296,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Remove agent rule",
 			Method:   FleetService_RemoveAgentRule_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: true,
+			Operator:    true,
 			Input:       fleetServiceRemoveAgentRuleInput,
 			Output:      fleetServiceRemoveAgentRuleOutput,
 			Description: "Remove a rule that somebody has allowed an agent by answering a question. It no longer holds from the agent's next task on. `show_agent` lists the rules.",
@@ -330,6 +342,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Share agent",
 			Method:   FleetService_ShareAgent_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
 			Input:       fleetServiceShareAgentInput,
 			Output:      fleetServiceShareAgentOutput,
 			Description: "Share an agent with a person or a group: to view it, or also to run tasks on it. They name it NAME@OWNER if they have an agent with that name themselves. Only the owner of the agent and admins can share, stop, start, restart and delete it. Sharing again with other access replaces the share.",
@@ -339,6 +352,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Unshare agent",
 			Method:   FleetService_UnshareAgent_FullMethodName,
 			ReadOnly: false, Destructive: true, Idempotent: true,
+			Operator:    true,
 			Input:       fleetServiceUnshareAgentInput,
 			Output:      fleetServiceUnshareAgentOutput,
 			Description: "End the sharing of an agent with a person or a group. They get no more events of the agent, and their waits for its tasks end at once. Tasks that they have started continue.",
@@ -348,6 +362,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "List agent shares",
 			Method:   FleetService_ListAgentShares_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
 			Input:       fleetServiceListAgentSharesInput,
 			Output:      fleetServiceListAgentSharesOutput,
 			Description: "List the shares of an agent.",
@@ -357,26 +372,29 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "List audit",
 			Method:   FleetService_ListAudit_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
 			Input:       fleetServiceListAuditInput,
 			Output:      fleetServiceListAuditOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "entries", Unless: ""},
-			Description: "List the audit log, newest first: who called which method, what the call was about, and how it ended. It has the calls that may change something, including refused calls, and failed logins. Only admins can read it.\nA long answer has the first entries only: call again with next_cursor as cursor for more.",
+			Description: "List the audit log, newest first: who called which method, what the call was about, and how it ended. It has the calls that may change something, including refused calls, and failed logins. Only admins can read it.",
 		}, c.ListAudit),
 		tool.Unary(tool.Spec{
 			Name:     "list_principals",
 			Title:    "List principals",
 			Method:   FleetService_ListPrincipals_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
 			Input:       fleetServiceListPrincipalsInput,
 			Output:      fleetServiceListPrincipalsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "principals", Unless: ""},
-			Description: "List the principals: what each has, its limits, and which setting each limit comes from. Only admins can see them.\nA long answer has the first principals only: call again with next_cursor as cursor for more.",
+			Description: "List the principals: what each has, its limits, and which setting each limit comes from. Only admins can see them.",
 		}, c.ListPrincipals),
 		tool.Unary(tool.Spec{
 			Name:     "list_replicas",
 			Title:    "List replicas",
 			Method:   FleetService_ListReplicas_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
 			Input:       fleetServiceListReplicasInput,
 			Output:      fleetServiceListReplicasOutput,
 			Description: "List the servers that share the store: where each is, whether it is running, and when it last answered. A server without agents is left out an hour after it has ended. Only admins can see them.",
@@ -386,6 +404,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Forget replica",
 			Method:   FleetService_ForgetReplica_FullMethodName,
 			ReadOnly: false, Destructive: true, Idempotent: true,
+			Operator:    true,
 			Input:       fleetServiceForgetReplicaInput,
 			Output:      fleetServiceForgetReplicaOutput,
 			Description: "Forget a server that will never run again. Its agents are deleted with all work that exists only on its machine, and their tasks fail. A running server cannot be forgotten. Only admins can do this.",
@@ -395,6 +414,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Reload config",
 			Method:   FleetService_ReloadConfig_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: true,
+			Operator:    true,
 			Input:       fleetServiceReloadConfigInput,
 			Output:      fleetServiceReloadConfigOutput,
 			Description: "Read the server's configuration file again, and use its projects, roles, prices and limits. If the file is wrong, or if it changes a setting that needs a restart, nothing changes. Running tasks go on. Only admins can do this.",
@@ -449,7 +469,7 @@ const fleetServiceCreateAgentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     },
     "parameters": {
       "type": "object",
@@ -772,7 +792,7 @@ const fleetServiceListAgentsInput = `{
         "idle",
         "offline"
       ],
-      "description": "Only agents of this status.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."
+      "description": "Only agents of this status."
     },
     "page": {
       "type": "integer",
@@ -1549,7 +1569,7 @@ const fleetServiceDeleteAgentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     },
     "keep_unsaved": {
       "type": "boolean",
@@ -1812,7 +1832,7 @@ const fleetServiceRestoreAgentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     }
   },
   "required": [
@@ -2123,7 +2143,7 @@ const fleetServiceStartAgentTaskInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     },
     "timeout_seconds": {
       "type": "integer",
@@ -2364,7 +2384,7 @@ const fleetServiceStopAgentTaskInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     }
   },
   "required": [
@@ -3567,7 +3587,7 @@ const fleetServiceWaitTasksInput = `{
         "any",
         "all"
       ],
-      "description": "Wait for any or for all of the tasks; all when not given.\n- any: When one of the tasks has ended.\n- all: When all of the tasks have ended."
+      "description": "Wait for any or for all of the tasks; all when not given."
     },
     "timeout_seconds": {
       "type": "integer",
@@ -4627,7 +4647,7 @@ const fleetServiceListTaskStepsInput = `{
           "note"
         ]
       },
-      "description": "Only steps of these kinds.\n- text: The agent wrote a text.\n- thinking: The model thought.\n- tool_call: A tool was called.\n- tool_result: A tool answered.\n- file_edit: A tool call changed a file.\n- denied: A tool call was denied.\n- question: The agent asked people, or its question was answered.\n- message: A message was sent to the agent.\n- retry: A request to the model failed and is repeated.\n- limit: A limit of a subscription is nearly or completely used up.\n- compaction: The conversation was summarised, because it had become too long.\n- todo_list: The agent's list of things to do.\n- hook: A hook of the program ended.\n- background: Work in the background began or ended.\n- usage: A request to the model was answered.\n- warning: Something does not work.\n- note: Something else that summary describes."
+      "description": "Only steps of these kinds."
     }
   },
   "required": [
@@ -5263,7 +5283,7 @@ const fleetServiceListTasksInput = `{
         "failed",
         "stopped"
       ],
-      "description": "Only tasks of this status.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+      "description": "Only tasks of this status."
     },
     "project": {
       "type": "string",
@@ -5276,7 +5296,7 @@ const fleetServiceListTasksInput = `{
         "human",
         "ai_controller"
       ],
-      "description": "Only tasks that were assigned by this kind of caller.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."
+      "description": "Only tasks that were assigned by this kind of caller."
     },
     "since": {
       "type": "string",
@@ -5298,7 +5318,7 @@ const fleetServiceListTasksInput = `{
         "subagents",
         "every"
       ],
-      "description": "Only tasks of agents of this toolset; fleet when not given.\n- fleet: Agents that ` + "`" + `create_agent` + "`" + ` created.\n- lifecycle: Agents of contracts.\n- providers: Agents that answer requests to providers.\n- sessions: Agents of sessions.\n- subagents: Subagents.\n- every: Agents of all toolsets."
+      "description": "Only tasks of agents of this toolset; fleet when not given."
     },
     "page": {
       "type": "integer",
@@ -5524,7 +5544,7 @@ const fleetServiceShowUsageInput = `{
         "owners",
         "days"
       ],
-      "description": "How to group the usage; by agents when not given.\n- agents: A row for each agent, also deleted ones.\n- projects: A row for each project.\n- owners: A row for each owner that the caller may see.\n- days: A row for each day, in UTC."
+      "description": "How to group the usage; by agents when not given."
     },
     "agent_name": {
       "type": "string",
@@ -5934,7 +5954,7 @@ const fleetServiceDeleteTaskInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     }
   },
   "required": [
@@ -5977,7 +5997,7 @@ const fleetServiceSendTaskMessageInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     }
   },
   "required": [
@@ -6364,7 +6384,7 @@ const fleetServiceAnswerQuestionInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     },
     "remember": {
       "type": "string",
@@ -6373,7 +6393,7 @@ const fleetServiceAnswerQuestionInput = `{
         "task",
         "agent"
       ],
-      "description": "For how long \"allow\" holds: once, for the task, or for the agent. For the latter two, the rules of the question are allowed.\n- once: For this call.\n- task: For such calls in the same task.\n- agent: For such calls of the agent, until ` + "`" + `remove_agent_rule` + "`" + ` removes the rule."
+      "description": "For how long \"allow\" holds: once, for the task, or for the agent. For the latter two, the rules of the question are allowed."
     }
   },
   "required": [
@@ -6555,7 +6575,7 @@ const fleetServiceRemoveAgentRuleInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     }
   },
   "required": [
@@ -6629,7 +6649,7 @@ const fleetServiceStartAgentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     }
   },
   "required": [
@@ -6934,7 +6954,7 @@ const fleetServiceStopAgentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     }
   },
   "required": [
@@ -7243,7 +7263,7 @@ const fleetServiceRestartAgentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     },
     "update": {
       "type": "boolean",
@@ -7575,12 +7595,12 @@ const fleetServiceShareAgentInput = `{
         "view",
         "run"
       ],
-      "description": "What the person or the group may do; view when not given.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+      "description": "What the person or the group may do; view when not given."
     },
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     }
   },
   "required": [
@@ -7671,7 +7691,7 @@ const fleetServiceUnshareAgentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     }
   },
   "required": [

@@ -38,7 +38,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       lifecycleServiceAgentListInput,
 			Output:      lifecycleServiceAgentListOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "agents", Unless: ""},
-			Description: "List the caller's contracts by pages, newest first. Contracts that have ended are included. `agent_status` also shows the end of a running agent's output.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
+			Description: "List the caller's contracts by pages, newest first. Contracts that have ended are included. `agent_status` also shows the end of a running agent's output.",
 		}, c.AgentList),
 		tool.Unary(tool.Spec{
 			Name:     "agent_complete",
@@ -82,7 +82,7 @@ const lifecycleServiceAgentStartInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     },
     "project": {
       "type": "string",
@@ -748,7 +748,7 @@ const lifecycleServiceAppendPayloadInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     }
   },
   "required": [

@@ -728,6 +728,22 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
 		ExtensionType: (*bool)(nil),
+		Field:         51050,
+		Name:          "fleet.v1.contract_tool",
+		Tag:           "varint,51050,opt,name=contract_tool",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         51051,
+		Name:          "fleet.v1.operator_tool",
+		Tag:           "varint,51051,opt,name=operator_tool",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*bool)(nil),
 		Field:         51006,
 		Name:          "fleet.v1.last_is_result",
 		Tag:           "varint,51006,opt,name=last_is_result",
@@ -886,44 +902,53 @@ var (
 	//
 	// optional bool no_tool = 51005;
 	E_NoTool = &file_fleet_v1_options_proto_extTypes[5]
+	// The tool is always in its toolset, because clients depend on it.
+	//
+	// optional bool contract_tool = 51050;
+	E_ContractTool = &file_fleet_v1_options_proto_extTypes[6]
+	// The tool is for those who operate Fleet: it is in its toolset only if the setting mcp.tools names it, so that models do
+	// not pay for its description. The toolset "all" always has it.
+	//
+	// optional bool operator_tool = 51051;
+	E_OperatorTool = &file_fleet_v1_options_proto_extTypes[7]
 	// The method answers with a stream. The last message is its result: an enum field in it has a value that is marked as last.
 	// The messages before it are progress. MCP and plain REST calls get the last message as their answer.
 	//
 	// optional bool last_is_result = 51006;
-	E_LastIsResult = &file_fleet_v1_options_proto_extTypes[6]
+	E_LastIsResult = &file_fleet_v1_options_proto_extTypes[8]
 	// An agent may call the method with its own token.
 	//
 	// optional bool for_agents = 51007;
-	E_ForAgents = &file_fleet_v1_options_proto_extTypes[7]
+	E_ForAgents = &file_fleet_v1_options_proto_extTypes[9]
 	// How a tool makes an answer fit into its result: it calls the method again with a lower limit.
 	//
 	// optional fleet.v1.Portion portion = 51010;
-	E_Portion = &file_fleet_v1_options_proto_extTypes[8]
+	E_Portion = &file_fleet_v1_options_proto_extTypes[10]
 	// The answer always fits into a tool's result: it has no list, and its texts are ids, names and sentences of the server.
 	//
 	// optional bool small_answer = 51011;
-	E_SmallAnswer = &file_fleet_v1_options_proto_extTypes[9]
+	E_SmallAnswer = &file_fleet_v1_options_proto_extTypes[11]
 	// A tool shortens the longest texts of an answer that does not fit, and then its lists. This is also what happens to
 	// any other answer that still does not fit; set this only if the caller can get the rest elsewhere or does not need it.
 	//
 	// optional bool shortened_answer = 51012;
-	E_ShortenedAnswer = &file_fleet_v1_options_proto_extTypes[10]
+	E_ShortenedAnswer = &file_fleet_v1_options_proto_extTypes[12]
 	// How the command line calls the method. The commands of methods without it have the methods' full names.
 	//
 	// optional fleet.v1.Command command = 51014;
-	E_Command = &file_fleet_v1_options_proto_extTypes[11]
+	E_Command = &file_fleet_v1_options_proto_extTypes[13]
 	// The scope that a caller of the method needs. If it is not set: read for a method without side effects, run for others.
 	//
 	// optional fleet.v1.Scope needs = 51020;
-	E_Needs = &file_fleet_v1_options_proto_extTypes[12]
+	E_Needs = &file_fleet_v1_options_proto_extTypes[14]
 	// The method concerns only its caller, so a caller who is restricted to some projects may call it too.
 	//
 	// optional bool about_caller = 51046;
-	E_AboutCaller = &file_fleet_v1_options_proto_extTypes[13]
+	E_AboutCaller = &file_fleet_v1_options_proto_extTypes[15]
 	// The method streams the events of the fleet, which are the progress of methods with progress_agent_field.
 	//
 	// optional fleet.v1.EventStream event_stream = 51016;
-	E_EventStream = &file_fleet_v1_options_proto_extTypes[14]
+	E_EventStream = &file_fleet_v1_options_proto_extTypes[16]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -931,31 +956,31 @@ var (
 	// The reason a caller gets when the field's value cannot be used; INVALID_ARGUMENT when not set.
 	//
 	// optional fleet.v1.ErrorReason invalid_reason = 51003;
-	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[15]
+	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[17]
 	// The value of an optional number if an MCP tool call does not set it.
 	//
 	// optional int32 tool_default = 51004;
-	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[16]
+	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[18]
 	// The value of a string if an MCP tool call does not set it.
 	//
 	// optional string tool_default_text = 51008;
-	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[17]
+	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[19]
 	// How a tool shortens the field of a response.
 	//
 	// optional fleet.v1.Cut cut = 51013;
-	E_Cut = &file_fleet_v1_options_proto_extTypes[18]
+	E_Cut = &file_fleet_v1_options_proto_extTypes[20]
 	// What the field is for people.
 	//
 	// optional fleet.v1.Shown shown = 51015;
-	E_Shown = &file_fleet_v1_options_proto_extTypes[19]
+	E_Shown = &file_fleet_v1_options_proto_extTypes[21]
 	// What the audit log records of the field.
 	//
 	// optional fleet.v1.Audit.Part audited = 51047;
-	E_Audited = &file_fleet_v1_options_proto_extTypes[20]
+	E_Audited = &file_fleet_v1_options_proto_extTypes[22]
 	// The field can be null in answers. A message that is not marked is always set, unless it is a wrapper.
 	//
 	// optional bool nullable = 51018;
-	E_Nullable = &file_fleet_v1_options_proto_extTypes[21]
+	E_Nullable = &file_fleet_v1_options_proto_extTypes[23]
 )
 
 var File_fleet_v1_options_proto protoreflect.FileDescriptor
@@ -1034,7 +1059,9 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\vin_projects\x12\x1f.google.protobuf.ServiceOptions\x18Ύ\x03 \x01(\bR\n" +
 	"inProjects:R\n" +
 	"\x14progress_agent_field\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\tR\x12progressAgentField:9\n" +
-	"\ano_tool\x12\x1e.google.protobuf.MethodOptions\x18\xbd\x8e\x03 \x01(\bR\x06noTool:F\n" +
+	"\ano_tool\x12\x1e.google.protobuf.MethodOptions\x18\xbd\x8e\x03 \x01(\bR\x06noTool:E\n" +
+	"\rcontract_tool\x12\x1e.google.protobuf.MethodOptions\x18\xea\x8e\x03 \x01(\bR\fcontractTool:E\n" +
+	"\roperator_tool\x12\x1e.google.protobuf.MethodOptions\x18\xeb\x8e\x03 \x01(\bR\foperatorTool:F\n" +
 	"\x0elast_is_result\x12\x1e.google.protobuf.MethodOptions\x18\xbe\x8e\x03 \x01(\bR\flastIsResult:?\n" +
 	"\n" +
 	"for_agents\x12\x1e.google.protobuf.MethodOptions\x18\xbf\x8e\x03 \x01(\bR\tforAgents:M\n" +
@@ -1092,35 +1119,37 @@ var file_fleet_v1_options_proto_depIdxs = []int32{
 	9,  // 5: fleet.v1.in_projects:extendee -> google.protobuf.ServiceOptions
 	10, // 6: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
 	10, // 7: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
-	10, // 8: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
-	10, // 9: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
-	10, // 10: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
-	10, // 11: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
-	10, // 12: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
-	10, // 13: fleet.v1.command:extendee -> google.protobuf.MethodOptions
-	10, // 14: fleet.v1.needs:extendee -> google.protobuf.MethodOptions
-	10, // 15: fleet.v1.about_caller:extendee -> google.protobuf.MethodOptions
-	10, // 16: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
-	11, // 17: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
-	11, // 18: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
-	11, // 19: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
-	11, // 20: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
-	11, // 21: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
-	11, // 22: fleet.v1.audited:extendee -> google.protobuf.FieldOptions
-	11, // 23: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
-	12, // 24: fleet.v1.service_needs:type_name -> fleet.v1.Scope
-	7,  // 25: fleet.v1.portion:type_name -> fleet.v1.Portion
-	3,  // 26: fleet.v1.command:type_name -> fleet.v1.Command
-	12, // 27: fleet.v1.needs:type_name -> fleet.v1.Scope
-	5,  // 28: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
-	13, // 29: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
-	8,  // 30: fleet.v1.cut:type_name -> fleet.v1.Cut
-	4,  // 31: fleet.v1.shown:type_name -> fleet.v1.Shown
-	2,  // 32: fleet.v1.audited:type_name -> fleet.v1.Audit.Part
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	24, // [24:33] is the sub-list for extension type_name
-	2,  // [2:24] is the sub-list for extension extendee
+	10, // 8: fleet.v1.contract_tool:extendee -> google.protobuf.MethodOptions
+	10, // 9: fleet.v1.operator_tool:extendee -> google.protobuf.MethodOptions
+	10, // 10: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
+	10, // 11: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
+	10, // 12: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
+	10, // 13: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
+	10, // 14: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
+	10, // 15: fleet.v1.command:extendee -> google.protobuf.MethodOptions
+	10, // 16: fleet.v1.needs:extendee -> google.protobuf.MethodOptions
+	10, // 17: fleet.v1.about_caller:extendee -> google.protobuf.MethodOptions
+	10, // 18: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
+	11, // 19: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
+	11, // 20: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
+	11, // 21: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
+	11, // 22: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
+	11, // 23: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
+	11, // 24: fleet.v1.audited:extendee -> google.protobuf.FieldOptions
+	11, // 25: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
+	12, // 26: fleet.v1.service_needs:type_name -> fleet.v1.Scope
+	7,  // 27: fleet.v1.portion:type_name -> fleet.v1.Portion
+	3,  // 28: fleet.v1.command:type_name -> fleet.v1.Command
+	12, // 29: fleet.v1.needs:type_name -> fleet.v1.Scope
+	5,  // 30: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
+	13, // 31: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
+	8,  // 32: fleet.v1.cut:type_name -> fleet.v1.Cut
+	4,  // 33: fleet.v1.shown:type_name -> fleet.v1.Shown
+	2,  // 34: fleet.v1.audited:type_name -> fleet.v1.Audit.Part
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	26, // [26:35] is the sub-list for extension type_name
+	2,  // [2:26] is the sub-list for extension extendee
 	0,  // [0:2] is the sub-list for field type_name
 }
 
@@ -1138,7 +1167,7 @@ func file_fleet_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_options_proto_rawDesc), len(file_fleet_v1_options_proto_rawDesc)),
 			NumEnums:      3,
 			NumMessages:   6,
-			NumExtensions: 22,
+			NumExtensions: 24,
 			NumServices:   0,
 		},
 		GoTypes:           file_fleet_v1_options_proto_goTypes,

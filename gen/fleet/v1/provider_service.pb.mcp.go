@@ -32,7 +32,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       providerServiceListAvailableAgentsInput,
 			Output:      providerServiceListAvailableAgentsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "agents", Unless: ""},
-			Description: "List the available AI agents and their capabilities.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
+			Description: "List the available AI agents and their capabilities.",
 		}, c.ListAvailableAgents),
 		tool.Unary(tool.Spec{
 			Name:     "probe_agent_status",
@@ -111,7 +111,7 @@ const providerServiceExecuteAgentRequestInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     }
   },
   "required": [

@@ -55,7 +55,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       sessionServiceListAgentsInput,
 			Output:      sessionServiceListAgentsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "agents", Unless: ""},
-			Description: "List the agents that sessions can use. They are defined in files, were pulled from a registry, or belong to the fleet.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
+			Description: "List the agents that sessions can use. They are defined in files, were pulled from a registry, or belong to the fleet.",
 		}, c.ListAgents),
 		tool.Unary(tool.Spec{
 			Name:     "get_agent_session_info",
@@ -84,7 +84,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       sessionServiceListAgentSessionsInput,
 			Output:      sessionServiceListAgentSessionsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "sessions", Unless: ""},
-			Description: "List your open sessions, most recently used first.\nA long answer has the first sessions only: call again with next_cursor as cursor for more.",
+			Description: "List your open sessions, most recently used first.",
 		}, c.ListAgentSessions),
 		tool.Unary(tool.Spec{
 			Name:     "interrupt_agent_session",
@@ -152,7 +152,7 @@ const sessionServiceCreateAgentSessionInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     },
     "project": {
       "type": "string",
@@ -212,7 +212,7 @@ const sessionServiceSendMessageInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     }
   },
   "required": [
@@ -428,7 +428,7 @@ const sessionServiceInvokeAgentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     },
     "project": {
       "type": "string",
@@ -645,7 +645,7 @@ const sessionServiceListAgentsInput = `{
         "fleet",
         "all"
       ],
-      "description": "Where the agents are defined; all sources by default.\n- files: YAML files in the server's agents directory.\n- store: Artifacts that were pulled from a registry.\n- fleet: Agents of the fleet, by name.\n- all: All of them."
+      "description": "Where the agents are defined; all sources by default."
     },
     "cursor": {
       "type": "string",

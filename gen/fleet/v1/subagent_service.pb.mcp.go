@@ -32,7 +32,7 @@ func SubagentServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       subagentServiceListSubagentsInput,
 			Output:      subagentServiceListSubagentsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "subagents", Unless: ""},
-			Description: "List the subagents: what each is for, and who may run it.\nA long answer has the first subagents only: call again with next_cursor as cursor for more.",
+			Description: "List the subagents: what each is for, and who may run it.",
 		}, c.ListSubagents),
 	}}
 }
@@ -59,7 +59,7 @@ const subagentServiceRunSubagentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
     }
   },
   "required": [

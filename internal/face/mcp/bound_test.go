@@ -161,6 +161,7 @@ func TestErrorsAreBounded(t *testing.T) {
 // eachTool calls every tool of every toolset without arguments.
 func eachTool(t *testing.T, conn grpc.ClientConnInterface, c mcp.Config, check func(set string, l listed, r result)) {
 	t.Helper()
+	c.Tools = []string{"*"}
 	h := mcp.Handler(conn, c)
 	ts := httptest.NewServer(h)
 	t.Cleanup(ts.Close)

@@ -24,6 +24,9 @@ type Config struct {
 	Version string
 	// Toolset is the toolset that Stdio serves, or "all"; empty means "fleet". Over HTTP the path names it.
 	Toolset string
+	// Tools are the names of the tools of the fleet toolset, or patterns with * of names. The tools of the contract are always
+	// there. If Tools is empty, all tools are there that are not for operators.
+	Tools []string
 	// MaxBody is the largest accepted message in bytes; 0 means 16 MiB.
 	MaxBody int64
 	// Identify identifies the sender of a message from its Authorization headers, before the message is read. Calls are

@@ -22,7 +22,7 @@ func Handler(conn grpc.ClientConnInterface, c Config) http.Handler {
 
 // newMux returns the handler of all endpoints.
 func newMux(conn grpc.ClientConnInterface, c Config) http.Handler {
-	sets := toolsets(conn)
+	sets := c.choose(toolsets(conn))
 	known := newSessions(c.SessionKey, c.SessionTTL, c.Now)
 	mux := http.NewServeMux()
 	for _, s := range sets {

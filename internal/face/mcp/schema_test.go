@@ -47,7 +47,7 @@ func compile(t *testing.T, name string, schema []byte) *jsonschema.Schema {
 
 func TestToolsAreAcceptedByClients(t *testing.T) {
 	t.Parallel()
-	tools := list(t, serve(t, newStub(), mcp.Config{}).URL+"/mcp")
+	tools := list(t, serve(t, newStub(), mcp.Config{Tools: []string{"*"}}).URL+"/mcp")
 	methods := 0
 	toolMethods(func(_ string, m protoreflect.MethodDescriptor) {
 		if m.Parent().Name() == "FleetService" {
@@ -103,7 +103,7 @@ func TestResultsFollowTheirSchema(t *testing.T) {
 
 func TestInputSchemasMatchServer(t *testing.T) {
 	t.Parallel()
-	tools := list(t, serve(t, newStub(), mcp.Config{}).URL+"/mcp")
+	tools := list(t, serve(t, newStub(), mcp.Config{Tools: []string{"*"}}).URL+"/mcp")
 	for _, c := range []struct {
 		tool, arguments string
 		ok              bool
@@ -141,7 +141,7 @@ func toolsOf(s protoreflect.ServiceDescriptor) (n int) {
 // TestEveryToolsetIsServed checks that every service that names a toolset is served.
 func TestEveryToolsetIsServed(t *testing.T) {
 	t.Parallel()
-	ts := serve(t, newStub(), mcp.Config{})
+	ts := serve(t, newStub(), mcp.Config{Tools: []string{"*"}})
 	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
 			s := f.Services().Get(i)

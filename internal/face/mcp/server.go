@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -45,6 +46,45 @@ func withAll(sets []tool.Set) []tool.Set {
 		}
 	}
 	return append(sets, all)
+}
+
+// choose leaves only those tools in the fleet toolset that c.Tools chooses.
+func (c Config) choose(sets []tool.Set) []tool.Set {
+	for i, s := range sets {
+		if s.Name == defaultToolset {
+			sets[i].Tools = slices.DeleteFunc(s.Tools, func(t tool.Tool) bool { return !c.chooses(t) })
+		}
+	}
+	return sets
+}
+
+func (c Config) chooses(t tool.Tool) bool {
+	if len(c.Tools) == 0 {
+		return !t.Operator
+	}
+	return t.Contract || slices.ContainsFunc(c.Tools, func(pattern string) bool { return matches(pattern, t) })
+}
+
+func matches(pattern string, t tool.Tool) bool {
+	ok, err := path.Match(pattern, t.Tool.Name)
+	return ok && err == nil
+}
+
+// CheckTools returns an error if one of the patterns does not match any tool of the fleet toolset.
+func CheckTools(patterns []string) error {
+	if len(patterns) == 0 { // the usual case, in which the tools need not be built yet
+		return nil
+	}
+	set, err := find(toolsets(nil), defaultToolset)
+	if err != nil {
+		return err
+	}
+	for _, pattern := range patterns {
+		if !slices.ContainsFunc(set.Tools, func(t tool.Tool) bool { return matches(pattern, t) }) {
+			return fmt.Errorf("no tool matches %q: write a name from tools/list of /mcp/all, or a pattern such as \"*_task\"", pattern)
+		}
+	}
+	return nil
 }
 
 // names lists the names of the toolsets for people.

@@ -27,7 +27,7 @@ import (
 // and shares one notification channel among all sessions of a process.
 func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.Reader, out io.Writer) error {
 	c = c.withDefaults()
-	set, err := find(toolsets(conn), c.Toolset)
+	set, err := find(c.choose(toolsets(conn)), c.Toolset)
 	if err != nil {
 		return fmt.Errorf("mcp: %w", err)
 	}

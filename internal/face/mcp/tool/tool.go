@@ -22,6 +22,8 @@ type Tool struct {
 	server.ServerTool
 	// Method is the full gRPC name of the method that the tool calls.
 	Method string
+	// Contract is set if clients depend on the tool, and Operator if it is for those who operate Fleet.
+	Contract, Operator bool
 }
 
 // Set is the tools of one service.
@@ -33,8 +35,9 @@ type Set struct {
 // Spec describes a tool to clients.
 type Spec struct {
 	Name, Title, Description string
-	// Method is Tool.Method.
-	Method string
+	// Method, Contract and Operator are the fields of Tool.
+	Method             string
+	Contract, Operator bool
 	// Input and Output are the JSON Schemas of the arguments and of the result.
 	Input, Output string
 	// These are the tool's hints. No tool of Fleet has an open world: each talks only to Fleet.
@@ -49,7 +52,7 @@ type handler func(context.Context, mcp.CallToolRequest) *mcp.CallToolResult
 
 func (s Spec) with(h handler) Tool {
 	openWorld := false
-	return Tool{Method: s.Method, ServerTool: server.ServerTool{
+	return Tool{Method: s.Method, Contract: s.Contract, Operator: s.Operator, ServerTool: server.ServerTool{
 		Tool: mcp.Tool{
 			Name: s.Name, Title: s.Title, Description: s.Description,
 			RawInputSchema: compact(s.Input), RawOutputSchema: compact(s.Output),
