@@ -160,7 +160,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	a.heartbeat = o.Heartbeat
 	catalog := newCatalog(cfg)
-	a.places = &places{cfg: cfg, options: o, store: a.store, wrap: func(t http.RoundTripper) http.RoundTripper { return outward{a.telemetry.Transport(t)} }, catalog: catalog, log: log, open: map[string]fleet.Place{}}
+	a.places = &places{cfg: cfg, options: o, store: a.store, wrap: func(t http.RoundTripper) http.RoundTripper { return outward{a.telemetry.Transport(t)} }, catalog: catalog, prices: price.NewList(cfg.Cagent.Prices), log: log, open: map[string]fleet.Place{}}
 	a.places.service = func() *service.Service { return a.service }
 	defer func() {
 		if err != nil {
@@ -190,7 +190,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		}
 	}
 	core := state.Config{
-		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Price: price.Published.With(cfg.Cagent.Prices).Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits,
+		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Price: a.places.prices.Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits,
 		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Span: a.telemetry.Span, Replica: cfg.Replica, MCPURL: a.mcpURL,
 	}
 	if err := a.openIssuer(o); err != nil {

@@ -141,6 +141,8 @@ func TestSampleSettings(t *testing.T) {
 	require.Equal(t, 20, c.Limits.Projects["webshop"].RunningTasks)
 	require.Equal(t, 20, c.Limits.For("someone", []string{"oidc:interns"}).RequestsPerSecond)
 	c.Limits.Principals, c.Limits.Groups, c.Limits.Projects = nil, nil, nil // the sample has examples of these
+	require.Empty(t, c.MCP.Tools)
+	c.MCP.Tools = nil
 	d := DefaultConfig()
 	require.Equal(t, []any{d.HTTP, d.CreateWait, d.StallTimeout, d.MaxOutput, d.Output, d.MCP, d.Retention, d.PayloadRetention, d.Limits, d.Places},
 		[]any{c.HTTP, c.CreateWait, c.StallTimeout, c.MaxOutput, c.Output, c.MCP, c.Retention, c.PayloadRetention, c.Limits, c.Places},

@@ -16,6 +16,7 @@ import (
 	"fleet/internal/place/coder"
 	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
+	"fleet/internal/price"
 	"fleet/internal/runner/remote"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/service"
@@ -39,6 +40,7 @@ type places struct {
 	options Options
 	store   fleet.Store
 	catalog *cagent.Catalog // of definitions
+	prices  *price.List
 	log     *slog.Logger
 	wrap    func(http.RoundTripper) http.RoundTripper // traces requests
 	open    map[string]fleet.Place                    // the places made so far, by name

@@ -17,7 +17,7 @@ import (
 )
 
 // reloadable are the settings that a running server can change. A key stands for everything below it.
-var reloadable = []string{"limits", "local.projects"}
+var reloadable = []string{"limits", "local.projects", "cagent.prices"}
 
 // reloader applies a configuration to the running server.
 type reloader struct {
@@ -49,6 +49,7 @@ func (a *App) reload(ctx context.Context) (file string, changes []string, err er
 		return "", nil, fleet.Errorf(fleet.ReasonConfigInvalid, "the configuration is not changed: %v", err)
 	}
 	apply()
+	a.places.prices.Set(next.Cagent.Prices)
 	a.service.SetLimits(next.Limits)
 	a.calls.SetLimits(next.Limits)
 	for _, name := range a.forgetProjects() {

@@ -70,7 +70,7 @@ func (p *places) newCagent() (fleet.Place, error) {
 		ShimCommand: []string{supervisor, shimCommand}, RunCommand: []string{self, modelCommand}, StopGrace: cfg.StopGrace,
 		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, Hide: []string{cfg.Data},
 		Places: copies, NoPrograms: cfg.noPrograms(), Dir: filepath.Join(cfg.Data, "cagent"), Catalog: p.catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,
-		Prices: cfg.Cagent.Prices, Now: p.store.Now, Logger: p.log,
+		Prices: p.prices, Now: p.store.Now, Logger: p.log,
 	}
 	if p.options.Cagent != nil {
 		p.options.Cagent(&c)

@@ -3,9 +3,11 @@
 package price
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"fleet/internal/fleet"
 )
@@ -34,13 +36,6 @@ var Published = Table{
 	},
 }
 
-// With returns the table with the prices of more, which replace those of the table.
-func (t Table) With(more map[string]fleet.Price) Table {
-	all := maps.Clone(t)
-	maps.Copy(all, more)
-	return all
-}
-
 // Of returns the price of the model provider/model, or of a model without its provider. A date at the end of the name is
 // ignored if the whole name has no price. ok is false if the table lacks the model.
 func (t Table) Of(model string) (p fleet.Price, ok bool) {
@@ -63,4 +58,51 @@ func (t Table) exact(model string) (fleet.Price, bool) {
 		}
 	}
 	return fleet.Price{}, false
+}
+
+// List has the prices of a server: the published ones, and before them its own, which can change while the list is used. In JSON, it
+// is the table of its own prices. A nil List has the published prices.
+type List struct{ own atomic.Pointer[Table] }
+
+// NewList returns a list with these prices of its own.
+func NewList(own map[string]fleet.Price) *List {
+	l := &List{}
+	l.Set(own)
+	return l
+}
+
+// Set replaces the list's own prices.
+func (l *List) Set(own map[string]fleet.Price) {
+	t := Table(maps.Clone(own))
+	l.own.Store(&t)
+}
+
+// Of is like Table.Of.
+func (l *List) Of(model string) (p fleet.Price, ok bool) {
+	if l != nil {
+		if p, ok = l.table().Of(model); ok {
+			return p, true
+		}
+	}
+	return Published.Of(model)
+}
+
+func (l *List) table() Table {
+	if t := l.own.Load(); t != nil {
+		return *t
+	}
+	return nil
+}
+
+// MarshalJSON implements json.Marshaler.
+func (l *List) MarshalJSON() ([]byte, error) { return json.Marshal(l.table()) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *List) UnmarshalJSON(data []byte) error {
+	var own map[string]fleet.Price
+	if err := json.Unmarshal(data, &own); err != nil {
+		return err
+	}
+	l.Set(own)
+	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
 	"fleet/internal/place/placetest/model"
+	"fleet/internal/price"
 	"fleet/internal/waittest"
 )
 
@@ -107,7 +108,7 @@ func checkOutcome(t *testing.T) {
 	for _, api := range []string{model.Anthropic, model.OpenAI} {
 		t.Run(api, func(t *testing.T) {
 			d := newFixture(t, fleet.AgentConfig{System: "You are careful."}, func(c *cagent.Config) {
-				c.Prices = map[string]fleet.Price{"anthropic/stub-large": {Input: 1, Output: 10}, "openai/stub-large": {Input: 1, Output: 10}}
+				c.Prices = price.NewList(map[string]fleet.Price{"anthropic/stub-large": {Input: 1, Output: 10}, "openai/stub-large": {Input: 1, Output: 10}})
 			})
 			d.agent.Config.Document = ofKind(t, document(d.model, api))
 			d.agent.UID = uuid.NewString()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/price"
 	"fleet/internal/runner/sandbox"
 )
 
@@ -58,8 +59,8 @@ type Config struct {
 	NoPrograms bool
 	// ToolEnv names the environment variables that registered tools may use in their headers and environments.
 	ToolEnv []string
-	// Prices are prices of additional models, by provider/model.
-	Prices map[string]fleet.Price
+	// Prices are the prices of models. A run in its own process keeps those with which it began.
+	Prices *price.List
 
 	// ToolTimeout limits one tool call, and the start of a toolset; 0: 5 min.
 	ToolTimeout time.Duration

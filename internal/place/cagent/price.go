@@ -14,10 +14,7 @@ import (
 
 // priceOf returns the price of the model provider/model. The price of an unknown model is 0.
 func (c *Config) priceOf(id string) fleet.Price {
-	p, ok := price.Table(c.Prices).Of(id)
-	if !ok {
-		p, _ = price.Published.Of(id)
-	}
+	p, _ := c.Prices.Of(id)
 	return p
 }
 

@@ -16,6 +16,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
 	"fleet/internal/place/placetest/model"
+	"fleet/internal/price"
 )
 
 // crash replaces the place by one with a copy of its directory, as if the server had crashed. The runs must be waiting.
@@ -59,7 +60,7 @@ func (d *fixture) waits() fleet.Run {
 func newWaiting(t *testing.T) *fixture {
 	t.Helper()
 	return newFixture(t, fleet.AgentConfig{Tools: []fleet.Tool{waiting(t, "wait")}, Inside: []string{"127.0.0.1"}, Reports: true}, func(c *cagent.Config) {
-		c.Prices = map[string]fleet.Price{"anthropic/stub-large": {Input: 1, Output: 10}}
+		c.Prices = price.NewList(map[string]fleet.Price{"anthropic/stub-large": {Input: 1, Output: 10}})
 	})
 }
 
