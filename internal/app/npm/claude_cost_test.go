@@ -1,8 +1,6 @@
 package npm
 
 import (
-	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -19,15 +17,7 @@ func TestClaudeCost(t *testing.T) {
 		"program": func(t *testing.T, agent, _ string) {
 			require.NoError(t, syscall.Kill(c.claude(t, agent), syscall.SIGKILL))
 		},
-		"supervisor": func(t *testing.T, _, task string) {
-			for _, p := range c.home.processes() {
-				if strings.Contains(p.command, " shim ") && strings.Contains(p.command, filepath.Base(c.run(t, task))) {
-					require.NoError(t, syscall.Kill(p.pid, syscall.SIGKILL))
-					return
-				}
-			}
-			require.Fail(t, "the run must have a supervisor")
-		},
+		"supervisor": func(t *testing.T, _, task string) { c.killSupervisor(t, task) },
 		"server": func(t *testing.T, _, _ string) {
 			c.kill(t)
 			c.serve(t)
@@ -56,6 +46,9 @@ func TestClaudeCost(t *testing.T) {
 			require.EqualValues(t, 200_000, task.GetContextWindow())
 			require.Len(t, task.GetModels(), 1)
 			require.Equal(t, priced, task.GetModels()[0].GetModel())
+			usage, err := c.api.ShowUsage(t.Context(), &fleetv1.ShowUsageRequest{AgentName: victim})
+			require.NoError(t, err)
+			require.InDelta(t, 2*answerCost, usage.GetTotal().GetCostUsd(), 1e-9)
 
 			kill(t, victim, id)
 			want, status := 2*answerCost, fleetv1.Task_failed

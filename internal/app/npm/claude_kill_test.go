@@ -1,0 +1,92 @@
+package npm
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// kills is how often TestClaudeMessageKills kills something: KILLS, or a few times.
+func kills(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("KILLS")
+	if text == "" {
+		return 6
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err, "KILLS")
+	return n
+}
+
+// TestClaudeMessageKills sends messages to a busy agent while its server or the supervisor of its run is killed. If the run goes on,
+// the agent gets the message in the same turn, exactly once. If the run ends with its supervisor, a later task of the conversation
+// does not repeat the message.
+func TestClaudeMessageKills(t *testing.T) {
+	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
+	for _, agent := range []string{"papi", "mami"} {
+		c.create(t, agent, "coder")
+	}
+	for i := range kills(t) {
+		n := strconv.Itoa(i)
+		agent := []string{"papi", "mami"}[i%2]
+		work := c.work(t, agent)
+		id := c.start(t, agent, "Work number "+n+".", `model: tool Bash {"command":"touch begun`+n+`; until [ -e go`+n+` ]; do sleep 0.02; done"}`, "model: say Done")
+		require.Eventually(t, func() bool {
+			_, err := os.Stat(filepath.Join(work, "begun"+n))
+			return err == nil
+		}, patience, 5*time.Millisecond, "the tool does not run")
+
+		message := "Greet number " + n + "."
+		send := func() error {
+			_, err := c.api.SendTaskMessage(t.Context(), &fleetv1.SendTaskMessageRequest{AgentName: agent, Message: message, RequestId: "r" + n})
+			return err
+		}
+		sent := make(chan error, 1)
+		go func() { sent <- send() }()
+		time.Sleep(rand.N(80 * time.Millisecond)) // at any point of the delivery
+		if agent == "papi" {
+			c.kill(t)
+			err := <-sent
+			c.serve(t)
+			if err != nil {
+				require.NoError(t, send(), "a caller without an answer repeats the call")
+			}
+			require.NoError(t, os.WriteFile(filepath.Join(work, "go"+n), nil, 0o600))
+			task := c.wait(t, id)
+			require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+			asked := c.asked("Work number " + n + ".")
+			require.Len(t, asked, 2, "the message does not start a turn of its own")
+			require.Equal(t, 1, strings.Count(asked[1].said(), message))
+			continue
+		}
+		c.killSupervisor(t, id)
+		<-sent
+		require.Equal(t, fleetv1.Task_failed, c.wait(t, id).GetStatus())
+		task := c.do(t, agent, "Look back at number "+n+".", "model: say Nothing")
+		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+		asked := c.asked("Look back at number " + n + ".")
+		require.Len(t, asked, 1)
+		require.LessOrEqual(t, strings.Count(asked[0].said(), message), 1)
+	}
+}
+
+// killSupervisor kills the supervisor of the task's run.
+func (c *crew) killSupervisor(t *testing.T, task string) {
+	t.Helper()
+	for _, p := range c.home.processes() {
+		if strings.Contains(p.command, " shim ") && strings.Contains(p.command, filepath.Base(c.run(t, task))) {
+			require.NoError(t, syscall.Kill(p.pid, syscall.SIGKILL))
+			return
+		}
+	}
+	require.Fail(t, "the run must have a supervisor")
+}
