@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
-	"fleet/internal/face/rpc"
+	"fleet/internal/admission"
 	"fleet/internal/fleet"
 )
 
@@ -59,9 +59,9 @@ var (
 // grouped identifies callers by their tokens. The names of some principals say in which group they are.
 type grouped struct{ f **testFleet }
 
-// Authenticate implements rpc.Authenticator.
+// Authenticate implements admission.Authenticator.
 func (g grouped) Authenticate(ctx context.Context, md metadata.MD) (fleet.Principal, error) {
-	p, err := rpc.TokenAuth{Lookup: (*g.f).service.Authenticate}.Authenticate(ctx, md)
+	p, err := admission.TokenAuth{Lookup: (*g.f).service.Authenticate}.Authenticate(ctx, md)
 	if name, ok := strings.CutPrefix(p.Name, "group-"); ok {
 		p.Groups = []string{"oidc:" + name}
 	}
@@ -78,7 +78,7 @@ func TestAccess(t *testing.T) {
 		tokens[name] = tokenConfig{}
 	}
 	var f *testFleet
-	f = newTestFleet(t, fleetConfig{Tokens: tokens, Options: func(o *Options) { o.Auth = func() rpc.Authenticator { return grouped{&f} } }})
+	f = newTestFleet(t, fleetConfig{Tokens: tokens, Options: func(o *Options) { o.Auth = func() admission.Authenticator { return grouped{&f} } }})
 	s := &story{names: map[string]string{}, testFleet: f}
 	x := s.sharedAgent(t, "papi")
 	s.end(t, "papi")

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/admission"
 	"fleet/internal/face/inbound"
 	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
@@ -57,15 +58,15 @@ type App struct {
 	subagents  *subagents.Service
 	sessions   *sessions.Service
 	issuer     *oidc.Issuer // nil without auth oidc
-	calls      *rpc.Interceptor
+	calls      *admission.Interceptor
 	audit      *service.AuditLog
 	telemetry  *telemetry.Telemetry
 	coderUsers *coderusers.Users // nil if Coder session tokens are not accepted
 	limits     inbound.Limits
-	heartbeat  time.Duration // Options.Heartbeat
-	recent     *recent       // the last lines of the log; nil without a log
-	rates      *rpc.Rates    // nil if requests are not limited
-	slots      *rpc.Slots    // nil if the number of concurrent calls is not limited
+	heartbeat  time.Duration    // Options.Heartbeat
+	recent     *recent          // the last lines of the log; nil without a log
+	rates      *admission.Rates // nil if requests are not limited
+	slots      *admission.Slots // nil if the number of concurrent calls is not limited
 	reloader   reloader
 	// forgetProjects makes the core ask the places for their projects again, and returns the names of the places.
 	forgetProjects func() []string
@@ -78,18 +79,18 @@ type App struct {
 // Options are set by tests or the command line, in addition to the configuration.
 type Options struct {
 	Version string
-	Clock   func() time.Time         // this machine's clock; nil means time.Now
-	Log     io.Writer                // receives the log; nil disables logging
-	Places  []fleet.Place            // the fleet's places; if empty, the configured places
-	Fault   func(point string)       // see state.Config
-	Core    func(c *state.Config)    // changes to the core's configuration
-	Auth    func() rpc.Authenticator // identifies callers; if nil, as Config.Auth says
+	Clock   func() time.Time               // this machine's clock; nil means time.Now
+	Log     io.Writer                      // receives the log; nil disables logging
+	Places  []fleet.Place                  // the fleet's places; if empty, the configured places
+	Fault   func(point string)             // see state.Config
+	Core    func(c *state.Config)          // changes to the core's configuration
+	Auth    func() admission.Authenticator // identifies callers; if nil, as Config.Auth says
 	// LocalUser returns the uid of the user whose calls need no token. If it is nil, that is the user who runs this
 	// process.
 	LocalUser func() int
 	Limits    inbound.Limits // for connections of unknown callers
 	Heartbeat time.Duration  // interval on event streams over HTTP, see rest.Config
-	Patience  time.Duration  // for clients that do not read, see rpc.Config
+	Patience  time.Duration  // for clients that do not read, see admission.Config
 	// CoderUsers replaces parts of the source of Coder users.
 	CoderUsers coderusers.Options
 	// Spans returns the exporter of traces, or nil to export none. If Spans itself is nil, none are exported either.
@@ -231,11 +232,11 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	if !cfg.Auth.None() { // without tokens, there is only one principal
-		a.rates = rpc.NewRates(cfg.Limits, a.service.LastGroups, log, st.Config.Now)
-		a.slots = rpc.NewSlots(cfg.Limits, runtime.GOMAXPROCS(0), log, a.telemetry.CallWaited)
+		a.rates = admission.NewRates(cfg.Limits, a.service.LastGroups, log, st.Config.Now)
+		a.slots = admission.NewSlots(cfg.Limits, runtime.GOMAXPROCS(0), log, a.telemetry.CallWaited)
 	}
 	a.limits = o.Limits
-	a.calls = rpc.NewInterceptor(rpc.Config{
+	a.calls = admission.NewInterceptor(admission.Config{
 		Auth: auth, Log: log, Remote: inbound.Remote, Disconnect: inbound.Disconnect, Observer: a.telemetry, Rates: a.rates, Slots: a.slots, Audit: a.audit,
 		OpenCalls: cfg.Limits.OpenCalls, Patience: o.Patience,
 	})

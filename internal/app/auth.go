@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"fleet/internal/admission"
 	"fleet/internal/face/inbound"
-	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
 	"fleet/internal/identity"
 	coderusers "fleet/internal/identity/coder"
@@ -70,15 +70,15 @@ func (a Auth) validate() error {
 }
 
 // authenticator returns the authenticator that identifies the callers of the server.
-func (a *App) authenticator(o Options) (rpc.Authenticator, error) {
+func (a *App) authenticator(o Options) (admission.Authenticator, error) {
 	switch {
 	case o.Auth != nil:
 		return o.Auth(), nil
 	case a.cfg.Auth.None():
-		return rpc.NoAuth{Lookup: a.service.Authenticate, Local: localUser(a.cfg, o)}, nil
+		return admission.NoAuth{Lookup: a.service.Authenticate, Local: localUser(a.cfg, o)}, nil
 	}
 	sources, err := a.sources(o)
-	return rpc.TokenAuth{Lookup: sources.Authenticate}, err
+	return admission.TokenAuth{Lookup: sources.Authenticate}, err
 }
 
 // sources returns the sources that identify callers by their secrets. Each secret is offered to the sources in this

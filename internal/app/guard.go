@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"fleet/internal/admission"
 	"fleet/internal/face/encoded"
 	"fleet/internal/face/inbound"
-	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
 )
 
@@ -39,7 +39,7 @@ func (g *guard) wait() {
 	defer g.mu.Unlock()
 }
 
-var errClosing = rpc.Error(&fleet.Error{
+var errClosing = admission.Error(&fleet.Error{
 	Code: fleet.Unavailable, Reason: fleet.ReasonBackendUnavailable, RetryAfter: time.Second,
 	Message: "the server is shutting down: try again in a moment",
 })
@@ -53,7 +53,7 @@ func (g *guard) enter(ctx context.Context) (context.Context, func(), error) {
 		return nil, nil, errClosing
 	}
 	if client := inprocgrpc.ClientContext(ctx); client != nil {
-		ctx = encoded.Inherit(inbound.With(rpc.Inherit(ctx, client), inbound.From(client)), client)
+		ctx = encoded.Inherit(inbound.With(admission.Inherit(ctx, client), inbound.From(client)), client)
 		if isOwn(client) {
 			ctx = context.WithValue(ctx, ownKey{}, true)
 		}

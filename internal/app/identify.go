@@ -8,35 +8,35 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/tap"
 
+	"fleet/internal/admission"
 	"fleet/internal/face/inbound"
-	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
 )
 
 // identify identifies the caller of a REST call. If the caller is known, it lifts the connection's limits.
 func (a *App) identify(ctx context.Context, method string, authorization []string) (context.Context, error) {
-	if rpc.OpenToAll(method) {
+	if admission.OpenToAll(method) {
 		return ctx, nil
 	}
-	return a.identifyAs(ctx, method, metadata.MD{rpc.FaceKey: {"rest"}, "authorization": authorization})
+	return a.identifyAs(ctx, method, metadata.MD{admission.FaceKey: {"rest"}, "authorization": authorization})
 }
 
 // identifyMCP identifies the sender of an MCP message, and returns a name for the sender. At this point the called tool
 // is not known yet.
 func (a *App) identifyMCP(ctx context.Context, authorization []string) (_ context.Context, caller string, err error) {
-	ctx, err = a.identifyAs(ctx, "", metadata.MD{rpc.FaceKey: {"mcp"}, "authorization": authorization})
-	return ctx, rpc.Caller(ctx), err
+	ctx, err = a.identifyAs(ctx, "", metadata.MD{admission.FaceKey: {"mcp"}, "authorization": authorization})
+	return ctx, admission.Caller(ctx), err
 }
 
 // tap identifies the caller of a gRPC call when its header has arrived.
 func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if rpc.OpenToAll(info.FullMethodName) {
+	if admission.OpenToAll(info.FullMethodName) {
 		if c := inbound.From(ctx); c != nil && !c.OpenCall() {
-			return nil, rpc.Error(fleet.Errorf(fleet.ReasonLimitReached, "the connection has made too many calls without saying who calls: connect again, or send a token"))
+			return nil, admission.Error(fleet.Errorf(fleet.ReasonLimitReached, "the connection has made too many calls without saying who calls: connect again, or send a token"))
 		}
 		return ctx, nil
 	}
-	return admitted(a.calls.Begin(ctx, info.Header, rpc.KnownMethod(info.FullMethodName)))
+	return admitted(a.calls.Begin(ctx, info.Header, admission.KnownMethod(info.FullMethodName)))
 }
 
 func (a *App) identifyAs(ctx context.Context, method string, md metadata.MD) (context.Context, error) {

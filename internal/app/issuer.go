@@ -3,10 +3,10 @@ package app
 import (
 	"context"
 
+	"fleet/internal/admission"
 	"fleet/internal/face/mcp"
 	"fleet/internal/face/page"
 	"fleet/internal/face/protected"
-	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
 	"fleet/internal/identity/oidc"
 )
@@ -39,7 +39,7 @@ func (a *App) sessionConfig() page.SessionConfig {
 			if err != nil {
 				return err
 			}
-			return rpc.Refused(ctx)
+			return admission.Refused(ctx)
 		},
 		Leases: a.store, LinkKey: a.faceKey, Auth: a.cfg.Auth, PublicURL: a.cfg.PublicURL,
 	}
@@ -80,5 +80,5 @@ func callError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return rpc.Error(err)
+	return admission.Error(err)
 }

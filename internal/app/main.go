@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/grpclog"
 
+	"fleet/internal/admission"
 	"fleet/internal/face/cli"
-	"fleet/internal/face/rpc"
 	"fleet/internal/place/cagent"
 	"fleet/internal/place/local"
 )
@@ -77,7 +77,7 @@ func (p *program) embed(ctx context.Context, t cli.Target) (*App, error) {
 		return nil, err
 	}
 	cfg.LogLevel = "warn"
-	a, err := Open(ctx, cfg, Options{Log: p.stderr, Auth: func() rpc.Authenticator { return rpc.NoAuth{} }})
+	a, err := Open(ctx, cfg, Options{Log: p.stderr, Auth: func() admission.Authenticator { return admission.NoAuth{} }})
 	if _, ok := errors.AsType[*inUseError](err); ok {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
+	"fleet/internal/admission"
 	"fleet/internal/face/inbound"
-	"fleet/internal/face/rpc"
 	"fleet/internal/face/wire"
 	"fleet/internal/fleet"
 	"fleet/internal/state"
@@ -31,10 +31,10 @@ const metricsPath = "/metrics"
 // refusal. It is for data about everybody's work.
 func (a *App) forAdmins(next http.HandlerFunc, refusal string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		md := metadata.MD{rpc.FaceKey: {"rest"}, "authorization": r.Header.Values("Authorization")}
+		md := metadata.MD{admission.FaceKey: {"rest"}, "authorization": r.Header.Values("Authorization")}
 		ctx, err := a.identifyAs(r.Context(), r.URL.Path, md)
-		if err == nil && !rpc.IsAdmin(ctx) {
-			err = rpc.Error(fleet.Errorf(fleet.ReasonPermissionDenied, "%s", refusal))
+		if err == nil && !admission.IsAdmin(ctx) {
+			err = admission.Error(fleet.Errorf(fleet.ReasonPermissionDenied, "%s", refusal))
 		}
 		if err != nil {
 			wire.WriteError(w, err)

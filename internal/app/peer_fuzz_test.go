@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"fleet/internal/face/rpc"
+	"fleet/internal/admission"
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 )
@@ -77,7 +77,7 @@ func FuzzPlaceAnswer(f *testing.F) {
 		require.Equal(t, err, err2)
 		if err != nil {
 			require.NotEmpty(t, fleet.ReasonOf(err))
-			require.NotEqual(t, codes.OK, status.Code(rpc.Error(err)), "%v", err)
+			require.NotEqual(t, codes.OK, status.Code(admission.Error(err)), "%v", err)
 		}
 	})
 }

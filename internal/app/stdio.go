@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/admission"
 	"fleet/internal/face/cli"
 	"fleet/internal/face/mcp"
 	"fleet/internal/face/mcp/tool"
-	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
 	"fleet/internal/loopback"
 )
@@ -67,7 +67,7 @@ at a time, run "fleet serve".`,
 
 func (p *program) serveStdio(ctx context.Context, conn grpc.ClientConnInterface, c mcp.Config) error {
 	c.Version, c.Rights = p.version, rightsOver(conn)
-	ctx = metadata.AppendToOutgoingContext(ctx, rpc.ControllerKey, "true")
+	ctx = metadata.AppendToOutgoingContext(ctx, admission.ControllerKey, "true")
 	return mcp.Stdio(ctx, conn, c, p.stdin, p.stdout)
 }
 
@@ -84,13 +84,13 @@ func rightsOver(conn grpc.ClientConnInterface) func(context.Context) func(string
 		defer cancel()
 		f, err := client.ShowFleet(ctx, &fleetv1.ShowFleetRequest{})
 		if status.Code(err) == codes.PermissionDenied { // only an agent's token is refused here
-			return rpc.RightsOf(fleet.Principal{AgentUID: "unknown", Scope: fleet.ScopeRun})
+			return admission.RightsOf(fleet.Principal{AgentUID: "unknown", Scope: fleet.ScopeRun})
 		}
 		scope, ok := fleet.ParseScope(f.GetScope().String())
 		if err != nil || !ok {
 			return func(string) bool { return true }
 		}
-		return rpc.RightsOf(fleet.Principal{Name: f.GetCaller(), Scope: scope, Projects: f.GetProjects()})
+		return admission.RightsOf(fleet.Principal{Name: f.GetCaller(), Scope: scope, Projects: f.GetProjects()})
 	}
 }
 

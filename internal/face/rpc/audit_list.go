@@ -5,6 +5,7 @@ import (
 	"context"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/admission"
 	"fleet/internal/fleet"
 	"fleet/internal/service"
 )
@@ -26,7 +27,7 @@ func (f *Fleet) ListAudit(ctx context.Context, r *fleetv1.ListAuditRequest) (*fl
 		return nil, err
 	}
 	// The log can have methods of other versions, and paths.
-	if m := r.GetMethod(); len(lines) == 0 && m != "" && !isMethod(m) {
+	if m := r.GetMethod(); len(lines) == 0 && m != "" && !admission.HasMethod(m) {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "method", "there is no method %q: give the name of a method of the API, such as start_agent_task", fleet.Shorten(m, 60))
 	}
 	resp := &fleetv1.ListAuditResponse{Entries: make([]*fleetv1.AuditEntry, len(lines)), NextCursor: some(next)}
@@ -38,14 +39,4 @@ func (f *Fleet) ListAudit(ctx context.Context, r *fleetv1.ListAuditRequest) (*fl
 		}
 	}
 	return resp, nil
-}
-
-// isMethod reports whether the API has a method with the name.
-func isMethod(name string) bool {
-	for method := range rights() {
-		if fleet.MethodKey(shortMethod(method)) == fleet.MethodKey(name) {
-			return true
-		}
-	}
-	return false
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/admission"
 )
 
 // payloadChunk is the size of the pieces in which a payload is sent, in bytes.
@@ -62,7 +63,7 @@ func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.
 // sendContent sends the content in messages of at most payloadChunk bytes. The first message also has the info, and is sent
 // even if the content is empty. memory is the number of bytes that the content has in memory.
 func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], kind string, info *fleetv1.PayloadInfo, memory int, content io.Reader) error {
-	downloads(out.Context(), memory)
+	admission.Downloads(out.Context(), memory+payloadChunk)
 	about, err := anypb.New(info)
 	if err != nil {
 		return err

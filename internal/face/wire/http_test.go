@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/face/rpc"
+	"fleet/internal/admission"
 	"fleet/internal/face/wire"
 	"fleet/internal/fleet"
 )
@@ -18,7 +18,7 @@ func TestWriteError(t *testing.T) {
 	e := fleet.Errorf(fleet.ReasonLimitReached, "too many requests")
 	e.RetryAfter = 1500 * time.Millisecond
 	w := httptest.NewRecorder()
-	wire.WriteError(w, rpc.Error(e))
+	wire.WriteError(w, admission.Error(e))
 	require.Equal(t, http.StatusTooManyRequests, w.Code)
 	require.Equal(t, "2", w.Header().Get("Retry-After"))
 	require.Contains(t, w.Body.String(), `"LIMIT_REACHED"`)

@@ -1,4 +1,4 @@
-package rpc
+package admission
 
 import (
 	"sync"
@@ -76,6 +76,16 @@ func KnownMethod(method string) string {
 		return method
 	}
 	return "/unknown"
+}
+
+// HasMethod reports whether the API has a method with the short name, such as start_agent_task or StartAgentTask.
+func HasMethod(name string) bool {
+	for method := range rights() {
+		if fleet.MethodKey(shortMethod(method)) == fleet.MethodKey(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // mayCall returns PERMISSION_DENIED unless the principal may call a method with these rights. The core decides what the

@@ -1,4 +1,4 @@
-package rpc
+package admission
 
 import (
 	"context"
@@ -99,10 +99,10 @@ func (u *unread) download(ctx context.Context, principal string, leave func()) (
 	return context.WithValue(ctx, heldKey{}, h), func() { leave(); h.release() }, nil
 }
 
-// downloads tells how many bytes the download to which the context belongs has in memory.
-func downloads(ctx context.Context, bytes int) {
+// Downloads tells how many bytes the download to which the context belongs has in memory.
+func Downloads(ctx context.Context, bytes int) {
 	if h, ok := ctx.Value(heldKey{}).(*held); ok {
-		h.resize(int64(bytes + payloadChunk))
+		h.resize(int64(bytes))
 	}
 }
 

@@ -1,4 +1,4 @@
-package rpc
+package admission
 
 import (
 	"context"
@@ -55,11 +55,11 @@ func toStatus(err error) *status.Status {
 	var more []protoadapt.MessageV1
 	if e.NextStep != "" {
 		message += "; " + strings.NewReplacer("{", "", "}", "").Replace(e.NextStep)
-		more = append(more, protoadapt.MessageV1Of(&fleetv1.NextStep{Text: textOf(e.NextStep)}))
+		more = append(more, protoadapt.MessageV1Of(&fleetv1.NextStep{Text: valid(e.NextStep)}))
 	}
 	if e.Field != "" {
 		more = append(more, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
-			{Field: textOf(e.Field), Description: textOf(message), Reason: string(e.Reason)},
+			{Field: valid(e.Field), Description: valid(message), Reason: string(e.Reason)},
 		}})
 	}
 	if e.RetryAfter > 0 {
@@ -69,14 +69,17 @@ func toStatus(err error) *status.Status {
 }
 
 func detailed(c codes.Code, message, reason string, metadata map[string]string, more ...protoadapt.MessageV1) *status.Status {
-	s := status.New(c, textOf(message))
-	valid := make(map[string]string, len(metadata))
+	s := status.New(c, valid(message))
+	texts := make(map[string]string, len(metadata))
 	for k, v := range metadata {
-		valid[k] = textOf(v)
+		texts[k] = valid(v)
 	}
-	details := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: valid}}, more...)
+	details := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: texts}}, more...)
 	if d, err := s.WithDetails(details...); err == nil {
 		return d
 	}
 	return s // details with valid texts can always be encoded
 }
+
+// valid replaces bytes that are not UTF-8, because a message with them cannot be encoded.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -1,4 +1,4 @@
-package rpc
+package admission
 
 import (
 	"google.golang.org/protobuf/proto"
