@@ -122,6 +122,8 @@ type Local struct {
 	Write []string `yaml:"write"`
 	// PassEnv names environment variables of the server that all agents get.
 	PassEnv []string `yaml:"pass_env"`
+	// CacheMax limits the size of the caches that the agents of one owner share in one project, in bytes.
+	CacheMax int64 `yaml:"cache_max"`
 }
 
 // Output configures the raw output of runs.
@@ -145,6 +147,7 @@ func DefaultConfig() Config {
 		Auth: Auth{AuthNone}, Places: []string{"local"}, CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute, DrainTimeout: 20 * time.Second,
 		MaxOutput: 16 << 20, MaxBundle: state.DefaultMaxBundle, KeptRetention: local.DefaultKeptRetention, KeptMax: local.DefaultKeptMax, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, AuditRetention: 365 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
 		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30, RequestsPerSecond: 1000, OpenCalls: 5000, CallsPerCPU: 16, WaitingCalls: 1000, WaitingTime: 10 * time.Second},
+		Local:  Local{CacheMax: local.DefaultCacheMax},
 		Output: Output{Max: runner.DefaultOutputMax},
 		MCP:    MCP{MaxResult: tool.DefaultMaxResult},
 	}
@@ -205,6 +208,9 @@ func (c Config) Validate() error {
 	}
 	if c.KeptRetention == 0 || c.KeptMax == 0 {
 		return fmt.Errorf("kept_retention and kept_max must not be 0: work that exists nowhere else would be lost at once; use a negative value for no limit")
+	}
+	if c.Local.CacheMax == 0 {
+		return fmt.Errorf("local.cache_max must not be 0: use a negative value for no limit, or caches: agent in a project whose agents share no caches")
 	}
 	if c.Output.Max <= 0 {
 		return fmt.Errorf("output.max is %d: it must be more than 0 bytes", c.Output.Max)

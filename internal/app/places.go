@@ -156,7 +156,7 @@ func (cfg Config) localPlace() (local.Config, error) {
 		AskCommand: []string{self, askCommand}, PassEnv: cfg.Local.PassEnv,
 		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, Private: cfg.private(),
 		MaxOutput: cfg.MaxOutput, OutputMax: cfg.Output.Max, StopGrace: cfg.StopGrace,
-		KeptRetention: cfg.KeptRetention, KeptMax: cfg.KeptMax,
+		KeptRetention: cfg.KeptRetention, KeptMax: cfg.KeptMax, CacheMax: cfg.Local.CacheMax,
 	}, nil
 }
 

@@ -38,11 +38,14 @@ type Config struct {
 	// removed first.
 	KeptRetention time.Duration
 	KeptMax       int64
-	Private       map[string]string // files of the server that no agent may read, by the names of their settings
-	StopGrace     time.Duration     // how long a run may take to stop before it is killed; 0: 5 s
-	Environ       []string          // the server's environment; nil: os.Environ()
-	PollInterval  time.Duration     // see fleet.Traits; 0: the reconciler's default
-	Logger        *slog.Logger      // nil: no logging
+	// CacheMax limits the size of the caches that the agents of one owner share in one project, in bytes; 0: 20 GiB;
+	// negative: no limit.
+	CacheMax     int64
+	Private      map[string]string // files of the server that no agent may read, by the names of their settings
+	StopGrace    time.Duration     // how long a run may take to stop before it is killed; 0: 5 s
+	Environ      []string          // the server's environment; nil: os.Environ()
+	PollInterval time.Duration     // see fleet.Traits; 0: the reconciler's default
+	Logger       *slog.Logger      // nil: no logging
 }
 
 // Project configures what agents work on, and how.
@@ -74,6 +77,7 @@ type Project struct {
 	Network sandbox.Network `yaml:"network"` // what programs may connect to; empty: full
 	Read    []string        `yaml:"read"`    // paths that programs may read, besides the system and their own files
 	Write   []string        `yaml:"write"`   // paths that programs may write besides their own files; each must exist
+	Caches  Caches          `yaml:"caches"`  // who shares the caches of tools, if the agents are confined; empty: CachesOfOwner
 
 	Checks `yaml:",inline"` // for all tasks
 
@@ -148,6 +152,7 @@ func (c *Config) check() ([]project, error) {
 	}
 	c.KeptRetention = cmp.Or(c.KeptRetention, DefaultKeptRetention)
 	c.KeptMax = cmp.Or(c.KeptMax, DefaultKeptMax)
+	c.CacheMax = cmp.Or(c.CacheMax, DefaultCacheMax)
 	if c.StopGrace == 0 {
 		c.StopGrace = runner.DefaultStopGrace
 	}
@@ -214,6 +219,10 @@ func (p Project) check() (project, error) {
 		return project{}, err
 	}
 	if err := resolveAll(&p.Read, &p.Write); err != nil {
+		return project{}, err
+	}
+	p.Caches = cmp.Or(p.Caches, CachesOfOwner)
+	if err := p.Caches.check(); err != nil {
 		return project{}, err
 	}
 	if err := checkVariables("pass_env", p.PassEnv); err != nil {

@@ -57,6 +57,7 @@ func (b *Place) managed(m versionManager) string {
 type confinement struct {
 	policy sandbox.Policy
 	env    map[string]string // variables that make programs use directories to which they may write
+	caches map[string]string // variables of the shared caches; see addCaches
 }
 
 // sandboxOf returns how the programs of the project are confined: sandbox.Landlock or sandbox.None.
@@ -137,6 +138,9 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 	}
 	e := runner.GitFiles(gitEnviron(b.config), name, p.Git)
 	e.Dirs, e.Links = []string{".claude"}, map[string]string{}
+	if e.Caches, err = b.shareCaches(p, r, c); err != nil {
+		return nil, err
+	}
 	if f, ok := p.driver.(driver.HomeFilesDriver); ok {
 		for name, text := range f.HomeFiles() {
 			e.New[name] = []byte(text)

@@ -16,6 +16,9 @@ func (b *Place) environ(p project, c *confinement, own map[string]string) []stri
 		maps.Copy(env, c.env)
 	}
 	maps.Copy(env, p.Env)
+	if c != nil {
+		c.addCaches(env)
+	}
 	maps.Copy(env, own)
 	return runner.Environ(env)
 }

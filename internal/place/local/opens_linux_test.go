@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -77,7 +78,7 @@ func TestServerOpensNoFilesOfAgents(t *testing.T) {
 	home := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(home, ".claude"), 0o700))
 	w := newWorld(t, func(c *local.Config) {
-		c.Environ = append(os.Environ(), "HOME="+home)
+		c.Environ, c.CacheMax = append(os.Environ(), "HOME="+home), 1
 		c.Projects = append(c.Projects, local.Project{Name: "repo", Repository: repo})
 	})
 	a, b := w.agent("repo"), w.agent("shell")
@@ -97,6 +98,11 @@ func TestServerOpensNoFilesOfAgents(t *testing.T) {
 	_, _, err = w.Connect(a).Patch(w.ctx, *c, "", 0, 1<<20)
 	require.NoError(t, err)
 	require.NoError(t, w.Connect(a).Bundle(w.ctx, new(strings.Builder)))
+	_, o = w.do(a, `mkdir -p "$GOMODCACHE/m@v1/sub" "$HOME/.npm/_cacache/x"; echo >"$GOMODCACHE/m@v1/sub/file"; echo >"$GOCACHE/file"; chmod 500 "$GOMODCACHE/m@v1"`)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	for _, later := range []time.Duration{0, 8 * 24 * time.Hour} {
+		require.NoError(t, w.Tidy(w.ctx, time.Now().Add(later)))
+	}
 	_, err = w.List(w.ctx)
 	require.NoError(t, err)
 	_, err = w.Unsaved(w.ctx, a)
@@ -117,7 +123,13 @@ func TestServerOpensNoFilesOfAgents(t *testing.T) {
 	_, err = os.ReadDir(seen)
 	require.NoError(t, err)
 	var found []string
-	for _, path := range opened() {
+	all := opened()
+	for _, path := range all {
+		if rest, in := strings.CutPrefix(path, filepath.Join(w.dir, "caches")+"/"); in && strings.Count(rest, "/") > 0 {
+			found = append(found, path) // the directory of one owner and project belongs to Fleet
+		}
+	}
+	for _, path := range all {
 		for _, parent := range []string{"agents", "kept"} {
 			rest, in := strings.CutPrefix(path, filepath.Join(w.dir, parent)+"/")
 			_, rest, below := strings.Cut(rest, "/")

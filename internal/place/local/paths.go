@@ -49,7 +49,7 @@ func (c *Config) checkPaths(projects []project) (all paths, err error) {
 	if err := all.addConfig(c); err != nil {
 		return all, err
 	}
-	return all, all.check(filepath.Join(c.Dir, "agents"))
+	return all, all.check(filepath.Join(c.Dir, "agents"), filepath.Join(c.Dir, "caches"))
 }
 
 // CheckDir returns an error if the sandboxes of agents depend on the directory, so that no agent may work in it. The path of
@@ -184,12 +184,15 @@ func (s *paths) addFixed(path, why string) {
 	s.fixed = append(s.fixed, located{path: path, why: why})
 }
 
-// check returns the first conflict between the paths. own is the directory with the agents' own directories.
-func (s *paths) check(own string) error {
+// check returns the first conflict between the paths. own is the directory with the agents' own directories, and caches the one
+// with the caches that they share.
+func (s *paths) check(own, caches string) error {
 	for _, f := range s.fixed {
 		for _, at := range trail(f.path) {
-			if contains(own, at) {
-				return fmt.Errorf("%s, %s, is in the directory of agents %s, where an agent could replace it: move it", at, f.why, own)
+			for _, dir := range []string{own, caches} {
+				if contains(dir, at) {
+					return fmt.Errorf("%s, %s, is in the directory of agents %s, where an agent could replace it: move it", at, f.why, dir)
+				}
 			}
 			for _, w := range s.write {
 				if contains(w.path, at) || contains(at, w.path) {

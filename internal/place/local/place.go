@@ -24,6 +24,7 @@ type Place struct {
 	host    *runner.Host
 	temp    *scratch.Dir
 	tidying sync.Mutex // only one call removes or restores kept homes
+	caching sync.Mutex // no run begins to use a shared cache while it is retired
 }
 
 var (

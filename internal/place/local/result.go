@@ -63,9 +63,9 @@ func hasFiles(ctx context.Context, dir string) (bool, error) {
 	return err != nil || s.Files > 0, ctx.Err()
 }
 
-// Tidy implements fleet.Tidier. It removes kept homes and results that need not be kept any longer.
+// Tidy implements fleet.Tidier. It removes kept homes, results and caches that need not be kept any longer.
 func (b *Place) Tidy(ctx context.Context, now time.Time) error {
-	return errors.Join(b.tidyKept(ctx, now), b.tidyResults(ctx, now))
+	return errors.Join(b.tidyKept(ctx, now), b.tidyResults(ctx, now), b.tidyCaches(ctx, now))
 }
 
 func (b *Place) tidyResults(ctx context.Context, now time.Time) error {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -22,6 +23,32 @@ type Equipment struct {
 	New     map[string][]byte `json:"new,omitempty"`     // contents of files that are created if they do not exist
 	Current map[string][]byte `json:"current,omitempty"` // contents of files that are replaced
 	Links   map[string]string `json:"links,omitempty"`   // targets of symbolic links that are created if they do not exist
+	Caches  Caches            `json:"caches,omitzero"`
+}
+
+// Caches are symbolic links to directories below Dir, which several agents share.
+type Caches struct {
+	Dir   string            `json:"dir"`
+	Links map[string]string `json:"links"` // targets, relative to Dir; "" removes the link
+}
+
+// link creates, changes and removes the links. What else the agent has at these paths stays, and so the agent does not share it.
+func (c Caches) link(root *os.Root) {
+	for name, target := range c.Links {
+		now, err := root.Readlink(name)
+		if target != "" {
+			target = filepath.Join(c.Dir, target)
+		}
+		if err == nil {
+			ours := strings.Contains(now, "/"+filepath.Base(c.Dir)+"/") // also if Dir was elsewhere when the link was created
+			if !ours || now == target || root.Remove(name) != nil {
+				continue
+			}
+		}
+		if target != "" && root.MkdirAll(filepath.Dir(name), 0o700) == nil {
+			_ = root.Symlink(target, name)
+		}
+	}
 }
 
 // Equip creates and replaces the files of the equipment. It follows no link out of the directory. If the agent has replaced a
@@ -66,6 +93,7 @@ func Equip(e Equipment) (replaced string, err error) {
 			return name, nil
 		}
 	}
+	e.Caches.link(root)
 	return "", nil
 }
 

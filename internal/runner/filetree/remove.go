@@ -8,23 +8,24 @@ import "golang.org/x/sys/unix"
 const removeBatch = 4096
 
 // Empty removes everything in the directory, but not the directory itself.
-func Empty(dir string) error {
-	return walk(dir, visitor{
-		batch: removeBatch,
-		enter: func(d *directory, _ int, entries []entry) (subdirs []string, err error) {
-			for _, e := range entries {
-				if e.isDir() {
-					subdirs = append(subdirs, e.name)
-					continue
-				}
-				if err := d.change("remove", e.name, func(fd int) error { return unix.Unlinkat(fd, e.name, 0) }); err != nil {
-					return nil, err
-				}
+func Empty(dir string) error { return walk(dir, remover) }
+
+// remover removes what is in a directory.
+var remover = visitor{
+	batch: removeBatch,
+	enter: func(d *directory, _ int, entries []entry) (subdirs []string, err error) {
+		for _, e := range entries {
+			if e.isDir() {
+				subdirs = append(subdirs, e.name)
+				continue
 			}
-			return subdirs, nil
-		},
-		leave: func(parent *directory, _ int, name string) error {
-			return parent.change("remove", name, func(fd int) error { return unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) })
-		},
-	})
+			if err := d.change("remove", e.name, func(fd int) error { return unix.Unlinkat(fd, e.name, 0) }); err != nil {
+				return nil, err
+			}
+		}
+		return subdirs, nil
+	},
+	leave: func(parent *directory, _ int, name string) error {
+		return parent.change("remove", name, func(fd int) error { return unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) })
+	},
 }

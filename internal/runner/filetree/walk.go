@@ -52,6 +52,11 @@ func walk(root string, v visitor) error {
 	if err != nil {
 		return &os.PathError{Op: "open", Path: root, Err: err}
 	}
+	return d.walk(root, v)
+}
+
+// walk is the function walk for an open directory, which it closes. root names the directory in errors.
+func (d *directory) walk(root string, v visitor) error {
 	var parents []*directory
 	defer func() { _ = d.Close() }()
 	for fresh := true; ; {
@@ -73,6 +78,9 @@ func walk(root string, v visitor) error {
 			name := d.subdirs[n-1]
 			d.subdirs = d.subdirs[:n-1]
 			down, err := open(int(d.Fd()), name)
+			if errors.Is(err, unix.ENOENT) {
+				continue // a program has removed it meanwhile
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", root, &os.PathError{Op: "open", Path: name, Err: err})
 			}

@@ -41,6 +41,8 @@ var operations = map[string]func(arguments []byte) (any, error){
 	"find":  operation(filetree.Find),
 	"equip": operation(filetree.Equip),
 
+	"shrink": operation(filetree.Shrink),
+
 	"git":   operation(gitfiles.Read),
 	"index": operation(func(c gitfiles.IndexCopy) (none, error) { return none{}, c.Do() }),
 	"sizes": operation(gitfiles.Sizes),
@@ -272,6 +274,14 @@ func Equip(ctx context.Context, e filetree.Equipment) (replaced string, err erro
 	ctx, cancel := context.WithTimeout(ctx, brief)
 	defer cancel()
 	return confined[string](ctx, "equip", e, reach{write: []string{e.Dir}})
+}
+
+// Shrink limits the size of a directory with caches that agents wrote; see filetree.Shrink.
+func Shrink(ctx context.Context, l filetree.Limit) (s filetree.Shrunk, err error) {
+	if l.Dir, err = within(l.Dir); err != nil {
+		return s, err
+	}
+	return confined[filetree.Shrunk](ctx, "shrink", l, reach{write: []string{l.Dir}})
 }
 
 // Find returns the first path that the pattern matches; see filetree.Find.

@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+	"fleet/internal/runner/sandbox"
+)
+
+// BenchmarkCaches measures `go test` of a module with dependencies in new agents, beside as many new clones of its repository
+// whose tools have warm caches.
+func BenchmarkCaches(b *testing.B) {
+	if err := sandbox.Available(); err != nil {
+		b.Skip(err)
+	}
+	for _, row := range []struct {
+		name   string
+		agents int
+		caches local.Caches
+		goal   float64
+	}{{"second-agent", 1, local.CachesOfOwner, 1.2}, {"four-agents", 4, local.CachesOfOwner, 1.2}, {"four-agents-without", 4, local.CachesOfAgent, 0}} {
+		b.Run(row.name, func(b *testing.B) {
+			m := newModule(b, row.caches)
+			m.inClones(b, 1)
+			m.inAgents(b, 1) // the first agent fills the caches
+			ratios, seconds := []float64{}, []float64{}
+			for b.Loop() {
+				warm := m.inClones(b, row.agents)
+				took := m.inAgents(b, row.agents)
+				ratios, seconds = append(ratios, took/warm), append(seconds, took)
+			}
+			report(b, quantile(seconds, 0.5), "s", "", 0)
+			report(b, quantile(ratios, 0.5), "x-of-warm-clone", "at most", row.goal)
+		})
+	}
+}
+
+// module is a repository with a Go module, and a place whose agents work on it.
+type module struct {
+	repo    string
+	env     map[string]string
+	environ []string // of the clones
+	place   *local.Place
+}
+
+const testCommand = "go test ./..."
+
+func newModule(b *testing.B, caches local.Caches) *module {
+	dir := b.TempDir()
+	m := &module{repo: filepath.Join(dir, "repo")}
+	downloads := strings.TrimSpace(run(b, ".", os.Environ(), "go env GOMODCACHE")) + "/cache/download"
+	m.env = map[string]string{"GOPROXY": "file://" + downloads, "GOSUMDB": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
+	m.environ = append(os.Environ(), "HOME="+dir, "GOCACHE="+filepath.Join(dir, "go-build"), "GOMODCACHE="+filepath.Join(dir, "go-mod"))
+	for name, value := range m.env {
+		m.environ = append(m.environ, name+"="+value)
+	}
+	b.Cleanup(func() { run(b, dir, os.Environ(), "chmod -R u+w .") }) // modules are read-only
+	imported := size("google.golang.org/grpc", "golang.org/x/time/rate")
+	require.NoError(b, os.MkdirAll(m.repo, 0o700))
+	for i := range size(20, 1) {
+		require.NoError(b, os.MkdirAll(filepath.Join(m.repo, fmt.Sprintf("p%d", i)), 0o700))
+		text := fmt.Sprintf("package p%d\n\nimport (\n\t\"testing\"\n\n\t_ %q\n)\n\nfunc Test(t *testing.T) {}\n", i, imported)
+		require.NoError(b, os.WriteFile(filepath.Join(m.repo, fmt.Sprintf("p%d/p_test.go", i)), []byte(text), 0o600))
+	}
+	path := strings.TrimSuffix(imported, "/rate")
+	version := strings.TrimSpace(run(b, ".", os.Environ(), "go list -m -f '{{.Version}}' "+path))
+	run(b, m.repo, m.environ, "git init -q; go mod init example.com/m; go get "+path+"@"+version+"; go vet ./...; git add .; git -c user.name=b -c user.email=b commit -qm one")
+
+	exe, err := sandbox.Executable()
+	require.NoError(b, err)
+	m.place, err = local.New(local.Config{
+		Dir: filepath.Join(dir, "data"), ShimCommand: []string{exe, "shim"},
+		Projects: []local.Project{{Name: "m", Repository: m.repo, Env: m.env, Caches: caches, Read: []string{downloads}}},
+	})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, m.place.Close()) })
+	return m
+}
+
+// run runs the script, which must succeed, and returns its output.
+func run(b *testing.B, dir string, environ []string, script string) string {
+	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), "sh", "-ec", script)
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, environ, b.Output()
+	out, err := cmd.Output()
+	require.NoError(b, err, "%s: %s", script, out)
+	return string(out)
+}
+
+// together calls do n times at once, and returns how long that took, in seconds.
+func together(b *testing.B, n int, do func(i int) error) float64 {
+	var g errgroup.Group
+	begun := time.Now()
+	for i := range n {
+		g.Go(func() error { return do(i) })
+	}
+	require.NoError(b, g.Wait())
+	return since(begun) / 1000
+}
+
+// inClones runs the test in n new clones.
+func (m *module) inClones(b *testing.B, n int) float64 {
+	dir := b.TempDir()
+	for i := range n {
+		run(b, dir, m.environ, fmt.Sprintf("git clone -q %s %d", m.repo, i))
+	}
+	return together(b, n, func(i int) error {
+		cmd := exec.CommandContext(b.Context(), "sh", "-c", testCommand)
+		cmd.Dir, cmd.Env = filepath.Join(dir, fmt.Sprint(i)), m.environ
+		return cmd.Run()
+	})
+}
+
+// inAgents runs the test as a task of n new agents.
+func (m *module) inAgents(b *testing.B, n int) float64 {
+	agents := make([]fleet.Agent, n)
+	for i := range agents {
+		agents[i] = fleet.Agent{UID: uuid.NewString(), Name: fmt.Sprint("a", i), Owner: "alice", Project: "m", Role: "coder"}
+		_, err := m.place.Provision(b.Context(), agents[i])
+		require.NoError(b, err)
+	}
+	took := together(b, n, func(i int) error {
+		r, task := m.place.Connect(agents[i]), fleet.Run{TaskID: uuid.NewString(), Prompt: testCommand, Timeout: time.Hour}
+		if err := r.Dispatch(b.Context(), task); err != nil {
+			return err
+		}
+		var out strings.Builder
+		o, err := r.Follow(b.Context(), task, "", func(o fleet.Output) error { out.WriteString(o.Text); return nil })
+		if err == nil && o.Status != fleet.TaskCompleted {
+			err = fmt.Errorf("%s: %s", o.Reason, out.String())
+		}
+		return err
+	})
+	for _, a := range agents {
+		_, err := m.place.Delete(b.Context(), a)
+		require.NoError(b, err)
+	}
+	return took
+}

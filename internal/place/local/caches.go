@@ -1,0 +1,217 @@
+package local
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"fleet/internal/runner"
+	"fleet/internal/runner/filetree"
+	"fleet/internal/runner/sandbox"
+)
+
+// Caches is a value of Project.Caches.
+type Caches string
+
+// These are the values of Caches.
+const (
+	CachesOfOwner Caches = "owner"
+	CachesOfAgent Caches = "agent"
+)
+
+// DefaultCacheMax is the default of Config.CacheMax.
+const DefaultCacheMax = 20 << 30
+
+// A shared cache that no run has used for cacheRetention is removed. One that no run has used for cacheIdle cannot have grown.
+const (
+	cacheRetention = 7 * 24 * time.Hour
+	cacheIdle      = 24 * time.Hour
+)
+
+// cache is a cache of a program that agents share. It never contains programs that are found through PATH. So the whole GOPATH,
+// CARGO_HOME and npm's directory, whose _npx has programs, cannot be shared.
+type cache struct {
+	dir      string            // the name of its directory
+	variable string            // tells the program where the cache is
+	unless   string            // a variable with which the program puts its cache elsewhere
+	links    map[string]string // of a program without such a variable: paths in the agent's home, and where they lead in the cache
+}
+
+var caches = []cache{
+	{dir: "go-build", variable: "GOCACHE", unless: "XDG_CACHE_HOME"},
+	{dir: "go-mod", variable: "GOMODCACHE", unless: "GOPATH"},
+	{dir: "pip", variable: "PIP_CACHE_DIR", unless: "XDG_CACHE_HOME"},
+	{dir: "uv", variable: "UV_CACHE_DIR", unless: "XDG_CACHE_HOME"},
+	{dir: "ccache", variable: "CCACHE_DIR", unless: "XDG_CACHE_HOME"},
+	{dir: "npm", links: map[string]string{".npm/_cacache": "."}},
+	// cargo unpacks crates into the registry under a lock that is beside it.
+	{dir: "cargo", links: map[string]string{
+		".cargo/registry": ".", ".cargo/.package-cache": ".package-cache", ".cargo/.package-cache-mutate": ".package-cache-mutate",
+	}},
+}
+
+// cacheLimit returns how the shared cache in the directory is shrunk.
+func cacheLimit(dir string, most int64) filetree.Limit {
+	return filetree.Limit{
+		Dir: dir, Most: most,
+		Whole: []string{"go-mod/cache/vcs/*", "uv/*", "cargo/*/*/*"},
+		Keep:  []string{"go-mod/cache/lock", "cargo/.package-cache*"},
+	}
+}
+
+func (b *Place) cachesDir() string { return filepath.Join(b.config.Dir, "caches") }
+
+// cacheName returns the name of the directory with the caches of the owner's agents in the project.
+func cacheName(owner, project string) string {
+	sum := sha256.Sum256([]byte(owner + "\x00" + project))
+	return runner.FileName(project) + "-" + hex.EncodeToString(sum[:16])
+}
+
+// shareCaches lets the agent use the caches of its owner in the project, and returns the links for its home. If the agent has
+// caches of its own, there are no such links.
+func (b *Place) shareCaches(p project, r *record, c *confinement) (filetree.Caches, error) {
+	links := filetree.Caches{Dir: b.cachesDir(), Links: map[string]string{}}
+	shared := p.Caches == CachesOfOwner && r != nil
+	name := ""
+	if shared {
+		name = cacheName(r.Owner, p.Name)
+		if err := b.useCache(filepath.Join(links.Dir, name)); err != nil {
+			return links, runner.HostError("cannot create the agents' caches", err)
+		}
+	}
+	c.caches = map[string]string{}
+	for _, k := range caches {
+		for link, target := range k.links {
+			links.Links[link] = ""
+			if shared {
+				links.Links[link] = path.Join(name, k.dir, target)
+			}
+		}
+		if !shared {
+			continue
+		}
+		dir := filepath.Join(links.Dir, name, k.dir)
+		c.policy.Write = append(c.policy.Write, dir)
+		if k.variable != "" {
+			c.caches[k.variable] = dir
+		}
+	}
+	return links, nil
+}
+
+// addCaches adds the variables of the shared caches, unless the configuration says where the program has its caches.
+func (c *confinement) addCaches(env map[string]string) {
+	if env["HOME"] != c.env["HOME"] {
+		return
+	}
+	for _, k := range caches {
+		dir := c.caches[k.variable]
+		_, set := env[k.variable]
+		_, moved := env[k.unless]
+		if dir != "" && !set && !moved {
+			env[k.variable] = dir
+		}
+	}
+}
+
+// useCache creates the directories of a shared cache and notes that it is used. Agents can write the directories of the programs, but
+// not replace them.
+func (b *Place) useCache(dir string) error {
+	b.caching.Lock()
+	defer b.caching.Unlock()
+	for _, k := range caches {
+		if err := os.MkdirAll(filepath.Join(dir, k.dir), 0o700); err != nil {
+			return err
+		}
+	}
+	return os.Chtimes(dir, time.Time{}, time.Now())
+}
+
+// tidyCaches removes shared caches that are no longer used, and shrinks the others.
+func (b *Place) tidyCaches(ctx context.Context, now time.Time) error {
+	entries, err := os.ReadDir(b.cachesDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return runner.HostError("cannot read the directory of caches", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		dir := filepath.Join(b.cachesDir(), e.Name())
+		if !strings.HasPrefix(e.Name(), removed) {
+			idle, err := b.retireCache(dir, now)
+			switch {
+			case err != nil:
+				errs = append(errs, err)
+				continue
+			case idle < cacheRetention:
+				if idle < cacheIdle {
+					errs = append(errs, b.shrinkCache(ctx, dir))
+				}
+				continue
+			}
+			dir = filepath.Join(b.cachesDir(), removed+e.Name())
+		}
+		errs = append(errs, sandbox.Remove(ctx, dir))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// retireCache returns for how long the cache was not used. After cacheRetention, it renames the cache, so that the next run
+// creates another one.
+func (b *Place) retireCache(dir string, now time.Time) (idle time.Duration, err error) {
+	b.caching.Lock()
+	defer b.caching.Unlock()
+	info, err := os.Stat(dir)
+	if err != nil {
+		return 0, err
+	}
+	if idle = now.Sub(info.ModTime()); idle >= cacheRetention {
+		err = os.Rename(dir, filepath.Join(filepath.Dir(dir), removed+filepath.Base(dir)))
+	}
+	return idle, err
+}
+
+// shrinkCache removes what was not used for the longest time from a cache that is too large. A cache whose size agents keep from
+// being limited, for example with millions of files in one directory, is emptied.
+func (b *Place) shrinkCache(ctx context.Context, dir string) error {
+	most := b.config.CacheMax
+	if most < 0 {
+		return nil
+	}
+	s, err := sandbox.Shrink(ctx, cacheLimit(dir, most))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	log := b.config.Logger.With(slog.String("cache", dir), slog.Int64("removed", s.Removed), slog.Int64("bytes", s.Bytes))
+	if err == nil && s.Bytes <= most {
+		if s.Removed > 0 {
+			log.InfoContext(ctx, "agents' cache shrunk")
+		}
+		return nil
+	}
+	log.WarnContext(ctx, "agents' cache cannot be shrunk, emptying it", "error", err)
+	var errs []error
+	for _, k := range caches {
+		errs = append(errs, sandbox.Empty(ctx, filepath.Join(dir, k.dir)))
+	}
+	return errors.Join(errs...)
+}
+
+// check returns an error if there is no such value.
+func (c Caches) check() error {
+	if c != CachesOfOwner && c != CachesOfAgent {
+		return fmt.Errorf("caches is %q: use %s, for one cache of each owner's agents, or %s, for one of each agent", c, CachesOfOwner, CachesOfAgent)
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+//go:build unix
+
+package filetree
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limit limits the size of a directory with caches of programs.
+type Limit struct {
+	Dir  string `json:"dir"`
+	Most int64  `json:"most"` // in bytes
+	// Whole are patterns of path.Match for directories that are used and removed as a whole, because programs expect them to be
+	// complete. The paths are relative to Dir. Directories with an @ in their names, such as Go modules, are whole too.
+	Whole []string `json:"whole,omitempty"`
+	Keep  []string `json:"keep,omitempty"` // patterns for files that are never removed, because programs lock them
+}
+
+// Shrunk is the result of Shrink.
+type Shrunk struct {
+	Bytes   int64 `json:"bytes"`   // the space on the disk, afterwards
+	Removed int64 `json:"removed"` // the space that was freed
+}
+
+// These are limits of Shrink. A file counts as at least minSize, so that the number of files is limited too. The time of a last
+// use that is longer ago than maxAge does not matter.
+const (
+	minSize  = 4096
+	maxAge   = 90 * 24 * time.Hour
+	maxLevel = 5 // of a path that a pattern of Limit can match
+)
+
+// never is the last use of what is not removed.
+const never = math.MaxInt64
+
+// removedName is the name of a directory that is being removed.
+const removedName = ".removed@fleet"
+
+// Shrink removes the least recently used files and whole directories if the directory is larger than its limit, until it is a
+// tenth below. Programs may use the directory at the same time.
+func Shrink(l Limit) (s Shrunk, err error) {
+	bytes := map[int64]int64{} // by the time of the last use
+	_, err = l.walk(math.MinInt64, func(_ *directory, _ entry, used, size int64) {
+		bytes[used] += size
+		s.Bytes += size
+	})
+	if err != nil || s.Bytes <= l.Most {
+		return s, err
+	}
+	last, left := int64(math.MinInt64), s.Bytes
+	for _, used := range slices.Sorted(maps.Keys(bytes)) {
+		if used == never || left <= l.Most-l.Most/10 {
+			break
+		}
+		last, left = used, left-bytes[used]
+	}
+	dirs, err := l.walk(last, func(d *directory, e entry, used, size int64) {
+		if used <= last && d.remove(e) == nil {
+			s.Removed += size
+		}
+	})
+	s.Removed += dirs
+	s.Bytes -= s.Removed
+	return s, err
+}
+
+// walk calls visit with each file and each whole directory: when it was used last, in minutes, and its space on the disk. For
+// other directories, the time is never. walk removes directories that are empty since the time last, and returns their size.
+func (l Limit) walk(last int64, visit func(d *directory, e entry, used, size int64)) (removed int64, err error) {
+	var at []string // the directory that is visited, up to maxLevel
+	now := time.Now()
+	latest := now.Unix() / 60
+	oldest := now.Add(-maxAge).Unix() / 60
+	used := func(e entry) int64 {
+		t := int64(e.stat.Mtim.Sec) //nolint:unconvert // the type depends on the system
+		if !e.isDir() {             // reading a directory changes its access time, and this walk does
+			t = max(t, int64(e.stat.Atim.Sec)) //nolint:unconvert // see above
+		}
+		return min(max(t/60, oldest), latest)
+	}
+	err = walk(l.Dir, visitor{
+		enter: func(d *directory, depth int, entries []entry) (subdirs []string, err error) {
+			if 0 < depth && depth < maxLevel {
+				at = append(at[:depth-1], d.name)
+			}
+			for _, e := range entries {
+				name := ""
+				if depth < maxLevel {
+					name = path.Join(path.Join(at[:depth]...), e.name)
+				}
+				switch {
+				case !e.isDir() && matches(l.Keep, name):
+					visit(d, e, never, sizeOf(e))
+				case !e.isDir():
+					visit(d, e, used(e), sizeOf(e))
+				case strings.Contains(e.name, "@") || matches(l.Whole, name):
+					u, n, err := d.sum(e, used)
+					if err != nil {
+						return nil, err
+					}
+					visit(d, e, u, n)
+				default:
+					visit(d, e, never, sizeOf(e))
+					subdirs = append(subdirs, e.name)
+				}
+			}
+			return subdirs, nil
+		},
+		leave: func(parent *directory, depth int, name string) error {
+			e := entry{name: name}
+			fd := int(parent.Fd())
+			if depth > 0 && unix.Fstatat(fd, name, &e.stat, unix.AT_SYMLINK_NOFOLLOW) == nil && used(e) <= last && unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) == nil {
+				removed += sizeOf(e)
+			}
+			return nil
+		},
+	})
+	return removed, err
+}
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(p, name)
+		return ok && err == nil
+	})
+}
+
+func sizeOf(e entry) int64 { return max(e.stat.Blocks*blockSize, minSize) }
+
+// sum returns when something in the subdirectory was used last, and the space that it takes.
+func (d *directory) sum(e entry, used func(entry) int64) (last, size int64, err error) {
+	last, size = used(e), sizeOf(e)
+	down, err := open(int(d.Fd()), e.name)
+	if errors.Is(err, unix.ENOENT) {
+		return last, 0, nil
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	err = down.walk(e.name, visitor{enter: func(_ *directory, _ int, entries []entry) (subdirs []string, err error) {
+		for _, e := range entries {
+			last, size = max(last, used(e)), size+sizeOf(e)
+			if e.isDir() {
+				subdirs = append(subdirs, e.name)
+			}
+		}
+		return subdirs, nil
+	}})
+	return last, size, err
+}
+
+// remove removes a file, or a directory with everything in it. A directory gets another name first, so that no program finds a
+// part of it.
+func (d *directory) remove(e entry) error {
+	if !e.isDir() {
+		return d.change("remove", e.name, func(fd int) error { return unix.Unlinkat(fd, e.name, 0) })
+	}
+	name := e.name
+	if d.change("rename", name, func(fd int) error { return unix.Renameat(fd, name, fd, removedName) }) == nil {
+		name = removedName
+	}
+	down, err := open(int(d.Fd()), name)
+	if err == nil {
+		err = down.walk(name, remover)
+	}
+	if err != nil {
+		return err
+	}
+	return d.change("remove", name, func(fd int) error { return unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) })
+}
