@@ -25,20 +25,20 @@ func BenchmarkCaches(b *testing.B) {
 	if err := sandbox.Available(); err != nil {
 		b.Skip(err)
 	}
+	m := newModule(b)
+	m.inClones(b, 1)
+	m.inAgents(b, 1, shareCaches) // the first agent fills the caches
 	for _, row := range []struct {
-		name   string
-		agents int
-		caches local.Caches
-		goal   float64
-	}{{"second-agent", 1, local.CachesOfOwner, 1.2}, {"four-agents", 4, local.CachesOfOwner, 1.2}, {"four-agents-without", 4, local.CachesOfAgent, 0}} {
+		name    string
+		agents  int
+		project string
+		goal    float64
+	}{{"second-agent", 1, shareCaches, 1.2}, {"four-agents", 4, shareCaches, 1.2}, {"four-agents-without", 4, shareNoCaches, 0}} {
 		b.Run(row.name, func(b *testing.B) {
-			m := newModule(b, row.caches)
-			m.inClones(b, 1)
-			m.inAgents(b, 1) // the first agent fills the caches
 			ratios, seconds := []float64{}, []float64{}
 			for b.Loop() {
 				warm := m.inClones(b, row.agents)
-				took := m.inAgents(b, row.agents)
+				took := m.inAgents(b, row.agents, row.project)
 				ratios, seconds = append(ratios, took/warm), append(seconds, took)
 			}
 			report(b, quantile(seconds, 0.5), "s", "", 0)
@@ -55,9 +55,16 @@ type module struct {
 	place   *local.Place
 }
 
-const testCommand = "go test ./..."
+// Projects of the place.
+const (
+	shareCaches   = "shared"
+	shareNoCaches = "own"
+)
 
-func newModule(b *testing.B, caches local.Caches) *module {
+// command is what the agents and the clones run.
+func (m *module) command() string { return size("go test ./...", "go mod download") }
+
+func newModule(b *testing.B) *module {
 	dir := b.TempDir()
 	m := &module{repo: filepath.Join(dir, "repo")}
 	downloads := strings.TrimSpace(run(b, ".", os.Environ(), "go env GOMODCACHE")) + "/cache/download"
@@ -76,13 +83,16 @@ func newModule(b *testing.B, caches local.Caches) *module {
 	}
 	path := strings.TrimSuffix(imported, "/rate")
 	version := strings.TrimSpace(run(b, ".", os.Environ(), "go list -m -f '{{.Version}}' "+path))
-	run(b, m.repo, m.environ, "git init -q; go mod init example.com/m; go get "+path+"@"+version+"; go vet ./...; git add .; git -c user.name=b -c user.email=b commit -qm one")
+	run(b, m.repo, m.environ, "git init -q; go mod init example.com/m; go get "+path+"@"+version+"; "+m.command()+"; git add .; git -c user.name=b -c user.email=b commit -qm one")
 
 	exe, err := sandbox.Executable()
 	require.NoError(b, err)
 	m.place, err = local.New(local.Config{
 		Dir: filepath.Join(dir, "data"), ShimCommand: []string{exe, "shim"},
-		Projects: []local.Project{{Name: "m", Repository: m.repo, Env: m.env, Caches: caches, Read: []string{downloads}}},
+		Projects: []local.Project{
+			{Name: shareCaches, Repository: m.repo, Env: m.env, Read: []string{downloads}},
+			{Name: shareNoCaches, Repository: m.repo, Env: m.env, Read: []string{downloads}, Caches: local.CachesOfAgent},
+		},
 	})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, m.place.Close()) })
@@ -116,22 +126,22 @@ func (m *module) inClones(b *testing.B, n int) float64 {
 		run(b, dir, m.environ, fmt.Sprintf("git clone -q %s %d", m.repo, i))
 	}
 	return together(b, n, func(i int) error {
-		cmd := exec.CommandContext(b.Context(), "sh", "-c", testCommand)
+		cmd := exec.CommandContext(b.Context(), "sh", "-c", m.command())
 		cmd.Dir, cmd.Env = filepath.Join(dir, fmt.Sprint(i)), m.environ
 		return cmd.Run()
 	})
 }
 
 // inAgents runs the test as a task of n new agents.
-func (m *module) inAgents(b *testing.B, n int) float64 {
+func (m *module) inAgents(b *testing.B, n int, project string) float64 {
 	agents := make([]fleet.Agent, n)
 	for i := range agents {
-		agents[i] = fleet.Agent{UID: uuid.NewString(), Name: fmt.Sprint("a", i), Owner: "alice", Project: "m", Role: "coder"}
+		agents[i] = fleet.Agent{UID: uuid.NewString(), Name: fmt.Sprint("a", i), Owner: "alice", Project: project, Role: "coder"}
 		_, err := m.place.Provision(b.Context(), agents[i])
 		require.NoError(b, err)
 	}
 	took := together(b, n, func(i int) error {
-		r, task := m.place.Connect(agents[i]), fleet.Run{TaskID: uuid.NewString(), Prompt: testCommand, Timeout: time.Hour}
+		r, task := m.place.Connect(agents[i]), fleet.Run{TaskID: uuid.NewString(), Prompt: m.command(), Timeout: time.Hour}
 		if err := r.Dispatch(b.Context(), task); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/ordinary"
 	"fleet/internal/place/local"
 )
 
@@ -69,6 +70,17 @@ func TestCaches(t *testing.T) {
 	// What an agent has itself put in the place of a link stays.
 	w.must(one, `rm "$HOME/.cargo/registry"; mkdir "$HOME/.cargo/registry"; rm -r "$HOME/.npm"; echo file >"$HOME/.npm"`)
 	w.must(one, `[ ! -L "$HOME/.cargo/registry" ]; [ -f "$HOME/.npm" ]`)
+}
+
+// TestCachesOfOrdinaryUser checks the same, and the limit, with a server that is not root.
+func TestCachesOfOrdinaryUser(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	if ordinary.Again(t) {
+		return
+	}
+	t.Run("share", TestCaches)
+	t.Run("limit", TestCacheLimit)
 }
 
 // TestCachesAfterReload checks that agents stop and begin to share caches when the configuration says so.
