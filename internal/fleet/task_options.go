@@ -87,7 +87,7 @@ func (o TaskOptions) Unsupported(supported []string, who string, can func(option
 		if can != nil {
 			which = JoinNames(can(name))
 		}
-		return Invalid(ReasonInvalidArgument, name, "%s does not support %s: leave it out, or use an agent with a driver that does: %s", who, name, which)
+		return Invalid(ReasonInvalidArgument, name, "%s does not support %s: leave it out, or use a driver that does: %s", who, name, which)
 	}
 	return nil
 }

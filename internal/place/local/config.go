@@ -238,7 +238,7 @@ func (p Project) check() (project, error) {
 		p.Roles = defaultRoles(p.Driver, mode != sandbox.None)
 	}
 	p.Roles = slices.Clone(p.Roles)
-	if err := checkRoles(p.Roles, p.Driver); err != nil {
+	if err := checkRoles(p.Roles, d); err != nil {
 		return project{}, err
 	}
 	for _, r := range p.Roles {
@@ -249,7 +249,7 @@ func (p Project) check() (project, error) {
 	return project{Project: p, driver: d}, nil
 }
 
-func checkRoles(roles []Role, kind string) error {
+func checkRoles(roles []Role, d driver.Driver) error {
 	defaults := 0
 	for i := range roles {
 		r := &roles[i]
@@ -277,7 +277,7 @@ func checkRoles(roles []Role, kind string) error {
 			}
 			r.PromptFile = path
 		}
-		if err := r.Check(kind); err != nil {
+		if err := driver.CheckOptions(d, r.Options()); err != nil {
 			return fmt.Errorf("role %q: %s", r.Name, fleet.PublicMessage(err))
 		}
 		if err := checkPermissions(r); err != nil {

@@ -80,8 +80,8 @@ func (c codex) Command(j Job) (Command, error) {
 	if j.Role.Model != "" {
 		argv = append(argv, "--model", j.Role.Model)
 	}
-	if j.Options.Effort != "" {
-		argv = append(argv, "-c", "model_reasoning_effort="+string(object(j.Options.Effort)))
+	if j.Role.Effort != "" {
+		argv = append(argv, "-c", "model_reasoning_effort="+string(object(j.Role.Effort)))
 	}
 	if j.OneTask {
 		argv = append(argv, "--ephemeral")

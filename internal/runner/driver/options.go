@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// taskOptions are the options of single tasks that each kind of driver supports.
+// taskOptions are the options of tasks and roles that each kind of driver supports. Roles have more options, which other code checks.
 var taskOptions = map[string][]string{
 	"claude": {fleet.OptionModel, fleet.OptionEffort, fleet.OptionMaxTurns, fleet.OptionMaxCost, fleet.OptionAppendSystemPrompt},
 	"codex":  {fleet.OptionModel, fleet.OptionEffort, fleet.OptionAppendSystemPrompt},
@@ -20,8 +20,12 @@ var effortsOf = map[string][]string{
 	"codex":  {"minimal", "low", "medium", "high", "xhigh"},
 }
 
-// CheckOptions returns INVALID_ARGUMENT, with the option's name, if the driver does not support an option.
+// CheckOptions returns INVALID_ARGUMENT, with the option's name, if an option is invalid or the driver does not support it. A
+// driver would ignore such an option, so nobody would notice that a limit does not hold.
 func CheckOptions(d Driver, o fleet.TaskOptions) error {
+	if err := o.Valid(); err != nil {
+		return err
+	}
 	kind := kindOf(d)
 	err := o.Unsupported(taskOptions[kind], "the driver "+kind, func(option string) (can []string) {
 		for _, k := range Kinds {
