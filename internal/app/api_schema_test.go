@@ -25,6 +25,7 @@ var goodRequests = map[string]string{
 	"show_usage":                `{"by":"days"}`,
 	"search_fleet":              `{"text":"papi"}`,
 	"delete_task":               `{"task_id":"nobody"}`,
+	"retry_task":                `{"task_id":"nobody"}`,
 	"show_agent":                `{"agent_name":"papi"}`,
 	"show_agent_task_history":   `{"agent_name":"papi"}`,
 	"delete_agent":              `{"agent_name":"nobody"}`,

@@ -30,6 +30,7 @@ import (
 	"fleet/internal/place/cagent"
 	"fleet/internal/price"
 	"fleet/internal/reconcile"
+	"fleet/internal/schema"
 	"fleet/internal/service"
 	"fleet/internal/state"
 	"fleet/internal/telemetry"
@@ -191,7 +192,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		}
 	}
 	core := state.Config{
-		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Price: a.places.prices.Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits,
+		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Schema: schema.Checker, Price: a.places.prices.Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits,
 		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Span: a.telemetry.Span, Replica: cfg.Replica, MCPURL: a.mcpURL,
 	}
 	if err := a.openIssuer(o); err != nil {

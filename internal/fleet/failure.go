@@ -20,6 +20,7 @@ const (
 	CodeBudget         ReasonCode = "BUDGET"          // the limit of cost was reached
 	CodeRefused        ReasonCode = "REFUSED"         // the model refused the task
 	CodeInvalidRequest ReasonCode = "INVALID_REQUEST" // the model's API refused a request as invalid, for example for an unknown model
+	CodeOutputInvalid  ReasonCode = "OUTPUT_INVALID"  // the output does not match the task's schema
 	CodeProgramChanged ReasonCode = "PROGRAM_CHANGED" // this version of the program writes no output that Fleet understands
 	CodeProgramMissing ReasonCode = "PROGRAM_MISSING" // the agent's program is not installed where the agent runs
 )

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -383,6 +384,9 @@ type Outcome struct {
 	Usage       Usage
 	ReasonCode  ReasonCode // why it failed, for programs
 	RetryAt     time.Time  // when the cause of the failure ends; zero if that is not known
+	// Output is the JSON value that the agent returned if the run has TaskOptions.OutputSchema; nil if it returned none. It may
+	// violate the schema.
+	Output json.RawMessage `json:",omitempty"`
 
 	// Conversation means that the agent's next run continues the conversation of this one.
 	Conversation bool

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -50,6 +51,7 @@ type Task struct {
 
 	Timeout    time.Duration // time limit of the run, counted from StartedAt; always set
 	Options    TaskOptions
+	RetryOf    string // id of the task that this one has started again; empty if it is not a retry
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero if not started
 	EndedAt    time.Time // zero if not ended
@@ -80,9 +82,10 @@ type Task struct {
 	// The fields below describe the end of the run.
 	Summary     string
 	ReasonCode  ReasonCode
-	RetryAt     time.Time // when the cause of a failure ends; zero if that is not known
-	Reported    bool      // the agent itself reported the result; false if Fleet derived it from the end of the run
-	PayloadSize int       // size of the payload before compression, in bytes; the store has the payload
+	RetryAt     time.Time       // when the cause of a failure ends; zero if that is not known
+	Reported    bool            // the agent itself reported the result; false if Fleet derived it from the end of the run
+	Output      json.RawMessage // matches Options.OutputSchema; nil if the task has no schema or has not completed
+	PayloadSize int             // size of the payload before compression, in bytes; the store has the payload
 	PayloadGap  Gap
 	// PayloadRemoved means that the payload was removed after its retention period. Only Store.PrunePayloads sets it.
 	PayloadRemoved bool

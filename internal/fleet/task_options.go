@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 )
@@ -13,6 +14,8 @@ type TaskOptions struct {
 	MaxTurns           *int     `json:"max_turns,omitempty"`
 	MaxCostUSD         *float64 `json:"max_cost_usd,omitempty"`
 	AppendSystemPrompt string   `json:"append_system_prompt,omitempty"`
+	// OutputSchema is the JSON Schema of an object that the task has to return.
+	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
 }
 
 // The names of the task options, as in the API.
@@ -22,6 +25,7 @@ const (
 	OptionMaxTurns           = "max_turns"
 	OptionMaxCost            = "max_cost_usd"
 	OptionAppendSystemPrompt = "append_system_prompt"
+	OptionOutputSchema       = "output_schema"
 )
 
 // Limits of the task options.
@@ -30,7 +34,14 @@ const (
 	MaxTaskCostUSD        = 1_000_000
 	maxModelName          = 200
 	maxAppendSystemPrompt = 64 << 10
+	maxOutputSchema       = 64 << 10
 )
+
+// MaxTaskOutput is the largest output of a task with a schema, in bytes.
+const MaxTaskOutput = 256 << 10
+
+// SchemaCompiler compiles a JSON Schema. check returns how a JSON value violates the schema; nothing if it does not.
+type SchemaCompiler func(schema []byte) (check func(value []byte) []string, err error)
 
 // These are arguments of programs, so they must not look like flags.
 var (
@@ -50,6 +61,7 @@ func (o TaskOptions) Names() (names []string) {
 	add(OptionMaxTurns, o.MaxTurns != nil)
 	add(OptionMaxCost, o.MaxCostUSD != nil)
 	add(OptionAppendSystemPrompt, o.AppendSystemPrompt != "")
+	add(OptionOutputSchema, len(o.OutputSchema) > 0)
 	return names
 }
 
@@ -72,6 +84,8 @@ func (o TaskOptions) Valid() error {
 		return refuse(OptionMaxCost, "max_cost_usd is %g: give more than 0 and at most %d", *o.MaxCostUSD, MaxTaskCostUSD)
 	case len(o.AppendSystemPrompt) > maxAppendSystemPrompt:
 		return refuse(OptionAppendSystemPrompt, "append_system_prompt has %d bytes: give at most %d", len(o.AppendSystemPrompt), maxAppendSystemPrompt)
+	case len(o.OutputSchema) > maxOutputSchema:
+		return refuse(OptionOutputSchema, "output_schema has %d bytes: give at most %d", len(o.OutputSchema), maxOutputSchema)
 	}
 	return nil
 }

@@ -236,7 +236,7 @@ func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) 
 				return err
 			}
 		}
-		return w.ended(ctx, a, t, known, reportedOutcome(a, f.outcome))
+		return w.ended(ctx, a, t, known, w.withOutput(t, reportedOutcome(a, f.outcome)))
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopAsked.IsZero() && (w.given(t) || !startsUnasked(a, t)):
 		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && a.State == fleet.StateRunning:

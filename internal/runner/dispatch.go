@@ -56,6 +56,9 @@ func (w Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err != nil {
 		return err
 	}
+	if err := driver.CheckOptions(work.Driver, r.Options); err != nil { // the place may not know the driver, or it has changed
+		return err
+	}
 	work.Job = work.Job.With(r.Options)
 	env, err := w.host.prepare(work, r, h)
 	if err != nil {

@@ -63,6 +63,15 @@ func Compile(text []byte) (*Schema, error) {
 	return &Schema{s}, nil
 }
 
+// Checker implements fleet.SchemaCompiler.
+func Checker(text []byte) (check func(value []byte) []string, err error) {
+	s, err := Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	return func(value []byte) []string { return s.Check(value) }, nil
+}
+
 // Check returns how the JSON value violates the schema; nil if it does not.
 func (s *Schema) Check(value json.RawMessage) []string {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))

@@ -2,7 +2,9 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"fleet/internal/fleet"
@@ -50,6 +52,8 @@ type StartTaskRequest struct {
 	Checks             fleet.Checks  // in addition to the checks of the agent's project and role
 	Options            fleet.TaskOptions
 	RequestID          string `json:"-"`
+
+	retryOf string // the task that is started again
 }
 
 // StartTask gives the agent a task and does not wait. From then on the task is running and the agent is busy. The error is
@@ -59,22 +63,8 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 	if err != nil {
 		return nil, err
 	}
-	if err := checkText(fleet.ReasonTaskRequired, "task_description", "the task's description", r.Description); err != nil {
+	if err := s.checkTask(r); err != nil {
 		return nil, err
-	}
-	if r.Timeout < 0 || r.Timeout > MaxTaskTimeout {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "timeout_seconds", "timeout_seconds is %d: give 1 to %d", int64(r.Timeout.Seconds()), int64(MaxTaskTimeout.Seconds()))
-	}
-	if err := r.Checks.Valid(); err != nil {
-		return nil, err
-	}
-	if err := r.Options.Valid(); err != nil {
-		return nil, err
-	}
-	if r.Options.AppendSystemPrompt != "" {
-		if err := checkText(fleet.ReasonInvalidArgument, fleet.OptionAppendSystemPrompt, fleet.OptionAppendSystemPrompt, r.Options.AppendSystemPrompt); err != nil {
-			return nil, err
-		}
 	}
 	c := Call{Method: "StartAgentTask", RequestID: r.RequestID, Body: r.body()}
 	if t, err := s.taskBefore(ctx, c); err != nil || t != nil {
@@ -84,54 +74,99 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 	if err != nil {
 		return nil, err
 	}
-	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
-		if err != nil {
-			return nil, err
-		}
-		a := &v.Agent
-		if err := s.checkConfined(p, a); err != nil {
-			return nil, err
-		}
-		if t := s.places.Of(a).Traits(); len(r.Checks.Commands) > 0 && !t.Checks {
-			return nil, fleet.Errorf(fleet.ReasonUnimplemented, "agents of the place %q cannot run checks: leave checks out, and check the work of agent %q yourself", t.Name, a.Name)
-		}
-		if err := fleet.CheckOptions(s.places.Of(a).Place, *a, r.Options); err != nil {
-			return nil, err
-		}
-		switch v.Status() {
-		case fleet.StatusBusy:
-			return nil, agentBusy(a.Name, v.Task)
-		case fleet.StatusOffline:
-			return nil, agentOffline(v)
-		}
-		if err := s.places.Of(a).Available(); err != nil {
-			return nil, err
-		}
-		if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{tasks: 1, project: a.Project}); err != nil {
-			return nil, err
-		}
-		now := s.now()
-		task := s.newTask(ctx, p, a, r.Description, r.Timeout, now)
-		task.Options = r.Options
-		if err := tx.InsertTask(task); err != nil {
-			return nil, err
-		}
-		if r.Checks.IsSet() {
-			if err := tx.PutChecks(task.ID, &fleet.TaskChecks{Asked: r.Checks}); err != nil {
-				return nil, err
-			}
-		}
-		a.UpdatedAt = now
-		if err := tx.UpdateAgent(a); err != nil {
-			return nil, err
-		}
-		return task, tx.Append(task.Event(fleet.EventTaskCreated, now, task.Title()))
-	})
+	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) { return s.startTask(ctx, tx, p, v, r) })
 	if err != nil {
 		return nil, err
 	}
 	return asStarted(task), nil
+}
+
+// checkTask returns INVALID_ARGUMENT if a value of the request is not valid for any agent.
+func (s *Service) checkTask(r StartTaskRequest) error {
+	if err := checkText(fleet.ReasonTaskRequired, "task_description", "the task's description", r.Description); err != nil {
+		return err
+	}
+	if r.Timeout < 0 || r.Timeout > MaxTaskTimeout {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "timeout_seconds", "timeout_seconds is %d: give 1 to %d", int64(r.Timeout.Seconds()), int64(MaxTaskTimeout.Seconds()))
+	}
+	if err := r.Checks.Valid(); err != nil {
+		return err
+	}
+	if err := r.Options.Valid(); err != nil {
+		return err
+	}
+	if r.Options.AppendSystemPrompt != "" {
+		if err := checkText(fleet.ReasonInvalidArgument, fleet.OptionAppendSystemPrompt, fleet.OptionAppendSystemPrompt, r.Options.AppendSystemPrompt); err != nil {
+			return err
+		}
+	}
+	return s.checkSchema(r.Options.OutputSchema)
+}
+
+// checkSchema returns INVALID_ARGUMENT if the text is not a JSON Schema of an object. An empty text is no schema.
+func (s *Service) checkSchema(text json.RawMessage) error {
+	if len(text) == 0 {
+		return nil
+	}
+	refuse := func(format string, args ...any) error {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, fleet.OptionOutputSchema, format, args...)
+	}
+	var top struct {
+		Type any `json:"type"`
+	}
+	if err := json.Unmarshal(text, &top); err != nil || top.Type != "object" {
+		return refuse(`output_schema is not a JSON Schema of an object: begin it with {"type": "object", "properties": ...}`)
+	}
+	if _, err := s.cfg.Schema(text); err != nil {
+		return refuse("output_schema cannot be used: %s", fleet.Shorten(strings.Join(strings.Fields(err.Error()), " "), 500))
+	}
+	return nil
+}
+
+// startTask starts the task of the checked request. v is the agent as it was before the transaction.
+func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, r StartTaskRequest) (*fleet.Task, error) {
+	v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
+	if err != nil {
+		return nil, err
+	}
+	a := &v.Agent
+	if err := s.checkConfined(p, a); err != nil {
+		return nil, err
+	}
+	if t := s.places.Of(a).Traits(); len(r.Checks.Commands) > 0 && !t.Checks {
+		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "agents of the place %q cannot run checks: leave checks out, and check the work of agent %q yourself", t.Name, a.Name)
+	}
+	if err := fleet.CheckOptions(s.places.Of(a).Place, *a, r.Options); err != nil {
+		return nil, err
+	}
+	switch v.Status() {
+	case fleet.StatusBusy:
+		return nil, agentBusy(a.Name, v.Task)
+	case fleet.StatusOffline:
+		return nil, agentOffline(v)
+	}
+	if err := s.places.Of(a).Available(); err != nil {
+		return nil, err
+	}
+	if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{tasks: 1, project: a.Project}); err != nil {
+		return nil, err
+	}
+	now := s.now()
+	task := s.newTask(ctx, p, a, r.Description, r.Timeout, now)
+	task.Options, task.RetryOf = r.Options, r.retryOf
+	if err := tx.InsertTask(task); err != nil {
+		return nil, err
+	}
+	if r.Checks.IsSet() {
+		if err := tx.PutChecks(task.ID, &fleet.TaskChecks{Asked: r.Checks}); err != nil {
+			return nil, err
+		}
+	}
+	a.UpdatedAt = now
+	if err := tx.UpdateAgent(a); err != nil {
+		return nil, err
+	}
+	return task, tx.Append(task.Event(fleet.EventTaskCreated, now, task.Title()))
 }
 
 // body returns the Body of the call. Without checks and options it is the same as in versions that had none, so that a request that
@@ -156,7 +191,7 @@ func asStarted(t *fleet.Task) *fleet.Task {
 		return nil
 	}
 	c := *t
-	c.Try, c.ReasonCode, c.RetryAt = 0, "", time.Time{}
+	c.Try, c.ReasonCode, c.RetryAt, c.Output = 0, "", time.Time{}, nil
 	c.Status, c.EndedAt, c.Reason, c.Summary, c.PayloadSize, c.PayloadGap, c.CostUSD = fleet.TaskRunning, time.Time{}, "", "", 0, fleet.Gap{}, 0
 	return &c
 }

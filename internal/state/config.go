@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -38,6 +39,8 @@ type Config struct {
 	MaxOutput int64
 	// Price returns the price of a model, and false if the price is unknown; nil means that all are unknown.
 	Price func(model string) (fleet.Price, bool)
+	// Schema compiles the output schemas of tasks; nil means that tasks cannot have one.
+	Schema fleet.SchemaCompiler
 	// MaxBundle limits the bundle of unpushed work that is kept of a deleted agent, in bytes; 0 means 64 MiB.
 	MaxBundle int
 	// Retention is how long events and request ids are kept; 0 means 30 days, a negative value forever.
@@ -95,6 +98,11 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	set := func(d *time.Duration, v time.Duration) { *d = cmp.Or(*d, v) }
 	set(&c.CreateWait, 45*time.Second)
+	if c.Schema == nil {
+		c.Schema = func([]byte) (func([]byte) []string, error) {
+			return nil, errors.New("this server cannot check schemas")
+		}
+	}
 	if c.Price == nil {
 		c.Price = func(string) (fleet.Price, bool) { return fleet.Price{}, false }
 	}

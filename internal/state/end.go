@@ -99,6 +99,9 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 		t.ReasonCode, t.RetryAt = o.ReasonCode, o.RetryAt
 	}
 	t.Summary, t.ExitCode = o.Summary, o.ExitCode
+	if t.Status == fleet.TaskCompleted {
+		t.Output = o.Output
+	}
 	t.AddUsage(o)
 	if err := keepPayload(tx, t, o.Payload, o.Gap, t.EndedAt); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	httpbody "google.golang.org/genproto/googleapis/api/httpbody"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -75,7 +76,7 @@ func (x WaitTasksRequest_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WaitTasksRequest_Mode.Descriptor instead.
 func (WaitTasksRequest_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{24, 0}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26, 0}
 }
 
 // Toolset says which toolset the agents of the tasks belong to.
@@ -144,7 +145,7 @@ func (x ListTasksRequest_Toolset) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ListTasksRequest_Toolset.Descriptor instead.
 func (ListTasksRequest_Toolset) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37, 0}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39, 0}
 }
 
 // CreateAgentRequest describes the agent to create.
@@ -1205,8 +1206,10 @@ type StartAgentTaskRequest struct {
 	MaxCostUsd *float64 `protobuf:"fixed64,11,opt,name=max_cost_usd,json=maxCostUsd,proto3,oneof" json:"max_cost_usd,omitempty"`
 	// Optional. Instructions for this task, after those of the role.
 	AppendSystemPrompt *string `protobuf:"bytes,12,opt,name=append_system_prompt,json=appendSystemPrompt,proto3,oneof" json:"append_system_prompt,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Optional. A JSON Schema of an object, which the task has to return as its output.
+	OutputSchema  *structpb.Struct `protobuf:"bytes,13,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StartAgentTaskRequest) Reset() {
@@ -1323,6 +1326,13 @@ func (x *StartAgentTaskRequest) GetAppendSystemPrompt() string {
 	return ""
 }
 
+func (x *StartAgentTaskRequest) GetOutputSchema() *structpb.Struct {
+	if x != nil {
+		return x.OutputSchema
+	}
+	return nil
+}
+
 // StartAgentTaskResponse has the started task.
 type StartAgentTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1387,6 +1397,135 @@ func (x *StartAgentTaskResponse) GetMessage() string {
 	return ""
 }
 
+// RetryTaskRequest names the task to start again.
+type RetryTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task, or a prefix of at least 6 characters that only this task has.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryTaskRequest) Reset() {
+	*x = RetryTaskRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryTaskRequest) ProtoMessage() {}
+
+func (x *RetryTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryTaskRequest.ProtoReflect.Descriptor instead.
+func (*RetryTaskRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RetryTaskRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *RetryTaskRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// RetryTaskResponse has the new task.
+type RetryTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The new task.
+	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// Status of the agent after the start.
+	AgentStatus Agent_Status `protobuf:"varint,2,opt,name=agent_status,json=agentStatus,proto3,enum=fleet.v1.Agent_Status" json:"agent_status,omitempty"`
+	// What was done, as a sentence.
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// Id of the task that was started again.
+	RetryOf       string `protobuf:"bytes,4,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryTaskResponse) Reset() {
+	*x = RetryTaskResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryTaskResponse) ProtoMessage() {}
+
+func (x *RetryTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryTaskResponse.ProtoReflect.Descriptor instead.
+func (*RetryTaskResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RetryTaskResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *RetryTaskResponse) GetAgentStatus() Agent_Status {
+	if x != nil {
+		return x.AgentStatus
+	}
+	return Agent_status_unspecified
+}
+
+func (x *RetryTaskResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *RetryTaskResponse) GetRetryOf() string {
+	if x != nil {
+		return x.RetryOf
+	}
+	return ""
+}
+
 // StopAgentTaskRequest names the agent whose task to stop.
 type StopAgentTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1400,7 +1539,7 @@ type StopAgentTaskRequest struct {
 
 func (x *StopAgentTaskRequest) Reset() {
 	*x = StopAgentTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[16]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1551,7 @@ func (x *StopAgentTaskRequest) String() string {
 func (*StopAgentTaskRequest) ProtoMessage() {}
 
 func (x *StopAgentTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[16]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1564,7 @@ func (x *StopAgentTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentTaskRequest.ProtoReflect.Descriptor instead.
 func (*StopAgentTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{16}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StopAgentTaskRequest) GetAgentName() string {
@@ -1457,7 +1596,7 @@ type StopAgentTaskResponse struct {
 
 func (x *StopAgentTaskResponse) Reset() {
 	*x = StopAgentTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[17]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1608,7 @@ func (x *StopAgentTaskResponse) String() string {
 func (*StopAgentTaskResponse) ProtoMessage() {}
 
 func (x *StopAgentTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[17]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1621,7 @@ func (x *StopAgentTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentTaskResponse.ProtoReflect.Descriptor instead.
 func (*StopAgentTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{17}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StopAgentTaskResponse) GetTask() *Task {
@@ -1521,7 +1660,7 @@ type ListAgentRolesRequest struct {
 
 func (x *ListAgentRolesRequest) Reset() {
 	*x = ListAgentRolesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[18]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1672,7 @@ func (x *ListAgentRolesRequest) String() string {
 func (*ListAgentRolesRequest) ProtoMessage() {}
 
 func (x *ListAgentRolesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[18]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1685,7 @@ func (x *ListAgentRolesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentRolesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentRolesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{18}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListAgentRolesRequest) GetProject() string {
@@ -1585,7 +1724,7 @@ type ListAgentRolesResponse struct {
 
 func (x *ListAgentRolesResponse) Reset() {
 	*x = ListAgentRolesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[19]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1736,7 @@ func (x *ListAgentRolesResponse) String() string {
 func (*ListAgentRolesResponse) ProtoMessage() {}
 
 func (x *ListAgentRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[19]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1749,7 @@ func (x *ListAgentRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentRolesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{19}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListAgentRolesResponse) GetRoles() []*Role {
@@ -1647,7 +1786,7 @@ type ListAgentProjectsRequest struct {
 
 func (x *ListAgentProjectsRequest) Reset() {
 	*x = ListAgentProjectsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[20]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1659,7 +1798,7 @@ func (x *ListAgentProjectsRequest) String() string {
 func (*ListAgentProjectsRequest) ProtoMessage() {}
 
 func (x *ListAgentProjectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[20]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1672,7 +1811,7 @@ func (x *ListAgentProjectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentProjectsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentProjectsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{20}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListAgentProjectsRequest) GetCursor() string {
@@ -1706,7 +1845,7 @@ type ListAgentProjectsResponse struct {
 
 func (x *ListAgentProjectsResponse) Reset() {
 	*x = ListAgentProjectsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[21]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1718,7 +1857,7 @@ func (x *ListAgentProjectsResponse) String() string {
 func (*ListAgentProjectsResponse) ProtoMessage() {}
 
 func (x *ListAgentProjectsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[21]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1731,7 +1870,7 @@ func (x *ListAgentProjectsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentProjectsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentProjectsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{21}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListAgentProjectsResponse) GetProjects() []*Project {
@@ -1791,7 +1930,7 @@ type WatchFleetRequest struct {
 
 func (x *WatchFleetRequest) Reset() {
 	*x = WatchFleetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[22]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +1942,7 @@ func (x *WatchFleetRequest) String() string {
 func (*WatchFleetRequest) ProtoMessage() {}
 
 func (x *WatchFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[22]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +1955,7 @@ func (x *WatchFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFleetRequest.ProtoReflect.Descriptor instead.
 func (*WatchFleetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{22}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WatchFleetRequest) GetCursor() string {
@@ -1895,7 +2034,7 @@ type WatchFleetResponse struct {
 
 func (x *WatchFleetResponse) Reset() {
 	*x = WatchFleetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[23]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +2046,7 @@ func (x *WatchFleetResponse) String() string {
 func (*WatchFleetResponse) ProtoMessage() {}
 
 func (x *WatchFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[23]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +2059,7 @@ func (x *WatchFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFleetResponse.ProtoReflect.Descriptor instead.
 func (*WatchFleetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{23}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchFleetResponse) GetEvents() []*Event {
@@ -1954,7 +2093,7 @@ type WaitTasksRequest struct {
 
 func (x *WaitTasksRequest) Reset() {
 	*x = WaitTasksRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1966,7 +2105,7 @@ func (x *WaitTasksRequest) String() string {
 func (*WaitTasksRequest) ProtoMessage() {}
 
 func (x *WaitTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1979,7 +2118,7 @@ func (x *WaitTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTasksRequest.ProtoReflect.Descriptor instead.
 func (*WaitTasksRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{24}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WaitTasksRequest) GetTaskIds() []string {
@@ -2025,7 +2164,7 @@ type WaitTasksResponse struct {
 
 func (x *WaitTasksResponse) Reset() {
 	*x = WaitTasksResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2037,7 +2176,7 @@ func (x *WaitTasksResponse) String() string {
 func (*WaitTasksResponse) ProtoMessage() {}
 
 func (x *WaitTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2050,7 +2189,7 @@ func (x *WaitTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTasksResponse.ProtoReflect.Descriptor instead.
 func (*WaitTasksResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{25}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WaitTasksResponse) GetTasks() []*Task {
@@ -2095,7 +2234,7 @@ type ShowTaskRequest struct {
 
 func (x *ShowTaskRequest) Reset() {
 	*x = ShowTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2107,7 +2246,7 @@ func (x *ShowTaskRequest) String() string {
 func (*ShowTaskRequest) ProtoMessage() {}
 
 func (x *ShowTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2259,7 @@ func (x *ShowTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskRequest.ProtoReflect.Descriptor instead.
 func (*ShowTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ShowTaskRequest) GetTaskId() string {
@@ -2176,7 +2315,7 @@ type ShowTaskResponse struct {
 
 func (x *ShowTaskResponse) Reset() {
 	*x = ShowTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2327,7 @@ func (x *ShowTaskResponse) String() string {
 func (*ShowTaskResponse) ProtoMessage() {}
 
 func (x *ShowTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2340,7 @@ func (x *ShowTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskResponse.ProtoReflect.Descriptor instead.
 func (*ShowTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ShowTaskResponse) GetTask() *TaskDetail {
@@ -2224,7 +2363,7 @@ type DownloadTaskPayloadRequest struct {
 
 func (x *DownloadTaskPayloadRequest) Reset() {
 	*x = DownloadTaskPayloadRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2375,7 @@ func (x *DownloadTaskPayloadRequest) String() string {
 func (*DownloadTaskPayloadRequest) ProtoMessage() {}
 
 func (x *DownloadTaskPayloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2388,7 @@ func (x *DownloadTaskPayloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadTaskPayloadRequest.ProtoReflect.Descriptor instead.
 func (*DownloadTaskPayloadRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DownloadTaskPayloadRequest) GetTaskId() string {
@@ -2277,7 +2416,7 @@ type DownloadAgentBundleRequest struct {
 
 func (x *DownloadAgentBundleRequest) Reset() {
 	*x = DownloadAgentBundleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +2428,7 @@ func (x *DownloadAgentBundleRequest) String() string {
 func (*DownloadAgentBundleRequest) ProtoMessage() {}
 
 func (x *DownloadAgentBundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2302,7 +2441,7 @@ func (x *DownloadAgentBundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadAgentBundleRequest.ProtoReflect.Descriptor instead.
 func (*DownloadAgentBundleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{29}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DownloadAgentBundleRequest) GetAgentName() string {
@@ -2332,7 +2471,7 @@ type PayloadInfo struct {
 
 func (x *PayloadInfo) Reset() {
 	*x = PayloadInfo{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +2483,7 @@ func (x *PayloadInfo) String() string {
 func (*PayloadInfo) ProtoMessage() {}
 
 func (x *PayloadInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +2496,7 @@ func (x *PayloadInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadInfo.ProtoReflect.Descriptor instead.
 func (*PayloadInfo) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{30}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PayloadInfo) GetOffset() int64 {
@@ -2418,7 +2557,7 @@ type ShowTaskChangesRequest struct {
 
 func (x *ShowTaskChangesRequest) Reset() {
 	*x = ShowTaskChangesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2430,7 +2569,7 @@ func (x *ShowTaskChangesRequest) String() string {
 func (*ShowTaskChangesRequest) ProtoMessage() {}
 
 func (x *ShowTaskChangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2443,7 +2582,7 @@ func (x *ShowTaskChangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskChangesRequest.ProtoReflect.Descriptor instead.
 func (*ShowTaskChangesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ShowTaskChangesRequest) GetTaskId() string {
@@ -2516,7 +2655,7 @@ type ShowTaskChangesResponse struct {
 
 func (x *ShowTaskChangesResponse) Reset() {
 	*x = ShowTaskChangesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2528,7 +2667,7 @@ func (x *ShowTaskChangesResponse) String() string {
 func (*ShowTaskChangesResponse) ProtoMessage() {}
 
 func (x *ShowTaskChangesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2541,7 +2680,7 @@ func (x *ShowTaskChangesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskChangesResponse.ProtoReflect.Descriptor instead.
 func (*ShowTaskChangesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ShowTaskChangesResponse) GetChanges() *TaskChanges {
@@ -2604,7 +2743,7 @@ type ShowTaskOutputRequest struct {
 
 func (x *ShowTaskOutputRequest) Reset() {
 	*x = ShowTaskOutputRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2755,7 @@ func (x *ShowTaskOutputRequest) String() string {
 func (*ShowTaskOutputRequest) ProtoMessage() {}
 
 func (x *ShowTaskOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2768,7 @@ func (x *ShowTaskOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskOutputRequest.ProtoReflect.Descriptor instead.
 func (*ShowTaskOutputRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ShowTaskOutputRequest) GetTaskId() string {
@@ -2684,7 +2823,7 @@ type ShowTaskOutputResponse struct {
 
 func (x *ShowTaskOutputResponse) Reset() {
 	*x = ShowTaskOutputResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2696,7 +2835,7 @@ func (x *ShowTaskOutputResponse) String() string {
 func (*ShowTaskOutputResponse) ProtoMessage() {}
 
 func (x *ShowTaskOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2709,7 +2848,7 @@ func (x *ShowTaskOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskOutputResponse.ProtoReflect.Descriptor instead.
 func (*ShowTaskOutputResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ShowTaskOutputResponse) GetOutput() string {
@@ -2778,7 +2917,7 @@ type ListTaskStepsRequest struct {
 
 func (x *ListTaskStepsRequest) Reset() {
 	*x = ListTaskStepsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2790,7 +2929,7 @@ func (x *ListTaskStepsRequest) String() string {
 func (*ListTaskStepsRequest) ProtoMessage() {}
 
 func (x *ListTaskStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2803,7 +2942,7 @@ func (x *ListTaskStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskStepsRequest.ProtoReflect.Descriptor instead.
 func (*ListTaskStepsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListTaskStepsRequest) GetTaskId() string {
@@ -2847,7 +2986,7 @@ type ListTaskStepsResponse struct {
 
 func (x *ListTaskStepsResponse) Reset() {
 	*x = ListTaskStepsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2859,7 +2998,7 @@ func (x *ListTaskStepsResponse) String() string {
 func (*ListTaskStepsResponse) ProtoMessage() {}
 
 func (x *ListTaskStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2872,7 +3011,7 @@ func (x *ListTaskStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskStepsResponse.ProtoReflect.Descriptor instead.
 func (*ListTaskStepsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListTaskStepsResponse) GetSteps() []*Step {
@@ -2920,7 +3059,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2932,7 +3071,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2945,7 +3084,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListTasksRequest) GetAgentName() string {
@@ -3049,7 +3188,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3061,7 +3200,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3074,7 +3213,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -3139,7 +3278,7 @@ type DeleteTaskRequest struct {
 
 func (x *DeleteTaskRequest) Reset() {
 	*x = DeleteTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3151,7 +3290,7 @@ func (x *DeleteTaskRequest) String() string {
 func (*DeleteTaskRequest) ProtoMessage() {}
 
 func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3164,7 +3303,7 @@ func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DeleteTaskRequest) GetTaskId() string {
@@ -3194,7 +3333,7 @@ type DeleteTaskResponse struct {
 
 func (x *DeleteTaskResponse) Reset() {
 	*x = DeleteTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3206,7 +3345,7 @@ func (x *DeleteTaskResponse) String() string {
 func (*DeleteTaskResponse) ProtoMessage() {}
 
 func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3219,7 +3358,7 @@ func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DeleteTaskResponse) GetMessage() string {
@@ -3251,7 +3390,7 @@ type SendTaskMessageRequest struct {
 
 func (x *SendTaskMessageRequest) Reset() {
 	*x = SendTaskMessageRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +3402,7 @@ func (x *SendTaskMessageRequest) String() string {
 func (*SendTaskMessageRequest) ProtoMessage() {}
 
 func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3276,7 +3415,7 @@ func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageRequest.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{41}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SendTaskMessageRequest) GetAgentName() string {
@@ -3313,7 +3452,7 @@ type SendTaskMessageResponse struct {
 
 func (x *SendTaskMessageResponse) Reset() {
 	*x = SendTaskMessageResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3325,7 +3464,7 @@ func (x *SendTaskMessageResponse) String() string {
 func (*SendTaskMessageResponse) ProtoMessage() {}
 
 func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3338,7 +3477,7 @@ func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageResponse.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{42}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SendTaskMessageResponse) GetTask() *Task {
@@ -3374,7 +3513,7 @@ type ListQuestionsRequest struct {
 
 func (x *ListQuestionsRequest) Reset() {
 	*x = ListQuestionsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3386,7 +3525,7 @@ func (x *ListQuestionsRequest) String() string {
 func (*ListQuestionsRequest) ProtoMessage() {}
 
 func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3399,7 +3538,7 @@ func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuestionsRequest.ProtoReflect.Descriptor instead.
 func (*ListQuestionsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{43}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListQuestionsRequest) GetAgentName() string {
@@ -3452,7 +3591,7 @@ type ListQuestionsResponse struct {
 
 func (x *ListQuestionsResponse) Reset() {
 	*x = ListQuestionsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3464,7 +3603,7 @@ func (x *ListQuestionsResponse) String() string {
 func (*ListQuestionsResponse) ProtoMessage() {}
 
 func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3477,7 +3616,7 @@ func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuestionsResponse.ProtoReflect.Descriptor instead.
 func (*ListQuestionsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{44}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListQuestionsResponse) GetQuestions() []*Question {
@@ -3522,7 +3661,7 @@ type AnswerQuestionRequest struct {
 
 func (x *AnswerQuestionRequest) Reset() {
 	*x = AnswerQuestionRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3534,7 +3673,7 @@ func (x *AnswerQuestionRequest) String() string {
 func (*AnswerQuestionRequest) ProtoMessage() {}
 
 func (x *AnswerQuestionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3547,7 +3686,7 @@ func (x *AnswerQuestionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerQuestionRequest.ProtoReflect.Descriptor instead.
 func (*AnswerQuestionRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{45}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AnswerQuestionRequest) GetQuestionId() string {
@@ -3598,7 +3737,7 @@ type AnswerQuestionResponse struct {
 
 func (x *AnswerQuestionResponse) Reset() {
 	*x = AnswerQuestionResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3610,7 +3749,7 @@ func (x *AnswerQuestionResponse) String() string {
 func (*AnswerQuestionResponse) ProtoMessage() {}
 
 func (x *AnswerQuestionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3623,7 +3762,7 @@ func (x *AnswerQuestionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerQuestionResponse.ProtoReflect.Descriptor instead.
 func (*AnswerQuestionResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{46}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AnswerQuestionResponse) GetQuestion() *Question {
@@ -3655,7 +3794,7 @@ type RemoveAgentRuleRequest struct {
 
 func (x *RemoveAgentRuleRequest) Reset() {
 	*x = RemoveAgentRuleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3667,7 +3806,7 @@ func (x *RemoveAgentRuleRequest) String() string {
 func (*RemoveAgentRuleRequest) ProtoMessage() {}
 
 func (x *RemoveAgentRuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3680,7 +3819,7 @@ func (x *RemoveAgentRuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAgentRuleRequest.ProtoReflect.Descriptor instead.
 func (*RemoveAgentRuleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{47}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RemoveAgentRuleRequest) GetAgentName() string {
@@ -3717,7 +3856,7 @@ type RemoveAgentRuleResponse struct {
 
 func (x *RemoveAgentRuleResponse) Reset() {
 	*x = RemoveAgentRuleResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3729,7 +3868,7 @@ func (x *RemoveAgentRuleResponse) String() string {
 func (*RemoveAgentRuleResponse) ProtoMessage() {}
 
 func (x *RemoveAgentRuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3742,7 +3881,7 @@ func (x *RemoveAgentRuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAgentRuleResponse.ProtoReflect.Descriptor instead.
 func (*RemoveAgentRuleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{48}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RemoveAgentRuleResponse) GetRules() []*AllowedRule {
@@ -3772,7 +3911,7 @@ type StartAgentRequest struct {
 
 func (x *StartAgentRequest) Reset() {
 	*x = StartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3784,7 +3923,7 @@ func (x *StartAgentRequest) String() string {
 func (*StartAgentRequest) ProtoMessage() {}
 
 func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3797,7 +3936,7 @@ func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentRequest.ProtoReflect.Descriptor instead.
 func (*StartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{49}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StartAgentRequest) GetAgentName() string {
@@ -3830,7 +3969,7 @@ type StartAgentResponse struct {
 
 func (x *StartAgentResponse) Reset() {
 	*x = StartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3842,7 +3981,7 @@ func (x *StartAgentResponse) String() string {
 func (*StartAgentResponse) ProtoMessage() {}
 
 func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3855,7 +3994,7 @@ func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentResponse.ProtoReflect.Descriptor instead.
 func (*StartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{50}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StartAgentResponse) GetAgent() *Agent {
@@ -3892,7 +4031,7 @@ type StopAgentRequest struct {
 
 func (x *StopAgentRequest) Reset() {
 	*x = StopAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3904,7 +4043,7 @@ func (x *StopAgentRequest) String() string {
 func (*StopAgentRequest) ProtoMessage() {}
 
 func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3917,7 +4056,7 @@ func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentRequest.ProtoReflect.Descriptor instead.
 func (*StopAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{51}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *StopAgentRequest) GetAgentName() string {
@@ -3950,7 +4089,7 @@ type StopAgentResponse struct {
 
 func (x *StopAgentResponse) Reset() {
 	*x = StopAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3962,7 +4101,7 @@ func (x *StopAgentResponse) String() string {
 func (*StopAgentResponse) ProtoMessage() {}
 
 func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3975,7 +4114,7 @@ func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentResponse.ProtoReflect.Descriptor instead.
 func (*StopAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{52}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *StopAgentResponse) GetAgent() *Agent {
@@ -4021,7 +4160,7 @@ type RestartAgentRequest struct {
 
 func (x *RestartAgentRequest) Reset() {
 	*x = RestartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4033,7 +4172,7 @@ func (x *RestartAgentRequest) String() string {
 func (*RestartAgentRequest) ProtoMessage() {}
 
 func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4046,7 +4185,7 @@ func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentRequest.ProtoReflect.Descriptor instead.
 func (*RestartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{53}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RestartAgentRequest) GetAgentName() string {
@@ -4107,7 +4246,7 @@ type RestartAgentResponse struct {
 
 func (x *RestartAgentResponse) Reset() {
 	*x = RestartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4119,7 +4258,7 @@ func (x *RestartAgentResponse) String() string {
 func (*RestartAgentResponse) ProtoMessage() {}
 
 func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4132,7 +4271,7 @@ func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentResponse.ProtoReflect.Descriptor instead.
 func (*RestartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{54}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RestartAgentResponse) GetAgent() *Agent {
@@ -4169,7 +4308,7 @@ type ShowAgentLogRequest struct {
 
 func (x *ShowAgentLogRequest) Reset() {
 	*x = ShowAgentLogRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4181,7 +4320,7 @@ func (x *ShowAgentLogRequest) String() string {
 func (*ShowAgentLogRequest) ProtoMessage() {}
 
 func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4194,7 +4333,7 @@ func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogRequest.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{55}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ShowAgentLogRequest) GetAgentName() string {
@@ -4224,7 +4363,7 @@ type ShowAgentLogResponse struct {
 
 func (x *ShowAgentLogResponse) Reset() {
 	*x = ShowAgentLogResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4236,7 +4375,7 @@ func (x *ShowAgentLogResponse) String() string {
 func (*ShowAgentLogResponse) ProtoMessage() {}
 
 func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4249,7 +4388,7 @@ func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogResponse.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{56}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ShowAgentLogResponse) GetLines() []string {
@@ -4285,7 +4424,7 @@ type ShareAgentRequest struct {
 
 func (x *ShareAgentRequest) Reset() {
 	*x = ShareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4297,7 +4436,7 @@ func (x *ShareAgentRequest) String() string {
 func (*ShareAgentRequest) ProtoMessage() {}
 
 func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4310,7 +4449,7 @@ func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
 func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{57}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ShareAgentRequest) GetAgentName() string {
@@ -4361,7 +4500,7 @@ type ShareAgentResponse struct {
 
 func (x *ShareAgentResponse) Reset() {
 	*x = ShareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4373,7 +4512,7 @@ func (x *ShareAgentResponse) String() string {
 func (*ShareAgentResponse) ProtoMessage() {}
 
 func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4386,7 +4525,7 @@ func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
 func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{58}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ShareAgentResponse) GetMessage() string {
@@ -4420,7 +4559,7 @@ type UnshareAgentRequest struct {
 
 func (x *UnshareAgentRequest) Reset() {
 	*x = UnshareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[59]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4432,7 +4571,7 @@ func (x *UnshareAgentRequest) String() string {
 func (*UnshareAgentRequest) ProtoMessage() {}
 
 func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[59]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4445,7 +4584,7 @@ func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
 func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{59}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *UnshareAgentRequest) GetAgentName() string {
@@ -4489,7 +4628,7 @@ type UnshareAgentResponse struct {
 
 func (x *UnshareAgentResponse) Reset() {
 	*x = UnshareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4501,7 +4640,7 @@ func (x *UnshareAgentResponse) String() string {
 func (*UnshareAgentResponse) ProtoMessage() {}
 
 func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4514,7 +4653,7 @@ func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
 func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{60}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *UnshareAgentResponse) GetMessage() string {
@@ -4542,7 +4681,7 @@ type ListAgentSharesRequest struct {
 
 func (x *ListAgentSharesRequest) Reset() {
 	*x = ListAgentSharesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4554,7 +4693,7 @@ func (x *ListAgentSharesRequest) String() string {
 func (*ListAgentSharesRequest) ProtoMessage() {}
 
 func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4567,7 +4706,7 @@ func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{61}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListAgentSharesRequest) GetAgentName() string {
@@ -4588,7 +4727,7 @@ type ListAgentSharesResponse struct {
 
 func (x *ListAgentSharesResponse) Reset() {
 	*x = ListAgentSharesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4600,7 +4739,7 @@ func (x *ListAgentSharesResponse) String() string {
 func (*ListAgentSharesResponse) ProtoMessage() {}
 
 func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4613,7 +4752,7 @@ func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ListAgentSharesResponse) GetShares() []*Share {
@@ -4627,7 +4766,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x03\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x03\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -4751,7 +4890,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"unfinished\x18\x03 \x01(\bH\x00R\n" +
 	"unfinished\x88\x01\x01B\r\n" +
-	"\v_unfinished\"\xe2\x05\n" +
+	"\v_unfinished\"\xa5\x06\n" +
 	"\x15StartAgentTaskRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12=\n" +
@@ -4770,7 +4909,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	" \x01(\x05B\x03\xe0A\x01H\x05R\bmaxTurns\x88\x01\x01\x12*\n" +
 	"\fmax_cost_usd\x18\v \x01(\x01B\x03\xe0A\x01H\x06R\n" +
 	"maxCostUsd\x88\x01\x01\x12:\n" +
-	"\x14append_system_prompt\x18\f \x01(\tB\x03\xe0A\x01H\aR\x12appendSystemPrompt\x88\x01\x01B\x12\n" +
+	"\x14append_system_prompt\x18\f \x01(\tB\x03\xe0A\x01H\aR\x12appendSystemPrompt\x88\x01\x01\x12A\n" +
+	"\routput_schema\x18\r \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x01R\foutputSchemaB\x12\n" +
 	"\x10_timeout_secondsB\n" +
 	"\n" +
 	"\b_retriesB\x18\n" +
@@ -4784,7 +4924,16 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x16StartAgentTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x129\n" +
 	"\fagent_status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\vagentStatus\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"p\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"f\n" +
+	"\x10RetryTaskRequest\x12 \n" +
+	"\atask_id\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x01R\x06taskId\x120\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\xa7\x01\n" +
+	"\x11RetryTaskResponse\x12\"\n" +
+	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x129\n" +
+	"\fagent_status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\vagentStatus\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x19\n" +
+	"\bretry_of\x18\x04 \x01(\tR\aretryOf\"p\n" +
 	"\x14StopAgentTaskRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x120\n" +
@@ -5115,7 +5264,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\x96+\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\x86,\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -5133,7 +5282,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x12\b/v1/kept\x90\x02\x01\x12\x8b\x01\n" +
 	"\fRestoreAgent\x12\x1d.fleet.v1.RestoreAgentRequest\x1a\x1e.fleet.v1.RestoreAgentResponse\"<\xd2\xf3\x18\n" +
 	"agent_name\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restore\x12\x85\x01\n" +
-	"\x0eStartAgentTask\x12\x1f.fleet.v1.StartAgentTaskRequest\x1a .fleet.v1.StartAgentTaskResponse\"0\xa0\xf4\x18\x01\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/agents/{agent_name}/tasks\x12\x95\x01\n" +
+	"\x0eStartAgentTask\x12\x1f.fleet.v1.StartAgentTaskRequest\x1a .fleet.v1.StartAgentTaskResponse\"0\xa0\xf4\x18\x01\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/agents/{agent_name}/tasks\x12n\n" +
+	"\tRetryTask\x12\x1a.fleet.v1.RetryTaskRequest\x1a\x1b.fleet.v1.RetryTaskResponse\"(\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/tasks/{task_id}:retry\x12\x95\x01\n" +
 	"\rStopAgentTask\x12\x1e.fleet.v1.StopAgentTaskRequest\x1a\x1f.fleet.v1.StopAgentTaskResponse\"C\xd2\xf3\x18\n" +
 	"agent_name\xa0\xf4\x18\x01\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/agents/{agent_name}/tasks:stop\x12\xa7\x01\n" +
 	"\x0eListAgentRoles\x12\x1f.fleet.v1.ListAgentRolesRequest\x1a .fleet.v1.ListAgentRolesResponse\"R\x92\xf4\x18#\n" +
@@ -5206,7 +5356,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -5226,228 +5376,236 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*RestoreAgentResponse)(nil),         // 15: fleet.v1.RestoreAgentResponse
 	(*StartAgentTaskRequest)(nil),        // 16: fleet.v1.StartAgentTaskRequest
 	(*StartAgentTaskResponse)(nil),       // 17: fleet.v1.StartAgentTaskResponse
-	(*StopAgentTaskRequest)(nil),         // 18: fleet.v1.StopAgentTaskRequest
-	(*StopAgentTaskResponse)(nil),        // 19: fleet.v1.StopAgentTaskResponse
-	(*ListAgentRolesRequest)(nil),        // 20: fleet.v1.ListAgentRolesRequest
-	(*ListAgentRolesResponse)(nil),       // 21: fleet.v1.ListAgentRolesResponse
-	(*ListAgentProjectsRequest)(nil),     // 22: fleet.v1.ListAgentProjectsRequest
-	(*ListAgentProjectsResponse)(nil),    // 23: fleet.v1.ListAgentProjectsResponse
-	(*WatchFleetRequest)(nil),            // 24: fleet.v1.WatchFleetRequest
-	(*WatchFleetResponse)(nil),           // 25: fleet.v1.WatchFleetResponse
-	(*WaitTasksRequest)(nil),             // 26: fleet.v1.WaitTasksRequest
-	(*WaitTasksResponse)(nil),            // 27: fleet.v1.WaitTasksResponse
-	(*ShowTaskRequest)(nil),              // 28: fleet.v1.ShowTaskRequest
-	(*ShowTaskResponse)(nil),             // 29: fleet.v1.ShowTaskResponse
-	(*DownloadTaskPayloadRequest)(nil),   // 30: fleet.v1.DownloadTaskPayloadRequest
-	(*DownloadAgentBundleRequest)(nil),   // 31: fleet.v1.DownloadAgentBundleRequest
-	(*PayloadInfo)(nil),                  // 32: fleet.v1.PayloadInfo
-	(*ShowTaskChangesRequest)(nil),       // 33: fleet.v1.ShowTaskChangesRequest
-	(*ShowTaskChangesResponse)(nil),      // 34: fleet.v1.ShowTaskChangesResponse
-	(*ShowTaskOutputRequest)(nil),        // 35: fleet.v1.ShowTaskOutputRequest
-	(*ShowTaskOutputResponse)(nil),       // 36: fleet.v1.ShowTaskOutputResponse
-	(*ListTaskStepsRequest)(nil),         // 37: fleet.v1.ListTaskStepsRequest
-	(*ListTaskStepsResponse)(nil),        // 38: fleet.v1.ListTaskStepsResponse
-	(*ListTasksRequest)(nil),             // 39: fleet.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),            // 40: fleet.v1.ListTasksResponse
-	(*DeleteTaskRequest)(nil),            // 41: fleet.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),           // 42: fleet.v1.DeleteTaskResponse
-	(*SendTaskMessageRequest)(nil),       // 43: fleet.v1.SendTaskMessageRequest
-	(*SendTaskMessageResponse)(nil),      // 44: fleet.v1.SendTaskMessageResponse
-	(*ListQuestionsRequest)(nil),         // 45: fleet.v1.ListQuestionsRequest
-	(*ListQuestionsResponse)(nil),        // 46: fleet.v1.ListQuestionsResponse
-	(*AnswerQuestionRequest)(nil),        // 47: fleet.v1.AnswerQuestionRequest
-	(*AnswerQuestionResponse)(nil),       // 48: fleet.v1.AnswerQuestionResponse
-	(*RemoveAgentRuleRequest)(nil),       // 49: fleet.v1.RemoveAgentRuleRequest
-	(*RemoveAgentRuleResponse)(nil),      // 50: fleet.v1.RemoveAgentRuleResponse
-	(*StartAgentRequest)(nil),            // 51: fleet.v1.StartAgentRequest
-	(*StartAgentResponse)(nil),           // 52: fleet.v1.StartAgentResponse
-	(*StopAgentRequest)(nil),             // 53: fleet.v1.StopAgentRequest
-	(*StopAgentResponse)(nil),            // 54: fleet.v1.StopAgentResponse
-	(*RestartAgentRequest)(nil),          // 55: fleet.v1.RestartAgentRequest
-	(*RestartAgentResponse)(nil),         // 56: fleet.v1.RestartAgentResponse
-	(*ShowAgentLogRequest)(nil),          // 57: fleet.v1.ShowAgentLogRequest
-	(*ShowAgentLogResponse)(nil),         // 58: fleet.v1.ShowAgentLogResponse
-	(*ShareAgentRequest)(nil),            // 59: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 60: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 61: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 62: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 63: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 64: fleet.v1.ListAgentSharesResponse
-	nil,                                  // 65: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 66: fleet.v1.RestartAgentRequest.ParametersEntry
-	(*Agent)(nil),                        // 67: fleet.v1.Agent
-	(Agent_Status)(0),                    // 68: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 69: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 70: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 71: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 72: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 73: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 74: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 75: fleet.v1.KeptWork
-	(*Role)(nil),                         // 76: fleet.v1.Role
-	(*Project)(nil),                      // 77: fleet.v1.Project
-	(*Event)(nil),                        // 78: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 79: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 80: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 81: fleet.v1.FileChange
-	(StepKind)(0),                        // 82: fleet.v1.StepKind
-	(*Step)(nil),                         // 83: fleet.v1.Step
-	(Task_Status)(0),                     // 84: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 85: fleet.v1.Task.Source
-	(*Question)(nil),                     // 86: fleet.v1.Question
-	(Question_Remember)(0),               // 87: fleet.v1.Question.Remember
-	(Share_Access)(0),                    // 88: fleet.v1.Share.Access
-	(*Share)(nil),                        // 89: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 90: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 91: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 92: fleet.v1.SearchFleetRequest
-	(*ListAuditRequest)(nil),             // 93: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 94: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 95: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 96: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 97: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 98: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 99: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 100: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 101: fleet.v1.SearchFleetResponse
-	(*ListAuditResponse)(nil),            // 102: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 103: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 104: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 105: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 106: fleet.v1.ReloadConfigResponse
+	(*RetryTaskRequest)(nil),             // 18: fleet.v1.RetryTaskRequest
+	(*RetryTaskResponse)(nil),            // 19: fleet.v1.RetryTaskResponse
+	(*StopAgentTaskRequest)(nil),         // 20: fleet.v1.StopAgentTaskRequest
+	(*StopAgentTaskResponse)(nil),        // 21: fleet.v1.StopAgentTaskResponse
+	(*ListAgentRolesRequest)(nil),        // 22: fleet.v1.ListAgentRolesRequest
+	(*ListAgentRolesResponse)(nil),       // 23: fleet.v1.ListAgentRolesResponse
+	(*ListAgentProjectsRequest)(nil),     // 24: fleet.v1.ListAgentProjectsRequest
+	(*ListAgentProjectsResponse)(nil),    // 25: fleet.v1.ListAgentProjectsResponse
+	(*WatchFleetRequest)(nil),            // 26: fleet.v1.WatchFleetRequest
+	(*WatchFleetResponse)(nil),           // 27: fleet.v1.WatchFleetResponse
+	(*WaitTasksRequest)(nil),             // 28: fleet.v1.WaitTasksRequest
+	(*WaitTasksResponse)(nil),            // 29: fleet.v1.WaitTasksResponse
+	(*ShowTaskRequest)(nil),              // 30: fleet.v1.ShowTaskRequest
+	(*ShowTaskResponse)(nil),             // 31: fleet.v1.ShowTaskResponse
+	(*DownloadTaskPayloadRequest)(nil),   // 32: fleet.v1.DownloadTaskPayloadRequest
+	(*DownloadAgentBundleRequest)(nil),   // 33: fleet.v1.DownloadAgentBundleRequest
+	(*PayloadInfo)(nil),                  // 34: fleet.v1.PayloadInfo
+	(*ShowTaskChangesRequest)(nil),       // 35: fleet.v1.ShowTaskChangesRequest
+	(*ShowTaskChangesResponse)(nil),      // 36: fleet.v1.ShowTaskChangesResponse
+	(*ShowTaskOutputRequest)(nil),        // 37: fleet.v1.ShowTaskOutputRequest
+	(*ShowTaskOutputResponse)(nil),       // 38: fleet.v1.ShowTaskOutputResponse
+	(*ListTaskStepsRequest)(nil),         // 39: fleet.v1.ListTaskStepsRequest
+	(*ListTaskStepsResponse)(nil),        // 40: fleet.v1.ListTaskStepsResponse
+	(*ListTasksRequest)(nil),             // 41: fleet.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),            // 42: fleet.v1.ListTasksResponse
+	(*DeleteTaskRequest)(nil),            // 43: fleet.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),           // 44: fleet.v1.DeleteTaskResponse
+	(*SendTaskMessageRequest)(nil),       // 45: fleet.v1.SendTaskMessageRequest
+	(*SendTaskMessageResponse)(nil),      // 46: fleet.v1.SendTaskMessageResponse
+	(*ListQuestionsRequest)(nil),         // 47: fleet.v1.ListQuestionsRequest
+	(*ListQuestionsResponse)(nil),        // 48: fleet.v1.ListQuestionsResponse
+	(*AnswerQuestionRequest)(nil),        // 49: fleet.v1.AnswerQuestionRequest
+	(*AnswerQuestionResponse)(nil),       // 50: fleet.v1.AnswerQuestionResponse
+	(*RemoveAgentRuleRequest)(nil),       // 51: fleet.v1.RemoveAgentRuleRequest
+	(*RemoveAgentRuleResponse)(nil),      // 52: fleet.v1.RemoveAgentRuleResponse
+	(*StartAgentRequest)(nil),            // 53: fleet.v1.StartAgentRequest
+	(*StartAgentResponse)(nil),           // 54: fleet.v1.StartAgentResponse
+	(*StopAgentRequest)(nil),             // 55: fleet.v1.StopAgentRequest
+	(*StopAgentResponse)(nil),            // 56: fleet.v1.StopAgentResponse
+	(*RestartAgentRequest)(nil),          // 57: fleet.v1.RestartAgentRequest
+	(*RestartAgentResponse)(nil),         // 58: fleet.v1.RestartAgentResponse
+	(*ShowAgentLogRequest)(nil),          // 59: fleet.v1.ShowAgentLogRequest
+	(*ShowAgentLogResponse)(nil),         // 60: fleet.v1.ShowAgentLogResponse
+	(*ShareAgentRequest)(nil),            // 61: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 62: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 63: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 64: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 65: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 66: fleet.v1.ListAgentSharesResponse
+	nil,                                  // 67: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 68: fleet.v1.RestartAgentRequest.ParametersEntry
+	(*Agent)(nil),                        // 69: fleet.v1.Agent
+	(Agent_Status)(0),                    // 70: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 71: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 72: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 73: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 74: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 75: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 76: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 77: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 78: google.protobuf.Struct
+	(*Role)(nil),                         // 79: fleet.v1.Role
+	(*Project)(nil),                      // 80: fleet.v1.Project
+	(*Event)(nil),                        // 81: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 82: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 83: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 84: fleet.v1.FileChange
+	(StepKind)(0),                        // 85: fleet.v1.StepKind
+	(*Step)(nil),                         // 86: fleet.v1.Step
+	(Task_Status)(0),                     // 87: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 88: fleet.v1.Task.Source
+	(*Question)(nil),                     // 89: fleet.v1.Question
+	(Question_Remember)(0),               // 90: fleet.v1.Question.Remember
+	(Share_Access)(0),                    // 91: fleet.v1.Share.Access
+	(*Share)(nil),                        // 92: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 93: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 94: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 95: fleet.v1.SearchFleetRequest
+	(*ListAuditRequest)(nil),             // 96: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 97: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 98: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 99: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 100: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 101: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 102: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 103: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 104: fleet.v1.SearchFleetResponse
+	(*ListAuditResponse)(nil),            // 105: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 106: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 107: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 108: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 109: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	65,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	67,  // 1: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	68,  // 2: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	69,  // 3: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	70,  // 4: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	71,  // 5: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	67,  // 6: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	70,  // 7: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	72,  // 8: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	73,  // 9: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	74,  // 10: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	75,  // 11: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	67,  // 12: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	73,  // 13: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	68,  // 14: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	73,  // 15: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	68,  // 16: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	76,  // 17: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	77,  // 18: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	71,  // 19: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	78,  // 20: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
-	0,   // 21: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	73,  // 22: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	79,  // 23: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	80,  // 24: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	81,  // 25: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	82,  // 26: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	83,  // 27: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	84,  // 28: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	85,  // 29: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	70,  // 30: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
-	1,   // 31: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	73,  // 32: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	73,  // 33: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	86,  // 34: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	87,  // 35: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	86,  // 36: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	72,  // 37: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	67,  // 38: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	67,  // 39: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	66,  // 40: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	67,  // 41: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	88,  // 42: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	89,  // 43: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	89,  // 44: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	89,  // 45: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,   // 46: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,   // 47: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,   // 48: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,   // 49: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10,  // 50: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12,  // 51: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	14,  // 52: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	16,  // 53: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	18,  // 54: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	20,  // 55: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	22,  // 56: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	24,  // 57: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	26,  // 58: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	28,  // 59: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	30,  // 60: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	31,  // 61: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	33,  // 62: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	35,  // 63: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	37,  // 64: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	39,  // 65: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	90,  // 66: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	91,  // 67: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	92,  // 68: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	41,  // 69: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	43,  // 70: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	45,  // 71: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	47,  // 72: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	49,  // 73: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	51,  // 74: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	53,  // 75: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	55,  // 76: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	59,  // 77: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	61,  // 78: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	63,  // 79: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	93,  // 80: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	94,  // 81: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	95,  // 82: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	96,  // 83: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	97,  // 84: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	57,  // 85: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,   // 86: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,   // 87: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,   // 88: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,   // 89: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11,  // 90: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13,  // 91: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15,  // 92: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	17,  // 93: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	19,  // 94: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	21,  // 95: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	23,  // 96: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	25,  // 97: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	27,  // 98: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	29,  // 99: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	98,  // 100: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	98,  // 101: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	34,  // 102: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	36,  // 103: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	38,  // 104: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	40,  // 105: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	99,  // 106: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	100, // 107: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	101, // 108: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	42,  // 109: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	44,  // 110: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	46,  // 111: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	48,  // 112: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	50,  // 113: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	52,  // 114: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	54,  // 115: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	56,  // 116: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	60,  // 117: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	62,  // 118: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	64,  // 119: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	102, // 120: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	103, // 121: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	104, // 122: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	105, // 123: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	106, // 124: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	58,  // 125: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	86,  // [86:126] is the sub-list for method output_type
-	46,  // [46:86] is the sub-list for method input_type
-	46,  // [46:46] is the sub-list for extension type_name
-	46,  // [46:46] is the sub-list for extension extendee
-	0,   // [0:46] is the sub-list for field type_name
+	67,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	69,  // 1: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	70,  // 2: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	71,  // 3: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	72,  // 4: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	73,  // 5: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	69,  // 6: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	72,  // 7: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	74,  // 8: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	75,  // 9: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	76,  // 10: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	77,  // 11: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	69,  // 12: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	78,  // 13: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	75,  // 14: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	70,  // 15: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	75,  // 16: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	70,  // 17: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	75,  // 18: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	70,  // 19: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	79,  // 20: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	80,  // 21: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	73,  // 22: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	81,  // 23: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	0,   // 24: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
+	75,  // 25: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	82,  // 26: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	83,  // 27: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	84,  // 28: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	85,  // 29: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	86,  // 30: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	87,  // 31: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	88,  // 32: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	72,  // 33: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	1,   // 34: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
+	75,  // 35: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	75,  // 36: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	89,  // 37: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	90,  // 38: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	89,  // 39: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	74,  // 40: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	69,  // 41: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	69,  // 42: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	68,  // 43: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	69,  // 44: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	91,  // 45: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	92,  // 46: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	92,  // 47: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	92,  // 48: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,   // 49: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,   // 50: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,   // 51: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,   // 52: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10,  // 53: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12,  // 54: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	14,  // 55: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	16,  // 56: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	18,  // 57: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	20,  // 58: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	22,  // 59: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	24,  // 60: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	26,  // 61: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	28,  // 62: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	30,  // 63: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	32,  // 64: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	33,  // 65: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	35,  // 66: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	37,  // 67: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	39,  // 68: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	41,  // 69: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	93,  // 70: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	94,  // 71: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	95,  // 72: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	43,  // 73: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	45,  // 74: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	47,  // 75: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	49,  // 76: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	51,  // 77: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	53,  // 78: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	55,  // 79: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	57,  // 80: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	61,  // 81: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	63,  // 82: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	65,  // 83: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	96,  // 84: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	97,  // 85: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	98,  // 86: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	99,  // 87: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	100, // 88: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	59,  // 89: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,   // 90: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,   // 91: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,   // 92: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,   // 93: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11,  // 94: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13,  // 95: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15,  // 96: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	17,  // 97: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	19,  // 98: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	21,  // 99: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	23,  // 100: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	25,  // 101: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	27,  // 102: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	29,  // 103: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	31,  // 104: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	101, // 105: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	101, // 106: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	36,  // 107: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	38,  // 108: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	40,  // 109: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	42,  // 110: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	102, // 111: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	103, // 112: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	104, // 113: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	44,  // 114: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	46,  // 115: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	48,  // 116: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	50,  // 117: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	52,  // 118: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	54,  // 119: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	56,  // 120: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	58,  // 121: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	62,  // 122: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	64,  // 123: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	66,  // 124: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	105, // 125: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	106, // 126: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	107, // 127: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	108, // 128: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	109, // 129: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	60,  // 130: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	90,  // [90:131] is the sub-list for method output_type
+	49,  // [49:90] is the sub-list for method input_type
+	49,  // [49:49] is the sub-list for extension type_name
+	49,  // [49:49] is the sub-list for extension extendee
+	0,   // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -5484,34 +5642,34 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[12].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[13].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[14].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[18].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[19].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[20].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[21].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[22].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[23].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[24].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[26].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[31].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[32].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[28].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[33].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[34].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[35].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[36].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[37].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[38].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[43].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[44].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[50].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[39].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[40].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[45].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[46].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[52].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[54].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[55].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[56].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[57].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   65,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -260,6 +260,8 @@ func (m *StartAgentTaskRequest) ReadField(r *wire.Reader, name []byte) bool {
 		wire.Optional(r, &m.MaxCostUsd, (*wire.Reader).Float)
 	case "append_system_prompt":
 		wire.Optional(r, &m.AppendSystemPrompt, (*wire.Reader).String)
+	case "output_schema":
+		r.Struct(&m.OutputSchema)
 	default:
 		return false
 	}
@@ -275,6 +277,32 @@ func (m *StartAgentTaskResponse) AppendJSON(b []byte) []byte {
 	b = wire.AppendMessage(append(b, `,"task":`...), m.Task)
 	b = wire.AppendEnum(append(b, `,"agent_status":`...), m.AgentStatus, Agent_Status_name)
 	b = wire.AppendString(append(b, `,"message":`...), m.Message)
+	return wire.End(b, begin)
+}
+
+// ReadField reads the value of the named field from r. It reports whether there is such a field.
+func (m *RetryTaskRequest) ReadField(r *wire.Reader, name []byte) bool {
+	switch string(name) {
+	case "task_id":
+		r.String(&m.TaskId)
+	case "request_id":
+		r.String(&m.RequestId)
+	default:
+		return false
+	}
+	return true
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *RetryTaskResponse) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendMessage(append(b, `,"task":`...), m.Task)
+	b = wire.AppendEnum(append(b, `,"agent_status":`...), m.AgentStatus, Agent_Status_name)
+	b = wire.AppendString(append(b, `,"message":`...), m.Message)
+	b = wire.AppendString(append(b, `,"retry_of":`...), m.RetryOf)
 	return wire.End(b, begin)
 }
 

@@ -109,6 +109,15 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Start a new task on an agent that is idle. The call returns at once; follow the task with `wait_tasks`, `show_task` or `watch_fleet`.",
 		}, c.StartAgentTask),
 		tool.Unary(tool.Spec{
+			Name:     "retry_task",
+			Title:    "Retry task",
+			Method:   FleetService_RetryTask_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       fleetServiceRetryTaskInput,
+			Output:      fleetServiceRetryTaskOutput,
+			Description: "Start a task that has ended again, as a new task of the same agent. The new task has the description, time limit, checks and options of the first, and its field retry_of names the first.",
+		}, c.RetryTask),
+		tool.Unary(tool.Spec{
 			Name:     "stop_agent_task",
 			Title:    "Stop agent task",
 			Method:   FleetService_StopAgentTask_FullMethodName,
@@ -1520,7 +1529,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
         },
         "retry_at": {
           "type": [
@@ -2190,6 +2199,10 @@ const fleetServiceStartAgentTaskInput = `{
     "append_system_prompt": {
       "type": "string",
       "description": "Instructions for this task, after those of the role."
+    },
+    "output_schema": {
+      "type": "object",
+      "description": "A JSON Schema of an object, which the task has to return as its output."
     }
   },
   "required": [
@@ -2335,7 +2348,206 @@ const fleetServiceStartAgentTaskOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
+        },
+        "retry_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
+        },
+        "cost_basis": {
+          "type": "string",
+          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
+        },
+        "denied_calls": {
+          "type": "integer",
+          "description": "Number of tool calls that were denied; absent when none was."
+        }
+      },
+      "required": [
+        "id",
+        "agent_name",
+        "summary",
+        "status",
+        "source",
+        "created_at",
+        "started_at",
+        "completed_at",
+        "reason",
+        "payload_size",
+        "cost_usd",
+        "description",
+        "owner"
+      ],
+      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
+    }
+  }
+}`
+
+const fleetServiceRetryTaskInput = `{
+  "type": "object",
+  "properties": {
+    "task_id": {
+      "type": "string",
+      "description": "Id of the task, or a prefix of at least 6 characters that only this task has."
+    },
+    "request_id": {
+      "type": "string",
+      "maxLength": 128,
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+    }
+  },
+  "required": [
+    "task_id"
+  ],
+  "additionalProperties": false
+}`
+
+const fleetServiceRetryTaskOutput = `{
+  "type": "object",
+  "properties": {
+    "task": {
+      "$ref": "#/$defs/Task",
+      "description": "The new task."
+    },
+    "agent_status": {
+      "type": "string",
+      "enum": [
+        "busy",
+        "idle",
+        "offline"
+      ],
+      "description": "Status of the agent after the start.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."
+    },
+    "message": {
+      "type": "string",
+      "description": "What was done, as a sentence."
+    },
+    "retry_of": {
+      "type": "string",
+      "description": "Id of the task that was started again."
+    }
+  },
+  "required": [
+    "task",
+    "agent_status",
+    "message",
+    "retry_of"
+  ],
+  "$defs": {
+    "Task": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the task."
+        },
+        "agent_name": {
+          "type": "string",
+          "description": "Name of the agent that has the task."
+        },
+        "summary": {
+          "type": "string",
+          "description": "The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
+        },
+        "status": {
+          "type": "string",
+          "enum": [
+            "pending",
+            "running",
+            "completed",
+            "failed",
+            "stopped"
+          ],
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+        },
+        "source": {
+          "type": "string",
+          "enum": [
+            "agent",
+            "human",
+            "ai_controller"
+          ],
+          "description": "Who assigned the task.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."
+        },
+        "created_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the task was created."
+        },
+        "started_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the task started; null until then."
+        },
+        "completed_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the task ended, whatever its outcome; null until then."
+        },
+        "reason": {
+          "type": "string",
+          "description": "Why the task failed or was stopped; empty otherwise."
+        },
+        "payload_size": {
+          "type": "integer",
+          "description": "Size of the payload in bytes, before compression; 0 when there is none."
+        },
+        "cost_usd": {
+          "type": "number",
+          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
+        },
+        "description": {
+          "type": "string",
+          "description": "The description of the task, shortened to 200 characters."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owns the task."
+        },
+        "payload_removed": {
+          "type": "boolean",
+          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
+        },
+        "last_step": {
+          "type": "string",
+          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "collecting": {
+          "type": "boolean",
+          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
+        },
+        "conversation_lost": {
+          "type": "string",
+          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
+        },
+        "from_terminal": {
+          "type": "boolean",
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
+        },
+        "reason_code": {
+          "type": "string",
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
         },
         "retry_at": {
           "type": [
@@ -2529,7 +2741,7 @@ const fleetServiceStopAgentTaskOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
         },
         "retry_at": {
           "type": [
@@ -3740,7 +3952,7 @@ const fleetServiceWaitTasksOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
         },
         "retry_at": {
           "type": [
@@ -4000,7 +4212,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
         },
         "retry_at": {
           "type": [
@@ -4054,6 +4266,17 @@ const fleetServiceShowTaskOutput = `{
               "type": "null"
             }
           ]
+        },
+        "retry_of": {
+          "type": "string",
+          "description": "Id of the task that this task has started again, as ` + "`" + `retry_task` + "`" + ` does; absent if it is not a retry."
+        },
+        "output": {
+          "type": [
+            "object",
+            "null"
+          ],
+          "description": "What the task returned, as its output_schema demands; absent if it has no schema, or has not completed."
         }
       },
       "required": [
@@ -4328,6 +4551,13 @@ const fleetServiceShowTaskOutput = `{
         "append_system_prompt": {
           "type": "string",
           "description": "Instructions for this task, after those of the role."
+        },
+        "output_schema": {
+          "type": [
+            "object",
+            "null"
+          ],
+          "description": "The JSON Schema of the task's output."
         }
       },
       "description": "TaskOptions are options of a task for its agent's program, as in ` + "`" + `start_agent_task` + "`" + `."
@@ -5494,7 +5724,7 @@ const fleetServiceListTasksOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
         },
         "retry_at": {
           "type": [
@@ -6133,7 +6363,7 @@ const fleetServiceSendTaskMessageOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
+          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
         },
         "retry_at": {
           "type": [

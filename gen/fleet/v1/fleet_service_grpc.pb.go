@@ -28,6 +28,7 @@ const (
 	FleetService_ListKeptWork_FullMethodName         = "/fleet.v1.FleetService/ListKeptWork"
 	FleetService_RestoreAgent_FullMethodName         = "/fleet.v1.FleetService/RestoreAgent"
 	FleetService_StartAgentTask_FullMethodName       = "/fleet.v1.FleetService/StartAgentTask"
+	FleetService_RetryTask_FullMethodName            = "/fleet.v1.FleetService/RetryTask"
 	FleetService_StopAgentTask_FullMethodName        = "/fleet.v1.FleetService/StopAgentTask"
 	FleetService_ListAgentRoles_FullMethodName       = "/fleet.v1.FleetService/ListAgentRoles"
 	FleetService_ListAgentProjects_FullMethodName    = "/fleet.v1.FleetService/ListAgentProjects"
@@ -94,6 +95,9 @@ type FleetServiceClient interface {
 	// Start a new task on an agent that is idle.
 	// The call returns at once; follow the task with `wait_tasks`, `show_task` or `watch_fleet`.
 	StartAgentTask(ctx context.Context, in *StartAgentTaskRequest, opts ...grpc.CallOption) (*StartAgentTaskResponse, error)
+	// Start a task that has ended again, as a new task of the same agent.
+	// The new task has the description, time limit, checks and options of the first, and its field retry_of names the first.
+	RetryTask(ctx context.Context, in *RetryTaskRequest, opts ...grpc.CallOption) (*RetryTaskResponse, error)
 	// Stop the currently running task on an agent.
 	// The agent is interrupted first and killed if it does not react; the call answers when the task has ended.
 	StopAgentTask(ctx context.Context, in *StopAgentTaskRequest, opts ...grpc.CallOption) (*StopAgentTaskResponse, error)
@@ -267,6 +271,16 @@ func (c *fleetServiceClient) StartAgentTask(ctx context.Context, in *StartAgentT
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StartAgentTaskResponse)
 	err := c.cc.Invoke(ctx, FleetService_StartAgentTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) RetryTask(ctx context.Context, in *RetryTaskRequest, opts ...grpc.CallOption) (*RetryTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RetryTaskResponse)
+	err := c.cc.Invoke(ctx, FleetService_RetryTask_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -652,6 +666,9 @@ type FleetServiceServer interface {
 	// Start a new task on an agent that is idle.
 	// The call returns at once; follow the task with `wait_tasks`, `show_task` or `watch_fleet`.
 	StartAgentTask(context.Context, *StartAgentTaskRequest) (*StartAgentTaskResponse, error)
+	// Start a task that has ended again, as a new task of the same agent.
+	// The new task has the description, time limit, checks and options of the first, and its field retry_of names the first.
+	RetryTask(context.Context, *RetryTaskRequest) (*RetryTaskResponse, error)
 	// Stop the currently running task on an agent.
 	// The agent is interrupted first and killed if it does not react; the call answers when the task has ended.
 	StopAgentTask(context.Context, *StopAgentTaskRequest) (*StopAgentTaskResponse, error)
@@ -774,6 +791,9 @@ func (UnimplementedFleetServiceServer) RestoreAgent(context.Context, *RestoreAge
 }
 func (UnimplementedFleetServiceServer) StartAgentTask(context.Context, *StartAgentTaskRequest) (*StartAgentTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StartAgentTask not implemented")
+}
+func (UnimplementedFleetServiceServer) RetryTask(context.Context, *RetryTaskRequest) (*RetryTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RetryTask not implemented")
 }
 func (UnimplementedFleetServiceServer) StopAgentTask(context.Context, *StopAgentTaskRequest) (*StopAgentTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StopAgentTask not implemented")
@@ -1032,6 +1052,24 @@ func _FleetService_StartAgentTask_Handler(srv interface{}, ctx context.Context, 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(FleetServiceServer).StartAgentTask(ctx, req.(*StartAgentTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_RetryTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RetryTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).RetryTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_RetryTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).RetryTask(ctx, req.(*RetryTaskRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1629,6 +1667,10 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "StartAgentTask",
 			Handler:    _FleetService_StartAgentTask_Handler,
+		},
+		{
+			MethodName: "RetryTask",
+			Handler:    _FleetService_RetryTask_Handler,
 		},
 		{
 			MethodName: "StopAgentTask",

@@ -9,6 +9,7 @@ package fleetv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -195,6 +196,7 @@ type Task struct {
 	// Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but
 	// its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's
 	// API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task.
+	// OUTPUT_INVALID: the task's output does not match its output_schema.
 	// PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed.
 	ReasonCode *string `protobuf:"bytes,21,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
 	// When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known.
@@ -484,6 +486,7 @@ type TaskDetail struct {
 	// Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but
 	// its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's
 	// API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task.
+	// OUTPUT_INVALID: the task's output does not match its output_schema.
 	// PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed.
 	ReasonCode *string `protobuf:"bytes,37,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
 	// When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known.
@@ -502,7 +505,11 @@ type TaskDetail struct {
 	// Results of the task's checks; absent if it has no checks.
 	Checks *TaskChecks `protobuf:"bytes,38,opt,name=checks,proto3,oneof" json:"checks,omitempty"`
 	// Options of the task for its agent's program; absent if it has none.
-	Options       *TaskOptions `protobuf:"bytes,46,opt,name=options,proto3,oneof" json:"options,omitempty"`
+	Options *TaskOptions `protobuf:"bytes,46,opt,name=options,proto3,oneof" json:"options,omitempty"`
+	// Id of the task that this task has started again, as `retry_task` does; absent if it is not a retry.
+	RetryOf *string `protobuf:"bytes,47,opt,name=retry_of,json=retryOf,proto3,oneof" json:"retry_of,omitempty"`
+	// What the task returned, as its output_schema demands; absent if it has no schema, or has not completed.
+	Output        *structpb.Struct `protobuf:"bytes,48,opt,name=output,proto3,oneof" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -824,6 +831,20 @@ func (x *TaskDetail) GetOptions() *TaskOptions {
 	return nil
 }
 
+func (x *TaskDetail) GetRetryOf() string {
+	if x != nil && x.RetryOf != nil {
+		return *x.RetryOf
+	}
+	return ""
+}
+
+func (x *TaskDetail) GetOutput() *structpb.Struct {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
 // TaskOptions are options of a task for its agent's program, as in `start_agent_task`.
 type TaskOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -837,8 +858,10 @@ type TaskOptions struct {
 	MaxCostUsd *float64 `protobuf:"fixed64,4,opt,name=max_cost_usd,json=maxCostUsd,proto3,oneof" json:"max_cost_usd,omitempty"`
 	// Instructions for this task, after those of the role.
 	AppendSystemPrompt *string `protobuf:"bytes,5,opt,name=append_system_prompt,json=appendSystemPrompt,proto3,oneof" json:"append_system_prompt,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// The JSON Schema of the task's output.
+	OutputSchema  *structpb.Struct `protobuf:"bytes,6,opt,name=output_schema,json=outputSchema,proto3,oneof" json:"output_schema,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskOptions) Reset() {
@@ -904,6 +927,13 @@ func (x *TaskOptions) GetAppendSystemPrompt() string {
 		return *x.AppendSystemPrompt
 	}
 	return ""
+}
+
+func (x *TaskOptions) GetOutputSchema() *structpb.Struct {
+	if x != nil {
+		return x.OutputSchema
+	}
+	return nil
 }
 
 // TaskUsage is a task's usage of its agent's model.
@@ -1083,7 +1113,7 @@ var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbf\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbf\n" +
 	"\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -1144,7 +1174,7 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\f_reason_codeB\v\n" +
 	"\t_retry_atB\r\n" +
 	"\v_cost_basisB\x0f\n" +
-	"\r_denied_calls\"\x8b\x11\n" +
+	"\r_denied_calls\"\xf9\x11\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -1197,7 +1227,9 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x0econtext_tokens\x18+ \x01(\x05H\x15R\rcontextTokens\x88\x01\x01\x12*\n" +
 	"\x0econtext_window\x18, \x01(\x05H\x16R\rcontextWindow\x88\x01\x01\x121\n" +
 	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x17R\x06checks\x88\x01\x01\x124\n" +
-	"\aoptions\x18. \x01(\v2\x15.fleet.v1.TaskOptionsH\x18R\aoptions\x88\x01\x01B\n" +
+	"\aoptions\x18. \x01(\v2\x15.fleet.v1.TaskOptionsH\x18R\aoptions\x88\x01\x01\x12\x1e\n" +
+	"\bretry_of\x18/ \x01(\tH\x19R\aretryOf\x88\x01\x01\x124\n" +
+	"\x06output\x180 \x01(\v2\x17.google.protobuf.StructH\x1aR\x06output\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -1229,20 +1261,24 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x0f_context_windowB\t\n" +
 	"\a_checksB\n" +
 	"\n" +
-	"\b_options\"\x92\x02\n" +
+	"\b_optionsB\v\n" +
+	"\t_retry_ofB\t\n" +
+	"\a_output\"\xe7\x02\n" +
 	"\vTaskOptions\x12\x19\n" +
 	"\x05model\x18\x01 \x01(\tH\x00R\x05model\x88\x01\x01\x12\x1b\n" +
 	"\x06effort\x18\x02 \x01(\tH\x01R\x06effort\x88\x01\x01\x12 \n" +
 	"\tmax_turns\x18\x03 \x01(\x05H\x02R\bmaxTurns\x88\x01\x01\x12%\n" +
 	"\fmax_cost_usd\x18\x04 \x01(\x01H\x03R\n" +
 	"maxCostUsd\x88\x01\x01\x125\n" +
-	"\x14append_system_prompt\x18\x05 \x01(\tH\x04R\x12appendSystemPrompt\x88\x01\x01B\b\n" +
+	"\x14append_system_prompt\x18\x05 \x01(\tH\x04R\x12appendSystemPrompt\x88\x01\x01\x12A\n" +
+	"\routput_schema\x18\x06 \x01(\v2\x17.google.protobuf.StructH\x05R\foutputSchema\x88\x01\x01B\b\n" +
 	"\x06_modelB\t\n" +
 	"\a_effortB\f\n" +
 	"\n" +
 	"_max_turnsB\x0f\n" +
 	"\r_max_cost_usdB\x17\n" +
-	"\x15_append_system_prompt\"\x88\x01\n" +
+	"\x15_append_system_promptB\x10\n" +
+	"\x0e_output_schema\"\x88\x01\n" +
 	"\tTaskUsage\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12!\n" +
 	"\finput_tokens\x18\x02 \x01(\x05R\vinputTokens\x12#\n" +
@@ -1284,6 +1320,7 @@ var file_fleet_v1_task_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 	(*TaskChanges)(nil),           // 8: fleet.v1.TaskChanges
 	(*TaskChecks)(nil),            // 9: fleet.v1.TaskChecks
+	(*structpb.Struct)(nil),       // 10: google.protobuf.Struct
 }
 var file_fleet_v1_task_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Task.status:type_name -> fleet.v1.Task.Status
@@ -1303,11 +1340,13 @@ var file_fleet_v1_task_proto_depIdxs = []int32{
 	6,  // 14: fleet.v1.TaskDetail.models:type_name -> fleet.v1.ModelUsage
 	9,  // 15: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
 	4,  // 16: fleet.v1.TaskDetail.options:type_name -> fleet.v1.TaskOptions
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	10, // 17: fleet.v1.TaskDetail.output:type_name -> google.protobuf.Struct
+	10, // 18: fleet.v1.TaskOptions.output_schema:type_name -> google.protobuf.Struct
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_task_proto_init() }

@@ -159,6 +159,12 @@ func (m *TaskDetail) AppendJSON(b []byte) []byte {
 	if m.Options != nil {
 		b = wire.AppendMessage(append(b, `,"options":`...), m.Options)
 	}
+	if m.RetryOf != nil {
+		b = wire.AppendString(append(b, `,"retry_of":`...), *m.RetryOf)
+	}
+	if m.Output != nil {
+		b = wire.AppendStruct(append(b, `,"output":`...), m.Output)
+	}
 	return wire.End(b, begin)
 }
 
@@ -182,6 +188,9 @@ func (m *TaskOptions) AppendJSON(b []byte) []byte {
 	}
 	if m.AppendSystemPrompt != nil {
 		b = wire.AppendString(append(b, `,"append_system_prompt":`...), *m.AppendSystemPrompt)
+	}
+	if m.OutputSchema != nil {
+		b = wire.AppendStruct(append(b, `,"output_schema":`...), m.OutputSchema)
 	}
 	return wire.End(b, begin)
 }

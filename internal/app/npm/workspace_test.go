@@ -60,8 +60,9 @@ func TestClaudeInWorkspace(t *testing.T) {
 	a := workspace(t, h, env, "-driver", "claude", "-command", path, "-model", priced, "-permission-mode", "default", "-ask", "-deny", "Bash(rm *)")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	var options core.TaskOptions
 	do := func(id, prompt string, answers ...string) (string, []core.Question, core.Outcome) {
-		r := core.Run{TaskID: id, Timeout: patience, Started: time.Now(), Prompt: prompt, Continues: id != "task-1"}
+		r := core.Run{TaskID: id, Timeout: patience, Started: time.Now(), Prompt: prompt, Continues: id != "task-1", Options: options}
 		require.NoError(t, a.Dispatch(ctx, r))
 		said, asked := "", []core.Question(nil)
 		o, err := a.Follow(ctx, r, "", func(out core.Output) error {
@@ -115,4 +116,14 @@ func TestClaudeInWorkspace(t *testing.T) {
 	require.Equal(t, "Again", o.Summary)
 	require.True(t, o.Conversation)
 	require.Empty(t, h.processes("FLEET_TASK_ID=task-2"))
+
+	// The runner passes the options of a task on.
+	options = core.TaskOptions{Effort: "low", AppendSystemPrompt: "Be brief.", OutputSchema: []byte(`{"type":"object","properties":{"n":{"type":"integer"}}}`)}
+	_, _, o = do("task-3", "Count.\n"+`model: tool StructuredOutput {"n":3}`)
+	require.JSONEq(t, `{"n":3}`, string(o.Output))
+	q := m.asked("Count.")[0]
+	require.Contains(t, q.System.text()+q.said(), "Be brief.")
+	err = a.Dispatch(ctx, core.Run{TaskID: "task-4", Timeout: patience, Started: time.Now(), Options: core.TaskOptions{Effort: "huge"}})
+	require.Equal(t, core.ReasonInvalidArgument, core.ReasonOf(err))
+	require.ErrorContains(t, err, "the driver claude has low")
 }

@@ -617,6 +617,20 @@ func (s *stub) ListTasks(_ context.Context, r *fleetv1.ListTasksRequest) (*fleet
 	return resp, nil
 }
 
+func (s *stub) RetryTask(ctx context.Context, r *fleetv1.RetryTaskRequest) (*fleetv1.RetryTaskResponse, error) {
+	s.mu.Lock()
+	t, err := s.task(r.GetTaskId())
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: t.AgentName, TaskDescription: t.Description})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.RetryTaskResponse{Task: resp.Task, AgentStatus: resp.AgentStatus, Message: resp.Message, RetryOf: t.Id}, nil
+}
+
 func (s *stub) DeleteTask(_ context.Context, r *fleetv1.DeleteTaskRequest) (*fleetv1.DeleteTaskResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -13,6 +15,7 @@ import (
 type order struct {
 	req                   fleetv1.StartAgentTaskRequest
 	model, effort, system string
+	schema                string
 	turns                 int32
 	cost                  float64
 }
@@ -37,13 +40,14 @@ func (o *order) addOptions(cmd *cobra.Command) {
 	f.Int32Var(&o.turns, "max-turns", 0, "the task fails after `N` turns")
 	f.Float64Var(&o.cost, "max-cost", 0, "the task fails when it has cost `USD`")
 	f.StringVar(&o.system, "append-system-prompt", "", "instructions for this task, after those of the role: `TEXT`")
-	for _, name := range []string{"model", "effort", "max-turns", "max-cost", "append-system-prompt"} {
+	f.StringVar(&o.schema, "output-schema", "", "the task has to return an object that matches this JSON `SCHEMA`, or @FILE")
+	for _, name := range []string{"model", "effort", "max-turns", "max-cost", "append-system-prompt", "output-schema"} {
 		complete(cmd, name, cobra.NoFileCompletions)
 	}
 }
 
 // setOptions sets the options whose flags were given, so that the server refuses a zero that was given.
-func (o *order) setOptions(f *pflag.FlagSet) {
+func (o *order) setOptions(s *session, f *pflag.FlagSet) error {
 	if f.Changed("model") {
 		o.req.Model = &o.model
 	}
@@ -59,6 +63,17 @@ func (o *order) setOptions(f *pflag.FlagSet) {
 	if f.Changed("append-system-prompt") {
 		o.req.AppendSystemPrompt = &o.system
 	}
+	if f.Changed("output-schema") {
+		text, err := s.text(o.schema, "output schema")
+		if err != nil {
+			return err
+		}
+		o.req.OutputSchema = &structpb.Struct{}
+		if err := o.req.OutputSchema.UnmarshalJSON([]byte(text)); err != nil {
+			return usagef("--output-schema is not a JSON object; write {\"type\": \"object\", \"properties\": ...}, or @FILE")
+		}
+	}
+	return nil
 }
 
 // start starts the task.
@@ -74,13 +89,18 @@ func (o *order) start(ctx context.Context, s *session, agent, description string
 		}
 		o.req.Retries = &n
 	}
-	o.setOptions(s.cmd.Flags())
+	if err := o.setOptions(s, s.cmd.Flags()); err != nil {
+		return nil, err
+	}
 	o.req.AgentName = agent
 	return s.fleet.StartAgentTask(ctx, &o.req)
 }
 
 // tellStarted prints the id of the started task on standard output, and the next step on standard error.
-func (s *session) tellStarted(resp *fleetv1.StartAgentTaskResponse) error {
+func (s *session) tellStarted(resp interface {
+	proto.Message
+	GetTask() *fleetv1.Task
+}) error {
 	return s.print(resp, nil, func() {
 		t := resp.GetTask()
 		s.screen.print(printable(t.GetId()) + "\n")

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -79,6 +81,9 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	if o := t.GetOptions(); o != nil {
 		c.line("Options", optionsLine(o))
 	}
+	if first := t.GetRetryOf(); first != "" {
+		c.line("Retry of", first)
+	}
 	if t.GetFromTerminal() {
 		c.line("Read from", terminalWords)
 	}
@@ -114,6 +119,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	}
 	s.showChecks(&c, t)
 	c.line("Changes", printable(changesText(t.GetChanges())))
+	c.text("Output", objectText(t.GetOutput()))
 	c.text("Summary", t.GetSummary())
 	c.text("Description", t.GetDescription())
 	c.text("Last output", t.GetPreview())
@@ -147,5 +153,20 @@ func optionsLine(o *fleetv1.TaskOptions) string {
 	if o.AppendSystemPrompt != nil {
 		add("system prompt", oneLine(o.GetAppendSystemPrompt()))
 	}
+	if o.OutputSchema != nil {
+		parts = append(parts, "output schema")
+	}
 	return strings.Join(parts, ", ")
+}
+
+// objectText returns the object as indented JSON, or "" if there is none.
+func objectText(o *structpb.Struct) string {
+	if o == nil {
+		return ""
+	}
+	b, err := json.MarshalIndent(o.AsMap(), "", "  ")
+	if err != nil {
+		return ""
+	}
+	return string(b)
 }

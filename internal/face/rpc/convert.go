@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"math"
 	"strings"
 	"time"
@@ -144,6 +145,7 @@ func optionsOf(o fleet.TaskOptions) *fleetv1.TaskOptions {
 	}
 	p := &fleetv1.TaskOptions{
 		Model: someText(o.Model), Effort: someText(o.Effort), MaxCostUsd: o.MaxCostUSD, AppendSystemPrompt: someText(o.AppendSystemPrompt),
+		OutputSchema: inputOf(o.OutputSchema),
 	}
 	if o.MaxTurns != nil {
 		n := int32Of(*o.MaxTurns)
@@ -152,13 +154,20 @@ func optionsOf(o fleet.TaskOptions) *fleetv1.TaskOptions {
 	return p
 }
 
-func optionsIn(r *fleetv1.StartAgentTaskRequest) fleet.TaskOptions {
+func optionsIn(r *fleetv1.StartAgentTaskRequest) (fleet.TaskOptions, error) {
 	o := fleet.TaskOptions{Model: r.GetModel(), Effort: r.GetEffort(), MaxCostUSD: r.MaxCostUsd, AppendSystemPrompt: r.GetAppendSystemPrompt()}
 	if r.MaxTurns != nil {
 		n := int(r.GetMaxTurns())
 		o.MaxTurns = &n
 	}
-	return o
+	if r.OutputSchema != nil {
+		b, err := json.Marshal(r.OutputSchema.AsMap()) // the keys are sorted, so that a repeated request is recognised
+		if err != nil {                                // NaN and infinities, which only gRPC can send
+			return o, fleet.Invalid(fleet.ReasonInvalidArgument, fleet.OptionOutputSchema, "output_schema has a number that JSON does not have").WithCause(err)
+		}
+		o.OutputSchema = b
+	}
+	return o, nil
 }
 
 func detailOf(t *service.Shown) *fleetv1.TaskDetail {
@@ -171,7 +180,7 @@ func detailOf(t *service.Shown) *fleetv1.TaskDetail {
 		Description: textOf(t.Description), Preview: textOf(t.Preview), Owner: t.Owner, Turns: int32Of(t.Turns),
 		Changes: changesOf(t.Changes), FromTerminal: only(t.Terminal), ConversationLost: someText(t.ConversationLost),
 		Usage:      taskUsageOf(t.Usage),
-		ReasonCode: someText(string(t.ReasonCode)), RetryAt: timeOf(t.RetryAt), Checks: checksOf(t.Checks), Options: optionsOf(t.Options),
+		ReasonCode: someText(string(t.ReasonCode)), RetryAt: timeOf(t.RetryAt), Checks: checksOf(t.Checks), Options: optionsOf(t.Options), RetryOf: some(t.RetryOf), Output: inputOf(t.Output),
 		CostBasis: someText(string(t.Spent.Basis)), DeniedCalls: someNumber(int64(t.Spent.Denied)), Models: modelsOf(t.Spent.Models),
 		ContextTokens: someNumber(t.Spent.Context), ContextWindow: someNumber(t.Spent.Window),
 	}

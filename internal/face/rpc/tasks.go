@@ -22,9 +22,13 @@ func (f *Fleet) StartAgentTask(ctx context.Context, r *fleetv1.StartAgentTaskReq
 	if r.CheckTimeoutSeconds != nil && r.GetCheckTimeoutSeconds() < 1 {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "check_timeout_seconds", "check_timeout_seconds is %d: give at least 1", r.GetCheckTimeoutSeconds())
 	}
+	options, err := optionsIn(r)
+	if err != nil {
+		return nil, err
+	}
 	t, err := f.svc.StartTask(ctx, service.StartTaskRequest{
 		Agent: r.GetAgentName(), Description: r.GetTaskDescription(), RequestID: r.GetRequestId(),
-		Timeout: time.Duration(r.GetTimeoutSeconds()) * time.Second, Checks: checksAsked(r), Options: optionsIn(r),
+		Timeout: time.Duration(r.GetTimeoutSeconds()) * time.Second, Checks: checksAsked(r), Options: options,
 	})
 	if err != nil {
 		return nil, err
@@ -32,6 +36,18 @@ func (f *Fleet) StartAgentTask(ctx context.Context, r *fleetv1.StartAgentTaskReq
 	return &fleetv1.StartAgentTaskResponse{
 		Task: taskOf(t), AgentStatus: fleetv1.Agent_busy,
 		Message: "Task started successfully",
+	}, nil
+}
+
+// RetryTask starts a task again.
+func (f *Fleet) RetryTask(ctx context.Context, r *fleetv1.RetryTaskRequest) (*fleetv1.RetryTaskResponse, error) {
+	t, err := f.svc.RetryTask(ctx, r.GetTaskId(), r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.RetryTaskResponse{
+		Task: taskOf(t), AgentStatus: fleetv1.Agent_busy, RetryOf: t.RetryOf,
+		Message: "Task started again successfully",
 	}, nil
 }
 

@@ -95,13 +95,14 @@ func (b *Place) begin(ctx context.Context, x *member, r fleet.Run) (*live, error
 	if err := x.home.write(activeFile, r.TaskID); err != nil {
 		return nil, err
 	}
-	return b.open(ctx, x, runRecord{TaskID: r.TaskID, Timeout: r.Timeout, Started: b.config.Now(), Prompt: r.Prompt})
+	return b.open(ctx, x, runRecord{TaskID: r.TaskID, Timeout: r.Timeout, Started: b.config.Now(), Prompt: r.Prompt, Options: r.Options})
 }
 
 // open writes the record of a run and opens its output. It does not start the run.
 func (b *Place) open(ctx context.Context, x *member, rec runRecord) (*live, error) {
 	h := x.runDir(rec.TaskID)
 	t, err := b.task(x, rec.TaskID, rec.Timeout)
+	t.Options = rec.Options
 	if err != nil {
 		return nil, err
 	}

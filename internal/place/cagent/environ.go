@@ -3,6 +3,7 @@
 package cagent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -34,10 +35,11 @@ var providerVariables = map[string][]string{
 }
 
 // processEnviron returns the environment of a run in its own process. It has the basic variables and the variables that
-// the definition and the configuration name, including the keys of models. own are the runner's variables.
-func (b *Place) processEnviron(x *member, d *definition, own map[string]string) []string {
+// the definition and the configuration name, including the keys of models. model is the model of the task,
+// empty if the agent's is used. own are the runner's variables.
+func (b *Place) processEnviron(x *member, d *definition, model string, own map[string]string) []string {
 	env := map[string]string{}
-	for _, name := range slices.Concat(basics, x.rec.Config.PassEnv, b.variables(x.rec, d)) {
+	for _, name := range slices.Concat(basics, x.rec.Config.PassEnv, b.variables(x.rec, d, model)) {
 		if v, ok := b.config.LookupEnv(name); ok && !serversOwn(name) {
 			env[name] = v
 		}
@@ -58,8 +60,9 @@ func (b *Place) gitEnviron() []string {
 	return runner.Environ(env)
 }
 
-// variables returns the names of the environment variables that a run of the agent may read.
-func (b *Place) variables(rec *record, d *definition) []string {
+// variables returns the names of the environment variables that a run of the agent may read. model is the model of the run;
+// empty if the agent's is used.
+func (b *Place) variables(rec *record, d *definition, model string) []string {
 	agentConfig, _ := json.Marshal([]any{rec.Config.MCPServers, rec.Config.System}) // texts can always be encoded
 	names := slices.Concat(config.GatherEnvVarsForModels(d.config), named(rec.document()), named(string(agentConfig)))
 	if tools, _ := json.Marshal(rec.Config.Tools); len(tools) > 0 {
@@ -69,7 +72,7 @@ func (b *Place) variables(rec *record, d *definition) []string {
 			}
 		}
 	}
-	models := []string{rec.Config.Model, b.config.Model}
+	models := []string{cmp.Or(model, rec.Config.Model), b.config.Model}
 	for _, a := range d.config.Agents {
 		models = append(models, strings.Split(a.Model, ",")...)
 	}

@@ -53,6 +53,7 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 				"use a definition that calls only APIs", w.agent.Name)
 	}
 	t, err := b.task(x, r.TaskID, r.Timeout)
+	t.Options = r.Options
 	if err != nil {
 		return runner.Work{}, hostError("cannot prepare the agent's memories", err)
 	}
@@ -79,7 +80,7 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 	return runner.Work{
 		Driver: processDriver{job{t, b.config, user}}, Dir: t.Work, Sandbox: policy,
 		Job:     driver.Job{TaskID: r.TaskID, Agent: w.agent.Name, Project: w.agent.Project, Prompt: r.Prompt, Role: driver.Role{MCPServers: programs(d, x.rec.Config)}},
-		Environ: func(own map[string]string) []string { return b.processEnviron(x, d, own) },
+		Environ: func(own map[string]string) []string { return b.processEnviron(x, d, r.Options.Model, own) },
 	}, nil
 }
 

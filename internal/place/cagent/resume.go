@@ -32,6 +32,9 @@ type runRecord struct {
 	Timeout time.Duration `json:"timeout"`
 	Started time.Time     `json:"started"`
 	Prompt  string        `json:"prompt"`
+
+	Options fleet.TaskOptions `json:"options,omitzero"`
+
 	// From is the number of items in the conversation before the prompt. It is nil if the run has not begun to use the
 	// conversation.
 	From     *int           `json:"from,omitempty"`

@@ -18,6 +18,7 @@ import (
 	"github.com/docker/cagent/pkg/session"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/driver"
 )
 
 // Reasons for ending a run.
@@ -50,6 +51,8 @@ type task struct {
 	Work    string        `json:"work"`   // the agent's working directory
 	State   home          `json:"state"`  // directory of its conversation and todos
 	Memory  home          `json:"memory"` // directory of its memories
+
+	Options fleet.TaskOptions `json:"options,omitzero"`
 }
 
 // run is a run in this process, which is the server's process or the run's own process.
@@ -196,12 +199,16 @@ func (r *run) conclusion(final string, err error) fleet.Outcome {
 		fail("its output exceeded the limit of %d bytes", r.engine.config.MaxOutput)
 	case errors.Is(why, errTooOften):
 		fail("it has sent %d requests to its model, which is the limit for a task", r.gate.asked())
+		o.ReasonCode = fleet.CodeMaxTurns
 	case why != nil:
 		fail("%v", why)
 	case err != nil:
 		fail("%v", err)
 	case final == "" && r.calls.Load() == 0:
 		fail("the model gave an empty answer")
+	}
+	if len(r.Options.OutputSchema) > 0 && o.Status == fleet.TaskCompleted {
+		o.Output = driver.ObjectIn(final)
 	}
 	r.bill(&o)
 	return o

@@ -24,6 +24,7 @@ import (
 	"github.com/docker/cagent/pkg/tools/codemode"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/driver"
 )
 
 // defaultMaxTokens limits the tokens of an answer if the definition has no limit for the model.
@@ -111,6 +112,10 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig,
 		if b.agentConfig.SystemOnly {
 			want = b.agentConfig.System
 		}
+		if m := b.run.Options.Model; m != "" {
+			model = m
+		}
+		want = strings.Join(nonEmpty(want, b.run.Options.AppendSystemPrompt, driver.SchemaPrompt(b.run.Options.OutputSchema)), "\n\n")
 	}
 	want = strings.Join(nonEmpty(append([]string{want}, b.promptFiles(c.AddPromptFiles)...)...), "\n\n")
 	opts := []agent.Opt{
@@ -121,6 +126,9 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig,
 	limit := b.run.engine.config.MaxRequests
 	if c.MaxIterations > 0 {
 		limit = min(limit, c.MaxIterations)
+	}
+	if n := b.run.Options.MaxTurns; n != nil {
+		limit = min(limit, *n)
 	}
 	for m := range strings.SplitSeq(model, ",") {
 		p, err := b.model(ctx, strings.TrimSpace(m), c, limit)

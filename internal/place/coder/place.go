@@ -43,6 +43,7 @@ type Place struct {
 
 var (
 	_ fleet.Place     = (*Place)(nil)
+	_ fleet.Optioner  = (*Place)(nil)
 	_ fleet.Versioner = (*Place)(nil)
 )
 

@@ -54,12 +54,16 @@ func (b *Place) remote(a fleet.Agent, at *place) (fleet.Runner, error) {
 	if len(b.config.RunnerKey) != ed25519.PrivateKeySize {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has a fleet-runner, but this Fleet has no key to sign requests to it", a.Name)
 	}
-	agent, app := at.agent()
-	url := b.url.JoinPath("@"+at.ws.OwnerName, at.ws.Name+"."+agent.Name, "apps", app.Slug).String()
 	return b.remotes.Get(remote.ClientConfig{
-		URL: url, Key: b.config.RunnerKey, Patience: remotePatience, MaxWait: b.bound, JSON: b.bound > 0, Now: b.config.Now,
+		URL: b.runnerURL(at), Key: b.config.RunnerKey, Patience: remotePatience, MaxWait: b.bound, JSON: b.bound > 0, Now: b.config.Now,
 		HTTP: &http.Client{Transport: appProxy{at.account, at.ws.Name}, CheckRedirect: at.account.http.CheckRedirect},
 	}).Connect(a), nil
+}
+
+// runnerURL returns the URL of the workspace's fleet-runner. The workspace must have an app.
+func (b *Place) runnerURL(at *place) string {
+	agent, app := at.agent()
+	return b.url.JoinPath("@"+at.ws.OwnerName, at.ws.Name+"."+agent.Name, "apps", app.Slug).String()
 }
 
 // appProxy sends requests to a runner through Coder's app proxy, and translates the proxy's own errors.

@@ -22,6 +22,7 @@
 //	ask-permission TOOL JSON  asks for permission to use the tool on the optional input, and prints the answer
 //	ask-policy TOOL ANSWER    asks for permission to use the tool; the policy answers allow or deny, and it prints the answer
 //	payload TEXT      sets the payload; each further payload instruction adds a line
+//	output JSON       sets the output, which a task with an output schema returns
 //	binary BASE64     sets the payload to these bytes
 //	change PATH LINE  adds the line to the file PATH, which the agent has not committed
 //	gap OFFSET SIZE   reports that SIZE bytes are missing at the offset of the payload

@@ -30,6 +30,7 @@ type run struct {
 	patch     map[string]string // diffs by path
 	checks    map[string]*check // by the check's id
 	payload   []byte
+	output    []byte
 	gap       fleet.Gap
 	cost      float64
 	turns     int
@@ -106,7 +107,7 @@ func (b *Place) end(r *run, o fleet.Outcome) {
 		r.deadline.Stop()
 	}
 	o.Terminal = r.script.terminal
-	o.Payload, o.Gap, o.CostUSD, o.Turns, o.Usage = r.payload, r.gap, r.cost, r.turns, r.usage
+	o.Payload, o.Gap, o.CostUSD, o.Turns, o.Usage, o.Output = r.payload, r.gap, r.cost, r.turns, r.usage, r.output
 	for i := range r.questions {
 		if r.questions[i].Status == fleet.QuestionWaiting {
 			r.questions[i].Status = fleet.QuestionWithdrawn
@@ -213,6 +214,8 @@ func (b *Place) do(r *run, in instruction) {
 		r.change(in.text)
 	case "cost":
 		r.cost, r.turns = in.cost, in.count
+	case "output":
+		r.output = []byte(in.text)
 	case "usage":
 		r.usage = in.usage
 	case "done":

@@ -66,7 +66,7 @@ func parseLine(line string) (instruction, bool) {
 	in := instruction{verb: verb, text: text}
 	var err error
 	switch verb {
-	case "echo", "step", "warn", "data", "payload", "change":
+	case "echo", "step", "warn", "data", "payload", "output", "change":
 		return in, true
 	case "ask", "ask-permission":
 		if text != "" {

@@ -42,6 +42,7 @@ func (a agentClient) Command(j Job) (Command, error) {
 		return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
 			"the driver \"acp\" cannot limit which tools are available: leave tools out of the role %q, and use allowed_tools and disallowed_tools", j.Role.Name)
 	}
+	j = withSchema(j)
 	known, told := parseConversation(j.Session), fingerprint(standingInstructions(j))
 	known.told, _, _ = strings.Cut(known.told, " ") // only the parser needs the cost
 	job := acp.Job{
@@ -77,6 +78,6 @@ func (a agentClient) Command(j Job) (Command, error) {
 		Argv: append(slices.Clone(j.Client), ProtocolACP, j.path(file)), Starts: a.Program(), Env: a.o.Env, Messages: true, Mailbox: true, SplitStderr: true,
 		// The headers of MCP servers may be secrets.
 		Files:  []File{{Name: file, Data: string(data), Secret: true}},
-		Format: Format{Kind: "acp", Resumed: j.Session, Told: told, Program: filepath.Base(a.o.Command[0]), Model: j.Role.Model},
+		Format: Format{Kind: "acp", Resumed: j.Session, Told: told, Program: filepath.Base(a.o.Command[0]), Model: j.Role.Model, Output: len(j.Options.OutputSchema) > 0},
 	}, nil
 }

@@ -72,6 +72,7 @@ func (c claudeCode) Command(j Job) (Command, error) {
 	if usd := j.Role.MaxCostUSD; usd > 0 {
 		flag("--max-budget-usd", strconv.FormatFloat(usd, 'f', -1, 64))
 	}
+	flag("--json-schema", string(j.Options.OutputSchema))
 	// Each list is one argument. If a list had several arguments, Claude Code would also read the arguments after the
 	// list as a part of it.
 	if j.Role.Tools != nil {

@@ -26,6 +26,8 @@ func (p *claudeParser) failureCode(res *claudeEvent) (fleet.ReasonCode, time.Tim
 		return fleet.CodeMaxTurns, time.Time{}
 	case "error_max_budget_usd":
 		return fleet.CodeBudget, time.Time{}
+	case "error_max_structured_output_retries":
+		return fleet.CodeOutputInvalid, time.Time{}
 	}
 	switch res.StopReason {
 	case "refusal":

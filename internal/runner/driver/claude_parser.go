@@ -25,6 +25,7 @@ type claudeParser struct {
 	version  string // version of the program
 	tested   string // version with which Fleet was tested
 	result   *claudeEvent
+	output   json.RawMessage // of the newest result that has one: background work can end in further results
 	cost     float64
 	turns    int
 	open     map[string]bool          // tool calls without a result so far
@@ -44,16 +45,18 @@ func newClaudeParser(f Format) *claudeParser {
 }
 
 type claudeEvent struct {
-	Type      string   `json:"type"`
-	Subtype   string   `json:"subtype"`
-	SessionID string   `json:"session_id"`
-	Parent    *string  `json:"parent_tool_use_id"` // set for events of a subagent
-	Subagent  string   `json:"subagent_type"`
-	IsError   bool     `json:"is_error"`
-	Result    string   `json:"result"`
-	Errors    []string `json:"errors"`
-	Cost      float64  `json:"total_cost_usd"`
-	Turns     int      `json:"num_turns"`
+	Type      string  `json:"type"`
+	Subtype   string  `json:"subtype"`
+	SessionID string  `json:"session_id"`
+	Parent    *string `json:"parent_tool_use_id"` // set for events of a subagent
+	Subagent  string  `json:"subagent_type"`
+	IsError   bool    `json:"is_error"`
+	Result    string  `json:"result"`
+	// Output is set in a result if the run has a schema and the model returned an object.
+	Output json.RawMessage `json:"structured_output"`
+	Errors []string        `json:"errors"`
+	Cost   float64         `json:"total_cost_usd"`
+	Turns  int             `json:"num_turns"`
 	// Since is the usage since the last result, by model. If a version of Claude Code reports Since, Cost is the cost
 	// of the whole conversation. In older versions, Cost is the cost of the run.
 	Since map[string]struct {
@@ -196,6 +199,9 @@ func (p *claudeParser) Line(line []byte) []Piece {
 // ended handles a result. It reports the denials that no other event has reported, such as those of people.
 func (p *claudeParser) ended(e *claudeEvent) (pieces []Piece) {
 	p.result = e
+	if len(e.Output) > 0 && string(e.Output) != "null" {
+		p.output = e.Output
+	}
 	clear(p.open)
 	p.turns += e.Turns
 	p.usage.result(e)
@@ -302,6 +308,7 @@ func (p *claudeParser) Result(e Exit) Result {
 		report(&o, p.lastText)
 	default:
 		report(&o, res.Result)
+		o.Output = p.output
 	}
 	o.CostUSD, o.CostPartial, o.Turns, o.Usage = p.cost, len(p.usage.messages) > 0, p.turns, p.usage.total()
 	if p.resumed.id != "" && strings.Contains(o.Reason+e.Stderr+p.garbage, "No conversation found") {

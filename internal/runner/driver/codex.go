@@ -52,7 +52,7 @@ var codexModes = map[string]string{
 }
 
 func (c codex) Command(j Job) (Command, error) {
-	const stdinFile = "stdin"
+	const stdinFile, schemaFile = "stdin", "schema.json"
 	mode, ok := codexModes[j.Role.PermissionMode]
 	if !ok {
 		return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
@@ -82,6 +82,11 @@ func (c codex) Command(j Job) (Command, error) {
 	}
 	if j.Role.Effort != "" {
 		argv = append(argv, "-c", "model_reasoning_effort="+string(object(j.Role.Effort)))
+	}
+	if schema := j.Options.OutputSchema; len(schema) > 0 {
+		argv = append(argv, "--output-schema", j.path(schemaFile))
+		out.Files = append(out.Files, File{Name: schemaFile, Data: string(schema)})
+		out.Format.Output = true
 	}
 	if j.OneTask {
 		argv = append(argv, "--ephemeral")

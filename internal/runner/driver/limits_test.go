@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/fleet"
 	"fleet/internal/runner/driver"
 )
 
@@ -23,19 +22,4 @@ func TestLimitsOfClaude(t *testing.T) {
 	}
 	limits := []string{"--effort", "high", "--max-turns", "20", "--max-budget-usd", "2.5"}
 	require.Equal(t, append(argv(driver.Limits{}), limits...), argv(driver.Limits{Effort: "high", MaxTurns: 20, MaxCostUSD: 2.5}))
-}
-
-func TestLimitsNeedClaude(t *testing.T) {
-	t.Parallel()
-	for option, l := range map[string]driver.Limits{"effort": {Effort: "low"}, "max_turns": {MaxTurns: 1}, "max_cost_usd": {MaxCostUSD: 1}} {
-		for _, kind := range driver.Kinds {
-			err := l.Check(kind)
-			if kind == "claude" {
-				require.NoError(t, err, option)
-				continue
-			}
-			require.ErrorContains(t, err, "does not support "+option+": leave it out, or use the driver \"claude\"", kind)
-			require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
-		}
-	}
 }

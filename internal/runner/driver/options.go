@@ -9,9 +9,16 @@ import (
 
 // taskOptions are the options of tasks and roles that each kind of driver supports. Roles have more options, which other code checks.
 var taskOptions = map[string][]string{
-	"claude": {fleet.OptionModel, fleet.OptionEffort, fleet.OptionMaxTurns, fleet.OptionMaxCost, fleet.OptionAppendSystemPrompt},
-	"codex":  {fleet.OptionModel, fleet.OptionEffort, fleet.OptionAppendSystemPrompt},
-	"acp":    {fleet.OptionModel, fleet.OptionAppendSystemPrompt},
+	"claude": {fleet.OptionModel, fleet.OptionEffort, fleet.OptionMaxTurns, fleet.OptionMaxCost, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema},
+	"codex":  {fleet.OptionModel, fleet.OptionEffort, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema},
+	"acp":    {fleet.OptionModel, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema},
+}
+
+// OptionsDriver is a driver of another package, which says itself which options of a task it supports.
+type OptionsDriver interface {
+	Driver
+	// Options returns the name of the driver, and the names of the options.
+	Options() (kind string, supported []string)
 }
 
 // effortsOf are the values of the option effort, by kind of driver.
@@ -27,7 +34,11 @@ func CheckOptions(d Driver, o fleet.TaskOptions) error {
 		return err
 	}
 	kind := kindOf(d)
-	err := o.Unsupported(taskOptions[kind], "the driver "+kind, func(option string) (can []string) {
+	supported := taskOptions[kind]
+	if other, ok := d.(OptionsDriver); ok {
+		kind, supported = other.Options()
+	}
+	err := o.Unsupported(supported, "the driver "+kind, func(option string) (can []string) {
 		for _, k := range Kinds {
 			if slices.Contains(taskOptions[k], option) {
 				can = append(can, k)

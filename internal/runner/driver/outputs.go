@@ -66,6 +66,7 @@ func (p *outputsParser) Result(e Exit) Result {
 		default:
 			fail(&o, shorten(valid(reported.Reason), maxReason))
 		}
+		o.Output, o.ReasonCode = reported.Output, fleet.ReasonCode(oneLine(valid(string(reported.ReasonCode))))
 		o.Summary, o.Reported = shorten(valid(reported.Summary), maxSummary), reported.Reported
 	}
 	o.ExitCode = nil // the exit code says nothing about the agent's work

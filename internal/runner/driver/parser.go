@@ -23,6 +23,8 @@ type Format struct {
 	// Model is the configured model of the run, for outputs that do not contain the model. It is empty if the program
 	// chooses its model.
 	Model string `json:"model,omitempty"`
+	// Output means that the run's last message has the JSON object of fleet.Outcome.Output.
+	Output bool `json:"output,omitempty"`
 	// Lost is why the run cannot continue the agent's conversation. It is empty if the run continues that conversation,
 	// or if the agent had none.
 	Lost string `json:"lost,omitempty"`
@@ -92,9 +94,9 @@ func NewParser(f Format) (Parser, error) {
 	case "claude":
 		return &lines{each: newClaudeParser(f), lost: f.Lost}, nil
 	case "codex":
-		return &lines{each: newCodexParser(f), lost: f.Lost}, nil
+		return &lines{each: newCodexParser(f), lost: f.Lost, output: f.Output}, nil
 	case "acp":
-		return &lines{each: newACPParser(f), lost: f.Lost}, nil
+		return &lines{each: newACPParser(f), lost: f.Lost, output: f.Output}, nil
 	case "outputs":
 		return &lines{each: &outputsParser{}}, nil
 	case "jsonl":
@@ -118,9 +120,10 @@ type lineParser interface {
 
 // lines splits an output into lines.
 type lines struct {
-	each lineParser
-	lost string // why a new conversation starts; reported before the first line
-	skip bool   // the next data is the rest of an incomplete or too long line, which is dropped
+	each   lineParser
+	lost   string // why a new conversation starts; reported before the first line
+	output bool   // the last message has the run's output, see Format.Output
+	skip   bool   // the next data is the rest of an incomplete or too long line, which is dropped
 }
 
 func (l *lines) Parse(data []byte, final bool) (int, []Piece) {
@@ -170,7 +173,13 @@ func (l *lines) Open() int {
 	return 0
 }
 
-func (l *lines) Result(e Exit) Result { return l.each.Result(e) }
+func (l *lines) Result(e Exit) Result {
+	r := l.each.Result(e)
+	if l.output && r.Outcome.Status == fleet.TaskCompleted {
+		r.Outcome.Output = ObjectIn(string(r.Outcome.Payload))
+	}
+	return r
+}
 
 // ending describes an abnormal end of the program. detail is the program's last text.
 func ending(e Exit, detail string) string {

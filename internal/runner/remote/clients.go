@@ -8,6 +8,13 @@ type Clients struct {
 	byURL map[string]*Client
 }
 
+// Known returns the client for the runner at the URL; nil if there is none.
+func (cs *Clients) Known(url string) *Client {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.byURL[url]
+}
+
 // Get returns the client for the runner at c.URL. It creates one if there is none.
 func (cs *Clients) Get(c ClientConfig) *Client {
 	cs.mu.Lock()

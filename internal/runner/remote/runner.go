@@ -22,6 +22,14 @@ type runner struct {
 // Dispatch implements fleet.Runner.
 func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
+		if r.Options.IsSet() {
+			if _, err := w.client.handshake(ctx, w.agent.UID); err != nil {
+				return err
+			}
+			if err := w.client.CheckOptions(r.Options); err != nil {
+				return err
+			}
+		}
 		_, err := w.client.rpc.Dispatch(ctx, connect.NewRequest(&runnerv1.DispatchRequest{Agent: agentTo(w.agent), Run: runTo(r)}))
 		r.Again = true
 		return err

@@ -113,6 +113,17 @@ func TestOldRunner(t *testing.T) {
 	}
 }
 
+// TestOptionsOfOldRunner checks that a runner that would ignore the options of a task does not get the task.
+func TestOptionsOfOldRunner(t *testing.T) {
+	a := (&other{handshake: &runnerv1.HandshakeResponse{Protocol: optionsProtocol - 1, OldestProtocol: OldestProtocol, Version: "v9"}}).serve(t, nil)
+	r := fleet.Run{TaskID: "task", Timeout: waittest.Limit, Options: fleet.TaskOptions{MaxTurns: new(3)}}
+	for range 2 {
+		err := a.Dispatch(t.Context(), r)
+		require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err))
+		require.ErrorContains(t, err, `(version "v9") does not support max_turns`)
+	}
+}
+
 // TestCutRefusal cuts off responses that report an error. An incomplete response must not count as the answer of an
 // older runner.
 func TestCutRefusal(t *testing.T) {

@@ -29,6 +29,15 @@ func runTo(r fleet.Run) *runnerv1.Run {
 		TaskId: r.TaskID, Prompt: r.Prompt, Timeout: durationpb.New(r.Timeout), Started: timeTo(r.Started), Again: r.Again,
 		SelfStarted: r.SelfStarted, Linger: durationpb.New(r.Linger), Continues: r.Continues, Feedback: r.Feedback, Allowed: r.Allowed,
 	}
+	if o := r.Options; o.IsSet() {
+		p.Options = &runnerv1.RunOptions{Model: o.Model, Effort: o.Effort, AppendSystemPrompt: o.AppendSystemPrompt, OutputSchema: o.OutputSchema}
+		if o.MaxTurns != nil {
+			p.Options.MaxTurns = int32(*o.MaxTurns)
+		}
+		if o.MaxCostUSD != nil {
+			p.Options.MaxCostUsd = *o.MaxCostUSD
+		}
+	}
 	for _, m := range r.Messages {
 		p.Messages = append(p.Messages, &runnerv1.Message{Id: m.ID, Text: m.Text})
 	}
@@ -40,6 +49,15 @@ func runFrom(p *runnerv1.Run) fleet.Run {
 		TaskID: p.GetTaskId(), Prompt: p.GetPrompt(), Timeout: p.GetTimeout().AsDuration(), Started: timeFrom(p.GetStarted()),
 		Again: p.GetAgain(), SelfStarted: p.GetSelfStarted(), Linger: p.GetLinger().AsDuration(), Continues: p.GetContinues(),
 		Feedback: p.GetFeedback(), Allowed: p.GetAllowed(),
+	}
+	if o := p.GetOptions(); o != nil {
+		r.Options = fleet.TaskOptions{Model: o.GetModel(), Effort: o.GetEffort(), AppendSystemPrompt: o.GetAppendSystemPrompt(), OutputSchema: o.GetOutputSchema()}
+		if n := int(o.GetMaxTurns()); n != 0 {
+			r.Options.MaxTurns = &n
+		}
+		if usd := o.GetMaxCostUsd(); usd != 0 {
+			r.Options.MaxCostUSD = &usd
+		}
 	}
 	for _, m := range p.GetMessages() {
 		r.Messages = append(r.Messages, fleet.Message{ID: m.GetId(), TaskID: r.TaskID, Text: m.GetText()})
@@ -92,7 +110,7 @@ func outcomeTo(o fleet.Outcome) *runnerv1.Outcome {
 		HasPayload: o.Payload != nil, GapOffset: int64(o.Gap.Offset), GapSize: o.Gap.Size, EndedAt: timeTo(o.EndedAt),
 		CostUsd: o.CostUSD, CostPartial: o.CostPartial, Turns: int32(o.Turns), Model: valid(o.Usage.Model), InputTokens: o.Usage.InputTokens,
 		OutputTokens: o.Usage.OutputTokens, ToolCalls: int32(o.Usage.ToolCalls), Terminal: o.Terminal, Conversation: o.Conversation,
-		ReasonCode: valid(string(o.ReasonCode)), RetryAt: timeTo(o.RetryAt),
+		ReasonCode: valid(string(o.ReasonCode)), RetryAt: timeTo(o.RetryAt), Output: o.Output,
 	}
 	if o.ExitCode != nil {
 		code := int32(*o.ExitCode)
@@ -106,7 +124,7 @@ func outcomeFrom(p *runnerv1.Outcome) fleet.Outcome {
 		Status: fleet.TaskFailed, Reason: p.GetReason(), Summary: p.GetSummary(), Reported: p.GetReported(), Payload: p.GetPayload(),
 		Gap: fleet.Gap{Offset: int(p.GetGapOffset()), Size: p.GetGapSize()}, EndedAt: timeFrom(p.GetEndedAt()),
 		CostUSD: p.GetCostUsd(), CostPartial: p.GetCostPartial(), Turns: int(p.GetTurns()), Terminal: p.GetTerminal(), Conversation: p.GetConversation(),
-		ReasonCode: fleet.ReasonCode(p.GetReasonCode()), RetryAt: timeFrom(p.GetRetryAt()),
+		ReasonCode: fleet.ReasonCode(p.GetReasonCode()), RetryAt: timeFrom(p.GetRetryAt()), Output: p.GetOutput(),
 		Usage: fleet.Usage{
 			Model: p.GetModel(), InputTokens: p.GetInputTokens(), OutputTokens: p.GetOutputTokens(), ToolCalls: int(p.GetToolCalls()),
 		},

@@ -15,7 +15,7 @@ const maxHead = 4 << 10
 const TaskColumns = `traceparent, agent_uid, agent_name, owner, source, status, reason, timeout, created_at, started_at, ended_at,
 	dispatched, cursor, output_size, stop_asked, stop_reason, summary, payload_size, exit_code, cost_usd, turns, session_id,
 	model, input_tokens, output_tokens, tool_calls, self_started, reported, payload_gap_offset, payload_gap_size, waiting,
-	stalled_at, last_step, terminal, conversation_lost, try, reason_code, retry_at, collecting_at, spent, options, description`
+	stalled_at, last_step, terminal, conversation_lost, try, reason_code, retry_at, collecting_at, spent, options, retry_of, output, description`
 
 // ReadColumns are the columns of tasks that ScanTask reads. A query must add one more column, the rest of the
 // description. It is NULL if the description is short or the rest is not needed.
@@ -58,7 +58,7 @@ func TaskArgs(t *fleet.Task) []any {
 		t.OutputSize, Maybe(t.StopAsked), t.StopReason, t.Summary, t.PayloadSize, t.ExitCode, t.CostUSD, t.Turns,
 		t.SessionID, t.Usage.Model, t.Usage.InputTokens, t.Usage.OutputTokens, t.Usage.ToolCalls, t.SelfStarted, t.Reported,
 		t.PayloadGap.Offset, t.PayloadGap.Size, t.Waiting, Maybe(t.StalledAt), t.LastStep, t.Terminal, t.ConversationLost, t.Try,
-		string(t.ReasonCode), Maybe(t.RetryAt), Maybe(t.CollectingAt), spent(&t.Spent), optionsText(t.Options), Head(t.Description),
+		string(t.ReasonCode), Maybe(t.RetryAt), Maybe(t.CollectingAt), spent(&t.Spent), optionsText(t.Options), t.RetryOf, string(t.Output), Head(t.Description),
 	}
 }
 
@@ -74,16 +74,16 @@ func spent(s *fleet.Spent) any {
 // ScanTask returns the task of a row of SelectTasks.
 func ScanTask(row Scanner) (*fleet.Task, error) {
 	var (
-		t       fleet.Task
-		rest    *string
-		options string
+		t               fleet.Task
+		rest            *string
+		options, output string
 	)
 	err := row.Scan(&t.ID, &t.Trace, &t.AgentUID, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason,
 		(*int64)(&t.Timeout), (*Time)(&t.CreatedAt), (*Time)(&t.StartedAt), (*Time)(&t.EndedAt), (*Time)(&t.Dispatched), &t.Cursor,
 		&t.OutputSize, (*Time)(&t.StopAsked), &t.StopReason, &t.Summary, &t.PayloadSize, &t.ExitCode, &t.CostUSD, &t.Turns,
 		&t.SessionID, &t.Usage.Model, &t.Usage.InputTokens, &t.Usage.OutputTokens, &t.Usage.ToolCalls, &t.SelfStarted, &t.Reported,
 		&t.PayloadGap.Offset, &t.PayloadGap.Size, &t.Waiting, (*Time)(&t.StalledAt), &t.LastStep, &t.Terminal, &t.ConversationLost, &t.Try,
-		(*string)(&t.ReasonCode), (*Time)(&t.RetryAt), (*Time)(&t.CollectingAt), jsonInto{&t.Spent}, &options, &t.Description, &t.PayloadRemoved, &t.HasMessages, &t.HasQuestions, &t.HasChecks, &t.Revision, &rest)
+		(*string)(&t.ReasonCode), (*Time)(&t.RetryAt), (*Time)(&t.CollectingAt), jsonInto{&t.Spent}, &options, &t.RetryOf, &output, &t.Description, &t.PayloadRemoved, &t.HasMessages, &t.HasQuestions, &t.HasChecks, &t.Revision, &rest)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +91,9 @@ func ScanTask(row Scanner) (*fleet.Task, error) {
 		if err := json.Unmarshal([]byte(options), &t.Options); err != nil {
 			return nil, fmt.Errorf("the options of the task %s: %w", t.ID, err)
 		}
+	}
+	if output != "" {
+		t.Output = json.RawMessage(output)
 	}
 	if rest != nil {
 		t.Description += *rest

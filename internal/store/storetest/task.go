@@ -246,7 +246,7 @@ func fullTask(id string, a *fleet.Agent) *fleet.Task {
 		StartedAt: noon.Add(1 * time.Second), EndedAt: noon.Add(2 * time.Second), Dispatched: noon.Add(3 * time.Second),
 		Cursor: "offset:17", OutputSize: 1 << 40, StopAsked: noon.Add(4 * time.Second), StopReason: "alice asked",
 		Summary: "it is done ✅", PayloadSize: 99, ExitCode: new(0), CostUSD: 0.1 + 0.2, Turns: 12, SessionID: "s1",
-		Options:     fleet.TaskOptions{Model: "m-2", Effort: "high", MaxTurns: new(7), MaxCostUSD: new(0.25), AppendSystemPrompt: "bäue \"this\""},
+		Options: fleet.TaskOptions{Model: "m-2", Effort: "high", MaxTurns: new(7), MaxCostUSD: new(0.25), AppendSystemPrompt: "bäue \"this\"", OutputSchema: []byte(`{"type":"object"}`)}, RetryOf: "t0", Output: []byte(`{"ok": "ja \u0000"}`),
 		SelfStarted: true, Reported: true, Terminal: true, Try: 3, ConversationLost: "its files are gone", StalledAt: noon.Add(5 * time.Second), LastStep: "Bash: go test", Waiting: 2, PayloadGap: fleet.Gap{Offset: 33, Size: 1 << 40},
 		Usage: fleet.Usage{Model: "m-1", InputTokens: 1 << 40, OutputTokens: 7, ToolCalls: 3},
 	}

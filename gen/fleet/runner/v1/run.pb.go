@@ -77,7 +77,7 @@ func (x Outcome_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome_Status.Descriptor instead.
 func (Outcome_Status) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{5, 0}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{6, 0}
 }
 
 // Agent is the agent that executes a run.
@@ -204,7 +204,9 @@ type Run struct {
 	// Output of the failed checks of the previous try; empty for the first try.
 	Feedback string `protobuf:"bytes,10,opt,name=feedback,proto3" json:"feedback,omitempty"`
 	// Rules for calls that people have allowed before.
-	Allowed       []string `protobuf:"bytes,11,rep,name=allowed,proto3" json:"allowed,omitempty"`
+	Allowed []string `protobuf:"bytes,11,rep,name=allowed,proto3" json:"allowed,omitempty"`
+	// Options for the agent's program. Only runners of protocol 2 have it.
+	Options       *RunOptions `protobuf:"bytes,12,opt,name=options,proto3" json:"options,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -316,6 +318,104 @@ func (x *Run) GetAllowed() []string {
 	return nil
 }
 
+func (x *Run) GetOptions() *RunOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+// RunOptions are options of a task, as in fleet.v1.StartAgentTaskRequest.
+type RunOptions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The model.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// How much the model thinks.
+	Effort string `protobuf:"bytes,2,opt,name=effort,proto3" json:"effort,omitempty"`
+	// The run fails after so many turns; 0 for no limit.
+	MaxTurns int32 `protobuf:"varint,3,opt,name=max_turns,json=maxTurns,proto3" json:"max_turns,omitempty"`
+	// The run fails when it has cost so many US dollars; 0 for no limit.
+	MaxCostUsd float64 `protobuf:"fixed64,4,opt,name=max_cost_usd,json=maxCostUsd,proto3" json:"max_cost_usd,omitempty"`
+	// Instructions for this run, after those of the role.
+	AppendSystemPrompt string `protobuf:"bytes,5,opt,name=append_system_prompt,json=appendSystemPrompt,proto3" json:"append_system_prompt,omitempty"`
+	// The JSON Schema of the run's output; empty if it has none.
+	OutputSchema  []byte `protobuf:"bytes,6,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunOptions) Reset() {
+	*x = RunOptions{}
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunOptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunOptions) ProtoMessage() {}
+
+func (x *RunOptions) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunOptions.ProtoReflect.Descriptor instead.
+func (*RunOptions) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RunOptions) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *RunOptions) GetEffort() string {
+	if x != nil {
+		return x.Effort
+	}
+	return ""
+}
+
+func (x *RunOptions) GetMaxTurns() int32 {
+	if x != nil {
+		return x.MaxTurns
+	}
+	return 0
+}
+
+func (x *RunOptions) GetMaxCostUsd() float64 {
+	if x != nil {
+		return x.MaxCostUsd
+	}
+	return 0
+}
+
+func (x *RunOptions) GetAppendSystemPrompt() string {
+	if x != nil {
+		return x.AppendSystemPrompt
+	}
+	return ""
+}
+
+func (x *RunOptions) GetOutputSchema() []byte {
+	if x != nil {
+		return x.OutputSchema
+	}
+	return nil
+}
+
 // Message is a message that a run has received.
 type Message struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -329,7 +429,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[2]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -341,7 +441,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[2]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -354,7 +454,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Message) GetId() string {
@@ -396,7 +496,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[3]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -408,7 +508,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[3]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -421,7 +521,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Output) GetCursor() string {
@@ -519,7 +619,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -531,7 +631,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -544,7 +644,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Question) GetId() string {
@@ -696,14 +796,16 @@ type Outcome struct {
 	// Why it failed, for programs; empty if no code is known.
 	ReasonCode string `protobuf:"bytes,19,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
 	// When the cause of the failure ends; not set if that is not known.
-	RetryAt       *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`
+	RetryAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`
+	// The JSON value that the run's output_schema demands; empty if it has none.
+	Output        []byte `protobuf:"bytes,22,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +817,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +830,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Outcome) GetStatus() Outcome_Status {
@@ -878,6 +980,13 @@ func (x *Outcome) GetRetryAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Outcome) GetOutput() []byte {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
 // Fault is the detail of every error that the runner itself returns. An error without it comes from elsewhere, for example
 // from a proxy.
 type Fault struct {
@@ -896,7 +1005,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[6]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1017,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[6]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1030,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Fault) GetReason() string {
@@ -964,7 +1073,7 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\aproject\x18\x04 \x01(\tR\aproject\x12\x12\n" +
 	"\x04role\x18\x05 \x01(\tR\x04role\x12\x12\n" +
 	"\x04spec\x18\x06 \x01(\tR\x04spec\x12\x19\n" +
-	"\bone_task\x18\a \x01(\bR\aoneTask\"\x97\x03\n" +
+	"\bone_task\x18\a \x01(\bR\aoneTask\"\xce\x03\n" +
 	"\x03Run\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06prompt\x18\x02 \x01(\tR\x06prompt\x123\n" +
@@ -977,7 +1086,17 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\tcontinues\x18\t \x01(\bR\tcontinues\x12\x1a\n" +
 	"\bfeedback\x18\n" +
 	" \x01(\tR\bfeedback\x12\x18\n" +
-	"\aallowed\x18\v \x03(\tR\aallowed\"-\n" +
+	"\aallowed\x18\v \x03(\tR\aallowed\x125\n" +
+	"\aoptions\x18\f \x01(\v2\x1b.fleet.runner.v1.RunOptionsR\aoptions\"\xd0\x01\n" +
+	"\n" +
+	"RunOptions\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x16\n" +
+	"\x06effort\x18\x02 \x01(\tR\x06effort\x12\x1b\n" +
+	"\tmax_turns\x18\x03 \x01(\x05R\bmaxTurns\x12 \n" +
+	"\fmax_cost_usd\x18\x04 \x01(\x01R\n" +
+	"maxCostUsd\x120\n" +
+	"\x14append_system_prompt\x18\x05 \x01(\tR\x12appendSystemPrompt\x12#\n" +
+	"\routput_schema\x18\x06 \x01(\fR\foutputSchema\"-\n" +
 	"\aMessage\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\xf0\x01\n" +
@@ -1009,7 +1128,7 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\vanswered_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"answeredAt\x12\x14\n" +
 	"\x05rules\x18\x0e \x03(\tR\x05rules\x12\x1a\n" +
-	"\bremember\x18\x0f \x01(\tR\bremember\"\x9f\x06\n" +
+	"\bremember\x18\x0f \x01(\tR\bremember\"\xb7\x06\n" +
 	"\aOutcome\x127\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1f.fleet.runner.v1.Outcome.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
@@ -1036,7 +1155,8 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\fcost_partial\x18\x15 \x01(\bR\vcostPartial\x12\x1f\n" +
 	"\vreason_code\x18\x13 \x01(\tR\n" +
 	"reasonCode\x125\n" +
-	"\bretry_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\"H\n" +
+	"\bretry_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\x12\x16\n" +
+	"\x06output\x18\x16 \x01(\fR\x06output\"H\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\r\n" +
 	"\tcompleted\x10\x01\x12\n" +
@@ -1068,39 +1188,41 @@ func file_fleet_runner_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_runner_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fleet_runner_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_fleet_runner_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_fleet_runner_v1_run_proto_goTypes = []any{
 	(Outcome_Status)(0),           // 0: fleet.runner.v1.Outcome.Status
 	(*Agent)(nil),                 // 1: fleet.runner.v1.Agent
 	(*Run)(nil),                   // 2: fleet.runner.v1.Run
-	(*Message)(nil),               // 3: fleet.runner.v1.Message
-	(*Output)(nil),                // 4: fleet.runner.v1.Output
-	(*Question)(nil),              // 5: fleet.runner.v1.Question
-	(*Outcome)(nil),               // 6: fleet.runner.v1.Outcome
-	(*Fault)(nil),                 // 7: fleet.runner.v1.Fault
-	nil,                           // 8: fleet.runner.v1.Fault.MetadataEntry
-	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*RunOptions)(nil),            // 3: fleet.runner.v1.RunOptions
+	(*Message)(nil),               // 4: fleet.runner.v1.Message
+	(*Output)(nil),                // 5: fleet.runner.v1.Output
+	(*Question)(nil),              // 6: fleet.runner.v1.Question
+	(*Outcome)(nil),               // 7: fleet.runner.v1.Outcome
+	(*Fault)(nil),                 // 8: fleet.runner.v1.Fault
+	nil,                           // 9: fleet.runner.v1.Fault.MetadataEntry
+	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
 }
 var file_fleet_runner_v1_run_proto_depIdxs = []int32{
-	9,  // 0: fleet.runner.v1.Run.timeout:type_name -> google.protobuf.Duration
-	10, // 1: fleet.runner.v1.Run.started:type_name -> google.protobuf.Timestamp
-	3,  // 2: fleet.runner.v1.Run.messages:type_name -> fleet.runner.v1.Message
-	9,  // 3: fleet.runner.v1.Run.linger:type_name -> google.protobuf.Duration
-	5,  // 4: fleet.runner.v1.Output.question:type_name -> fleet.runner.v1.Question
-	10, // 5: fleet.runner.v1.Question.asked_at:type_name -> google.protobuf.Timestamp
-	10, // 6: fleet.runner.v1.Question.expires_at:type_name -> google.protobuf.Timestamp
-	10, // 7: fleet.runner.v1.Question.answered_at:type_name -> google.protobuf.Timestamp
-	0,  // 8: fleet.runner.v1.Outcome.status:type_name -> fleet.runner.v1.Outcome.Status
-	10, // 9: fleet.runner.v1.Outcome.ended_at:type_name -> google.protobuf.Timestamp
-	10, // 10: fleet.runner.v1.Outcome.retry_at:type_name -> google.protobuf.Timestamp
-	8,  // 11: fleet.runner.v1.Fault.metadata:type_name -> fleet.runner.v1.Fault.MetadataEntry
-	9,  // 12: fleet.runner.v1.Fault.retry_after:type_name -> google.protobuf.Duration
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	10, // 0: fleet.runner.v1.Run.timeout:type_name -> google.protobuf.Duration
+	11, // 1: fleet.runner.v1.Run.started:type_name -> google.protobuf.Timestamp
+	4,  // 2: fleet.runner.v1.Run.messages:type_name -> fleet.runner.v1.Message
+	10, // 3: fleet.runner.v1.Run.linger:type_name -> google.protobuf.Duration
+	3,  // 4: fleet.runner.v1.Run.options:type_name -> fleet.runner.v1.RunOptions
+	6,  // 5: fleet.runner.v1.Output.question:type_name -> fleet.runner.v1.Question
+	11, // 6: fleet.runner.v1.Question.asked_at:type_name -> google.protobuf.Timestamp
+	11, // 7: fleet.runner.v1.Question.expires_at:type_name -> google.protobuf.Timestamp
+	11, // 8: fleet.runner.v1.Question.answered_at:type_name -> google.protobuf.Timestamp
+	0,  // 9: fleet.runner.v1.Outcome.status:type_name -> fleet.runner.v1.Outcome.Status
+	11, // 10: fleet.runner.v1.Outcome.ended_at:type_name -> google.protobuf.Timestamp
+	11, // 11: fleet.runner.v1.Outcome.retry_at:type_name -> google.protobuf.Timestamp
+	9,  // 12: fleet.runner.v1.Fault.metadata:type_name -> fleet.runner.v1.Fault.MetadataEntry
+	10, // 13: fleet.runner.v1.Fault.retry_after:type_name -> google.protobuf.Duration
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_fleet_runner_v1_run_proto_init() }
@@ -1108,14 +1230,14 @@ func file_fleet_runner_v1_run_proto_init() {
 	if File_fleet_runner_v1_run_proto != nil {
 		return
 	}
-	file_fleet_runner_v1_run_proto_msgTypes[5].OneofWrappers = []any{}
+	file_fleet_runner_v1_run_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_runner_v1_run_proto_rawDesc), len(file_fleet_runner_v1_run_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

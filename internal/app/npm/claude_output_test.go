@@ -1,0 +1,53 @@
+package npm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestClaudeOutput checks the output of tasks with a schema, for which Claude Code has a tool of its own.
+func TestClaudeOutput(t *testing.T) {
+	c := newCrew(t, role{"name": "coder", "model": priced, "default": true}, role{"name": "reader", "model": priced, "tools": []string{"Read"}})
+	c.create(t, "papi", "coder")
+	c.create(t, "mami", "reader")
+	schema, err := structpb.NewStruct(map[string]any{
+		"type": "object", "properties": map[string]any{"n": map[string]any{"type": "integer"}}, "required": []any{"n"},
+	})
+	require.NoError(t, err)
+	do := func(agent, prompt string) *fleetv1.TaskDetail {
+		r, err := c.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: prompt, OutputSchema: schema})
+		require.NoError(t, err)
+		return c.wait(t, r.GetTask().GetId())
+	}
+	for _, agent := range []string{"papi", "mami"} { // a list of tools must not take away the tool for the output
+		task := do(agent, "Count for "+agent+".\n"+`model: tool StructuredOutput {"n":3}`)
+		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+		require.Equal(t, map[string]any{"n": 3.0}, task.GetOutput().AsMap())
+	}
+	require.Contains(t, c.asked("Count for papi.")[0].tools(), "StructuredOutput")
+
+	// A second answer is asked for if the first does not match.
+	task := do("papi", "Count again.\n"+`model: tool StructuredOutput {"n":"three"}`+"\n"+`model: tool StructuredOutput {"n":4}`)
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	require.Equal(t, map[string]any{"n": 4.0}, task.GetOutput().AsMap())
+
+	task = do("papi", "Refuse to count.\nmodel: say No.")
+	t.Logf("%s: %s", task.GetReasonCode(), task.GetReason())
+	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
+	require.Equal(t, "OUTPUT_INVALID", task.GetReasonCode(), task.GetReason())
+	require.Nil(t, task.GetOutput())
+
+	again, err := c.api.RetryTask(t.Context(), &fleetv1.RetryTaskRequest{TaskId: task.GetId()})
+	require.NoError(t, err)
+	task = c.wait(t, again.GetTask().GetId())
+	require.Equal(t, "OUTPUT_INVALID", task.GetReasonCode(), "the new task must have the schema: %s", task.GetReason())
+
+	// The next task has no schema, although it continues the conversation.
+	task = c.do(t, "papi", "Rest.", "model: say Zzz")
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	require.Equal(t, "Zzz", task.GetSummary())
+}

@@ -1,0 +1,52 @@
+package driver
+
+import (
+	"encoding/json"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// SchemaPrompt returns the instructions about an output schema, for a program that cannot be told otherwise.
+func SchemaPrompt(schema json.RawMessage) string {
+	if len(schema) == 0 {
+		return ""
+	}
+	return "End your work with a message that is one JSON object and nothing else. A program reads it, and refuses it unless it matches this JSON Schema:\n\n" + string(schema)
+}
+
+// withSchema returns the job with the output schema of its task in the prompt, for a program that cannot be told otherwise.
+func withSchema(j Job) Job {
+	if text := SchemaPrompt(j.Options.OutputSchema); text != "" {
+		j.Prompt += "\n\n" + text
+	}
+	return j
+}
+
+// maxObjects is how many beginnings of an object ObjectIn tries.
+const maxObjects = 100
+
+// ObjectIn returns the JSON object in the text of a message: the whole text, or else the last object that begins and ends at
+// the borders of lines, because models like to explain an object and to put it in a code block. It returns nil if there is none.
+func ObjectIn(text string) json.RawMessage {
+	text = strings.TrimSpace(text)
+	if isObject(text) {
+		return json.RawMessage(text)
+	}
+	text = text[:strings.LastIndex(text+"\n", "}\n")+1]
+	text = text[max(0, len(text)-fleet.MaxTaskOutput):]
+	for begin, tries := len(text), 0; tries < maxObjects; {
+		if begin = strings.LastIndexByte(text[:begin], '{'); begin < 0 {
+			return nil
+		}
+		if line := text[strings.LastIndexByte(text[:begin], '\n')+1 : begin]; strings.TrimSpace(line) == "" {
+			tries++
+			if isObject(text[begin:]) {
+				return json.RawMessage(text[begin:])
+			}
+		}
+	}
+	return nil
+}
+
+func isObject(text string) bool { return strings.HasPrefix(text, "{") && json.Valid([]byte(text)) }

@@ -1,0 +1,55 @@
+package service
+
+import (
+	"context"
+
+	"fleet/internal/fleet"
+)
+
+// RetryTask starts a task that has ended again, as a new task of the same agent with the same description, time limit, checks and
+// options. The error is TASK_RUNNING if the task has not ended, AGENT_NOT_FOUND if its agent was deleted, and otherwise as
+// for StartTask. Tasks of other toolsets cannot be retried.
+func (s *Service) RetryTask(ctx context.Context, id, requestID string) (*fleet.Task, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if id == "" {
+		return nil, errNoTaskID()
+	}
+	c := Call{Method: "RetryTask", RequestID: requestID, Body: id}
+	if t, err := s.taskBefore(ctx, c); err != nil || t != nil {
+		return asStarted(t), err
+	}
+	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
+		first, err := s.task(tx, p, id, fleet.AccessRun)
+		if err != nil {
+			return nil, err
+		}
+		if first.Active() {
+			return nil, fleet.Errorf(fleet.ReasonTaskRunning, "task %q has not ended", first.ID).With("task_id", first.ID).With("agent_name", first.AgentName).
+				Next("wait for it with {wait_tasks}, or stop it with {stop_agent_task}")
+		}
+		v, err := tx.Agent(first.AgentUID)
+		switch {
+		case err != nil:
+			return nil, err
+		case v == nil || !v.DeletedAt.IsZero() || v.Desired == fleet.DesiredDeleted:
+			return nil, fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q of task %q was deleted, so the task cannot be started again", first.AgentName, first.ID).
+				With("agent_name", first.AgentName).Next("{start_agent_task} starts it on another agent, and {restore_agent} may bring the agent back")
+		case v.Toolset != fleet.ToolsetFleet || first.SessionID != "":
+			return nil, fleet.Errorf(fleet.ReasonInvalidArgument, "task %q belongs to the toolset %s: start it again with a tool of that toolset", first.ID, v.Toolset).With("field", "task_id")
+		}
+		r := StartTaskRequest{Description: first.Description, Timeout: first.Timeout, Options: first.Options, retryOf: first.ID}
+		if known, err := tx.Checks(first.ID); err != nil {
+			return nil, err
+		} else if known != nil {
+			r.Checks = known.Asked
+		}
+		return s.startTask(ctx, tx, p, &fleet.AgentView{Agent: *v}, r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return asStarted(task), nil
+}
