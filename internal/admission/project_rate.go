@@ -16,7 +16,6 @@ import (
 // So a principal with many requests does not keep out the others. The first principal begins with a full bucket. Others begin
 // with one request each, so that many new principals do not exceed the limit by far.
 type projectRate struct {
-	demand
 	most int64 // requests a second, of all principals on all servers
 
 	mu      sync.Mutex
@@ -37,10 +36,9 @@ func (r *Rates) takeIn(ctx context.Context, project string) error {
 	}
 	v, ok := set.projects.Load(project)
 	if !ok {
-		v, _ = set.projects.LoadOrStore(project, &projectRate{most: most, per: r.others.Load().even(most), buckets: map[string]*bucket{}})
+		v, _ = set.projects.LoadOrStore(project, &projectRate{most: most, per: r.part(most), buckets: map[string]*bucket{}})
 	}
 	x := v.(*projectRate) //nolint:forcetypeassert // see projects
-	x.asked.Add(1)
 	wait, refused := r.use(ctx, x.of(p.Name, r.now()), slog.String("principal", p.Name), slog.String("project", project))
 	if refused {
 		return fleet.TooManyRequestsIn(project, int(most), wait)

@@ -19,30 +19,21 @@ const refusalWindow = time.Minute
 // one second. All calls of the principal share this bucket, whatever their face and token. The calls of an agent count
 // as calls of its owner.
 //
-// Several servers divide a limit by demand, see demands.part. A new server allows whole limits until the first call of Share.
+// Several servers have even parts of a limit. A new server allows whole limits until the first call of Share.
 type Rates struct {
 	current atomic.Pointer[rateSet]
 	groups  func(ctx context.Context, principal string) ([]string, error) // see NewRates
 	log     *slog.Logger
 	now     func() time.Time
-	others  atomic.Pointer[demands]
-
-	mu       sync.Mutex // held by Demand and Share
-	measured time.Time  // when Demand was called last
+	servers atomic.Int64 // see Share
 }
 
 // rateSet has the limits of requests, and the buckets for them.
 type rateSet struct {
 	limits     fleet.Limits
 	ofGroups   bool     // a group has a limit of requests
-	principals sync.Map // of *principalRate, by name of the principal
+	principals sync.Map // of *bucket, by name of the principal
 	projects   sync.Map // of *projectRate, by name of the project
-}
-
-// principalRate limits the requests of one principal.
-type principalRate struct {
-	*bucket
-	demand
 }
 
 // bucket has the requests that are allowed at the moment.
@@ -58,8 +49,8 @@ func NewRates(limits fleet.Limits, groups func(ctx context.Context, principal st
 	if now == nil {
 		now = time.Now
 	}
-	r := &Rates{groups: groups, log: log, now: now, measured: now()}
-	r.others.Store(&demands{})
+	r := &Rates{groups: groups, log: log, now: now}
+	r.servers.Store(1)
 	r.SetLimits(limits)
 	return r
 }
@@ -76,63 +67,30 @@ func (r *Rates) SetLimits(limits fleet.Limits) {
 	r.current.Store(s)
 }
 
-// Demand returns how many requests a second this server has received since the last call of Demand, by key of the limit. It
-// leaves out demand that is negligible to the other servers.
-func (r *Rates) Demand() map[string]float64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now, others, set := r.now(), r.others.Load(), r.current.Load()
-	seconds := max(now.Sub(r.measured).Seconds(), 1)
-	r.measured = now
-	all := map[string]float64{}
-	measure := func(key string, d *demand, most int64) {
-		d.measure(seconds)
-		if d.last > 0 && d.last >= negligible*float64(others.even(most)) {
-			all[key] = d.last
-		}
-	}
-	set.principals.Range(func(name, v any) bool {
-		x := v.(*principalRate)                                         //nolint:forcetypeassert // see principals
-		measure(principalLimit+name.(string), &x.demand, x.most.Load()) //nolint:forcetypeassert // see principals
-		return true
-	})
-	set.projects.Range(func(name, v any) bool {
-		x := v.(*projectRate)                                  //nolint:forcetypeassert // see projects
-		measure(projectLimit+name.(string), &x.demand, x.most) //nolint:forcetypeassert // see projects
-		return true
-	})
-	return all
-}
-
-// Share divides the limits anew. others has the last result of Demand of each other server. Before Share is called, the last
-// result of this server's Demand must be where the others read it. Share removes the buckets of principals that have not called
+// Share divides the limits among so many servers, this one included. It removes the buckets of principals that have not called
 // lately.
-func (r *Rates) Share(others []map[string]float64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now, d, set := r.now(), demands(others), r.current.Load()
-	r.others.Store(&d)
+func (r *Rates) Share(servers int) {
+	r.servers.Store(int64(max(servers, 1)))
+	now, set := r.now(), r.current.Load()
 	set.principals.Range(func(name, v any) bool {
-		x := v.(*principalRate) //nolint:forcetypeassert // see principals
-		if x.last == 0 && x.asked.Load() == 0 && x.full(now) {
+		b := v.(*bucket) //nolint:forcetypeassert // see principals
+		if b.full(now) {
 			set.principals.Delete(name)
 			return true
 		}
-		x.published(d.even(x.most.Load()))
-		r.set(x, name.(string), x.most.Load()) //nolint:forcetypeassert // see principals
+		b.set(now, b.most.Load(), r.part(b.most.Load()))
 		return true
 	})
-	set.projects.Range(func(name, v any) bool {
+	set.projects.Range(func(_, v any) bool {
 		x := v.(*projectRate) //nolint:forcetypeassert // see projects
-		x.published(d.even(x.most))
-		x.update(now, d.part(projectLimit+name.(string), x.most, &x.demand)) //nolint:forcetypeassert // see projects
+		x.update(now, r.part(x.most))
 		return true
 	})
 }
 
-// set gives the principal this server's part of the limit most.
-func (r *Rates) set(x *principalRate, name string, most int64) {
-	x.set(r.now(), most, r.others.Load().part(principalLimit+name, most, &x.demand))
+// part returns how many requests a second this server allows of a limit of all servers together.
+func (r *Rates) part(most int64) rate.Limit {
+	return rate.Limit(float64(most) / float64(r.servers.Load()))
 }
 
 // take counts a request of the principal. It returns LIMIT_REACHED if there were too many.
@@ -155,16 +113,15 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 			return nil
 		}
 		if !ok {
-			v, _ = set.principals.LoadOrStore(p.Name, &principalRate{bucket: newBucket(most, r.others.Load().even(most))})
+			v, _ = set.principals.LoadOrStore(p.Name, newBucket(most, r.part(most)))
 		}
-		if x := v.(*principalRate); x.most.Load() != most { //nolint:forcetypeassert // see principals
-			r.set(x, p.Name, most)
+		if b := v.(*bucket); b.most.Load() != most { //nolint:forcetypeassert // see principals
+			b.set(r.now(), most, r.part(most))
 		}
 	}
-	x := v.(*principalRate) //nolint:forcetypeassert // see principals
-	x.asked.Add(1)
-	if wait, refused := r.use(ctx, x.bucket, slog.String("principal", p.Name)); refused {
-		return fleet.TooManyRequests(int(x.most.Load()), wait)
+	b := v.(*bucket) //nolint:forcetypeassert // see principals
+	if wait, refused := r.use(ctx, b, slog.String("principal", p.Name)); refused {
+		return fleet.TooManyRequests(int(b.most.Load()), wait)
 	}
 	return nil
 }

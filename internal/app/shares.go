@@ -53,9 +53,6 @@ func (a *App) claimName(ctx context.Context) (err error) {
 // show it. ok is false if the server was forgotten.
 func (a *App) hear(ctx context.Context, fresh, stopped bool) (ok bool, err error) {
 	r := fleet.Replica{Name: a.cfg.Replica, Machine: a.machine, Version: Version(), Stopped: stopped}
-	if a.rates != nil {
-		r.Demand = a.rates.Demand()
-	}
 	if a.peers != nil {
 		r.Address = a.peers.address
 	}
@@ -113,7 +110,7 @@ func (a *App) shareLimits(lost func(error)) (end func()) {
 // there is only this server. ends is not nil if this server must end, because another server has its name or because it was
 // forgotten.
 func (a *App) shareOnce(ctx context.Context) (ends, err error) {
-	var others []map[string]float64
+	servers := 1
 	if a.cfg.Replica != "" {
 		ctx, cancel := context.WithTimeout(ctx, shareEvery)
 		defer cancel()
@@ -132,23 +129,23 @@ func (a *App) shareOnce(ctx context.Context) (ends, err error) {
 		} else if !ok {
 			return a.forgotten(), nil
 		}
-		if others, err = a.demandOfOthers(ctx); err != nil {
+		if servers, err = a.servers(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if a.rates != nil {
-		a.rates.Share(others)
+		a.rates.Share(servers)
 	}
 	return nil, nil
 }
 
-// demandOfOthers returns the recorded demand of each other server that runs.
-func (a *App) demandOfOthers(ctx context.Context) (others []map[string]float64, err error) {
+// servers returns how many servers run, this one included.
+func (a *App) servers(ctx context.Context) (n int, err error) {
 	all, err := a.service.RecordedReplicas(ctx)
 	for _, r := range all {
-		if r.Running && !r.Answers {
-			others = append(others, r.Demand)
+		if r.Running || r.Answers {
+			n++
 		}
 	}
-	return others, err
+	return n, err
 }

@@ -14,6 +14,4 @@ type Replica struct {
 	// StartedAt is the time of its first sign of life since it started, and HeardAt that of its last one.
 	StartedAt, HeardAt time.Time
 	Stopped            bool // it has shut down in an orderly way; false after a crash
-	// Demand is how many requests a second it received lately, by limit. The limits of requests are divided by it.
-	Demand map[string]float64
 }

@@ -10,11 +10,11 @@ import (
 
 const (
 	// statement_timestamp() gives the same time for both columns. Two calls of clock_timestamp() would differ.
-	hearReplica = `INSERT INTO replicas AS r (name, machine, address, version, started_at, heard_at, stopped, forgotten, demand)
-		VALUES ($1, $2, $3, $4, statement_timestamp(), statement_timestamp(), $5, false, $7)
+	hearReplica = `INSERT INTO replicas AS r (name, machine, address, version, started_at, heard_at, stopped, forgotten)
+		VALUES ($1, $2, $3, $4, statement_timestamp(), statement_timestamp(), $5, false)
 		ON CONFLICT (name) DO UPDATE SET machine = excluded.machine, address = excluded.address, version = excluded.version,
 			started_at = CASE WHEN $6 THEN excluded.started_at ELSE r.started_at END, heard_at = excluded.heard_at,
-			stopped = excluded.stopped, forgotten = false, demand = excluded.demand
+			stopped = excluded.stopped, forgotten = false
 		WHERE NOT r.forgotten OR r.machine <> excluded.machine
 		RETURNING clock_timestamp()`
 	forgetReplica = `INSERT INTO replicas (name, machine, address, version, started_at, heard_at, stopped, forgotten)
@@ -26,7 +26,7 @@ const (
 func (s *Store) HearReplica(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
 	var now time.Time
 	begun := s.clock.local()
-	err = s.one(ctx, s.side, func(row scanner) error { ok = true; return row.Scan(&now) }, hearReplica, r.Name, r.Machine, r.Address, r.Version, r.Stopped, fresh, record.Demand(r.Demand))
+	err = s.one(ctx, s.side, func(row scanner) error { ok = true; return row.Scan(&now) }, hearReplica, r.Name, r.Machine, r.Address, r.Version, r.Stopped, fresh)
 	if ok && err == nil {
 		s.clock.set(begun, now)
 	}

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	hearReplica = `INSERT INTO replicas (name, machine, address, version, started_at, heard_at, stopped, forgotten, demand)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, 0, ?8)
+	hearReplica = `INSERT INTO replicas (name, machine, address, version, started_at, heard_at, stopped, forgotten)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, 0)
 		ON CONFLICT (name) DO UPDATE SET machine = excluded.machine, address = excluded.address, version = excluded.version,
 			started_at = CASE WHEN ?7 THEN excluded.started_at ELSE started_at END, heard_at = excluded.heard_at,
-			stopped = excluded.stopped, forgotten = 0, demand = excluded.demand
+			stopped = excluded.stopped, forgotten = 0
 		WHERE NOT forgotten OR machine <> excluded.machine
 		RETURNING 1`
 	forgetReplica = `INSERT INTO replicas (name, machine, address, version, started_at, heard_at, stopped, forgotten)
@@ -25,7 +25,7 @@ const (
 func (s *Store) HearReplica(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
-		n, err := first(t, scanInt, hearReplica, r.Name, r.Machine, r.Address, r.Version, micros(time.Now()), r.Stopped, fresh, record.Demand(r.Demand))
+		n, err := first(t, scanInt, hearReplica, r.Name, r.Machine, r.Address, r.Version, micros(time.Now()), r.Stopped, fresh)
 		ok = n > 0
 		return err
 	})

@@ -32,7 +32,7 @@ var replicaCases = []testCase{
 			return all
 		}
 		require.Empty(t, heard())
-		one := fleet.Replica{Name: "one", Machine: "m1", Address: "10.0.0.1:8105", Version: "v1", Demand: map[string]float64{"principal/alice": 12.5, "project/web": 3}}
+		one := fleet.Replica{Name: "one", Machine: "m1", Address: "10.0.0.1:8105", Version: "v1"}
 		two := fleet.Replica{Name: "two", Machine: "m2"}
 		require.True(t, hear(two, true))
 		require.True(t, hear(one, true))
@@ -45,14 +45,13 @@ var replicaCases = []testCase{
 		require.Equal(t, one, first)
 		require.Equal(t, "two", all[1].Name)
 
-		one.Version, one.Stopped, one.Demand = "v2", true, nil
+		one.Version, one.Stopped = "v2", true
 		require.True(t, hear(one, false))
 		again := heard()[0]
 		require.Equal(t, all[0].StartedAt, again.StartedAt)
 		require.True(t, again.HeardAt.After(all[0].HeardAt))
 		require.Equal(t, "v2", again.Version)
 		require.True(t, again.Stopped)
-		require.Empty(t, again.Demand)
 		require.True(t, hear(one, true))
 		require.True(t, heard()[0].StartedAt.After(again.HeardAt), "a server that starts again must get a new start time")
 
