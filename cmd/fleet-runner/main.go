@@ -108,7 +108,7 @@ func serve(args []string, stderr io.Writer) error {
 	}
 	defer func() { _ = m.temp.Close() }()
 	defer m.host.Close()
-	server, err := remote.NewServer(m, remote.ServerConfig{Key: public, Version: version, Logger: s.logger})
+	server, err := remote.NewServer(m, remote.ServerConfig{Key: public, Version: version, Options: driver.SupportedOptions(m.program), Logger: s.logger})
 	if err != nil {
 		return err
 	}

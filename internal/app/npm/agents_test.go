@@ -13,6 +13,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	stub "fleet/internal/place/placetest/model"
@@ -100,7 +101,7 @@ func TestAgents(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) {
 			c := newTeam(t, a)
 			c.create(t, "papi", "coder")
-			for _, step := range []func(*testing.T){c.works, c.questions, c.goesOn, c.outlives, c.stops, c.dies, c.forgets} {
+			for _, step := range []func(*testing.T){c.works, c.returns, c.questions, c.goesOn, c.outlives, c.stops, c.dies, c.forgets} {
 				step(t) // all steps are in one test, because the servers stop when their test ends
 			}
 		})
@@ -153,6 +154,21 @@ func (c *team) works(t *testing.T) {
 	require.Empty(t, task.GetConversationLost())
 	require.Contains(t, c.last(t, "Try this.").Said(), "Name the birds.")
 	require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.Contains(s, "permission denied") }), "%q", steps)
+}
+
+// returns runs a task with an output schema.
+func (c *team) returns(t *testing.T) {
+	schema, err := structpb.NewStruct(map[string]any{
+		"type": "object", "properties": map[string]any{"n": map[string]any{"type": "integer"}}, "required": []any{"n"}, "additionalProperties": false,
+	})
+	require.NoError(t, err)
+	for answer, code := range map[string]string{`{"n":3}`: "", `{"n":"three"}`: "OUTPUT_INVALID"} {
+		r, err := c.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "Count.\nmodel: say " + answer, OutputSchema: schema})
+		require.NoError(t, err)
+		task := c.wait(t, r.GetTask().GetId())
+		require.Equal(t, code, task.GetReasonCode(), task.GetReason())
+		require.Equal(t, code == "", task.GetOutput() != nil)
+	}
 }
 
 // questions checks that a person's answers allow and deny the commands of an agent.

@@ -341,6 +341,8 @@ func (s *stub) StartAgentTask(_ context.Context, r *fleetv1.StartAgentTaskReques
 			return nil, err
 		case strings.TrimSpace(r.GetTaskDescription()) == "":
 			return nil, refusal(codes.InvalidArgument, "TASK_REQUIRED", "The description is empty.", nil)
+		case r.OutputSchema != nil:
+			return nil, refusal(codes.InvalidArgument, "INVALID_ARGUMENT", "the driver shell does not support output_schema", map[string]string{"field": "output_schema"})
 		case a.Status == fleetv1.Agent_offline:
 			return nil, refusal(codes.FailedPrecondition, "AGENT_OFFLINE", fmt.Sprintf("agent %q is offline", a.Name), map[string]string{"agent_name": a.Name}, "{start_agent} starts it")
 		case a.Status == fleetv1.Agent_busy:
@@ -628,6 +630,13 @@ func (s *stub) RetryTask(ctx context.Context, r *fleetv1.RetryTaskRequest) (*fle
 	if err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again, err := s.task(resp.GetTask().GetId())
+	if err != nil {
+		return nil, err
+	}
+	again.RetryOf = &t.Id
 	return &fleetv1.RetryTaskResponse{Task: resp.Task, AgentStatus: resp.AgentStatus, Message: resp.Message, RetryOf: t.Id}, nil
 }
 

@@ -33,11 +33,7 @@ func CheckOptions(d Driver, o fleet.TaskOptions) error {
 	if err := o.Valid(); err != nil {
 		return err
 	}
-	kind := kindOf(d)
-	supported := taskOptions[kind]
-	if other, ok := d.(OptionsDriver); ok {
-		kind, supported = other.Options()
-	}
+	kind, supported := optionsOf(d)
 	err := o.Unsupported(supported, "the driver "+kind, func(option string) (can []string) {
 		for _, k := range Kinds {
 			if slices.Contains(taskOptions[k], option) {
@@ -53,6 +49,20 @@ func CheckOptions(d Driver, o fleet.TaskOptions) error {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, fleet.OptionEffort, "effort is %q: the driver %s has %s", o.Effort, kind, fleet.JoinNames(known))
 	}
 	return nil
+}
+
+// SupportedOptions returns the names of the options of tasks that the driver supports.
+func SupportedOptions(d Driver) []string {
+	_, supported := optionsOf(d)
+	return supported
+}
+
+func optionsOf(d Driver) (kind string, supported []string) {
+	if other, ok := d.(OptionsDriver); ok {
+		return other.Options()
+	}
+	kind = kindOf(d)
+	return kind, taskOptions[kind]
 }
 
 func kindOf(d Driver) string {

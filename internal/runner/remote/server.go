@@ -29,6 +29,7 @@ type Runners interface {
 type ServerConfig struct {
 	Key     ed25519.PublicKey // Fleet's public key
 	Version string            // version of the program that serves
+	Options []string          // options of tasks that the runners support
 	Logger  *slog.Logger      // nil disables logging
 	// Heartbeat is the interval of heartbeats on a stream. 0 means 5 s.
 	Heartbeat time.Duration
@@ -105,7 +106,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) Handshake(context.Context, *connect.Request[runnerv1.HandshakeRequest]) (*connect.Response[runnerv1.HandshakeResponse], error) {
 	return connect.NewResponse(&runnerv1.HandshakeResponse{
 		Protocol: Protocol, OldestProtocol: OldestProtocol, Version: s.config.Version, Instance: s.verify.instance,
-		Now: timestamppb.New(s.config.Now()),
+		Now: timestamppb.New(s.config.Now()), TaskOptions: s.config.Options,
 	}), nil
 }
 

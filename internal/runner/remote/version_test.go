@@ -122,6 +122,10 @@ func TestOptionsOfOldRunner(t *testing.T) {
 		require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err))
 		require.ErrorContains(t, err, `(version "v9") does not support max_turns`)
 	}
+	b := (&other{handshake: &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol, TaskOptions: []string{"model"}}}).serve(t, nil)
+	err := b.Dispatch(t.Context(), r)
+	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
+	require.ErrorContains(t, err, "the runner of the agent does not support max_turns")
 }
 
 // TestCutRefusal cuts off responses that report an error. An incomplete response must not count as the answer of an

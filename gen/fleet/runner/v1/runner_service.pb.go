@@ -84,7 +84,9 @@ type HandshakeResponse struct {
 	// Id of the process that answers. Signatures cover it, so a request that was signed for another process is refused.
 	Instance string `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Time of the runner's clock, which decides whether a request has expired.
-	Now           *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=now,proto3" json:"now,omitempty"`
+	Now *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=now,proto3" json:"now,omitempty"`
+	// The options of a run that the driver of the runner supports, by their names in RunOptions.
+	TaskOptions   []string `protobuf:"bytes,6,rep,name=task_options,json=taskOptions,proto3" json:"task_options,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -150,6 +152,13 @@ func (x *HandshakeResponse) GetInstance() string {
 func (x *HandshakeResponse) GetNow() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Now
+	}
+	return nil
+}
+
+func (x *HandshakeResponse) GetTaskOptions() []string {
+	if x != nil {
+		return x.TaskOptions
 	}
 	return nil
 }
@@ -1554,13 +1563,14 @@ const file_fleet_runner_v1_runner_service_proto_rawDesc = "" +
 	"\n" +
 	"$fleet/runner/v1/runner_service.proto\x12\x0ffleet.runner.v1\x1a\x1dfleet/runner/v1/changes.proto\x1a\x19fleet/runner/v1/run.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\",\n" +
 	"\x10HandshakeRequest\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\tR\aversion\"\xbc\x01\n" +
+	"\aversion\x18\x01 \x01(\tR\aversion\"\xdf\x01\n" +
 	"\x11HandshakeResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12'\n" +
 	"\x0foldest_protocol\x18\x02 \x01(\x05R\x0eoldestProtocol\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x1a\n" +
 	"\binstance\x18\x04 \x01(\tR\binstance\x12,\n" +
-	"\x03now\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"g\n" +
+	"\x03now\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12!\n" +
+	"\ftask_options\x18\x06 \x03(\tR\vtaskOptions\"g\n" +
 	"\x0fDispatchRequest\x12,\n" +
 	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12&\n" +
 	"\x03run\x18\x02 \x01(\v2\x14.fleet.runner.v1.RunR\x03run\"\x12\n" +
