@@ -51,7 +51,6 @@ type Config struct {
 	CreateWait       time.Duration `yaml:"create_wait" help:"how long a call that creates, starts, stops or deletes an agent waits for the result"`
 	TaskTimeout      time.Duration `yaml:"task_timeout" help:"how long a task may run if its request names no timeout"`
 	StopGrace        time.Duration `yaml:"stop_grace" help:"how long an interrupted task may take to end before it is killed; 0s: the default of the place"`
-	DrainTimeout     time.Duration `yaml:"drain_timeout" help:"how long a server that is told to stop waits for runs of models in its process; a second signal stops it at once"`
 	StallTimeout     time.Duration `yaml:"stall_timeout" help:"how long a task may be without output, while no tool runs, before it is shown as stalled; less than 0: never"`
 	MaxOutput        int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
 	MaxBundle        int           `yaml:"max_bundle" help:"the largest bundle of a deleted agent's unpushed work that is kept, in bytes"`
@@ -144,7 +143,7 @@ type MCP struct {
 func DefaultConfig() Config {
 	return Config{
 		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", AgentsHTTP: "127.0.0.1:8104", Peer: "127.0.0.1:0", Data: userdir.Data(),
-		Auth: Auth{AuthNone}, Places: []string{"local"}, CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute, DrainTimeout: 20 * time.Second,
+		Auth: Auth{AuthNone}, Places: []string{"local"}, CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute,
 		MaxOutput: 16 << 20, MaxBundle: state.DefaultMaxBundle, KeptRetention: local.DefaultKeptRetention, KeptMax: local.DefaultKeptMax, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, AuditRetention: 365 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
 		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30, RequestsPerSecond: 1000, OpenCalls: 5000, CallsPerCPU: 16, WaitingCalls: 1000, WaitingTime: 10 * time.Second},
 		Local:  Local{CacheMax: local.DefaultCacheMax},
@@ -196,9 +195,6 @@ func (c Config) Validate() error {
 	}
 	if c.StallTimeout == 0 {
 		return fmt.Errorf("stall_timeout is 0: use a positive value, or a negative one so that no task counts as stalled")
-	}
-	if c.DrainTimeout < 0 {
-		return fmt.Errorf("drain_timeout is %s: it must be 0 or more", c.DrainTimeout)
 	}
 	if c.StopGrace < 0 {
 		return fmt.Errorf("stop_grace is %s: it must be 0, for the place's default, or more", c.StopGrace)

@@ -117,15 +117,6 @@ func (p *places) others() (all []fleet.Place, err error) {
 	return all, nil
 }
 
-// drain lets runs end that are in this process, until ctx ends.
-func (p *places) drain(ctx context.Context) {
-	for _, place := range p.open {
-		if d, ok := place.(interface{ Drain(ctx context.Context) }); ok {
-			d.Drain(ctx)
-		}
-	}
-}
-
 // close closes all places.
 func (p *places) close() error {
 	var errs []error

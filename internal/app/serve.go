@@ -18,9 +18,7 @@ func (p *program) newServe() *cobra.Command {
 		GroupID: cli.GroupServer,
 		Short:   "Run the server: gRPC, REST, MCP and the API page",
 		Long: `Serve the fleet over gRPC, REST and MCP until interrupted. Agents and their runs
-outlive the server: the next one on the same data finds them again. Runs of models that just
-talk to APIs are in the server itself. A server that is interrupted waits for them for
---drain-timeout, and a second Ctrl-C ends it at once; the next server resumes the rest.
+outlive the server: the next one on the same data finds them again.
 
 A server locks its data directory, so that no other server or command with --embedded works
 on the same agents. Several servers share a fleet in Postgres (--store), each with a data

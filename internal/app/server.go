@@ -272,25 +272,11 @@ func (s *Server) Serve(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-		s.drain(s.cfg.DrainTimeout)
-		s.log.Info("server stopping; agents and their programs continue, the next server resumes model runs in this process", slog.Int64("calls", s.guard.under.Load()))
+		s.log.Info("server stopping; agents and their programs continue", slog.Int64("calls", s.guard.under.Load()))
 	case err = <-ended:
-		s.drain(0)
 	}
-	return errors.Join(err, s.shutdown())
-}
-
-// drain lets runs of models that are in this process end, for the time at most, and then interrupts them. Meanwhile the server
-// answers calls, but is not ready, so that load balancers choose others.
-func (s *Server) drain(atMost time.Duration) {
 	s.service.Leave()
-	ctx, cancel := context.WithTimeout(context.Background(), atMost)
-	defer cancel()
-	told := time.AfterFunc(time.Second, func() {
-		s.log.Info("server waits for runs of models to end", slog.Duration("at_most", atMost))
-	})
-	defer told.Stop()
-	s.places.drain(ctx)
+	return errors.Join(err, s.shutdown())
 }
 
 // warn logs a warning if the server accepts more callers than its settings seem to say.

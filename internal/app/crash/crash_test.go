@@ -76,7 +76,7 @@ func serve(data, point string) error {
 	cfg.Local.Projects = []local.Project{{
 		Name: "shell", Write: []string{witness(data)}, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}},
 	}}
-	cfg.Local.PassEnv, cfg.DrainTimeout = []string{"GORACE"}, 100*time.Millisecond
+	cfg.Local.PassEnv = []string{"GORACE"}
 	cfg.Sessions.AgentsDir, cfg.Store = definitions(data), os.Getenv(storeEnv)
 	a, err := app.Open(context.Background(), cfg, app.Options{
 		Log:  os.Stderr,

@@ -48,7 +48,6 @@ func newFixture(t *testing.T, agentConfig fleet.AgentConfig, with func(*cagent.C
 	case strings.Contains(agentConfig.Document, "MODEL"):
 		agentConfig.Document = strings.ReplaceAll(agentConfig.Document, "MODEL", d.model.URL)
 	}
-	agentConfig.Document = ofKind(t, agentConfig.Document)
 	d.open()
 	d.agent = fleet.Agent{UID: uuid.NewString(), Name: "papi", Owner: "alice", Config: &agentConfig}
 	w, err := d.b.Provision(t.Context(), d.agent)
@@ -102,15 +101,14 @@ func (d *fixture) results() (texts []string) {
 	return texts
 }
 
-func TestOutcome(t *testing.T) { bothKinds(t, checkOutcome) }
-
-func checkOutcome(t *testing.T) {
+func TestOutcome(t *testing.T) {
+	t.Parallel()
 	for _, api := range []string{model.Anthropic, model.OpenAI} {
 		t.Run(api, func(t *testing.T) {
 			d := newFixture(t, fleet.AgentConfig{System: "You are careful."}, func(c *cagent.Config) {
 				c.Prices = price.NewList(map[string]fleet.Price{"anthropic/stub-large": {Input: 1, Output: 10}, "openai/stub-large": {Input: 1, Output: 10}})
 			})
-			d.agent.Config.Document = ofKind(t, document(d.model, api))
+			d.agent.Config.Document = document(d.model, api)
 			d.agent.UID = uuid.NewString()
 			_, err := d.b.Provision(t.Context(), d.agent)
 			require.NoError(t, err)
@@ -143,9 +141,8 @@ func checkOutcome(t *testing.T) {
 
 // TestReports checks that a run ends when the agent reports its result, and that no further request is sent to the
 // model.
-func TestReports(t *testing.T) { bothKinds(t, checkReports) }
-
-func checkReports(t *testing.T) {
+func TestReports(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{Reports: true}, nil)
 	_, o := d.does(`model: tools [{"name":"agent_complete","input":{"summary":" "}},{"name":"agent_complete","input":{"summary":"x","agent_id":"other"}}]` +
 		"\n" + `model: tools [{"name":"agent_complete","input":{"summary":"All done.","payload":{"a":1}}},{"name":"agent_complete","input":{"summary":"Again."}},{"name":"think","input":{"thought":"more"}}]`)
@@ -161,9 +158,8 @@ func checkReports(t *testing.T) {
 }
 
 // TestInterrupt checks that an interrupt lets the active request complete and prevents further requests.
-func TestInterrupt(t *testing.T) { bothKinds(t, checkInterrupt) }
-
-func checkInterrupt(t *testing.T) {
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{}, nil)
 	r := d.begin("model: hang on\nmodel: tool think {\"thought\":\"x\"}\nmodel: say never")
 	<-d.model.Gate("on").Arrived()
@@ -183,9 +179,8 @@ func checkInterrupt(t *testing.T) {
 }
 
 // TestLimits checks the limits for tools, MCP servers and models that never end.
-func TestLimits(t *testing.T) { bothKinds(t, checkLimits) }
-
-func checkLimits(t *testing.T) {
+func TestLimits(t *testing.T) {
+	t.Parallel()
 	t.Run("a tool", func(t *testing.T) {
 		d := newFixture(t, fleet.AgentConfig{Inside: []string{"127.0.0.1"}, Tools: []fleet.Tool{
 			{Name: "wait", HTTP: &fleet.HTTPTool{URL: hanging(t)}},
@@ -224,9 +219,8 @@ func checkLimits(t *testing.T) {
 }
 
 // TestBadModelAnswers checks how runs end if the model answers with errors, or with calls of unknown tools.
-func TestBadModelAnswers(t *testing.T) { bothKinds(t, checkBadModelAnswers) }
-
-func checkBadModelAnswers(t *testing.T) {
+func TestBadModelAnswers(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{}, nil)
 	for prompt, want := range map[string]string{
 		"model: refuse 401 bad key " + stubKey: "401",
@@ -255,23 +249,24 @@ func checkBadModelAnswers(t *testing.T) {
 	require.Empty(t, e.model.Requests())
 }
 
-// TestConversationSurvives checks that the conversation survives a restart, even after a crash.
+// TestConversationSurvives checks that a run and the conversation survive a restart of the server, and that an incomplete last
+// line of the conversation, which a crash may leave, is removed.
 func TestConversationSurvives(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{}, nil)
 	d.does(`model: tool think {"thought":"first"}` + "\nmodel: say noted")
-	r := d.begin("model: tool think {\"thought\":\"second\"}\nmodel: hang here")
+	r := d.begin("model: tool think {\"thought\":\"second\"}\nmodel: hang here\nmodel: say Went on")
 	<-d.model.Gate("here").Arrived()
 	require.NoError(t, d.b.Close())
-	f, err := os.OpenFile(filepath.Join(d.cfg.Dir, "agents", d.agent.UID, "conversation.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = f.WriteString(`{"message":{"agentName":"ro`) // a crash in the middle of a line
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
 	d.open()
 	d.model.Gate("here").Open()
 	_, o := d.end(r)
-	require.Equal(t, "Went on", o.Summary, o.Reason)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	f, err := os.OpenFile(filepath.Join(d.cfg.Dir, "agents", d.agent.UID, "state", "conversation.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"message":{"agentName":"ro`)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
 	_, o = d.does("model: say third")
 	require.Equal(t, "third", o.Summary, o.Reason)
 	asked := d.model.Requests()
@@ -279,28 +274,6 @@ func TestConversationSurvives(t *testing.T) {
 	for _, want := range []string{"noted", "hang here", "Now think", "model: say third"} {
 		require.Contains(t, said, want)
 	}
-}
-
-// TestDrain checks that a run in this process can end before the place is closed, and that no other one begins meanwhile.
-func TestDrain(t *testing.T) {
-	t.Parallel()
-	d := newFixture(t, fleet.AgentConfig{}, nil)
-	r := d.begin("model: hang here")
-	<-d.model.Gate("here").Arrived()
-	drained := make(chan struct{})
-	go func() { d.b.Drain(t.Context()); close(drained) }()
-	other := d.agent
-	other.UID = uuid.NewString()
-	_, err := d.b.Provision(t.Context(), other)
-	require.NoError(t, err)
-	waittest.Until(t, "a place gives no signal that it accepts no more runs", func() bool {
-		err := d.b.Connect(other).Dispatch(t.Context(), fleet.Run{TaskID: uuid.NewString(), Prompt: "hello", Timeout: waittest.Limit})
-		return fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable
-	})
-	d.model.Gate("here").Open()
-	<-drained
-	_, o := d.end(r)
-	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 }
 
 // TestPermissions checks that a tool runs only if the definition or the configuration allows it.
@@ -409,9 +382,8 @@ func TestRegisteredTools(t *testing.T) {
 
 // TestTeam checks an agent that delegates a part of its task to a second agent, and hands its conversation over to a
 // third agent.
-func TestTeam(t *testing.T) { bothKinds(t, checkTeam) }
-
-func checkTeam(t *testing.T) {
+func TestTeam(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{Document: `
 models:
   stub: {provider: openai, model: stub-large, base_url: "MODEL/v1"}

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/docker/cagent/pkg/chat"
 	"github.com/docker/cagent/pkg/session"
 
 	"fleet/internal/place/agentfile"
@@ -27,7 +26,6 @@ type conversation struct {
 	written int
 	lost    bool        // a write has failed
 	failed  func(error) // called when a write fails
-	frozen  func() bool // reports whether calls end without their real results, which must not be written
 }
 
 // openConversation opens the conversation in the file and returns its items. It removes an incomplete last line.
@@ -88,13 +86,6 @@ func (c *conversation) UpdateSession(_ context.Context, s *session.Session) erro
 // so that the next server knows that the tools may have been used. After an error, save writes nothing more.
 func (c *conversation) save(s *session.Session) {
 	items := s.Messages[c.written:]
-	if c.frozen() { // results are not the real ones, but answers of the model are complete
-		real := 0
-		for real < len(items) && items[real].Message != nil && items[real].Message.Message.Role == chat.MessageRoleAssistant {
-			real++
-		}
-		items = items[:real]
-	}
 	if c.lost || len(items) == 0 {
 		return
 	}

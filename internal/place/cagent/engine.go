@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// engine holds what runs need from the process that they are in: the server's process, or the run's own process.
+// engine holds what the place and a run's process need.
 type engine struct {
 	config      Config
 	secrets     *secrets // secrets that definitions may use

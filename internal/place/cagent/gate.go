@@ -44,7 +44,6 @@ type gate struct {
 
 	mu       sync.Mutex
 	requests int
-	ended    int                       // requests that were not interrupted by the end of the run
 	used     []used                    // usage that take has not returned yet
 	total    fleet.Usage               // usage of all answered requests
 	usd      float64                   // cost of total
@@ -75,15 +74,10 @@ func (g *gate) begin(x *exchange, m *gatedModel) {
 	g.flight[x] = m
 }
 
-// end removes an active request and adds its usage. u is nil if the usage is unknown. failed reports whether the request was
-// not answered completely.
-func (g *gate) end(x *exchange, u *used, failed bool) {
-	over := g.over()
+// end removes an active request and adds its usage. u is nil if the usage is unknown.
+func (g *gate) end(x *exchange, u *used) {
 	g.mu.Lock()
 	delete(g.flight, x)
-	if !failed || !over {
-		g.ended++
-	}
 	if u != nil {
 		g.used = append(g.used, *u)
 		g.total.Model = u.model
@@ -111,13 +105,6 @@ func (g *gate) asked() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.requests
-}
-
-// complete returns the number of requests that were not interrupted by the end of the run.
-func (g *gate) complete() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.ended
 }
 
 // pass reports whether the next request may be sent, and counts it if so. After max requests, it ends the run.
@@ -166,7 +153,7 @@ func (m *gatedModel) CreateChatCompletionStream(ctx context.Context, messages []
 	ctx = withExchange(ctx, x)
 	s, err = m.Provider.CreateChatCompletionStream(ctx, completeToolResults(messages), offered)
 	if err != nil {
-		m.gate.end(x, nil, true)
+		m.gate.end(x, nil)
 		return nil, err
 	}
 	return &meteredStream{MessageStream: s, model: m, exchange: x}, nil
@@ -237,7 +224,6 @@ type meteredStream struct {
 	last     *chat.Usage
 	called   bool // the answer has tool calls
 	ended    bool
-	broken   bool
 }
 
 // Recv implements chat.MessageStream.
@@ -266,7 +252,6 @@ func (s *meteredStream) Recv() (r chat.MessageStreamResponse, err error) {
 			return s.finish(), nil
 		}
 	}
-	s.broken = s.broken || err != nil
 	return r, s.model.hidden(s.exchange, err)
 }
 
@@ -309,7 +294,7 @@ func (s *meteredStream) Close() {
 		_, u.model, _ = strings.Cut(id, "/")
 	}
 	u.usd = g.config.priceOf(id).USD(u.used())
-	g.end(s.exchange, &u, s.broken)
+	g.end(s.exchange, &u)
 }
 
 // emptyStream is an empty answer, with which the library ends the run.

@@ -34,9 +34,6 @@ type record struct {
 	Spec      string             `json:"spec,omitempty"`
 	Config    *fleet.AgentConfig `json:"recipe"`
 	CreatedAt time.Time          `json:"created_at"`
-	// Machine says whether runs of the agent touch this machine, see touchesMachine. It is nil if an earlier version of
-	// Fleet wrote the record.
-	Machine *bool `json:"machine,omitempty"`
 }
 
 // document returns the agent's definition. If the configuration has none, it returns a minimal one.

@@ -61,7 +61,7 @@ func runJob(files, promptFile string, told <-chan os.Signal) error {
 	}
 	e.marks = []string{"FLEET_RUN_DIR=" + files}
 	out := outputTo(os.Stdout, e.config.MaxOutput)
-	ctx, r := newRun(context.Background(), e, j.Task, &ledger{}, out)
+	ctx, r := newRun(context.Background(), e, j.Task, out)
 	r.gate.told = func() {
 		var spent fleet.Outcome
 		r.bill(&spent)

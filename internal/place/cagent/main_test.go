@@ -5,8 +5,6 @@ package cagent_test
 import (
 	"context"
 	"os"
-	"regexp"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -49,33 +47,4 @@ func withProcesses(t testing.TB, c *cagent.Config) {
 	require.NoError(t, err)
 	c.ShimCommand, c.RunCommand = []string{supervisor, "shim"}, []string{exe, "model-run"}
 	c.StopGrace = 2 * time.Second
-}
-
-// ownProcess is a part of a test's name. In a test with it, runs of agents have their own processes.
-const ownProcess = "own process"
-
-// bothKinds runs the test with agents whose runs are in this process, and with agents whose runs have their own
-// processes.
-func bothKinds(t *testing.T, test func(*testing.T)) {
-	for _, kind := range []string{"this process", ownProcess} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			test(t)
-		})
-	}
-}
-
-var (
-	agentInLines  = regexp.MustCompile(`(?m)^( +)model: stub$`)
-	agentInBraces = regexp.MustCompile(`model: stub([,}])`)
-)
-
-// ofKind returns the document. If the test's name contains ownProcess, it adds a setting to each agent that makes the
-// agent's runs have their own processes.
-func ofKind(t *testing.T, document string) string {
-	if !strings.Contains(t.Name(), strings.ReplaceAll(ownProcess, " ", "_")) {
-		return document
-	}
-	document = agentInLines.ReplaceAllString(document, "${1}model: stub\n${1}add_environment_info: true")
-	return agentInBraces.ReplaceAllString(document, "model: stub, add_environment_info: true$1")
 }

@@ -165,9 +165,8 @@ func TestToolArguments(t *testing.T) {
 
 // TestMCPServerInside checks which agents reach an MCP server on the server's own network: agents with a definition of
 // the operator, and agents with a registered tool to which the host is allowed.
-func TestMCPServerInside(t *testing.T) { bothKinds(t, checkMCPServerInside) }
-
-func checkMCPServerInside(t *testing.T) {
+func TestMCPServerInside(t *testing.T) {
+	t.Parallel()
 	s := newHTTP(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return calculator() }, nil))
 	document := fmt.Sprintf("models: {stub: {provider: anthropic, model: stub-large, base_url: MODEL}}\n"+
 		"agents: {root: {model: stub, toolsets: [{type: mcp, name: far, remote: {url: %q}}]}}", s.URL)

@@ -3,10 +3,6 @@
 package cagent_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,9 +34,8 @@ func (d *fixture) another(owner, name string) {
 
 // TestTodosAndMemories checks that todos last as long as the session, and that memories are shared by sessions of the
 // same owner and definition.
-func TestTodosAndMemories(t *testing.T) { bothKinds(t, checkTodosAndMemories) }
-
-func checkTodosAndMemories(t *testing.T) {
+func TestTodosAndMemories(t *testing.T) {
+	t.Parallel()
 	for _, shared := range []string{"false", "true"} {
 		t.Run("shared "+shared, func(t *testing.T) {
 			t.Parallel()
@@ -75,17 +70,4 @@ func checkTodosAndMemories(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestMemoriesOfEarlierVersion reads memories from the file that an earlier version of Fleet used.
-func TestMemoriesOfEarlierVersion(t *testing.T) { bothKinds(t, checkMemoriesOfEarlierVersion) }
-
-func checkMemoriesOfEarlierVersion(t *testing.T) {
-	d := newFixture(t, fleet.AgentConfig{Name: "helper", Document: strings.ReplaceAll(rememberDoc, "SHARED", "true"), Allow: []string{"*"}}, nil)
-	sum := sha256.Sum256([]byte("alice\x00helper\x00memory.db"))
-	dir := filepath.Join(d.cfg.Dir, "memory")
-	require.NoError(t, os.MkdirAll(dir, 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, hex.EncodeToString(sum[:])+".json"), []byte(`[{"ID":"1","Memory":"Ann likes tabs."}]`), 0o600))
-	require.Contains(t, d.use("get_memories", map[string]any{})[0], "Ann likes tabs.")
-	require.Contains(t, d.use("get_memories", map[string]any{})[0], "Ann likes tabs.")
 }

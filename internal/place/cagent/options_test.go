@@ -13,9 +13,8 @@ import (
 )
 
 // TestTaskOptions checks the options of single tasks.
-func TestTaskOptions(t *testing.T) { bothKinds(t, checkTaskOptions) }
-
-func checkTaskOptions(t *testing.T) {
+func TestTaskOptions(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{System: "You are careful.", Document: `
 models:
   stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}

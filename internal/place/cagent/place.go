@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
@@ -19,29 +18,21 @@ import (
 
 // Place implements fleet.Place for agents that are models.
 type Place struct {
-	*engine              // for runs in this process
-	host    *runner.Host // for runs in their own processes
+	*engine
+	host *runner.Host
 
 	mu     sync.Mutex
 	agents map[string]*member // existing agents, by uid
-
-	beginning sync.Mutex  // guards draining and additions to runs; unlike mu, it may be locked while a member's mu is held
-	closed    atomic.Bool // set while beginning is locked
-	draining  bool
-	runs      sync.WaitGroup
 }
 
 // member is an existing agent.
 type member struct {
 	home home
 	rec  *record
-	own  bool // its runs have their own processes: see touchesMachine
 
 	mu      sync.Mutex
 	stopped bool
 	gone    bool
-	run     *live  // the active run, or the last run, in this process
-	paused  string // the id of the task whose run an earlier server has left; "" if there is none
 }
 
 // New returns a Place with the agents in the directory, which no other process may use. It starts nothing.
@@ -84,11 +75,10 @@ func (b *Place) load() error {
 		if err := h.read("agent.json", &rec); err != nil {
 			return err
 		}
-		x := &member{home: h, rec: &rec, own: rec.touches(), stopped: h.exists("stopped")}
+		x := &member{home: h, rec: &rec, stopped: h.exists("stopped")}
 		if err := x.createDirs(); err != nil {
 			return err
 		}
-		x.findPaused()
 		b.agents[rec.UID] = x
 	}
 	return nil
@@ -172,23 +162,6 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, 
 	return lines, more, nil
 }
 
-// Drain lets the runs in this process end, until ctx ends. Then it interrupts the rest: the next server resumes them. No other
-// runs begin.
-func (b *Place) Drain(ctx context.Context) {
-	b.beginning.Lock()
-	b.draining = true
-	b.beginning.Unlock()
-	over := make(chan struct{})
-	go func() { b.runs.Wait(); close(over) }()
-	select {
-	case <-over:
-	case <-ctx.Done():
-		for _, x := range b.members() {
-			x.end(errShutdown)
-		}
-	}
-}
-
 // members returns the existing agents.
 func (b *Place) members() []*member {
 	b.mu.Lock()
@@ -196,23 +169,8 @@ func (b *Place) members() []*member {
 	return slices.Collect(maps.Values(b.agents))
 }
 
-// Close implements fleet.Place. The next server resumes the active runs in this process. Runs in their own processes continue.
+// Close implements fleet.Place. Active runs continue.
 func (b *Place) Close() error {
-	b.beginning.Lock()
-	again := b.closed.Swap(true)
-	b.beginning.Unlock()
-	if again {
-		return nil
-	}
-	for _, x := range b.members() {
-		x.end(errShutdown)
-	}
-	b.runs.Wait()
-	for _, x := range b.members() {
-		if l := x.end(errShutdown); l != nil {
-			_, _ = l.result() // the last try to write its outcome
-		}
-	}
 	b.host.Close()
 	return nil
 }

@@ -129,8 +129,7 @@ func machineAccess(a *latest.AgentConfig) string {
 // mcp is listed although an MCP server may be a program: startsPrograms checks that.
 var apiToolsets = []string{"think", "todo", "memory", "fetch", "api", "a2a", "mcp"}
 
-// touchesMachine reports whether runs of the agent use files, programs or code on this machine. Such a run has its own
-// process, which is confined and survives the server. Other runs are in the server's process.
+// touchesMachine reports whether runs of the agent use files, programs or code on this machine.
 func touchesMachine(d *definition, r *fleet.AgentConfig) bool {
 	if startsPrograms(d, r) != "" {
 		return true

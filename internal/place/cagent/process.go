@@ -24,15 +24,18 @@ type job struct {
 	Home   string `json:"home,omitempty"` // home of the server's user, if the definition uses the user's skills
 }
 
-// workspace implements runner.Workspace for agents whose runs have their own processes.
+// workspace implements runner.Workspace.
 type workspace struct {
 	place  *Place
 	agent  fleet.Agent
-	member *member
+	member *member // nil if the agent does not exist
 }
 
 // Ready implements runner.Workspace.
 func (w workspace) Ready() error {
+	if w.member == nil {
+		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q has no workspace", w.agent.Name)
+	}
 	w.member.mu.Lock()
 	defer w.member.mu.Unlock()
 	if w.member.stopped || w.member.gone {
@@ -47,13 +50,7 @@ func (workspace) Tree() (*runner.Tree, error) { return nil, nil }
 // Work implements runner.Workspace.
 func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 	b, x := w.place, w.member
-	if len(b.config.RunCommand) == 0 || len(b.config.ShimCommand) == 0 {
-		return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed,
-			"agent %q accesses this machine and needs its own process, but this server cannot start one; "+
-				"use a definition that calls only APIs", w.agent.Name)
-	}
-	t, err := b.task(x, r.TaskID, r.Timeout)
-	t.Options = r.Options
+	t, err := b.task(x, r)
 	if err != nil {
 		return runner.Work{}, hostError("cannot prepare the agent's memories", err)
 	}
@@ -64,7 +61,7 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 	if err != nil {
 		return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "invalid agent definition: %v", err)
 	}
-	policy, err := b.confine(w.agent, x, t, startsPrograms(d, x.rec.Config))
+	policy, err := b.confine(w.agent, x, t, d)
 	if err != nil {
 		return runner.Work{}, err
 	}
@@ -82,6 +79,12 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 		Job:     driver.Job{TaskID: r.TaskID, Agent: w.agent.Name, Project: w.agent.Project, Prompt: r.Prompt, Role: driver.Role{MCPServers: programs(d, x.rec.Config)}},
 		Environ: func(own map[string]string) []string { return b.processEnviron(x, d, r.Options.Model, own) },
 	}, nil
+}
+
+// task returns the input for a run of the agent.
+func (b *Place) task(x *member, r fleet.Run) (task, error) {
+	memory, err := b.memory(x)
+	return task{Record: x.rec, ID: r.TaskID, Timeout: r.Timeout, Work: x.rec.work(x.home), State: x.state(), Memory: memory, Options: r.Options}, err
 }
 
 // processDriver is the driver of runs in their own processes.
@@ -107,9 +110,9 @@ func (p processDriver) Command(driver.Job) (driver.Command, error) {
 }
 
 // confine returns the sandbox policy for a run of the agent, or nil if the run is not confined. The policy allows the
-// network, which models need. programs is the result of startsPrograms: it describes what starts programs, and is "" if
-// nothing does.
-func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*sandbox.Policy, error) {
+// network, which models need. A run that touches nothing on this machine needs no sandbox, so it also begins where there is none.
+func (b *Place) confine(a fleet.Agent, x *member, t task, d *definition) (*sandbox.Policy, error) {
+	programs := startsPrograms(d, x.rec.Config)
 	own := []string{string(t.State), string(t.Memory), x.home.path("home"), x.home.path("tmp"), t.Work}
 	if hasWorkingCopy(x.rec.Config) && b.config.Places != nil {
 		p, err := b.config.Places.Reach(workingCopyAgent(a.UID, a.Name, a.Owner, a.Project))
@@ -127,6 +130,9 @@ func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*san
 		return p, nil
 	}
 	mode, err := sandbox.Choose(b.config.Sandbox, sandbox.Full)
+	if err != nil && !touchesMachine(d, x.rec.Config) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed,
 			"the agent cannot be confined as the server's configuration requires: %s", err)

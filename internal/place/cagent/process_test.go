@@ -214,9 +214,8 @@ func TestStopEndsChildren(t *testing.T) {
 }
 
 // TestKillReportsUsage kills a run in the middle of an answer, and checks that the outcome has the usage.
-func TestKillReportsUsage(t *testing.T) { bothKinds(t, checkKillReportsUsage) }
-
-func checkKillReportsUsage(t *testing.T) {
+func TestKillReportsUsage(t *testing.T) {
+	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{}, nil)
 	r := d.begin("model: forever \"hm\\n\"")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -284,35 +283,6 @@ func TestProcessSecrets(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.NoFileExists(t, filepath.Join(run, "model.json"), "the file may have headers of tools, so it must be removed")
 	require.Equal(t, []string{"x-[hidden]", "trusted"}, trimmed(d.shell("echo $GIVEN$ANTHROPIC_API_KEY", "cat "+certificates)))
-}
-
-// TestRunsOfEarlierVersion checks an agent for which an earlier version of Fleet executed runs in the server's process.
-func TestRunsOfEarlierVersion(t *testing.T) {
-	t.Parallel()
-	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
-	_, o := d.does("model: say noted")
-	require.Equal(t, "noted", o.Summary, o.Reason)
-	require.NoError(t, d.b.Close())
-	home := filepath.Join(d.cfg.Dir, "agents", d.agent.UID)
-	require.NoError(t, os.Rename(filepath.Join(home, "state", "conversation.jsonl"), filepath.Join(home, "conversation.jsonl")))
-	r := fleet.Run{TaskID: "before", Prompt: "model: say never", Timeout: waittest.Limit, Again: true}
-	require.NoError(t, os.Mkdir(filepath.Join(home, "runs", "before"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(home, "runs", "before", "run.json"), []byte(`{"task_id":"before","timeout":60000000000}`), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(home, "runs", "before", "output"), []byte(`{"text":"half\n"}`+"\n"), 0o600))
-	d.open()
-	require.NoError(t, d.b.Connect(d.agent).Dispatch(t.Context(), r))
-	require.NoError(t, d.b.Connect(d.agent).Interrupt(t.Context(), r, true))
-	require.NoError(t, d.b.Stop(t.Context(), d.agent))
-	require.NoError(t, d.b.Start(t.Context(), d.agent))
-	all, o := d.end(r)
-	require.Equal(t, "half\n", all[0].Text)
-	require.Equal(t, fleet.TaskFailed, o.Status)
-	require.Contains(t, o.Reason, "the server ended while the task was under way")
-	_, o = d.does("model: say more")
-	require.Equal(t, "more", o.Summary, o.Reason)
-	asked := d.model.Requests()
-	require.Len(t, asked, 2)
-	require.Contains(t, asked[1].Said(), "noted")
 }
 
 // TestUnconfined checks that Unconfined reports only agents that run programs without a sandbox.

@@ -27,7 +27,6 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	if err := b.place(ctx, rec); err != nil {
 		return fleet.Workspace{}, err
 	}
-	rec.touches() // sets rec.Machine
 	dir := filepath.Join(b.config.Dir, "agents")
 	made, err := os.MkdirTemp(dir, ".new-")
 	if err != nil {
@@ -47,7 +46,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	if err == nil && rec.Config.Dir != "" {
 		err = rec.makeWork(rec.Config.Dir)
 	}
-	x := &member{home: h, rec: rec, own: rec.touches()}
+	x := &member{home: h, rec: rec}
 	if err == nil {
 		err = x.createDirs()
 	}
@@ -175,16 +174,10 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q has no workspace", a.Name)
 	}
 	x.mu.Lock()
-	stopped, err := x.stopped, b.resume(ctx, x)
-	x.mu.Unlock()
-	if err != nil || !stopped {
-		return err
-	}
-	if err := x.endAndWait(ctx, errStopped); err != nil { // an earlier server may have left a run
-		return err
-	}
-	x.mu.Lock()
 	defer x.mu.Unlock()
+	if !x.stopped {
+		return nil
+	}
 	if err := os.Remove(x.home.path("stopped")); err != nil && !os.IsNotExist(err) {
 		return hostError("cannot start the agent", err)
 	}
@@ -211,20 +204,13 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 		x.stopped = true
 		x.home.log(b.config.Now(), "stopped")
 	}
-	if err := b.resume(ctx, x); err != nil {
-		x.mu.Unlock()
-		return err
-	}
 	x.mu.Unlock()
 	return b.endRuns(ctx, x, errStopped)
 }
 
 // endRuns ends the active run of the agent, for the reason why, and waits until it has ended.
 func (b *Place) endRuns(ctx context.Context, x *member, why error) error {
-	if x.own {
-		return b.host.End(ctx, runner.Home(x.home), why.Error())
-	}
-	return x.endAndWait(ctx, why)
+	return b.host.End(ctx, runner.Home(x.home), why.Error())
 }
 
 // Delete implements fleet.Place.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,7 +25,6 @@ var (
 	errInterrupted = errors.New("it was interrupted")
 	errStopped     = errors.New("its workspace was stopped")
 	errDeleted     = errors.New("its agent was deleted")
-	errShutdown    = errors.New("the server was shut down") // another server resumes the run
 	errDeadline    = errors.New("deadline")
 	errReported    = errors.New("the agent has reported its result")
 	errTooMuch     = errors.New("its output exceeded the limit")
@@ -55,13 +53,12 @@ type task struct {
 	Options fleet.TaskOptions `json:"options,omitzero"`
 }
 
-// run is a run in this process, which is the server's process or the run's own process.
+// run is the run of this process.
 type run struct {
 	engine *engine
 	task
-	out    *output
-	gate   *gate
-	ledger *ledger
+	out  *output
+	gate *gate
 
 	cancel context.CancelCauseFunc // cancels everything in the run
 	quit   chan struct{}           // closed when the run's tools must end
@@ -75,18 +72,10 @@ type run struct {
 	calls atomic.Int64 // number of tool calls
 }
 
-// newRun returns a run of the task, and its context. The ledger has what earlier servers know about the run.
-func newRun(ctx context.Context, e *engine, t task, l *ledger, out *output) (context.Context, *run) {
-	r := &run{engine: e, task: t, out: out, ledger: l, quit: make(chan struct{})}
-	spent := l.record.Spent
-	r.gate = &gate{
-		config: &e.config, secrets: e.secrets, over: r.over, limit: func() { r.conclude(errTooOften) },
-		requests: spent.Turns, ended: spent.Turns, total: spent.Usage, usd: spent.CostUSD,
-	}
-	r.calls.Store(int64(spent.Usage.ToolCalls))
-	if r.reported = l.record.Reported; r.reported != nil {
-		r.why = errReported
-	}
+// newRun returns a run of the task, and its context.
+func newRun(ctx context.Context, e *engine, t task, out *output) (context.Context, *run) {
+	r := &run{engine: e, task: t, out: out, quit: make(chan struct{})}
+	r.gate = &gate{config: &e.config, secrets: e.secrets, over: r.over, limit: func() { r.conclude(errTooOften) }}
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	return ctx, r
 }
@@ -100,9 +89,6 @@ func (r *run) ended() error {
 
 // over reports whether no new request may start.
 func (r *run) over() bool { return r.ended() != nil }
-
-// paused reports whether the run was interrupted by the end of the server.
-func (r *run) paused() bool { return errors.Is(r.ended(), errShutdown) }
 
 // conclude ends the run for the reason why. Active requests to the model are completed, and tools are cancelled. If
 // conclude is called several times, the first reason counts.
@@ -136,9 +122,6 @@ func (r *run) report(summary string, payload []byte) error {
 		o := &fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.engine.secrets.hide(summary), Reported: true}
 		if payload != nil {
 			o.Payload = []byte(r.engine.secrets.hide(string(payload)))
-		}
-		if err := r.ledger.change(func(rec *runRecord) { rec.Reported = o }); err != nil {
-			return r.serverError("cannot write the agent's report", err)
 		}
 		r.reported, r.why = o, errReported
 	}
@@ -220,30 +203,6 @@ func (r *run) bill(o *fleet.Outcome) {
 	o.Usage.ToolCalls, o.Turns = int(r.calls.Load()), r.gate.asked()
 }
 
-// keepSpent keeps in the ledger what the run has spent, and changes it with f.
-func (r *run) keepSpent(f func(*runRecord)) {
-	err := r.ledger.change(func(rec *runRecord) {
-		r.bill(&rec.Spent)
-		rec.Spent.Turns = r.gate.complete() // a request that is interrupted will be repeated
-		f(rec)
-	})
-	if err != nil {
-		r.engine.config.Logger.Warn("cannot write a run's record", "task", r.ID, "error", err)
-	}
-}
-
-// limitTime ends the run when its time is over. It returns a function that lifts the limit.
-func (r *run) limitTime() (lift func() bool) {
-	left := r.Timeout
-	if started := r.ledger.read().Started; !started.IsZero() { // earlier servers have used a part
-		left -= r.engine.config.Now().Sub(started)
-	}
-	if left <= 0 {
-		r.kill(errDeadline)
-	}
-	return time.AfterFunc(left, func() { r.kill(errDeadline) }).Stop
-}
-
 // converse continues the agent's conversation with the prompt until the agent has finished. It returns the agent's last
 // text.
 func (r *run) converse(ctx context.Context, prompt string) (final string, err error) {
@@ -261,27 +220,13 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	if err != nil {
 		return "", hostError("cannot read the agent's conversation", err)
 	}
-	begin, resumed, err := r.ledger.from(len(items))
-	if err != nil {
-		return "", err
+	if r.Timeout <= 0 {
+		r.kill(errDeadline)
 	}
-	last := r.ledger.read()
-	if last.crashed {
-		r.calls.Store(max(r.calls.Load(), calls(items[begin:])))
-	}
-	lift := func() bool { return true }
-	if r.settled = resumed && answered(items[begin:]); r.settled {
-		ctx = context.WithoutCancel(ctx)
-	} else {
-		lift = r.limitTime()
-	}
+	lift := time.AfterFunc(r.Timeout, func() { r.kill(errDeadline) }).Stop
 	defer lift()
-	over := !r.settled && r.over()
-	if over && !resumed {
-		return "", nil
-	}
 	c, err := r.agentTeam(ctx) // also makes the secrets known
-	if over && err != nil {
+	if r.over() {
 		return "", nil
 	}
 	if err != nil {
@@ -289,42 +234,25 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	}
 	defer r.stopTools(c)
 	w := &watcher{run: r}
-	if resumed {
-		w.catchUp(items[begin:])
-	}
-	switch {
-	case over:
-		return "", nil
-	case r.settled:
-		return lastSaid(items[begin:]), nil
-	}
-	current := c.agent
-	if name := speaker(items[begin:]); slices.Contains(c.AgentNames(), name) {
-		current = name
-	}
-	rt, err := runtime.New(c.Team, runtime.WithCurrentAgent(current), runtime.WithSessionStore(talk), runtime.WithManagedOAuth(false),
+	rt, err := runtime.New(c.Team, runtime.WithCurrentAgent(c.agent), runtime.WithSessionStore(talk), runtime.WithManagedOAuth(false),
 		runtime.WithWorkingDir(r.Work), runtime.WithEnv(r.engine.environ(rec.Config.PassEnv, r.Work)))
 	if err != nil {
 		return "", err
 	}
 	s := session.New(session.WithTitle(rec.UID), session.WithToolsApproved(true), session.WithWorkingDir(r.Work), session.WithSendUserMessage(false))
 	s.Messages = items
-	talk.id, talk.frozen = s.ID, r.paused
+	talk.id = s.ID
 	talk.failed = func(err error) { r.conclude(r.serverError("cannot write the agent's conversation", err)) }
-	if w.rt = rt; resumed {
-		w.warn("the server ended during the task; the agent continues")
-	}
-	if begin == len(items) {
-		s.AddMessage(session.UserMessage(clean(prompt)))
-		talk.save(s)
-	}
+	w.rt = rt
+	s.AddMessage(session.UserMessage(clean(prompt)))
+	talk.save(s)
 	if !w.watch(ctx, rt.RunStream(ctx, s)) {
 		return w.text.String(), w.err // the loop is still running, so its state must not be accessed
 	}
 	talk.save(s)
 	lift()
 	r.settled = w.err == nil && !r.over()
-	return lastSaid(s.Messages[begin:]), w.err
+	return lastSaid(s.Messages[len(items):]), w.err
 }
 
 // failedPrefixes removes the library's prefixes from errors of toolsets.

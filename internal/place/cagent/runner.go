@@ -4,54 +4,58 @@ package cagent
 
 import (
 	"context"
+	"io"
+	"path/filepath"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
 )
 
-// inProcess runs the tasks of one agent in this process.
-type inProcess struct {
-	place *Place
-	agent fleet.Agent
+// modelRunner runs the tasks of one agent. What a model without a repository cannot do, it refuses.
+type modelRunner struct {
+	runner.Agent
+	name string
 }
 
 // Connect implements fleet.Place.
 func (b *Place) Connect(a fleet.Agent) fleet.Runner {
-	in := inProcess{b, a}
-	if x := b.agent(a.UID); x != nil && x.own {
-		return ownProcess{in, x, b.host.Agent(a.Name, runner.Home(x.home), workspace{b, a, x})}
-	}
-	return in
+	h := home(filepath.Join(b.config.Dir, "agents", runner.FileName(a.UID)))
+	return modelRunner{b.host.Agent(a.Name, runner.Home(h), workspace{b, a, b.agent(a.UID)}), a.Name}
 }
 
-// ownProcess runs the tasks of one agent in their own processes. The methods that it does not define are inProcess's.
-type ownProcess struct {
-	inProcess
-	member *member
-	runs   runner.Agent
+// Answer implements fleet.Runner.
+func (r modelRunner) Answer(context.Context, fleet.Run, fleet.Question) error {
+	return fleet.Errorf(fleet.ReasonUnimplemented, "the agent %q asks no questions", r.name)
 }
 
-// before reports whether the run was executed in the server's process, by an earlier version of Fleet. inProcess can
-// read such a run.
-func (w ownProcess) before(r fleet.Run) bool { return w.member.runDir(r.TaskID).exists("run.json") }
-
-// Dispatch implements fleet.Runner.
-func (w ownProcess) Dispatch(ctx context.Context, r fleet.Run) error {
-	if w.before(r) {
-		return ctx.Err()
-	}
-	return w.runs.Dispatch(ctx, r)
+// Send implements fleet.Runner.
+func (modelRunner) Send(context.Context, fleet.Run, string, string) error {
+	return fleet.Errorf(fleet.ReasonUnimplemented, "this agent accepts no messages while it works: wait for the end of its task, then start another one")
 }
 
-// Follow implements fleet.Runner.
-func (w ownProcess) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
-	if w.before(r) {
-		return w.inProcess.Follow(ctx, r, cursor, sink)
-	}
-	return w.runs.Follow(ctx, r, cursor, sink)
+// Check implements fleet.Runner.
+func (modelRunner) Check(context.Context, fleet.Run, fleet.Check) (fleet.CheckResult, error) {
+	return fleet.CheckResult{}, fleet.Errorf(fleet.ReasonUnimplemented, "the agent is a model, and has no workspace for checks")
 }
 
-// Interrupt implements fleet.Runner.
-func (w ownProcess) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
-	return w.runs.Interrupt(ctx, r, kill)
+// Output implements fleet.Runner.
+func (modelRunner) Output(context.Context, fleet.Run, int64, int) (fleet.OutputPage, error) {
+	return fleet.OutputPage{}, fleet.Errorf(fleet.ReasonUnimplemented, "the agent is a model and has no raw output")
+}
+
+// Bundle implements fleet.Runner.
+func (modelRunner) Bundle(context.Context, io.Writer) error {
+	return fleet.Errorf(fleet.ReasonUnimplemented, "the agent has no repository that Fleet knows")
+}
+
+var errChanges = fleet.Errorf(fleet.ReasonUnimplemented, "the agent has no repository that Fleet knows: look at its files in its workspace")
+
+// Changes implements fleet.Runner.
+func (modelRunner) Changes(context.Context, fleet.Run) (*fleet.Changes, error) {
+	return nil, errChanges
+}
+
+// Patch implements fleet.Runner.
+func (modelRunner) Patch(context.Context, fleet.Changes, string, int64, int) ([]byte, bool, error) {
+	return nil, false, errChanges
 }

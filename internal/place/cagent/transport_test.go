@@ -55,9 +55,8 @@ func newFixtureWithModel(t *testing.T, api string, h http.HandlerFunc) *fixture 
 }
 
 // TestModelUsage checks the usage of answers that report it in one event, in two events, and in parts.
-func TestModelUsage(t *testing.T) { bothKinds(t, checkModelUsage) }
-
-func checkModelUsage(t *testing.T) {
+func TestModelUsage(t *testing.T) {
+	t.Parallel()
 	for usage, want := range map[string][2]int64{
 		`{"output_tokens":30}`:                                                       {24, 30},
 		`{"input_tokens":12,"output_tokens":30}`:                                     {24, 30},
@@ -74,9 +73,8 @@ func checkModelUsage(t *testing.T) {
 }
 
 // TestModelErrors checks that each failure of a model's API leads to a precise error.
-func TestModelErrors(t *testing.T) { bothKinds(t, checkModelErrors) }
-
-func checkModelErrors(t *testing.T) {
+func TestModelErrors(t *testing.T) {
+	t.Parallel()
 	var thief atomic.Int32
 	other := newHTTP(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { thief.Add(1) }))
 	for name, c := range map[string]struct {
@@ -138,9 +136,8 @@ func reset(w http.ResponseWriter) {
 }
 
 // TestModelRequest checks that a request is modified as provider_opts.request says.
-func TestModelRequest(t *testing.T) { bothKinds(t, checkModelRequest) }
-
-func checkModelRequest(t *testing.T) {
+func TestModelRequest(t *testing.T) {
+	t.Parallel()
 	var body atomic.Value
 	d := newFixtureWithModel(t, "openai", func(w http.ResponseWriter, r *http.Request) {
 		b := make([]byte, r.ContentLength)

@@ -3,7 +3,6 @@
 package cagent
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,9 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/cagent/pkg/chat"
 	"github.com/docker/cagent/pkg/runtime"
-	"github.com/docker/cagent/pkg/session"
 	"github.com/docker/cagent/pkg/tools"
 
 	"fleet/internal/fleet"
@@ -132,45 +129,6 @@ func (w *watcher) returned(c tools.ToolCall, result string, failed bool) {
 	w.put(text, data)
 }
 
-// catchUp outputs the tool calls that have a result in the conversation, and these results, unless the output has them. The
-// library continues before its events are handled, so a killed server may not have written them.
-func (w *watcher) catchUp(items []session.Item) {
-	w.repeat(items, w.run.out.steps())
-	w.open = 0
-}
-
-// repeat is catchUp with the steps that the output has.
-func (w *watcher) repeat(items []session.Item, said map[string]int) {
-	missing := func(kind fleet.StepType, id string) bool {
-		said[string(kind)+id]--
-		return said[string(kind)+id] < 0
-	}
-	called := map[string]tools.ToolCall{}
-	for _, item := range items {
-		if item.SubSession != nil {
-			w.repeat(item.SubSession.Messages, said)
-		}
-		m := item.Message
-		if m == nil {
-			continue
-		}
-		for _, c := range m.Message.ToolCalls {
-			called[c.ID] = c
-		}
-		c, ok := called[m.Message.ToolCallID]
-		if m.Message.Role != chat.MessageRoleTool || !ok || c.ID == "" {
-			continue
-		}
-		w.agent = cmp.Or(m.AgentName, w.agent)
-		if missing(fleet.StepToolCall, c.ID) {
-			w.called(c)
-		}
-		if missing(fleet.StepToolResult, c.ID) {
-			w.returned(c, m.Message.Content, false) // the conversation does not say whether the call failed
-		}
-	}
-}
-
 // answer calls f, which answers a question of the library, until f succeeds or ctx is done. f fails as long as the
 // library does not wait for the answer yet, and the library does not signal when it waits.
 func (w *watcher) answer(ctx context.Context, f func() error) {
@@ -253,7 +211,6 @@ func (w *watcher) count() {
 	if len(used) == 0 {
 		return
 	}
-	w.run.keepSpent(func(*runRecord) {})
 	for _, u := range used {
 		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.in(), u.output), fleet.Step{
 			Type:  fleet.StepUsage,

@@ -2,20 +2,11 @@ package sessions_test
 
 import (
 	"os"
-	"os/exec"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"fleet/internal/place/cagent"
 	"fleet/internal/runner"
 )
-
-// ownProcessesEnv is set in the environment of a second run of the tests. In this run the agents use the machine, so
-// each of their turns has a process of its own.
-const ownProcessesEnv = "SESSIONS_TEST_OWN_PROCESSES"
-
-var ownProcesses = os.Getenv(ownProcessesEnv) != ""
 
 // TestMain lets the test binary act as the supervisor of runs, and as the run of a model.
 func TestMain(m *testing.M) {
@@ -29,15 +20,4 @@ func TestMain(m *testing.M) {
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // processes of runs end at once under the race detector too
 	os.Exit(m.Run())
-}
-
-// TestOwnProcesses runs all tests of this package again, with agents whose turns have processes of their own.
-func TestOwnProcesses(t *testing.T) {
-	if ownProcesses {
-		t.Skip("this is already the run with processes of their own")
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.count=1", "-test.timeout=5m")
-	cmd.Env = append(os.Environ(), ownProcessesEnv+"=1")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(out))
 }

@@ -80,10 +80,6 @@ func (w *world) pass(d time.Duration) {
 
 // document returns a definition of an agent that uses the stub model.
 func (w *world) document(description string) string {
-	tools := "[{type: think}]"
-	if ownProcesses {
-		tools += "\n    add_environment_info: true"
-	}
 	return fmt.Sprintf(`
 models:
   stub: {provider: anthropic, model: stub-large, base_url: %q}
@@ -92,8 +88,8 @@ agents:
     model: stub
     description: %s
     instruction: You do as you are told.
-    toolsets: %s
-`, w.model.URL, description, tools)
+    toolsets: [{type: think}]
+`, w.model.URL, description)
 }
 
 // define writes a file into the agents directory.
