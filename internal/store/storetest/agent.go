@@ -180,6 +180,7 @@ var agentCases = []testCase{
 		b.State, b.StateReason, b.Desired = fleet.StateFailed, "oh", fleet.DesiredStopped
 		b.Restart, b.Restarted, b.Attempts, b.RetryAt = 9, 8, 7, time.Time{}
 		b.CreatedAt, b.UpdatedAt, b.DeletedAt = noon.Add(1*time.Hour), noon.Add(2*time.Hour), noon.Add(3*time.Hour)
+		b.Rules = nil
 		update(t, s, func(tx fleet.Tx) error { return tx.UpdateAgent(b) })
 		require.Equal(t, int64(2), b.Revision)
 		require.Equal(t, b, read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) }))

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ var questionCases = []testCase{
 		full.Kind, full.Tool, full.Input, full.Options = fleet.AskPermission, "Bash", []byte(`{"command":"日本"}`), []string{"once", "always", "\U0010FE41"}
 		full.Status, full.Answer, full.Message, full.AnsweredBy = fleet.QuestionAnswered, fleet.AnswerDeny, "use 'make' ✓", "alice"
 		full.AnsweredAt, full.GivenAt = noon.Add(time.Minute), noon.Add(2*time.Minute)
+		full.Rules, full.Remember = []string{"Bash(make *)", "Bash(日本 *)"}, fleet.RememberAgent
 		waiting := newQuestion("t1-2", "t1", a)
 		other := newQuestion("t2-1", "t2", a)
 		other.Status, other.AnsweredAt, other.Answer, other.Owner, other.AgentName = fleet.QuestionAnswered, noon, "tabs", "bob", "Other"
@@ -92,6 +94,22 @@ var questionCases = []testCase{
 			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateQuestion(&x) }))
 		}
 		require.Equal(t, q, getQuestion(t, s, q.ID))
+	}},
+
+	{"an answer says what it allows, and for how long", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(newTask("t1", a)) })
+		for i, remember := range []fleet.Remember{"", fleet.RememberOnce, fleet.RememberTask, fleet.RememberAgent} {
+			q := newQuestion(fmt.Sprintf("t1-%d", i), "t1", a)
+			q.Kind, q.Rules = fleet.AskPermission, []string{"Bash(make *)"}
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertQuestion(q) })
+			q.Status, q.Answer, q.AnsweredBy, q.AnsweredAt, q.Remember = fleet.QuestionAnswered, fleet.AnswerAllow, "alice", noon, remember
+			update(t, s, func(tx fleet.Tx) error { return tx.UpdateQuestion(q) })
+			require.Equal(t, q, getQuestion(t, s, q.ID))
+		}
+		odd := newQuestion("t1-9", "t1", a)
+		odd.Remember = "forever"
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertQuestion(odd) }))
 	}},
 
 	{"a question needs a new id, an existing task and a known kind", func(t *testing.T, s fleet.Store) {

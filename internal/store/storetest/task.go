@@ -249,6 +249,10 @@ func fullTask(id string, a *fleet.Agent) *fleet.Task {
 		Options: fleet.TaskOptions{Model: "m-2", Effort: "high", MaxTurns: new(7), MaxCostUSD: new(0.25), AppendSystemPrompt: "bäue \"this\"", OutputSchema: []byte(`{"type":"object"}`)}, RetryOf: "t0", Output: []byte(`{"ok": "ja \u0000"}`),
 		SelfStarted: true, Reported: true, Terminal: true, Try: 3, ConversationLost: "its files are gone", StalledAt: noon.Add(5 * time.Second), LastStep: "Bash: go test", Waiting: 2, PayloadGap: fleet.Gap{Offset: 33, Size: 1 << 40},
 		Usage: fleet.Usage{Model: "m-1", InputTokens: 1 << 40, OutputTokens: 7, ToolCalls: 3},
+		Spent: fleet.Spent{
+			Models: []fleet.ModelUsage{{StepUsed: fleet.StepUsed{Model: "m-1", Input: 1, CacheRead: 1 << 40, Output: 7, CostUSD: 0.1}, Requests: 2}},
+			Basis:  fleet.CostPriced, Context: 9, Window: 200_000, Denied: 1, Run: fleet.RunSpent{CostUSD: 0.1, Input: 1, Output: 7, Turns: 2},
+		},
 	}
 }
 
