@@ -3,7 +3,8 @@ package fleet
 import "errors"
 
 // ReasonCode says for programs why a task failed. It is empty if the task did not fail, or if nothing is known but the
-// text of Reason. A driver derives it from typed fields of its program's output, and never from a text.
+// text of Reason. A driver derives it from typed fields of its program's output. It reads a text only if the program itself wrote
+// the text, and has no such field.
 type ReasonCode string
 
 // Reason codes.
@@ -35,6 +36,25 @@ func (e *Error) WithCode(c ReasonCode) *Error { return e.With(codeKey, string(c)
 func CodeOf(err error) ReasonCode {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return ReasonCode(e.Metadata[codeKey])
+	}
+	return ""
+}
+
+// CodeOfStatus returns the code for an HTTP status of the model's API, or an empty code.
+func CodeOfStatus(status int) ReasonCode {
+	switch {
+	case status == 401 || status == 403:
+		return CodeAuth
+	case status == 402:
+		return CodeBilling
+	case status == 413: // the request is too large
+		return CodeContextFull
+	case status == 429:
+		return CodeRateLimited
+	case status >= 500 && status < 600:
+		return CodeOverloaded
+	case status >= 400 && status < 500:
+		return CodeInvalidRequest
 	}
 	return ""
 }

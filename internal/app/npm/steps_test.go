@@ -60,6 +60,7 @@ var changing = []struct {
 	{regexp.MustCompile(`agents/[0-9a-f-]{36}`), "agents/UID"},
 	{regexp.MustCompile(`HOME[^ "]*/tasks/\S+?\.output`), "OUTPUT"},
 	{regexp.MustCompile(`ID: \w+`), "ID: ID"},
+	{regexp.MustCompile(`\[question [0-9a-f-]+\]`), "[question ID]"},
 	{regexp.MustCompile(`(agentId|agent_id): \w+`), "$1: ID"},
 }
 
@@ -114,4 +115,5 @@ func TestClaudeSteps(t *testing.T) {
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	c.requireSteps(t, id, "claude")
+	c.record(t, id, "claude")
 }

@@ -179,7 +179,7 @@ func (c *client) failure(doing string, err error) error {
 	if !errors.As(err, &r) {
 		return err
 	}
-	return fmt.Errorf("%s: %s: %s", c.name(), doing, errorText(r))
+	return failure{fmt.Errorf("%s: %s: %s", c.name(), doing, errorText(r)), codeOfRequest(r)}
 }
 
 // errorText returns the message of the error with its details.
@@ -253,20 +253,7 @@ func (c *client) turn(ctx context.Context, prompt string) error {
 	c.out.write(Line{Type: LineState, State: StateRunning})
 	type reply struct {
 		StopReason string `json:"stopReason"`
-		Usage      *struct {
-			Input  int64 `json:"inputTokens"`
-			Read   int64 `json:"cachedReadTokens"`
-			Write  int64 `json:"cachedWriteTokens"`
-			Output int64 `json:"outputTokens"`
-		} `json:"usage"`
-		Meta struct {
-			Quota struct {
-				Tokens *struct {
-					Input  int64 `json:"input_tokens"`
-					Output int64 `json:"output_tokens"`
-				} `json:"token_count"`
-			} `json:"quota"`
-		} `json:"_meta"`
+		promptUsage
 	}
 	// To cancel a prompt, the client sends a notification. The program then still answers the prompt.
 	turn, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -295,14 +282,7 @@ func (c *client) turn(ctx context.Context, prompt string) error {
 		}
 		return c.failure("the prompt failed", err)
 	}
-	line := Line{Type: LineTurn, StopReason: r.StopReason}
-	switch u, t := r.Usage, r.Meta.Quota.Tokens; {
-	case u != nil:
-		line.Usage = &Usage{Input: u.Input + u.Read + u.Write, Output: u.Output}
-	case t != nil:
-		line.Usage = &Usage{Input: t.Input, Output: t.Output}
-	}
-	c.out.write(line)
+	c.out.write(Line{Type: LineTurn, StopReason: r.StopReason, Usage: r.total(), Models: r.models()})
 	switch r.StopReason {
 	case "":
 		return fmt.Errorf("%s ended the turn without a stop reason%s", c.name(), c.tested())

@@ -99,7 +99,7 @@ func TestTurn(t *testing.T) {
 	}, lines[:5])
 	require.Len(t, of(lines, LineUpdate), 3)
 	last := lines[len(lines)-1]
-	require.Equal(t, Line{Type: LineTurn, StopReason: "end_turn", Usage: &Usage{Input: 15, Output: 2}}, last)
+	require.Equal(t, Line{Type: LineTurn, StopReason: "end_turn", Usage: &Usage{Input: 15, CacheRead: 5, Output: 2}}, last)
 }
 
 func TestPermissions(t *testing.T) {

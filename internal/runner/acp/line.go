@@ -2,7 +2,6 @@ package acp
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"strings"
 	"sync"
@@ -14,13 +13,13 @@ import (
 // Types of lines.
 const (
 	LineAgent      = "agent"      // the program has introduced itself: Name, Version
-	LineSession    = "session"    // a session has started: Session, Resumed, and Text with the reason if the requested session is lost
+	LineSession    = "session"    // a session has started: Session, Resumed, Model if it is known, and Text with the reason if the requested session is lost
 	LineState      = "state"      // the turn's state has changed: State
 	LineText       = "text"       // a piece of the message ID: Text
 	LineThought    = "thought"    // a piece of the agent's thoughts in the message ID: Text
 	LineUpdate     = "update"     // an update of the program: Update, in the protocol's format
 	LinePermission = "permission" // a request for permission was answered: ID, Title, Allowed, Text with the reason
-	LineTurn       = "turn"       // a turn has ended: StopReason, Usage
+	LineTurn       = "turn"       // a turn has ended: StopReason, Usage, Models
 	LineError      = "error"      // the run has failed: Text
 )
 
@@ -46,28 +45,11 @@ type Line struct {
 	Allowed    bool            `json:"allowed,omitempty"`
 	StopReason string          `json:"stop_reason,omitempty"`
 	Usage      *Usage          `json:"usage,omitempty"`
+	Models     []Usage         `json:"models,omitempty"` // the usage by model; it may have more than Usage, for example that of subagents
+	Model      string          `json:"model,omitempty"`  // the model of the session
 	Text       string          `json:"text,omitempty"`
 	// Code says for programs why the run has failed; empty if no code is known.
 	Code fleet.ReasonCode `json:"code,omitempty"`
-}
-
-// failure is an error with a code for programs.
-type failure struct {
-	error
-	code fleet.ReasonCode
-}
-
-// codeOf returns the code of the error, or an empty code.
-func codeOf(err error) fleet.ReasonCode {
-	f, _ := errors.AsType[failure](err)
-	return f.code
-}
-
-// Usage is the number of tokens of a turn, if the program reports it. Input includes the tokens that the model's cache
-// reads or writes.
-type Usage struct {
-	Input  int64 `json:"input"`
-	Output int64 `json:"output"`
 }
 
 // output writes lines. It joins small pieces of text that arrive within holdTime.

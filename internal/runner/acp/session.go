@@ -85,6 +85,7 @@ func version() string {
 type sessionInfo struct {
 	Session string `json:"sessionId"`
 	Models  *struct {
+		Current   string `json:"currentModelId"`
 		Available []struct {
 			ID string `json:"modelId"`
 		} `json:"availableModels"`
@@ -97,8 +98,22 @@ type sessionInfo struct {
 	Options []struct {
 		ID       string            `json:"id"`
 		Category string            `json:"category"`
+		Current  json.RawMessage   `json:"currentValue"` // a text, unless the option is of another type
 		Options  []json.RawMessage `json:"options"`
 	} `json:"configOptions"`
+}
+
+// model returns the model of the session, or an empty text if it is unknown.
+func (b sessionInfo) model() (model string) {
+	if b.Models != nil {
+		model = b.Models.Current
+	}
+	for _, o := range b.Options {
+		if o.Category == "model" {
+			_ = json.Unmarshal(o.Current, &model)
+		}
+	}
+	return model
 }
 
 // begin continues the session of the job, or starts a new session. resumed reports whether it has continued the
@@ -135,7 +150,7 @@ func (c *client) begin(ctx context.Context, g greeting) (resumed bool, err error
 		}
 	}
 	c.session = b.Session
-	c.out.write(Line{Type: LineSession, Session: b.Session, Resumed: resumed, Text: note})
+	c.out.write(Line{Type: LineSession, Session: b.Session, Resumed: resumed, Model: b.model(), Text: note})
 	if err := c.choose(ctx, b); err != nil {
 		return false, err
 	}

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -30,8 +31,10 @@ type acpParser struct {
 	midline       bool             // the output does not end with a newline
 	failed        string
 	code          fleet.ReasonCode // of failed
+	apiCode       fleet.ReasonCode // of the newest error of the model's API after which Codex continued
 	errored       bool             // Codex reported that an error ended the turn; the error is the agent's last text
 	turns         int
+	model         string // of the session, or the one that answered last
 	used          tokens
 	tools         int
 	cost          float64 // of the session so far
@@ -40,7 +43,7 @@ type acpParser struct {
 }
 
 func newACPParser(f Format) *acpParser {
-	p := &acpParser{format: f, resumed: parseConversation(f.Resumed), calls: acp.NewCalls(), begun: map[string]int64{}}
+	p := &acpParser{format: f, resumed: parseConversation(f.Resumed), calls: acp.NewCalls(), begun: map[string]int64{}, model: f.Model}
 	told, cost, _ := strings.Cut(p.resumed.told, " ")
 	p.resumed.told = told
 	p.before, _ = strconv.ParseFloat(cost, 64)
@@ -86,7 +89,7 @@ func (p *acpParser) line(l acp.Line) []Piece {
 	case acp.LineUpdate:
 		return p.update(l)
 	case acp.LineSession:
-		p.session = l.Session
+		p.session, p.model = l.Session, cmp.Or(p.model, oneLine(valid(l.Model)))
 		if !l.Resumed {
 			p.before, p.cost = 0, 0
 		}
@@ -110,15 +113,27 @@ func (p *acpParser) line(l acp.Line) []Piece {
 		p.turns++
 		p.heard, p.broken = true, true
 		p.calls.End()
-		if l.Usage == nil {
-			return p.endLine()
-		}
-		p.used.add(tokens{in: l.Usage.Input, out: l.Usage.Output})
-		return append(p.endLine(), usageStep(fleet.StepUsed{Model: p.format.Model, Input: l.Usage.Input, Output: l.Usage.Output}))
+		return append(p.endLine(), p.usage(l)...)
 	case acp.LineError:
 		p.failed, p.code = l.Text, l.Code
 	}
 	return nil
+}
+
+// usage returns steps for the usage of a turn.
+func (p *acpParser) usage(l acp.Line) (pieces []Piece) {
+	used := l.Models
+	if len(used) == 0 && l.Usage != nil {
+		used = []acp.Usage{*l.Usage}
+	}
+	for _, u := range used {
+		p.model = cmp.Or(oneLine(valid(u.Model)), p.model)
+		p.used.add(tokens{in: u.Input, out: u.Output})
+		pieces = append(pieces, usageStep(fleet.StepUsed{
+			Model: p.model, Input: u.Input - u.CacheRead - u.CacheWrite, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output,
+		}))
+	}
+	return pieces
 }
 
 // text handles a piece of the agent's text.
@@ -171,6 +186,7 @@ func (p *acpParser) update(l acp.Line) []Piece {
 				Thread struct {
 					Type string `json:"type"`
 				} `json:"threadStatus"`
+				Error *codexError `json:"error"`
 			} `json:"codex"`
 		} `json:"_meta"`
 	}
@@ -179,6 +195,10 @@ func (p *acpParser) update(l acp.Line) []Piece {
 	}
 	if u.Meta.Codex.Thread.Type == "systemError" { // Codex reports a normal end of the turn even after an error
 		p.errored = true
+	}
+	if e := u.Meta.Codex.Error; e != nil {
+		p.apiCode, _ = acp.CodexError(e.Info)
+		return p.step(e.retry())
 	}
 	if u.Kind == "plan" {
 		items := make([]fleet.TodoItem, len(u.Entries))
@@ -226,13 +246,15 @@ func (p *acpParser) Result(e Exit) Result {
 			o.Reason = shorten(valid(p.failed+" (its last error: "+last+")"), maxReason)
 		}
 	case e.Code == 0 && p.errored:
-		fail(&o, shorten(valid(codexFailure(string(p.lastText))), maxReason))
+		message := string(p.lastText)
+		fail(&o, shorten(valid(codexFailure(message)), maxReason))
+		o.ReasonCode = cmp.Or(codexCode(message), p.apiCode)
 	case e.Code == 0 && p.turns == 0:
 		fail(&o, p.format.Program+" ended without a result")
 	}
 	report(&o, string(p.lastText))
 	o.Turns, o.CostUSD = p.turns, max(0, p.cost-p.before)
-	o.Usage = fleet.Usage{InputTokens: p.used.in, OutputTokens: p.used.out, ToolCalls: p.tools}
+	o.Usage = fleet.Usage{Model: p.model, InputTokens: p.used.in, OutputTokens: p.used.out, ToolCalls: p.tools}
 	return Result{Outcome: o, Session: p.conversation()}
 }
 

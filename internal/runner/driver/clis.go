@@ -56,7 +56,7 @@ func CLIs() []Known {
 		{
 			Name: "claude-agent-acp", DisplayName: "Claude Code over ACP", Install: "npm install -g @agentclientprotocol/claude-agent-acp",
 			Options: Options{
-				Kind: "acp", Command: []string{"claude-agent-acp"}, Tested: "0.100.0",
+				Kind: "acp", Command: []string{"claude-agent-acp"}, Tested: "0.101.0",
 				Keys: []string{"ANTHROPIC_*", "CLAUDE_*", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING"},
 			},
 		},

@@ -13,7 +13,7 @@ import (
 )
 
 // codexTested is the version of Codex with which the driver was tested.
-const codexTested = "0.169.0"
+const codexTested = "0.171.0"
 
 // codex runs Codex in headless mode, as `codex exec --json`. The tasks of an agent share one conversation, which each
 // run resumes.

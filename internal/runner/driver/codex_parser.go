@@ -19,12 +19,14 @@ type codexParser struct {
 	resumed   conversation
 	before    tokens // usage of the conversation before this run
 	used      tokens // usage of the conversation so far
-	cached    int64  // tokens of used that were cached
+	cached    int64  // tokens of used that were read from the cache
+	written   int64  // tokens of used that were written to the cache
 	session   string
 	heard     bool   // the model has answered, so it has received this run's instructions
 	lastText  string // the model's last message
 	lastError string // the last error after which Codex continued
 	failed    string
+	code      fleet.ReasonCode // of failed
 	turns     int
 	tools     int
 	open      map[string]bool // items that have started and have not ended
@@ -54,7 +56,8 @@ type codexEvent struct {
 
 type codexUsage struct {
 	Input  int64 `json:"input_tokens"`
-	Cached int64 `json:"cached_input_tokens"` // a part of Input
+	Cached int64 `json:"cached_input_tokens"`      // a part of Input
+	Writes int64 `json:"cache_write_input_tokens"` // a part of Input
 	Output int64 `json:"output_tokens"`
 }
 
@@ -108,7 +111,7 @@ func (p *codexParser) Line(line []byte) []Piece {
 			return []Piece{p.answered(e.Usage)}
 		}
 	case "turn.failed":
-		p.known, p.failed = true, codexFailure(e.Error.Message)
+		p.known, p.failed, p.code = true, codexFailure(e.Error.Message), codexCode(e.Error.Message)
 		p.turns++
 		clear(p.open)
 	case "error":
@@ -135,17 +138,22 @@ func (p *codexParser) answered(u *codexUsage) Piece {
 	}
 	if p.turns > 1 || before == (tokens{}) {
 		step.CacheRead = min(max(0, u.Cached-p.cached), step.Input)
-		step.Input -= step.CacheRead
+		step.CacheWrite = min(max(0, u.Writes-p.written), step.Input-step.CacheRead)
+		step.Input -= step.CacheRead + step.CacheWrite
 	}
-	p.cached = u.Cached
+	p.cached, p.written = u.Cached, u.Writes
 	return usageStep(step)
 }
 
 var digits = regexp.MustCompile(`\d+`)
 
-// notice handles an error after which Codex continues, for example a lost connection. Repeated errors are reported
-// once, because they are not progress.
+// notice handles an error after which Codex continues, or with which it ends. Repeated errors are reported once, because they are
+// not progress, except for requests to the model that Codex repeats.
 func (p *codexParser) notice(message string) []Piece {
+	if attempt, limit, why := repeated(message); attempt > 0 {
+		p.lastError = why
+		return []Piece{codexRetry(attempt, limit, 0, why)}
+	}
 	message = codexFailure(message)
 	same := digits.ReplaceAllString(message, "") == digits.ReplaceAllString(p.lastError, "")
 	p.lastError = message
@@ -272,20 +280,6 @@ func (i *codexItem) result() string {
 	return i.Output
 }
 
-// codexFailure returns an error message of Codex. If the message is a JSON response of the model's API, codexFailure
-// returns the message in that response.
-func codexFailure(message string) string {
-	var api struct {
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	if json.Unmarshal([]byte(message), &api) == nil && api.Error.Message != "" {
-		return api.Error.Message
-	}
-	return strings.TrimSpace(message)
-}
-
 func (p *codexParser) Result(e Exit) Result {
 	why := lastLine(e.Stderr)
 	if why == "" {
@@ -295,6 +289,7 @@ func (p *codexParser) Result(e Exit) Result {
 	switch {
 	case p.failed != "":
 		fail(&o, shorten(valid(p.failed), maxReason))
+		o.ReasonCode = p.code
 	case !p.known && e.Signal == "":
 		o.Status = fleet.TaskFailed
 		o.Reason = unknownOutput(o.Reason, p.first, "codex", "", p.format.Tested)

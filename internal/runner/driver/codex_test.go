@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// codexRun parses output of Codex. lines is the output, or the name of a recording of Codex 0.169.0 in testdata. The
+// codexRun parses output of Codex. lines is the output, or the name of a recording of Codex 0.171.0 in testdata. The
 // recording "stopped" ends where the run was stopped.
 func codexRun(t *testing.T, f Format, e Exit, lines string) ([]Piece, Result) {
 	t.Helper()
@@ -81,28 +81,32 @@ func TestCodexFailures(t *testing.T) {
 		name, lines string
 		exit        Exit
 		reason      string
+		code        fleet.ReasonCode
 	}{
-		{"refused", "refused", Exit{Code: 1}, "that is too much"},
-		{"key", "key", Exit{Code: 1}, "unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:9911/v1/responses"},
-		{"nothing", "\n", Exit{}, "this version of codex writes no output that Fleet understands; Fleet was tested with codex 0.169.0"},
-		{"garbage", "Welcome!\nBye.\n", Exit{}, "this version of codex writes no output that Fleet understands; its first line is Welcome!; Fleet was tested with codex 0.169.0"},
+		{"refused", "refused", Exit{Code: 1}, "that is too much", fleet.CodeInvalidRequest},
+		{"key", "key", Exit{Code: 1}, "unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:9911/v1/responses", fleet.CodeAuth},
+		{"nothing", "\n", Exit{}, "this version of codex writes no output that Fleet understands; Fleet was tested with codex 0.171.0", fleet.CodeProgramChanged},
+		{"garbage", "Welcome!\nBye.\n", Exit{}, "this version of codex writes no output that Fleet understands; its first line is Welcome!; Fleet was tested with codex 0.171.0", fleet.CodeProgramChanged},
 		{
 			"another protocol", `{"id":"0","msg":{"type":"task_started"}}` + "\n" + `{"id":"0","msg":{"type":"task_complete"}}` + "\n",
 			Exit{},
-			`this version of codex writes no output that Fleet understands; its first line is {"id":"0","msg":{"type":"task_started"}}; Fleet was tested with codex 0.169.0`,
+			`this version of codex writes no output that Fleet understands; its first line is {"id":"0","msg":{"type":"task_started"}}; Fleet was tested with codex 0.171.0`, fleet.CodeProgramChanged,
 		},
-		{"another way to end", `{"type":"thread.started","thread_id":"1"}` + "\n", Exit{}, "codex ended before it completed a turn; Fleet was tested with codex 0.169.0"},
-		{"an unknown flag", "\n", Exit{Code: 2, Stderr: "error: unexpected argument '--json' found\n"}, "exit code 2: error: unexpected argument '--json' found; Fleet was tested with codex 0.169.0"},
-		{"killed", "\n", Exit{Code: -1, Signal: "KILL"}, "ended by signal KILL"},
+		{"another way to end", `{"type":"thread.started","thread_id":"1"}` + "\n", Exit{}, "codex ended before it completed a turn; Fleet was tested with codex 0.171.0", ""},
+		{"an unknown flag", "\n", Exit{Code: 2, Stderr: "error: unexpected argument '--json' found\n"}, "exit code 2: error: unexpected argument '--json' found; Fleet was tested with codex 0.171.0", fleet.CodeProgramChanged},
+		{"killed", "\n", Exit{Code: -1, Signal: "KILL"}, "ended by signal KILL", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, r := codexRun(t, Format{}, tt.exit, tt.lines)
 			require.Equal(t, fleet.TaskFailed, r.Outcome.Status)
 			require.Equal(t, tt.reason, r.Outcome.Reason)
+			require.Equal(t, tt.code, r.Outcome.ReasonCode)
 		})
 	}
 	pieces, _ := codexRun(t, Format{}, Exit{Code: 1}, "key")
-	require.Equal(t, 1, strings.Count(shown(pieces), "Reconnecting"), "a lost connection must be reported once")
+	require.Equal(t, &fleet.Retry{Attempt: 1, Limit: 6, Status: 401, Error: "unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:9911/v1/responses"}, pieces[2].Data.Retry)
+	require.Equal(t, 5, strings.Count(shown(pieces), "is repeated"))
+	require.Equal(t, 0, strings.Count(shown(pieces), "<unexpected status"), "an error must not be reported again")
 
 	_, r := codexRun(t, Format{Resumed: "x t1"}, Exit{Code: 1, Stderr: "Error: thread/resume: thread/resume failed: no rollout found for thread id x (code -32600)\n"}, "\n")
 	require.Equal(t, Result{

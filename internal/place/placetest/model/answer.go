@@ -5,14 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 )
 
-// writer writes one answer in the format of an API. The server calls begin, then text and call any number of times,
-// then end. For an error, it calls only fail.
+// writer writes one answer in the format of an API. The server calls begin, thought at most once, then text and call any
+// number of times, then end. For an error, it calls only fail.
 type writer interface {
 	fail(status int, message string)
 	begin()
+	thought(s string)
 	text(s string)
 	call(c Call)
 	end(tools bool)
@@ -57,6 +59,13 @@ var kinds = map[int]string{
 	413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 529: "overloaded_error",
 }
 
+// dontRetry tells the client not to repeat the request, so that the test sees this error, unless the step wants that.
+func dontRetry(w http.ResponseWriter) {
+	if w.Header().Get("X-Should-Retry") == "" {
+		w.Header().Set("X-Should-Retry", "false")
+	}
+}
+
 func kind(status int) string {
 	if k := kinds[status]; k != "" {
 		return k
@@ -65,7 +74,7 @@ func kind(status int) string {
 }
 
 func (a *anthropic) fail(status int, message string) {
-	a.w.Header().Set("X-Should-Retry", "false") // the client must not retry, so that the test sees this error
+	dontRetry(a.w)
 	writeJSON(a.w, status, map[string]any{"type": "error", "error": map[string]any{"type": kind(status), "message": message}})
 }
 
@@ -81,6 +90,17 @@ func (a *anthropic) begin() {
 		a.open()
 		a.send("message_start", map[string]any{"type": "message_start", "message": a.message([]any{}, nil, 1)})
 	}
+}
+
+func (a *anthropic) thought(s string) {
+	if !a.q.Stream {
+		a.blocks = append(a.blocks, map[string]any{"type": "thinking", "thinking": s, "signature": "c2ln"})
+		return
+	}
+	a.start(map[string]any{"type": "thinking", "thinking": "", "signature": ""})
+	a.delta(map[string]any{"type": "thinking_delta", "thinking": s})
+	a.delta(map[string]any{"type": "signature_delta", "signature": "c2ln"})
+	a.stop()
 }
 
 func (a *anthropic) text(s string) {
@@ -166,8 +186,19 @@ func openAIWriter(w http.ResponseWriter, q Request) writer {
 }
 
 func (a *openAI) fail(status int, message string) {
-	a.w.Header().Set("X-Should-Retry", "false")
-	writeJSON(a.w, status, map[string]any{"error": map[string]any{"message": message, "type": kind(status), "code": nil, "param": nil}})
+	dontRetry(a.w)
+	writeJSON(a.w, status, openAIFailure(status, message))
+}
+
+var errorCode = regexp.MustCompile(`^\[(\w+)\] `)
+
+// openAIFailure returns the error of OpenAI's APIs. Its code is in brackets before the message.
+func openAIFailure(status int, message string) map[string]any {
+	var code any
+	if m := errorCode.FindStringSubmatch(message); m != nil {
+		code, message = m[1], message[len(m[0]):]
+	}
+	return map[string]any{"error": map[string]any{"message": message, "type": kind(status), "code": code, "param": nil}}
 }
 
 func (a *openAI) chunk(delta map[string]any, finish any) map[string]any {
@@ -181,6 +212,12 @@ func (a *openAI) begin() {
 	if a.q.Stream {
 		a.open()
 		a.send("", a.chunk(map[string]any{"role": "assistant", "content": ""}, nil))
+	}
+}
+
+func (a *openAI) thought(s string) {
+	if a.q.Stream {
+		a.send("", a.chunk(map[string]any{"reasoning_content": s}, nil))
 	}
 }
 

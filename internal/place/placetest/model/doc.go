@@ -10,8 +10,10 @@
 //	model: hang NAME           no answer until the test opens the gate with the name; then "Went on"
 //	model: forever TEXT        TEXT, followed by more text until the client goes away or the gate "forever" is open
 //	model: cut TEXT            TEXT, then the connection breaks
-//	model: refuse STATUS TEXT  an API error
+//	model: refuse STATUS TEXT  an API error; "[CODE] " before TEXT is the code of an error of OpenAI's APIs
+//	model: think JSON VERB     a thought, which is a JSON string, and then the answer of the other verb
+//	model: later STATUS VERB   an API error, and the answer of the other verb when the client repeats the request
 //
 // The answer to a prompt without such lines is "You said: " and the prompt. Each answer depends only on the
-// conversation in the request, so there can be any number of conversations at the same time.
+// conversation in the request, except for "later", so there can be any number of conversations at the same time.
 package model

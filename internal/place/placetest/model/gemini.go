@@ -156,6 +156,8 @@ func (a *gemini) part(p map[string]any) {
 	a.send("", a.chunk([]any{p}, ""))
 }
 
+func (a *gemini) thought(s string) { a.part(map[string]any{"text": s, "thought": true}) }
+
 func (a *gemini) text(s string) { a.part(map[string]any{"text": s}) }
 
 func (a *gemini) call(c Call) {

@@ -118,7 +118,7 @@ func responsesWriter(w http.ResponseWriter, q Request) writer {
 }
 
 func (a *responses) fail(status int, message string) {
-	writeJSON(a.w, status, map[string]any{"error": map[string]any{"message": message, "type": kind(status), "code": nil, "param": nil}})
+	writeJSON(a.w, status, openAIFailure(status, message))
 }
 
 func (a *responses) emit(name string, fields map[string]any) {
@@ -149,6 +149,21 @@ func (a *responses) message(status string) map[string]any {
 		content = append(content, map[string]any{"type": "output_text", "text": a.said.String(), "annotations": []any{}})
 	}
 	return map[string]any{"type": "message", "id": "msg_" + a.id, "role": "assistant", "status": status, "content": content}
+}
+
+func (a *responses) thought(s string) {
+	part := map[string]any{"type": "summary_text", "text": s}
+	item := map[string]any{"type": "reasoning", "id": "rs_" + a.id, "summary": []any{}}
+	at := func(fields map[string]any) map[string]any {
+		fields["item_id"], fields["output_index"], fields["summary_index"] = item["id"], len(a.output), 0
+		return fields
+	}
+	a.emit("response.output_item.added", map[string]any{"output_index": len(a.output), "item": item})
+	a.emit("response.reasoning_summary_part.added", at(map[string]any{"part": map[string]any{"type": "summary_text", "text": ""}}))
+	a.emit("response.reasoning_summary_text.delta", at(map[string]any{"delta": s}))
+	a.emit("response.reasoning_summary_text.done", at(map[string]any{"text": s}))
+	a.emit("response.reasoning_summary_part.done", at(map[string]any{"part": part}))
+	a.done(map[string]any{"type": "reasoning", "id": item["id"], "summary": []any{part}})
 }
 
 func (a *responses) text(s string) {

@@ -9,13 +9,17 @@ import (
 
 // Step is one answer.
 type Step struct {
-	Text   string
-	Calls  []Call // tool calls; their ids are generated
-	Status int    // if not 0, the answer is an API error with this status and the message Text
-	Gate   string // name of the gate at which the answer waits before Text
+	Thought string // the model's thought before Text
+	Text    string
+	Calls   []Call // tool calls; their ids are generated
+	Status  int    // if not 0, the answer is an API error with this status and the message Text
+	Gate    string // name of the gate at which the answer waits before Text
 	// Forever makes the answer continue after Text until the client disconnects or the gate "forever" is open. Cut
 	// breaks the connection after Text.
 	Forever, Cut bool
+	// Later is the status of an API error that answers only the first request with this conversation. The client may
+	// repeat the request.
+	Later int
 }
 
 var (
@@ -54,7 +58,11 @@ func Scripted(r Request) Step {
 	if answers >= len(lines) {
 		return Step{Text: "There is nothing more to do."}
 	}
-	verb, rest := lines[answers][1], lines[answers][2]
+	return r.step(lines[answers][1], lines[answers][2])
+}
+
+// step returns the answer that a line of the script describes.
+func (r Request) step(verb, rest string) Step {
 	switch verb {
 	case "say":
 		return Step{Text: unquote(rest)}
@@ -76,6 +84,24 @@ func Scripted(r Request) Step {
 		return Step{Text: unquote(rest), Forever: true}
 	case "cut":
 		return Step{Text: unquote(rest), Cut: true}
+	case "think":
+		in := json.NewDecoder(strings.NewReader(rest))
+		thought := ""
+		if err := in.Decode(&thought); err != nil {
+			return Step{Status: 400, Text: "model: think: " + err.Error()}
+		}
+		verb, rest, _ = strings.Cut(strings.TrimSpace(rest[in.InputOffset():]), " ")
+		s := r.step(verb, rest)
+		s.Thought = thought
+		return s
+	case "later":
+		status, rest, _ := strings.Cut(rest, " ")
+		verb, rest, _ = strings.Cut(rest, " ")
+		s := r.step(verb, rest)
+		if n, err := strconv.Atoi(status); err == nil {
+			s.Later = n
+		}
+		return s
 	case "refuse":
 		status, message, _ := strings.Cut(rest, " ")
 		if n, err := strconv.Atoi(status); err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -33,6 +34,7 @@ type Server struct {
 	answer   func(Request) Step
 	key      string
 	models   []string
+	failed   map[string]bool // conversations whose first request was answered with an error, see Step.Later
 }
 
 // New starts a server on a free loopback port. It runs until the test ends.
@@ -53,7 +55,7 @@ func Listen(address string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		URL: "http://" + l.Addr().String(), gates: map[string]*Gate{}, changed: make(chan struct{}), answer: Scripted,
+		URL: "http://" + l.Addr().String(), gates: map[string]*Gate{}, failed: map[string]bool{}, changed: make(chan struct{}), answer: Scripted,
 		models: []string{"stub-large", "stub-small"},
 	}
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
@@ -172,8 +174,25 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte
 	case problem != "":
 		a.fail(http.StatusBadRequest, problem)
 	default:
-		s.say(r.Context(), a, answer(q))
+		step := answer(q)
+		if step.Later != 0 && s.first(q) {
+			w.Header().Set("X-Should-Retry", "true")
+			a.fail(step.Later, "try again")
+			return
+		}
+		s.say(r.Context(), a, step)
 	}
+}
+
+// first reports whether this is the first request with its prompt and its number of answers.
+func (s *Server) first(q Request) bool {
+	prompt, answers := q.Prompt()
+	key := fmt.Sprint(answers, prompt)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.failed[key]
+	s.failed[key] = true
+	return !known
 }
 
 // say waits at the gate of the step, if it has one, and writes the answer.
@@ -196,6 +215,9 @@ func (s *Server) say(ctx context.Context, a writer, step Step) {
 		step.Calls[i].ID = callID()
 	}
 	a.begin()
+	if step.Thought != "" {
+		a.thought(step.Thought)
+	}
 	if step.Text != "" {
 		a.text(step.Text)
 	}

@@ -48,6 +48,7 @@ func TestAnswers(t *testing.T) {
 		{"tool", `model: tool look {"where":"here"}`, 200, []string{"Now look", `"look"`, `where`, "tool_"}},
 		{"tools", `model: tools [{"name":"a","input":{}},{"name":"b","input":{"x":1}}]`, 200, []string{`"a"`, `"b"`}},
 		{"refuse", "model: refuse 429 slow down", 429, []string{"slow down", "rate_limit_error"}},
+		{"think", `model: think "Hm." tool look {}`, 200, []string{`"look"`}},
 		{"cut", "model: cut half", 200, []string{"broken"}},
 		{"no such verb", "model: sing", 400, []string{"there is no sing"}},
 	}
@@ -108,6 +109,19 @@ func TestReminder(t *testing.T) {
 	require.Contains(t, body, "Hello")
 	require.Len(t, s.Asked("Greet."), 1)
 	require.Empty(t, s.Asked("Be kind."))
+}
+
+// TestLater checks that only the first request with a conversation is answered with an error.
+func TestLater(t *testing.T) {
+	s := model.New(t)
+	for api := range paths {
+		body := map[string]any{"model": api, "messages": []any{user("Ask " + api + ".\nmodel: later 529 say Done")}}
+		status, _ := ask(t.Context(), t, s, api, body)
+		require.Equal(t, 529, status)
+		status, text := ask(t.Context(), t, s, api, body)
+		require.Equal(t, http.StatusOK, status)
+		require.Contains(t, text, "Done")
+	}
 }
 
 func TestKey(t *testing.T) {

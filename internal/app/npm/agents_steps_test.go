@@ -1,0 +1,79 @@
+package npm
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestAgentsSteps lets each program do many kinds of things, and compares what Fleet tells about them. A person allows the
+// command that the role asks about, and a rule denies another.
+func TestAgentsSteps(t *testing.T) {
+	for _, a := range agents {
+		if a.many == nil {
+			continue
+		}
+		t.Run(a.name, func(t *testing.T) {
+			a.role = maps.Clone(a.role)
+			a.role["permissions"] = map[string]any{}
+			if a.asks {
+				a.role["permissions"] = map[string]any{"deny": []string{"Bash(rm *)"}, "ask": []string{"Bash(git init *)"}}
+			}
+			c := newTeam(t, a)
+			c.create(t, "papi", "coder")
+			first := c.do(t, "papi", "Look around.", "model: say Done")
+			require.Equal(t, fleetv1.Task_completed, first.GetStatus(), first.GetReason())
+			tools := c.last(t, "Look around.").ToolNames()
+			script := strings.Join(append(slices.Clone(a.many), "model: later 529 say Done"), "\n")
+			if i := slices.IndexFunc(tools, func(name string) bool { return strings.HasSuffix(name, "ask_user") }); i >= 0 {
+				script = strings.ReplaceAll(script, "ASK_USER", tools[i])
+			}
+			id := c.start(t, "papi", "Do many things.", script)
+			q := c.asksNow(t, id, 0)
+			c.answer(t, q, map[fleetv1.Question_Kind]string{fleetv1.Question_permission: "allow", fleetv1.Question_question: "tabs"}[q.GetKind()], "")
+			task := c.wait(t, id)
+			for _, r := range c.last(t, "Do many things.").Results() {
+				t.Logf("a tool answered: %.300s", r.Text)
+			}
+			require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+			c.requireSteps(t, id, a.name)
+			c.record(t, id, a.name)
+		})
+	}
+}
+
+// record writes the output of the task's run to the recordings of package driver, without what tells about this machine. It does
+// so only with -update.
+func (c *crew) record(t *testing.T, id, name string) {
+	t.Helper()
+	if !*update {
+		return
+	}
+	output := read(t, filepath.Join(c.run(t, id), "output"))
+	output = bytes.ReplaceAll(output, []byte(c.home), []byte("/home/fleet"))
+	for _, change := range machine {
+		output = change.pattern.ReplaceAll(output, []byte(change.with))
+	}
+	dir := filepath.Join(root, "internal/runner/driver/testdata/recorded")
+	require.NoError(t, os.MkdirAll(dir, 0o750))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name+".jsonl"), output, 0o600))
+}
+
+// machine is what recordings have in place of what differs between machines.
+var machine = []struct {
+	pattern *regexp.Regexp
+	with    string
+}{
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:9911"},
+	{regexp.MustCompile(`agents/[0-9a-f-]{36}`), "agents/papi"},
+	{regexp.MustCompile(`/[^" :]*/\.build/npm/`), "/opt/"},
+}

@@ -1,0 +1,94 @@
+package acp
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/coder/acp-go-sdk"
+
+	"fleet/internal/fleet"
+)
+
+// failure is an error with a code for programs.
+type failure struct {
+	error
+	code fleet.ReasonCode
+}
+
+// codeOf returns the code of the error, or an empty code.
+func codeOf(err error) fleet.ReasonCode {
+	f, _ := errors.AsType[failure](err)
+	return f.code
+}
+
+// codeOfRequest returns the code of an error with which the program answers a request. Gemini CLI uses the HTTP status of the
+// model's API as the code of its error. The others describe the error in its data.
+func codeOfRequest(r *acp.RequestError) fleet.ReasonCode {
+	if r.Code == authRequired {
+		return fleet.CodeAuth
+	}
+	if code := fleet.CodeOfStatus(r.Code); code != "" {
+		return code
+	}
+	var data struct {
+		Claude string          `json:"errorKind"`
+		Codex  json.RawMessage `json:"codexErrorInfo"`
+	}
+	raw, err := json.Marshal(r.Data)
+	if err != nil || json.Unmarshal(raw, &data) != nil {
+		return ""
+	}
+	if code := ErrorsOfClaude[data.Claude]; code != "" {
+		return code
+	}
+	code, _ := CodexError(data.Codex)
+	return code
+}
+
+// ErrorsOfClaude are the codes of the errors that Claude Code names in its messages and repeated requests.
+var ErrorsOfClaude = map[string]fleet.ReasonCode{
+	"authentication_failed": fleet.CodeAuth,
+	"oauth_org_not_allowed": fleet.CodeAuth,
+	"billing_error":         fleet.CodeBilling,
+	"rate_limit":            fleet.CodeRateLimited,
+	"overloaded":            fleet.CodeOverloaded,
+	"server_error":          fleet.CodeOverloaded,
+	"invalid_request":       fleet.CodeInvalidRequest,
+	"model_not_found":       fleet.CodeInvalidRequest,
+}
+
+// errorsOfCodex are the codes of the errors that Codex names.
+var errorsOfCodex = map[string]fleet.ReasonCode{
+	"contextWindowExceeded":       fleet.CodeContextFull,
+	"sessionBudgetExceeded":       fleet.CodeBudget,
+	"usageLimitExceeded":          fleet.CodeUsageWindow,
+	"rateLimitExceeded":           fleet.CodeRateLimited,
+	"serverOverloaded":            fleet.CodeOverloaded,
+	"internalServerError":         fleet.CodeOverloaded,
+	"unauthorized":                fleet.CodeAuth,
+	"badRequest":                  fleet.CodeInvalidRequest,
+	"cyberPolicy":                 fleet.CodeRefused,
+	"misalignmentPolicyViolation": fleet.CodeRefused,
+}
+
+// CodexError returns the code of an error in the form of Codex, and its HTTP status, which is 0 if there was no response. The form
+// is a name, or an object whose only field is named after the error and has the status. The code is empty for an unknown error.
+func CodexError(info json.RawMessage) (code fleet.ReasonCode, status int) {
+	var name string
+	if json.Unmarshal(info, &name) == nil {
+		return errorsOfCodex[name], 0
+	}
+	var object map[string]struct {
+		Status int `json:"httpStatusCode"`
+	}
+	if json.Unmarshal(info, &object) != nil {
+		return "", 0
+	}
+	for _, o := range object {
+		if code = fleet.CodeOfStatus(o.Status); code == "" {
+			code = fleet.CodeNetwork
+		}
+		return code, o.Status
+	}
+	return "", 0
+}

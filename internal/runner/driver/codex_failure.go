@@ -1,0 +1,127 @@
+package driver
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/acp"
+)
+
+// codexError is an error that Codex reports over the Agent Client Protocol, and after which it repeats the request to its model.
+type codexError struct {
+	Message string          `json:"message"` // for example "Reconnecting... 1/5"
+	Info    json.RawMessage `json:"codexErrorInfo"`
+	Details string          `json:"additionalDetails"`
+}
+
+// retry returns a step for the request that is repeated.
+func (e *codexError) retry() Piece {
+	_, status := acp.CodexError(e.Info)
+	attempt, limit, why := repeated(e.Message)
+	return codexRetry(attempt, limit, status, cmp.Or(codexFailure(e.Details), why))
+}
+
+// codexRetry returns a step for a request to the model that failed and is repeated.
+func codexRetry(attempt, limit, status int, why string) Piece {
+	r := &fleet.Retry{Attempt: attempt, Limit: limit, Status: cmp.Or(status, codexStatus(why)), Error: oneLine(valid(why))}
+	text := "a request to the model failed (" + cmp.Or(r.Error, "unknown error") + ") and is repeated"
+	if limit > 0 {
+		text += fmt.Sprintf(": attempt %d of %d follows", attempt+1, limit)
+	}
+	return step(text, &fleet.Step{Type: fleet.StepRetry, Retry: r})
+}
+
+var reconnecting = regexp.MustCompile(`^Reconnecting\.\.\. (\d{1,4})/(\d{1,4})(?: \((.*)\))?$`)
+
+// repeated splits the message with which Codex says that it repeats a request: the attempt that failed, how many attempts there
+// are, and why. attempt is 0 if the message says something else.
+func repeated(message string) (attempt, limit int, why string) {
+	m := reconnecting.FindStringSubmatch(message)
+	if m == nil {
+		return 0, 0, message
+	}
+	attempt, _ = strconv.Atoi(m[1])
+	limit, _ = strconv.Atoi(m[2])
+	return attempt, limit + 1, m[3]
+}
+
+// codexFailure returns an error message of Codex. If the message is a JSON response of the model's API, codexFailure
+// returns the message in that response.
+func codexFailure(message string) string {
+	if e := apiError(message); e.Message != "" {
+		return e.Message
+	}
+	return strings.TrimSpace(message)
+}
+
+// openAIError is an error of the model's API.
+type openAIError struct {
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Code    string `json:"code"`
+}
+
+func apiError(message string) openAIError {
+	var response struct {
+		Error openAIError `json:"error"`
+	}
+	_ = json.Unmarshal([]byte(message), &response) // the message may be a text
+	return response.Error
+}
+
+var httpStatus = regexp.MustCompile(`^(?:unexpected status|exceeded retry limit, last status:) (\d{3}) `)
+
+// codexStatus returns the HTTP status in an error message of Codex, or 0 if there is none.
+func codexStatus(message string) int {
+	m := httpStatus.FindStringSubmatch(message)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
+}
+
+// codexMessages are messages of Codex for errors that have no HTTP status.
+var codexMessages = []struct {
+	start string
+	code  fleet.ReasonCode
+}{
+	{"Codex ran out of room in the model's context window", fleet.CodeContextFull},
+	{"You've hit your usage limit", fleet.CodeUsageWindow},
+	{"Quota exceeded", fleet.CodeBilling},
+	{"stream disconnected before completion", fleet.CodeNetwork},
+	{"Connection failed", fleet.CodeNetwork},
+	{"error sending request", fleet.CodeNetwork},
+}
+
+// codesOfAPI are the codes of errors of OpenAI's API, by the code or the type of the error.
+var codesOfAPI = map[string]fleet.ReasonCode{
+	"context_length_exceeded": fleet.CodeContextFull, "insufficient_quota": fleet.CodeBilling, "rate_limit_exceeded": fleet.CodeRateLimited,
+	"rate_limit_error": fleet.CodeRateLimited, "authentication_error": fleet.CodeAuth, "invalid_api_key": fleet.CodeAuth,
+	"permission_error": fleet.CodeAuth, "invalid_request_error": fleet.CodeInvalidRequest, "server_error": fleet.CodeOverloaded,
+	"api_error": fleet.CodeOverloaded, "overloaded_error": fleet.CodeOverloaded, "usage_limit_reached": fleet.CodeUsageWindow,
+}
+
+// codexCode returns the code of an error message of Codex, or an empty code. The events of `codex exec --json` have no field for
+// it. The beginning of a message is Codex's own text.
+func codexCode(message string) fleet.ReasonCode {
+	e := apiError(message)
+	if code := cmp.Or(codesOfAPI[e.Code], codesOfAPI[e.Type]); code != "" {
+		return code
+	}
+	message = strings.TrimSpace(message)
+	if code := fleet.CodeOfStatus(codexStatus(message)); code != "" {
+		return code
+	}
+	for _, m := range codexMessages {
+		if strings.HasPrefix(message, m.start) {
+			return m.code
+		}
+	}
+	return ""
+}
