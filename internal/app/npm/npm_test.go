@@ -22,7 +22,7 @@ import (
 const root = "../../.."
 
 // patience limits every wait of a test.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // wanted skips the test unless its environment variable is set.
 func wanted(t *testing.T, variable, target, size string) {
