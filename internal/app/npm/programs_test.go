@@ -50,6 +50,7 @@ var agents = []agent{
 			`model: tool exec_command {"cmd":"cat missing.txt"}`,
 			`model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+l1\n+l2\n+l3\n*** End Patch\nEOF"}`,
 			`model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Update File: made.txt\n@@\n l1\n-l2\n+L2\n l3\n*** End Patch\nEOF"}`,
+			`model: tool update_plan {"plan":[{"step":"Look","status":"completed"},{"step":"Write","status":"in_progress"}]}`,
 			`model: tool ASK_USER {"question":"Tabs or spaces?","options":["tabs","spaces"]}`,
 		},
 	},
