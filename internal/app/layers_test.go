@@ -105,6 +105,14 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// TestSandboxHelperStartsEarly fails if the sandbox helper needs a package that is initialised after most packages of the program.
+func TestSandboxHelperStartsEarly(t *testing.T) {
+	t.Parallel()
+	for _, p := range goList(t, "-deps", "fleet/internal/runner/sandbox") {
+		require.NotContains(t, []string{"net", "net/netip", "net/http", "net/url"}, p.ImportPath, "see docs/decisions/022")
+	}
+}
+
 // TestProgramHasNoTestParts fails if the program imports a package that only tests need.
 func TestProgramHasNoTestParts(t *testing.T) {
 	t.Parallel()

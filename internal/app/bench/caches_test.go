@@ -62,7 +62,7 @@ const (
 )
 
 // command is what the agents and the clones run.
-func (m *module) command() string { return size("go test ./...", "go mod download") }
+func (m *module) command() string { return size("go test ./...", "go mod download golang.org/x/time") }
 
 func newModule(b *testing.B) *module {
 	dir := b.TempDir()
@@ -81,9 +81,8 @@ func newModule(b *testing.B) *module {
 		text := fmt.Sprintf("package p%d\n\nimport (\n\t\"testing\"\n\n\t_ %q\n)\n\nfunc Test(t *testing.T) {}\n", i, imported)
 		require.NoError(b, os.WriteFile(filepath.Join(m.repo, fmt.Sprintf("p%d/p_test.go", i)), []byte(text), 0o600))
 	}
-	path := strings.TrimSuffix(imported, "/rate")
-	version := strings.TrimSpace(run(b, ".", os.Environ(), "go list -m -f '{{.Version}}' "+path))
-	run(b, m.repo, m.environ, "git init -q; go mod init example.com/m; go get "+path+"@"+version+"; "+m.command()+"; git add .; git -c user.name=b -c user.email=b commit -qm one")
+	this := filepath.Dir(strings.TrimSpace(run(b, ".", os.Environ(), "go env GOMOD"))) // the versions that this machine has
+	run(b, m.repo, m.environ, "cp "+this+"/go.mod "+this+"/go.sum .; go mod edit -module example.com/m; git init -q; git add .; git -c user.name=b -c user.email=b commit -qm one")
 
 	exe, err := sandbox.Executable()
 	require.NoError(b, err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // model is a stub of the model's API on a loopback port. The prompts contain the answers of the model; see step.
@@ -39,6 +40,7 @@ func newGate() *gate {
 // request is a call of POST /v1/messages.
 type request struct {
 	Header   http.Header `json:"-"`
+	at       time.Time   // when it arrived
 	Model    string      `json:"model"`
 	Stream   bool        `json:"stream"`
 	System   blocks      `json:"system"`
@@ -119,7 +121,7 @@ func newModel(t *testing.T) *model {
 			http.NotFound(w, r)
 			return
 		}
-		q := request{Header: r.Header}
+		q := request{Header: r.Header, at: time.Now()}
 		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 			t.Errorf("the model received an invalid request: %v", err)
 			http.Error(w, err.Error(), http.StatusBadRequest)

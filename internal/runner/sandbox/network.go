@@ -3,7 +3,6 @@ package sandbox
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +18,10 @@ func Allow(addresses ...string) Network {
 }
 
 // ProxyAddress is the address of the proxy in a network of Allow. The proxy is an HTTP proxy that supports CONNECT.
-const ProxyAddress = "127.0.0.1:3128"
+const (
+	ProxyAddress = "127.0.0.1:3128"
+	proxyPort    = 3128
+)
 
 // Allowed returns the addresses of a network of Allow. For other networks, it returns nil.
 func (n Network) Allowed() []string {
@@ -40,12 +42,28 @@ func (n Network) check() error {
 		return fmt.Errorf("network is %q: it must be full, none, or a list like {allow: [host:port]}", n)
 	}
 	for _, a := range n.Allowed() {
-		host, port, err := net.SplitHostPort(a)
-		if number, nerr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || strings.Contains(host, "*") || nerr != nil || number == 0 {
+		host, port := splitAddress(a)
+		if number, err := strconv.ParseUint(port, 10, 16); host == "" || strings.Contains(host, "*") || err != nil || number == 0 {
 			return fmt.Errorf("network allows %q: write a host and a port, such as api.example.com:443", a)
 		}
 	}
 	return nil
+}
+
+// splitAddress is net.SplitHostPort. The helper cannot use packages that are initialised as late as net: see docs/decisions/022.
+func splitAddress(a string) (host, port string) {
+	i := strings.LastIndexByte(a, ':')
+	if i < 0 {
+		return "", ""
+	}
+	host, port = a[:i], a[i+1:]
+	if inner, ok := strings.CutPrefix(host, "["); ok && strings.HasSuffix(inner, "]") {
+		return strings.TrimSuffix(inner, "]"), port
+	}
+	if strings.ContainsAny(host, ":[]") {
+		return "", ""
+	}
+	return host, port
 }
 
 // UnmarshalYAML accepts full, none, or a mapping with a list of allowed addresses.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"sync"
 	"syscall"
@@ -100,8 +99,7 @@ func connect(p Policy, proxy int) error {
 	if proxy == noReport {
 		return nil
 	}
-	at := netip.MustParseAddrPort(ProxyAddress)
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: proxyPort, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		return err
 	}
 	if err := unix.Listen(fd, unix.SOMAXCONN); err != nil {

@@ -1,0 +1,227 @@
+package npm
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// These are what a task may take longer than `claude -p`, and what a run may need beside Claude Code.
+const (
+	mostDelay  = 400 * time.Millisecond
+	mostMemory = 12 << 20
+	mostAnswer = 100 * time.Millisecond
+)
+
+func quantile[T int64 | time.Duration](values []T, q float64) T {
+	values = slices.Sorted(slices.Values(values))
+	return values[int(q*float64(len(values)-1))]
+}
+
+// load returns the load of the machine. On a busy one, figures are only logged.
+func load(t *testing.T) (text string, busy bool) {
+	t.Helper()
+	fs, err := procfs.NewDefaultFS()
+	require.NoError(t, err)
+	avg, err := fs.LoadAvg()
+	require.NoError(t, err)
+	return fmt.Sprintf("load %.1f", avg.Load1), avg.Load1 > 1.5
+}
+
+// TestClaudeSpeed measures a task with one request to the model beside `claude -p`, in turns.
+func TestClaudeSpeed(t *testing.T) {
+	c := newCrew(t, role{"name": "coder", "model": priced})
+	text, busy := load(t)
+	c.create(t, "papi", "coder")
+	bare := newHome(t)
+	require.NoError(t, os.Mkdir(bare.path("work"), 0o700))
+	env := bare.env()
+	for name, value := range c.env() {
+		env = append(env, name+"="+value)
+	}
+	var alone, fleet, before, after, delay []time.Duration
+	for i := range 21 {
+		prompt := fmt.Sprintf("--Round %d\nmodel: say done", i)
+		begun := time.Now()
+		cmd := exec.CommandContext(t.Context(), claude(t), "-p", "--verbose", "--output-format", "stream-json", "--model", priced)
+		cmd.Dir, cmd.Env, cmd.Stdin = bare.path("work"), env, strings.NewReader(prompt+" alone")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		a, first := time.Since(begun), c.asked(prompt + " alone")[0].at.Sub(begun)
+		begun = time.Now()
+		id := c.start(t, "papi", prompt+" in a task")
+		task := c.wait(t, id)
+		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+		f, asked := time.Since(begun), c.asked(prompt + " in a task")[0].at.Sub(begun)
+		if i > 0 { // the first round fills caches
+			alone, fleet, delay = append(alone, a), append(fleet, f), append(delay, f-a)
+			before, after = append(before, asked-first), append(after, (f-asked)-(a-first))
+		}
+	}
+	t.Logf("%s; claude -p %v, task %v, median of the differences %v: %v before the request, %v after it", text,
+		quantile(alone, 0.5), quantile(fleet, 0.5), quantile(delay, 0.5), quantile(before, 0.5), quantile(after, 0.5))
+	if !busy {
+		require.LessOrEqual(t, quantile(delay, 0.5), mostDelay)
+	}
+}
+
+// TestClaudeCrowd lets 30 agents work at once, and measures what the server needs meanwhile.
+func TestClaudeCrowd(t *testing.T) {
+	const agents = 30
+	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash(echo *)"}})
+	text, busy := load(t)
+	var g errgroup.Group
+	for i := range agents {
+		c.create(t, fmt.Sprint("a", i), "coder")
+	}
+	begun := time.Now()
+	ids := make([]string, agents)
+	for i := range agents {
+		ids[i] = c.start(t, fmt.Sprint("a", i), `model: tool Bash {"command":"echo crowd"}`, fmt.Sprintf("model: hang crowd%d", i))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	answers := c.poll(ctx, t)
+	for i := range agents {
+		g.Go(func() error {
+			select {
+			case <-c.gate(fmt.Sprint("crowd", i)).arrived:
+				return nil
+			case <-time.After(5 * patience):
+				return fmt.Errorf("the agent a%d did not reach its second request", i)
+			}
+		})
+	}
+	require.NoError(t, g.Wait())
+	var memory []int64
+	for i := range agents {
+		memory = append(memory, c.memory(t, fmt.Sprint("a", i)))
+		close(c.gate(fmt.Sprint("crowd", i)).open)
+	}
+	for _, id := range ids {
+		task := c.wait(t, id)
+		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	}
+	took := time.Since(begun)
+	cancel()
+	t.Logf("%s; %d tasks took %v; private memory beside the program: median %.1f MB, most %.1f MB", text, agents, took.Round(time.Second),
+		float64(quantile(memory, 0.5))/(1<<20), float64(quantile(memory, 1))/(1<<20))
+	for face, took := range answers() {
+		t.Logf("%s: %d answers, median %v, p95 %v", face, len(took), quantile(took, 0.5), quantile(took, 0.95))
+		if !busy {
+			require.LessOrEqual(t, quantile(took, 0.95), mostAnswer, face)
+		}
+	}
+	require.LessOrEqual(t, quantile(memory, 1), int64(mostMemory))
+}
+
+// poll lists the agents on several faces until the context ends. The function returns how long the answers took, by face.
+func (c *crew) poll(ctx context.Context, t *testing.T) func() map[string][]time.Duration {
+	t.Helper()
+	post := func(body string) func() error {
+		return func() error {
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.mcp(), strings.NewReader(body))
+			if err != nil {
+				return err
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept", "application/json, text/event-stream")
+			return succeed(r)
+		}
+	}
+	faces := map[string]func() error{
+		"gRPC": func() error { _, err := c.api.ListAgents(ctx, &fleetv1.ListAgentsRequest{}); return err },
+		"REST": func() error {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.http+"/v1/agents", nil)
+			if err != nil {
+				return err
+			}
+			return succeed(r)
+		},
+		"MCP": post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agents","arguments":{}}}`),
+	}
+	var mu sync.Mutex
+	var g sync.WaitGroup
+	took := map[string][]time.Duration{}
+	for face, call := range faces {
+		g.Go(func() {
+			for tick := time.NewTicker(100 * time.Millisecond); ; {
+				begun := time.Now()
+				err := call()
+				if ctx.Err() != nil {
+					tick.Stop()
+					return
+				}
+				if err != nil {
+					t.Errorf("%s: %v", face, err)
+					return
+				}
+				mu.Lock()
+				took[face] = append(took[face], time.Since(begun))
+				mu.Unlock()
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	return func() map[string][]time.Duration { g.Wait(); return took }
+}
+
+func succeed(r *http.Request) error {
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = a.Body.Close() }()
+	body, err := io.ReadAll(a.Body)
+	if err == nil && a.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %d: %s", a.StatusCode, body)
+	}
+	return err
+}
+
+// memory returns the private memory of the processes that lead from the server to the agent's Claude Code.
+func (c *crew) memory(t *testing.T, agent string) (sum int64) {
+	t.Helper()
+	for pid := parent(t, c.claude(t, agent)); pid > 1 && pid != c.cmd.Process.Pid; pid = parent(t, pid) {
+		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup"))
+		require.NoError(t, err)
+		for line := range bytes.Lines(text) {
+			f := strings.Fields(string(line))
+			if len(f) == 3 && strings.HasPrefix(f[0], "Private_") {
+				kb, err := strconv.ParseInt(f[1], 10, 64)
+				require.NoError(t, err)
+				sum += kb << 10
+			}
+		}
+	}
+	require.Positive(t, sum)
+	return sum
+}
+
+func parent(t *testing.T, pid int) int {
+	t.Helper()
+	p, err := procfs.NewProc(pid)
+	require.NoError(t, err)
+	stat, err := p.Stat()
+	require.NoError(t, err)
+	return stat.PPID
+}
