@@ -136,33 +136,47 @@ func (s *session) askPerson(ctx context.Context, req *fleetv1.AnswerQuestionRequ
 		req.Answer, err = s.ask(ctx, "Answer: ")
 		return err
 	}
-	choices := "allow? y (once), n"
 	if rules := q.GetRules(); len(rules) > 0 {
 		s.screen.line(printable("a and A allow " + strings.Join(rules, " and ")))
-		choices += ", a (in this task), A (always for this agent)"
 	}
 	for {
-		answer, err := s.ask(ctx, choices+": ")
+		text, err := s.ask(ctx, choicesOf(q)+": ")
 		if err != nil {
 			return err
 		}
-		switch {
-		case answer == "n" || answer == "no":
-			req.Answer = "deny"
+		if answer := permissionAnswer(q, text); answer != nil {
+			req.Answer, req.Remember = answer.GetAnswer(), answer.GetRemember()
 			return nil
-		case answer == "y" || answer == "yes":
-			req.Answer = "allow"
-			return nil
-		case answer == "a" && len(q.GetRules()) > 0:
-			req.Answer, req.Remember = "allow", fleetv1.Question_task
-			return nil
-		case answer == "A" && len(q.GetRules()) > 0:
-			req.Answer, req.Remember = "allow", fleetv1.Question_agent
-			return nil
-		case answer == "":
+		}
+		if text == "" {
 			return Fail(ExitError, "", "nothing was answered")
 		}
 	}
+}
+
+// choicesOf returns the texts that permissionAnswer accepts, for people.
+func choicesOf(q *fleetv1.Question) string {
+	if len(q.GetRules()) == 0 {
+		return "allow? y (once), n"
+	}
+	return "allow? y (once), n, a (in this task), A (always for this agent)"
+}
+
+// permissionAnswer returns the answer to a request for permission that the text stands for, or nil.
+func permissionAnswer(q *fleetv1.Question, text string) *fleetv1.AnswerQuestionRequest {
+	req := &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: "allow"}
+	switch {
+	case text == "y" || text == "yes":
+	case text == "n" || text == "no":
+		req.Answer = "deny"
+	case text == "a" && len(q.GetRules()) > 0:
+		req.Remember = fleetv1.Question_task
+	case text == "A" && len(q.GetRules()) > 0:
+		req.Remember = fleetv1.Question_agent
+	default:
+		return nil
+	}
+	return req
 }
 
 // showQuestions prints questions as a table.

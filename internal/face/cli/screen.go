@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"io"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ type screen struct {
 	cleanAside *sanitizer // for standard error; nil until it is needed
 
 	progress string // the bottom line; empty if there is none
+	question string // what the person is asked; it replaces the progress at the bottom
 	midline  bool   // the last line of output is not complete yet
 	fault    error  // why writing to standard output failed
 }
@@ -107,18 +109,40 @@ func (s *screen) bottom(text string) {
 	s.draw()
 }
 
+// ask shows a question at the bottom, or removes it if the text is empty. On a terminal whose cursor cannot be moved, the question
+// is a line.
+func (s *screen) ask(text string) {
+	if !s.onErr.moves() {
+		if text != "" {
+			s.line(text)
+		}
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text == s.question {
+		return
+	}
+	s.erase()
+	if s.question = text; text != "" && s.midline {
+		_, _ = io.WriteString(s.err, "\n")
+		s.midline = false
+	}
+	s.draw()
+}
+
 // erase removes the progress line from the terminal; draw restores it.
 func (s *screen) erase() {
-	if s.progress != "" && !s.midline {
+	if s.progress+s.question != "" && !s.midline {
 		_, _ = io.WriteString(s.err, "\r\x1b[K")
 	}
 }
 
 func (s *screen) draw() {
-	if s.progress == "" || s.midline {
+	line := cmp.Or(s.question, s.progress)
+	if line == "" || s.midline {
 		return
 	}
-	line := s.progress
 	if w := s.onErr.width(); w > 1 {
 		line = truncate(line, w-1)
 	}

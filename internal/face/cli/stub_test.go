@@ -63,10 +63,13 @@ type stub struct {
 	events  []*fleetv1.Event
 	answers map[string]proto.Message
 	tokens  []*fleetv1.Token
-	unsaved string                    // work that exists only in the workspaces of all agents
-	deleted int                       // how many tasks were deleted
-	listed  *fleetv1.ListTasksRequest // the last request for a list of tasks
-	running sync.WaitGroup
+	// questions are those of agents; answered gets the answers.
+	questions []*fleetv1.Question
+	answered  chan *fleetv1.AnswerQuestionRequest
+	unsaved   string                    // work that exists only in the workspaces of all agents
+	deleted   int                       // how many tasks were deleted
+	listed    *fleetv1.ListTasksRequest // the last request for a list of tasks
+	running   sync.WaitGroup
 
 	toolsets func(grpc.ServiceRegistrar) // registers the toolsets, which outlive servers too
 }

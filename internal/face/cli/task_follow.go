@@ -16,6 +16,7 @@ type follower struct {
 	progress *progress
 	ended    bool
 	denials  denials
+	asker    *asker
 }
 
 // follow shows the task's output until the task has ended, and returns nil if it completed.
@@ -42,6 +43,9 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrup
 	}
 	f.progress = s.progress(task.GetAgentName(), begun)
 	defer f.progress.done()
+	asker, stopAsking := s.asking(watching, task)
+	defer stopAsking()
+	f.asker = asker
 
 	if stopOnInterrupt {
 		over := make(chan struct{})
@@ -150,9 +154,7 @@ func (f *follower) show(e *fleetv1.Event) {
 		f.progress.say(f.task.GetAgentName() + ": " + doing)
 	}
 	s.aside(line, c)
-	if e.GetType() == fleetv1.Event_task_question {
-		s.hint(`See the question: fleet questions %s; then answer it: fleet answer ID allow, deny or "..."`, f.task.GetAgentName())
-	}
+	f.asker.saw(s, e)
 	if rule := f.denials.rule(e); rule != "" {
 		s.hint("To allow this, add %q to allowed_tools of the agent's role.", rule)
 	}

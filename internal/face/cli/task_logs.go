@@ -55,11 +55,15 @@ func (s *session) taskLogs(ctx context.Context, id string, lines int, follow boo
 		fleet:  s.fleet, req: &fleetv1.WatchFleetRequest{TaskId: task.GetId(), Details: true},
 		patience: s.deps.patience, lost: s.tellLost, back: s.tellBack,
 	}
+	var asker *asker
 	show := func(e *fleetv1.Event) error {
 		if e.GetType() == fleetv1.Event_task_output {
 			s.screen.output(e.GetText())
 		} else {
 			s.aside(s.stepLine(e))
+			if follow && !over(task.GetStatus()) {
+				asker.saw(s, e)
+			}
 		}
 		return s.screen.failed()
 	}
@@ -79,6 +83,9 @@ func (s *session) taskLogs(ctx context.Context, id string, lines int, follow boo
 	if !follow || over(task.GetStatus()) {
 		return s.screen.failed()
 	}
+	var stopAsking func()
+	asker, stopAsking = s.asking(ctx, &fleetv1.Task{Id: task.GetId(), AgentName: task.GetAgentName()})
+	defer stopAsking()
 	f.req.Follow, f.req.MaxEvents = true, nil
 	return f.run(ctx, show, func() (bool, error) {
 		t, err := get()

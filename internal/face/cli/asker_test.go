@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/waittest"
+)
+
+// ask makes papi ask the question in its task.
+func (s *stub) ask(q *fleetv1.Question) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q.TaskId, q.AgentName, q.Status = "task-1", "papi", fleetv1.Question_waiting
+	s.questions = append(s.questions, q)
+	s.log(fleetv1.Event_task_question, "papi", "task-1", "may it?", "")
+}
+
+func (s *stub) ListQuestions(context.Context, *fleetv1.ListQuestionsRequest) (*fleetv1.ListQuestionsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &fleetv1.ListQuestionsResponse{}
+	for _, q := range slices.Backward(s.questions) {
+		if q.GetStatus() == fleetv1.Question_waiting {
+			r.Questions = append(r.Questions, clone(q))
+		}
+	}
+	return r, nil
+}
+
+func (s *stub) AnswerQuestion(_ context.Context, r *fleetv1.AnswerQuestionRequest) (*fleetv1.AnswerQuestionResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range s.questions {
+		if q.GetId() == r.GetQuestionId() {
+			q.Status = fleetv1.Question_answered
+			s.log(fleetv1.Event_task_answer, "papi", "task-1", r.GetAnswer(), "")
+			s.answered <- r
+		}
+	}
+	return &fleetv1.AnswerQuestionResponse{}, nil
+}
+
+// TestQuestionsInPlace answers questions with single keys, on a terminal that follows the task.
+func TestQuestionsInPlace(t *testing.T) {
+	t.Parallel()
+	for _, command := range [][]string{{"task", "run", "papi", "--follow"}, {"task", "logs", "task-1", "--follow"}} {
+		t.Run(command[1], func(t *testing.T) {
+			t.Parallel()
+			s, server, _ := stubWithAgent(t)
+			s.answered = make(chan *fleetv1.AnswerQuestionRequest, 1)
+			s.agents["papi"].Location = "/work/papi"
+			wall, open := gate(t)
+			task := "echo one; read x < " + wall
+			if command[1] == "run" {
+				command = slices.Insert(command, 3, task)
+			} else {
+				_, line, code := fleet(server, "task", "run", "papi", task)
+				require.Equal(t, ExitOK, code, line)
+			}
+			screen, keys, end := onTerminal(t, server, "1m", command...)
+			answers := func() (answer string, remember fleetv1.Question_Remember) {
+				select {
+				case r := <-s.answered:
+					return r.GetAnswer(), r.GetRemember()
+				case <-time.After(waittest.Limit):
+					require.Fail(t, "no answer", screen.String())
+				}
+				return "", 0
+			}
+			screen.await(t, "one\r\n")
+			input, err := structpb.NewStruct(map[string]any{"command": "make clean"})
+			require.NoError(t, err)
+			s.ask(&fleetv1.Question{Id: "q-1", Kind: fleetv1.Question_permission, Tool: "Bash", Input: input, Rules: []string{"Bash(make *)"}})
+			screen.await(t, "papi asks: Bash: make clean (in /work/papi)")
+			screen.await(t, "a and A allow Bash(make *)")
+			screen.await(t, "? allow? y (once), n, a (in this task)")
+			press(t, keys, "x")
+			press(t, keys, "a")
+			answer, remember := answers()
+			require.Equal(t, "allow", answer)
+			require.Equal(t, fleetv1.Question_task, remember)
+
+			s.ask(&fleetv1.Question{Id: "q-2", Kind: fleetv1.Question_question, Text: "Tabs or spaces?", Options: []string{"Tabs", "Spaces"}})
+			screen.await(t, "  2  Spaces")
+			screen.await(t, "? 1 to 2")
+			press(t, keys, "2")
+			answer, _ = answers()
+			require.Equal(t, "Spaces", answer)
+
+			// A question that somebody else answers goes, and keys that were meant for it answer nothing.
+			s.ask(&fleetv1.Question{Id: "q-3", Kind: fleetv1.Question_question, Text: "Which?", Options: []string{"A", "B", "C"}})
+			screen.await(t, "? 1 to 3")
+			_, err = s.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: "q-3", Answer: "A"})
+			require.NoError(t, err)
+			answers()
+			screen.await(t, "> A")
+			press(t, keys, "y")
+			s.ask(&fleetv1.Question{Id: "q-4", Kind: fleetv1.Question_permission, Tool: "Read"})
+			screen.await(t, "y (once), n\x1b[")
+			press(t, keys, "n")
+			answer, _ = answers()
+			require.Equal(t, "deny", answer)
+			open()
+			require.Equal(t, ExitOK, end(), screen.String())
+		})
+	}
+}
