@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -59,26 +60,27 @@ func (g generator) service(s *protogen.Service, set string) error {
 	if err := g.watch(s); err != nil {
 		return err
 	}
-	g.P("return ", toolPackage.Ident("Set"), "{Name: ", strconv.Quote(set), ", Tools: []", toolPackage.Ident("Tool"), "{")
+	g.P("return ", toolPackage.Ident("NewSet"), "(", strconv.Quote(set), ", ", lowerFirst(s.GoName), "Inputs, ", lowerFirst(s.GoName), "Outputs,")
 	tools := slices.DeleteFunc(slices.Clone(s.Methods), func(m *protogen.Method) bool { return g.options.Says(m.Desc, noTool) })
 	for _, m := range tools {
 		if err := g.method(s, m); err != nil {
 			return fmt.Errorf("%s: %w", m.Desc.Name(), err)
 		}
 	}
-	g.P("}}")
+	g.P(")")
 	g.P("}")
 	for _, m := range tools {
 		if m.Desc.IsStreamingServer() {
 			g.texts(m)
 		}
 	}
+	inputs, outputs := schemas{g.options, true, &object{}}, schemas{g.options, false, &object{}}
 	for _, m := range tools {
-		if err := g.schemas(s, m); err != nil {
+		if err := errors.Join(g.schema(constant(s, m, "Input"), inputs, m.Input), g.schema(constant(s, m, "Output"), outputs, m.Output)); err != nil {
 			return fmt.Errorf("%s: %w", m.Desc.Name(), err)
 		}
 	}
-	return nil
+	return errors.Join(g.defs(lowerFirst(s.GoName)+"Inputs", inputs.defs), g.defs(lowerFirst(s.GoName)+"Outputs", outputs.defs))
 }
 
 // method writes the tool of a method.
@@ -169,22 +171,32 @@ func (g generator) callOptions(m *protogen.Method) ([]any, error) {
 	return more, nil
 }
 
-// schemas writes the schemas of a method as constants, after the tools, so that the tools are easy to read.
-func (g generator) schemas(s *protogen.Service, m *protogen.Method) error {
-	for _, x := range []struct {
-		kind  string
-		of    *protogen.Message
-		input bool
-	}{{"Input", m.Input, true}, {"Output", m.Output, false}} {
-		text, err := schema(g.options, x.of, x.input)
+// schema writes the schema of a message as a constant, after the tools, so that the tools are easy to read.
+func (g generator) schema(name string, s schemas, m *protogen.Message) error {
+	text, err := s.schema(m)
+	g.P()
+	g.P("const ", name, " = ", raw(text))
+	return err
+}
+
+// defs writes the schemas to which others refer.
+func (g generator) defs(name string, defs *object) error {
+	g.P()
+	g.P("var ", name, " = ", toolPackage.Ident("Defs"), "{")
+	for _, k := range defs.keys {
+		o, _ := defs.values[k].(*object)
+		text, err := o.lines()
 		if err != nil {
 			return err
 		}
-		g.P()
-		g.P("const ", constant(s, m, x.kind), " = `", strings.ReplaceAll(text, "`", "` + \"`\" + `"), "`")
+		g.P(strconv.Quote(k), ": ", raw(text), ",")
 	}
+	g.P("}")
 	return nil
 }
+
+// raw returns the text as a raw string literal of Go.
+func raw(text string) string { return "`" + strings.ReplaceAll(text, "`", "` + \"`\" + `") + "`" }
 
 // constant returns the name of the constant with a schema of the method. kind is Input or Output.
 func constant(s *protogen.Service, m *protogen.Method, kind string) string {

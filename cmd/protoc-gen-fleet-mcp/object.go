@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 )
 
 // object is a JSON object that keeps the order of its keys, so that a schema reads like its proto.
@@ -65,13 +66,30 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// indent returns the object as indented text.
-func (o *object) indent() (string, error) {
+// lines returns the object as text, with a line for each property of the schema.
+func (o *object) lines() (string, error) {
 	raw, err := o.MarshalJSON()
+	properties, _ := o.values["properties"].(*object)
+	if err != nil || properties == nil || len(properties.keys) == 0 {
+		return string(raw), err
+	}
+	whole, err := properties.MarshalJSON()
 	if err != nil {
 		return "", err
 	}
 	var b bytes.Buffer
-	err = json.Indent(&b, raw, "", "  ")
-	return b.String(), err
+	b.WriteString("{\n")
+	for i, k := range properties.keys {
+		line, err := (&object{}).set(k, properties.values[k]).MarshalJSON()
+		if err != nil {
+			return "", err
+		}
+		b.Write(line[1 : len(line)-1])
+		if i < len(properties.keys)-1 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteByte('}')
+	return strings.Replace(string(raw), string(whole), b.String(), 1), nil
 }

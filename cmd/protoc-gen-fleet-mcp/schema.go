@@ -17,20 +17,13 @@ import (
 // schemas builds JSON Schemas of messages. They describe the JSON form of package wire.
 type schemas struct {
 	options option.Reader
-	input   bool // the schemas are for arguments, which are checked, and not for a result
-	defs    *object
+	input   bool    // the schemas are for arguments, which are checked, and not for a result
+	defs    *object // the schemas of messages in other messages, by name
 }
 
-// schema returns the schema of a request or response. The message m itself is written inline. All other messages are
-// under $defs, so that recursion ends and shared messages appear once.
-func schema(options option.Reader, m *protogen.Message, input bool) (string, error) {
-	s := schemas{options: options, input: input, defs: &object{}}
-	root := s.message(m, false)
-	if len(s.defs.keys) > 0 {
-		root.set("$defs", s.defs)
-	}
-	return root.indent()
-}
+// schema returns the schema of a request or response. The message m itself is written inline. It refers to all other messages by
+// their name in defs, so that recursion ends and shared messages appear once.
+func (s schemas) schema(m *protogen.Message) (string, error) { return s.message(m, false).lines() }
 
 // message returns the schema of a message. By the convention of the API, a message field of a response always has a
 // value, but a message field of a nested message may be null.
@@ -157,7 +150,7 @@ func (s schemas) value(f *protogen.Field, rules *validate.FieldRules) *object {
 	return s.rules(typed("integer"), rules)
 }
 
-// reference returns the schema of a field whose type is a message. It adds the message to $defs if it is not there yet.
+// reference returns the schema of a field whose type is a message. It adds the message to defs if it is not there yet.
 func (s schemas) reference(m *protogen.Message, rules *validate.FieldRules) *object {
 	if o := s.wellKnown(m); o != nil {
 		return s.rules(o, rules)

@@ -15,7 +15,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		func(q tool.Query) *WatchFleetRequest {
 			return &WatchFleetRequest{Cursor: q.Cursor, AgentName: q.Agent, Follow: q.Follow}
 		}, (*WatchFleetResponse).GetCursor, fleetServiceWatchFleetTexts)
-	return tool.Set{Name: "fleet", Tools: []tool.Tool{
+	return tool.NewSet("fleet", fleetServiceInputs, fleetServiceOutputs,
 		tool.Unary(tool.Spec{
 			Name:     "create_agent",
 			Title:    "Create agent",
@@ -438,7 +438,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Portion:     tool.Portion{Limit: "lines", Of: "lines", Unless: ""},
 			Description: "Show the log of an agent's workspace: how it was created, started and stopped, and the messages of its host. It can be long; lines limits it to the last lines.",
 		}, c.ShowAgentLog),
-	}}
+	)
 }
 
 // fleetServiceWatchFleetTexts returns what a message of WatchFleet says, for people.
@@ -450,8086 +450,964 @@ func fleetServiceWatchFleetTexts(m *WatchFleetResponse) []string {
 	return texts
 }
 
-const fleetServiceCreateAgentInput = `{
-  "type": "object",
-  "properties": {
-    "name": {
-      "type": "string",
-      "minLength": 1,
-      "maxLength": 20,
-      "pattern": "^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$",
-      "description": "Unique short memorable name for the agent, e.g. \"Sony\" or \"Papi\": letters, digits and single inner hyphens, at most 20 characters."
-    },
-    "project": {
-      "type": "string",
-      "minLength": 1,
-      "description": "Project name, one of ` + "`" + `list_agent_projects` + "`" + `; PLACE/PROJECT if several places have it."
-    },
-    "role": {
-      "type": "string",
-      "description": "Agent role, one of ` + "`" + `list_agent_roles` + "`" + `; the project's default role when not given."
-    },
-    "spec": {
-      "type": "string",
-      "minLength": 1,
-      "maxLength": 1048576,
-      "description": "Specification of the agent's work: objective, context and deliverables."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    },
-    "parameters": {
-      "type": "object",
-      "additionalProperties": {
-        "type": "string"
-      },
-      "maxProperties": 100,
-      "description": "Values of the project's parameters, which ` + "`" + `list_agent_projects` + "`" + ` shows, such as a region. The place may show them to people who see the agent's workspace, so they must not be secret."
-    }
-  },
-  "required": [
-    "name",
-    "project",
-    "spec"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceCreateAgentOutput = `{
-  "type": "object",
-  "properties": {
-    "agent": {
-      "$ref": "#/$defs/Agent",
-      "description": "The new agent."
-    },
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    },
-    "unfinished": {
-      "type": "boolean",
-      "description": "Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same request_id waits on."
-    }
-  },
-  "required": [
-    "agent",
-    "message"
-  ],
-  "$defs": {
-    "Agent": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared ignoring case."
-        },
-        "workspace_id": {
-          "type": "string",
-          "description": "Id of the workspace at its host; empty until the workspace exists."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "busy",
-            "idle",
-            "offline"
-          ],
-          "description": "Whether the agent can take a task.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."
-        },
-        "role": {
-          "type": "string",
-          "description": "Role, one of ` + "`" + `list_agent_roles` + "`" + `."
-        },
-        "project": {
-          "type": "string",
-          "description": "Project, one of ` + "`" + `list_agent_projects` + "`" + `."
-        },
-        "spec": {
-          "type": "string",
-          "description": "Specification of the agent's work: objective, context and deliverables."
-        },
-        "current_task": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "description": "Summary of the task the agent works on; null when it has none."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was created."
-        },
-        "updated_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent last changed."
-        },
-        "metadata": {
-          "type": "object",
-          "additionalProperties": {
-            "type": "string"
-          },
-          "description": "What the workspace reports about itself: fleet_mcp_agent_spec, and where they exist fleet_mcp_pull_request_url, fleet_mcp_pull_request_status and fleet_mcp_pull_request_check_status."
-        },
-        "state": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "starting",
-            "running",
-            "stopping",
-            "stopped",
-            "failed",
-            "canceling",
-            "canceled",
-            "deleting",
-            "deleted",
-            "unhealthy"
-          ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
-        },
-        "state_reason": {
-          "type": "string",
-          "description": "Reason for the state, as a sentence; empty when there is none."
-        },
-        "current_task_id": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "description": "Id of the task the agent works on; null when it has none."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the agent."
-        },
-        "location": {
-          "type": "string",
-          "description": "Directory or address where the agent works, for people; empty when its host does not say."
-        },
-        "place": {
-          "type": "string",
-          "description": "Name of the place where the agent lives, such as local or coder."
-        },
-        "spec_next_offset": {
-          "type": "integer",
-          "description": "Offset in bytes at which the next portion of the spec begins, for ` + "`" + `show_agent` + "`" + `; absent when nothing follows."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
-        },
-        "last_step": {
-          "type": "string",
-          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "shares": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/Share"
-          },
-          "description": "The shares of the agent."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "links": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/AgentLink"
-          },
-          "description": "Addresses at which people can open the agent's workspace, its editors and its ports; empty when its host has none."
-        },
-        "outdated": {
-          "type": "boolean",
-          "description": "Whether the project has a newer version than the agent's workspace, which ` + "`" + `restart_agent` + "`" + ` takes with update; absent otherwise."
-        },
-        "stops_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the host stops the workspace, unless somebody uses it; absent when it does not."
-        },
-        "dormant_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "Since when the workspace is dormant, because nobody has used it; absent when it is not."
-        },
-        "deletion_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the host deletes the dormant workspace; absent when it does not."
-        },
-        "other_fleet": {
-          "type": "string",
-          "description": "Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."
-        },
-        "adopted": {
-          "type": "boolean",
-          "description": "Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."
-        }
-      },
-      "required": [
-        "name",
-        "workspace_id",
-        "status",
-        "role",
-        "project",
-        "spec",
-        "current_task",
-        "created_at",
-        "updated_at",
-        "metadata",
-        "state",
-        "state_reason",
-        "current_task_id",
-        "owner",
-        "location",
-        "place",
-        "shares",
-        "links"
-      ],
-      "description": "Agent is a long-lived named worker in a workspace."
-    },
-    "Share": {
-      "type": "object",
-      "properties": {
-        "person": {
-          "type": "string",
-          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
-        },
-        "group": {
-          "type": "string",
-          "description": "Group with which the agent is shared; empty if it is shared with a person."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "shared_by": {
-          "type": "string",
-          "description": "Name of the principal who has shared the agent."
-        },
-        "shared_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was shared."
-        }
-      },
-      "required": [
-        "person",
-        "group",
-        "access",
-        "shared_by",
-        "shared_at"
-      ],
-      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
-    },
-    "AgentLink": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "What it opens, for people, such as Workspace or code-server."
-        },
-        "url": {
-          "type": "string",
-          "description": "The address."
-        }
-      },
-      "required": [
-        "name",
-        "url"
-      ],
-      "description": "AgentLink is an address at which people can open a part of an agent's workspace."
-    }
-  }
-}`
-
-const fleetServiceListAgentsInput = `{
-  "type": "object",
-  "properties": {
-    "project": {
-      "type": "string",
-      "description": "Only agents of this project; PLACE/PROJECT for the project of one place."
-    },
-    "role": {
-      "type": "string",
-      "description": "Only agents in this role."
-    },
-    "status": {
-      "type": "string",
-      "enum": [
-        "busy",
-        "idle",
-        "offline"
-      ],
-      "description": "Only agents of this status."
-    },
-    "page": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Page number from 1; by default the first."
-    },
-    "page_size": {
-      "type": "integer",
-      "description": "Agents per page, clamped to 1 to 100. All agents when neither page nor page_size is given."
-    },
-    "cursor": {
-      "type": "string",
-      "description": "The next_cursor of the previous answer, to continue from there. Not together with page."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many agents; next_cursor says where to continue."
-    }
-  },
-  "additionalProperties": false
-}`
-
-const fleetServiceListAgentsOutput = `{
-  "type": "object",
-  "properties": {
-    "agents": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/AgentSummary"
-      },
-      "description": "The agents, by name."
-    },
-    "total_count": {
-      "type": "integer",
-      "description": "Number of agents that match, on all pages."
-    },
-    "observed_at": {
-      "type": [
-        "string",
-        "null"
-      ],
-      "format": "date-time",
-      "description": "When the places were last listed successfully: the earliest of these times; null before the first listing."
-    },
-    "stale_reason": {
-      "type": "string",
-      "description": "Why a place was not listed successfully for more than three polls; absent if all places were listed."
-    },
-    "places": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/PlaceStatus"
-      },
-      "description": "State of each place where agents live. Agents of a place that is down are listed in their last known state."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "The cursor of the next page; absent on the last page."
-    }
-  },
-  "required": [
-    "agents",
-    "total_count",
-    "observed_at",
-    "places"
-  ],
-  "$defs": {
-    "AgentSummary": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name of the agent."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "busy",
-            "idle",
-            "offline"
-          ],
-          "description": "Whether the agent can take a task.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."
-        },
-        "current_task": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "description": "Summary of the task the agent works on; null when it has none."
-        },
-        "state": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "starting",
-            "running",
-            "stopping",
-            "stopped",
-            "failed",
-            "canceling",
-            "canceled",
-            "deleting",
-            "deleted",
-            "unhealthy"
-          ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
-        },
-        "role": {
-          "type": "string",
-          "description": "Role of the agent."
-        },
-        "project": {
-          "type": "string",
-          "description": "Project of the agent."
-        },
-        "current_task_id": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "description": "Id of the task the agent works on; null when it has none."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the agent."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the agent's task makes no progress, see ` + "`" + `show_agent` + "`" + `; absent otherwise."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "place": {
-          "type": "string",
-          "description": "Name of the place where the agent lives, one of places."
-        },
-        "outdated": {
-          "type": "boolean",
-          "description": "Whether the project has a newer version than the agent's workspace, see ` + "`" + `show_agent` + "`" + `; absent otherwise."
-        },
-        "state_reason": {
-          "type": "string",
-          "description": "Reason for the state, as a sentence; absent when there is none."
-        }
-      },
-      "required": [
-        "name",
-        "status",
-        "current_task",
-        "state",
-        "role",
-        "project",
-        "current_task_id",
-        "owner",
-        "place"
-      ],
-      "description": "AgentSummary is an agent in a list."
-    },
-    "PlaceStatus": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name of the place, such as local or coder."
-        },
-        "ok": {
-          "type": "boolean",
-          "description": "Whether its last listing of agents and projects is complete and recent."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why the list is not complete or not recent; absent if it is both."
-        },
-        "observed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When all agents of the place were last listed successfully; null before the first time."
-        }
-      },
-      "required": [
-        "name",
-        "ok",
-        "observed_at"
-      ],
-      "description": "PlaceStatus is the state of a place where agents live, such as this machine or a Coder deployment."
-    }
-  }
-}`
-
-const fleetServiceShowAgentInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Agent name to query."
-    },
-    "spec_offset": {
-      "type": "integer",
-      "minimum": 0,
-      "description": "Return the spec from this byte on."
-    }
-  },
-  "required": [
-    "agent_name"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceShowAgentOutput = `{
-  "type": "object",
-  "properties": {
-    "agent": {
-      "$ref": "#/$defs/Agent",
-      "description": "The agent."
-    },
-    "observed_at": {
-      "type": [
-        "string",
-        "null"
-      ],
-      "format": "date-time",
-      "description": "When the agent's place was last listed successfully; null before the first listing."
-    },
-    "stale_reason": {
-      "type": "string",
-      "description": "Why the agent's place was not listed successfully for more than three polls; absent if it was."
-    },
-    "rules": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/AllowedRule"
-      },
-      "description": "What people have allowed the agent by answering its questions. ` + "`" + `remove_agent_rule` + "`" + ` removes one."
-    }
-  },
-  "required": [
-    "agent",
-    "observed_at",
-    "rules"
-  ],
-  "$defs": {
-    "Agent": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared ignoring case."
-        },
-        "workspace_id": {
-          "type": "string",
-          "description": "Id of the workspace at its host; empty until the workspace exists."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "busy",
-            "idle",
-            "offline"
-          ],
-          "description": "Whether the agent can take a task.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."
-        },
-        "role": {
-          "type": "string",
-          "description": "Role, one of ` + "`" + `list_agent_roles` + "`" + `."
-        },
-        "project": {
-          "type": "string",
-          "description": "Project, one of ` + "`" + `list_agent_projects` + "`" + `."
-        },
-        "spec": {
-          "type": "string",
-          "description": "Specification of the agent's work: objective, context and deliverables."
-        },
-        "current_task": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "description": "Summary of the task the agent works on; null when it has none."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was created."
-        },
-        "updated_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent last changed."
-        },
-        "metadata": {
-          "type": "object",
-          "additionalProperties": {
-            "type": "string"
-          },
-          "description": "What the workspace reports about itself: fleet_mcp_agent_spec, and where they exist fleet_mcp_pull_request_url, fleet_mcp_pull_request_status and fleet_mcp_pull_request_check_status."
-        },
-        "state": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "starting",
-            "running",
-            "stopping",
-            "stopped",
-            "failed",
-            "canceling",
-            "canceled",
-            "deleting",
-            "deleted",
-            "unhealthy"
-          ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
-        },
-        "state_reason": {
-          "type": "string",
-          "description": "Reason for the state, as a sentence; empty when there is none."
-        },
-        "current_task_id": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "description": "Id of the task the agent works on; null when it has none."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the agent."
-        },
-        "location": {
-          "type": "string",
-          "description": "Directory or address where the agent works, for people; empty when its host does not say."
-        },
-        "place": {
-          "type": "string",
-          "description": "Name of the place where the agent lives, such as local or coder."
-        },
-        "spec_next_offset": {
-          "type": "integer",
-          "description": "Offset in bytes at which the next portion of the spec begins, for ` + "`" + `show_agent` + "`" + `; absent when nothing follows."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
-        },
-        "last_step": {
-          "type": "string",
-          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "shares": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/Share"
-          },
-          "description": "The shares of the agent."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "links": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/AgentLink"
-          },
-          "description": "Addresses at which people can open the agent's workspace, its editors and its ports; empty when its host has none."
-        },
-        "outdated": {
-          "type": "boolean",
-          "description": "Whether the project has a newer version than the agent's workspace, which ` + "`" + `restart_agent` + "`" + ` takes with update; absent otherwise."
-        },
-        "stops_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the host stops the workspace, unless somebody uses it; absent when it does not."
-        },
-        "dormant_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "Since when the workspace is dormant, because nobody has used it; absent when it is not."
-        },
-        "deletion_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the host deletes the dormant workspace; absent when it does not."
-        },
-        "other_fleet": {
-          "type": "string",
-          "description": "Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."
-        },
-        "adopted": {
-          "type": "boolean",
-          "description": "Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."
-        }
-      },
-      "required": [
-        "name",
-        "workspace_id",
-        "status",
-        "role",
-        "project",
-        "spec",
-        "current_task",
-        "created_at",
-        "updated_at",
-        "metadata",
-        "state",
-        "state_reason",
-        "current_task_id",
-        "owner",
-        "location",
-        "place",
-        "shares",
-        "links"
-      ],
-      "description": "Agent is a long-lived named worker in a workspace."
-    },
-    "Share": {
-      "type": "object",
-      "properties": {
-        "person": {
-          "type": "string",
-          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
-        },
-        "group": {
-          "type": "string",
-          "description": "Group with which the agent is shared; empty if it is shared with a person."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "shared_by": {
-          "type": "string",
-          "description": "Name of the principal who has shared the agent."
-        },
-        "shared_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was shared."
-        }
-      },
-      "required": [
-        "person",
-        "group",
-        "access",
-        "shared_by",
-        "shared_at"
-      ],
-      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
-    },
-    "AgentLink": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "What it opens, for people, such as Workspace or code-server."
-        },
-        "url": {
-          "type": "string",
-          "description": "The address."
-        }
-      },
-      "required": [
-        "name",
-        "url"
-      ],
-      "description": "AgentLink is an address at which people can open a part of an agent's workspace."
-    },
-    "AllowedRule": {
-      "type": "object",
-      "properties": {
-        "rule": {
-          "type": "string",
-          "description": "The rule, in the syntax of the role's permissions."
-        },
-        "task_id": {
-          "type": "string",
-          "description": "Id of the only task in which the rule holds; absent if it holds in all tasks of the agent."
-        },
-        "allowed_by": {
-          "type": "string",
-          "description": "Name of the principal that has allowed it."
-        },
-        "allowed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it was allowed."
-        }
-      },
-      "required": [
-        "rule",
-        "allowed_by",
-        "allowed_at"
-      ],
-      "description": "AllowedRule is a rule that somebody has allowed an agent by answering a question."
-    }
-  }
-}`
-
-const fleetServiceShowAgentTaskHistoryInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Agent name to query."
-    },
-    "page": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Page number from 1; by default the first."
-    },
-    "page_size": {
-      "type": "integer",
-      "description": "Tasks per page, clamped to 1 to 100; 20 by default."
-    },
-    "cursor": {
-      "type": "string",
-      "description": "The next_cursor of the previous answer, to continue from there. Not together with page."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many tasks; next_cursor says where to continue."
-    }
-  },
-  "required": [
-    "agent_name"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceShowAgentTaskHistoryOutput = `{
-  "type": "object",
-  "properties": {
-    "tasks": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Task"
-      },
-      "description": "The tasks of this page, newest first."
-    },
-    "total_count": {
-      "type": "integer",
-      "description": "Number of tasks on all pages."
-    },
-    "page": {
-      "type": "integer",
-      "description": "This page, from 1."
-    },
-    "page_size": {
-      "type": "integer",
-      "description": "Tasks per page."
-    },
-    "total_pages": {
-      "type": "integer",
-      "description": "Number of pages."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "The cursor of the next page; absent on the last page."
-    }
-  },
-  "required": [
-    "tasks",
-    "total_count",
-    "page",
-    "page_size",
-    "total_pages"
-  ],
-  "$defs": {
-    "Task": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the task."
-        },
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent that has the task."
-        },
-        "summary": {
-          "type": "string",
-          "description": "The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "running",
-            "completed",
-            "failed",
-            "stopped"
-          ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
-        },
-        "source": {
-          "type": "string",
-          "enum": [
-            "agent",
-            "human",
-            "ai_controller"
-          ],
-          "description": "Who assigned the task.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task was created."
-        },
-        "started_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task started; null until then."
-        },
-        "completed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task ended, whatever its outcome; null until then."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why the task failed or was stopped; empty otherwise."
-        },
-        "payload_size": {
-          "type": "integer",
-          "description": "Size of the payload in bytes, before compression; 0 when there is none."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
-        },
-        "description": {
-          "type": "string",
-          "description": "The description of the task, shortened to 200 characters."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the task."
-        },
-        "payload_removed": {
-          "type": "boolean",
-          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
-        },
-        "last_step": {
-          "type": "string",
-          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "conversation_lost": {
-          "type": "string",
-          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
-        },
-        "from_terminal": {
-          "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
-        },
-        "reason_code": {
-          "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
-        },
-        "retry_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
-        },
-        "cost_basis": {
-          "type": "string",
-          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
-        },
-        "denied_calls": {
-          "type": "integer",
-          "description": "Number of tool calls that were denied; absent when none was."
-        }
-      },
-      "required": [
-        "id",
-        "agent_name",
-        "summary",
-        "status",
-        "source",
-        "created_at",
-        "started_at",
-        "completed_at",
-        "reason",
-        "payload_size",
-        "cost_usd",
-        "description",
-        "owner"
-      ],
-      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
-    }
-  }
-}`
-
-const fleetServiceDeleteAgentInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of the agent to delete, even if it is busy."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    },
-    "keep_unsaved": {
-      "type": "boolean",
-      "description": "Refuse with UNSAVED_WORK if the agent has work that exists only in its workspace, or if Fleet cannot tell. Absent means false: the agent is deleted, and the answer says what was kept and what may be lost."
-    }
-  },
-  "required": [
-    "agent_name"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceDeleteAgentOutput = `{
-  "type": "object",
-  "properties": {
-    "message": {
-      "type": "string",
-      "description": "What was done, what was kept and how to get it back, as a sentence."
-    },
-    "deleted_agent": {
-      "$ref": "#/$defs/DeletedAgent",
-      "description": "The deleted agent."
-    },
-    "unfinished": {
-      "type": "boolean",
-      "description": "Whether the call has waited as long as it may, and the agent is not deleted yet; absent otherwise. The same call with the same request_id waits on."
-    }
-  },
-  "required": [
-    "message",
-    "deleted_agent"
-  ],
-  "$defs": {
-    "DeletedAgent": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name of the agent."
-        },
-        "workspace_id": {
-          "type": "string",
-          "description": "Id of the workspace that was destroyed."
-        },
-        "bundle_size": {
-          "type": "integer",
-          "description": "Size in bytes of the bundle with the agent's unpushed work, which DownloadAgentBundle sends; absent when none is kept."
-        },
-        "may_be_lost": {
-          "type": "string",
-          "description": "The work that may be lost with the workspace, as a sentence; absent when none is."
-        },
-        "kept": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/KeptWork",
-              "description": "The agent's directory, which is kept for a while; absent when it is not kept."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        }
-      },
-      "required": [
-        "name",
-        "workspace_id"
-      ],
-      "description": "DeletedAgent names an agent that was deleted."
-    },
-    "KeptWork": {
-      "type": "object",
-      "properties": {
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent."
-        },
-        "agent_id": {
-          "type": "string",
-          "description": "Id of the agent; ` + "`" + `restore_agent` + "`" + ` takes it if several deleted agents have the name."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owned the agent."
-        },
-        "project": {
-          "type": "string",
-          "description": "Project of the agent; empty when it had none."
-        },
-        "place": {
-          "type": "string",
-          "description": "Name of the place that keeps the directory."
-        },
-        "reason": {
-          "type": "string",
-          "description": "What may exist only in the directory, as a sentence."
-        },
-        "location": {
-          "type": "string",
-          "description": "Path of the directory on the machine of the place. Restore the agent instead of working there: git does not recognise the repositories in it as long as it is kept."
-        },
-        "size": {
-          "type": "number",
-          "description": "Size of the directory in bytes."
-        },
-        "kept_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was deleted."
-        },
-        "expires_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the directory is removed. It is removed earlier if the kept directories exceed their size limit."
-        }
-      },
-      "required": [
-        "agent_name",
-        "agent_id",
-        "owner",
-        "project",
-        "place",
-        "reason",
-        "location",
-        "size",
-        "kept_at",
-        "expires_at"
-      ],
-      "description": "KeptWork is the directory of a deleted agent. It is kept for a while, because work in it may exist nowhere else."
-    }
-  }
-}`
-
-const fleetServiceListKeptWorkInput = `{
-  "type": "object",
-  "properties": {
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many directories; next_cursor says where to continue. Absent means all."
-    },
-    "cursor": {
-      "type": "string",
-      "description": "Continue a list: the next_cursor of the previous answer."
-    }
-  },
-  "additionalProperties": false
-}`
-
-const fleetServiceListKeptWorkOutput = `{
-  "type": "object",
-  "properties": {
-    "kept": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/KeptWork"
-      },
-      "description": "The kept directories."
-    },
-    "total_count": {
-      "type": "integer",
-      "description": "Number of all of them."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "Cursor of the next part; absent when nothing follows."
-    }
-  },
-  "required": [
-    "kept",
-    "total_count"
-  ],
-  "$defs": {
-    "KeptWork": {
-      "type": "object",
-      "properties": {
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent."
-        },
-        "agent_id": {
-          "type": "string",
-          "description": "Id of the agent; ` + "`" + `restore_agent` + "`" + ` takes it if several deleted agents have the name."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owned the agent."
-        },
-        "project": {
-          "type": "string",
-          "description": "Project of the agent; empty when it had none."
-        },
-        "place": {
-          "type": "string",
-          "description": "Name of the place that keeps the directory."
-        },
-        "reason": {
-          "type": "string",
-          "description": "What may exist only in the directory, as a sentence."
-        },
-        "location": {
-          "type": "string",
-          "description": "Path of the directory on the machine of the place. Restore the agent instead of working there: git does not recognise the repositories in it as long as it is kept."
-        },
-        "size": {
-          "type": "number",
-          "description": "Size of the directory in bytes."
-        },
-        "kept_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was deleted."
-        },
-        "expires_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the directory is removed. It is removed earlier if the kept directories exceed their size limit."
-        }
-      },
-      "required": [
-        "agent_name",
-        "agent_id",
-        "owner",
-        "project",
-        "place",
-        "reason",
-        "location",
-        "size",
-        "kept_at",
-        "expires_at"
-      ],
-      "description": "KeptWork is the directory of a deleted agent. It is kept for a while, because work in it may exist nowhere else."
-    }
-  }
-}`
-
-const fleetServiceRestoreAgentInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of the deleted agent."
-    },
-    "agent_id": {
-      "type": "string",
-      "description": "Id of the agent, as ` + "`" + `list_kept_work` + "`" + ` shows it, if several deleted agents have the name. Absent means the one that was deleted last."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    }
-  },
-  "required": [
-    "agent_name"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceRestoreAgentOutput = `{
-  "type": "object",
-  "properties": {
-    "agent": {
-      "$ref": "#/$defs/Agent",
-      "description": "The agent."
-    },
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    },
-    "unfinished": {
-      "type": "boolean",
-      "description": "Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same request_id waits on."
-    }
-  },
-  "required": [
-    "agent",
-    "message"
-  ],
-  "$defs": {
-    "Agent": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared ignoring case."
-        },
-        "workspace_id": {
-          "type": "string",
-          "description": "Id of the workspace at its host; empty until the workspace exists."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "busy",
-            "idle",
-            "offline"
-          ],
-          "description": "Whether the agent can take a task.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."
-        },
-        "role": {
-          "type": "string",
-          "description": "Role, one of ` + "`" + `list_agent_roles` + "`" + `."
-        },
-        "project": {
-          "type": "string",
-          "description": "Project, one of ` + "`" + `list_agent_projects` + "`" + `."
-        },
-        "spec": {
-          "type": "string",
-          "description": "Specification of the agent's work: objective, context and deliverables."
-        },
-        "current_task": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "description": "Summary of the task the agent works on; null when it has none."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was created."
-        },
-        "updated_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent last changed."
-        },
-        "metadata": {
-          "type": "object",
-          "additionalProperties": {
-            "type": "string"
-          },
-          "description": "What the workspace reports about itself: fleet_mcp_agent_spec, and where they exist fleet_mcp_pull_request_url, fleet_mcp_pull_request_status and fleet_mcp_pull_request_check_status."
-        },
-        "state": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "starting",
-            "running",
-            "stopping",
-            "stopped",
-            "failed",
-            "canceling",
-            "canceled",
-            "deleting",
-            "deleted",
-            "unhealthy"
-          ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
-        },
-        "state_reason": {
-          "type": "string",
-          "description": "Reason for the state, as a sentence; empty when there is none."
-        },
-        "current_task_id": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "description": "Id of the task the agent works on; null when it has none."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the agent."
-        },
-        "location": {
-          "type": "string",
-          "description": "Directory or address where the agent works, for people; empty when its host does not say."
-        },
-        "place": {
-          "type": "string",
-          "description": "Name of the place where the agent lives, such as local or coder."
-        },
-        "spec_next_offset": {
-          "type": "integer",
-          "description": "Offset in bytes at which the next portion of the spec begins, for ` + "`" + `show_agent` + "`" + `; absent when nothing follows."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
-        },
-        "last_step": {
-          "type": "string",
-          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "shares": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/Share"
-          },
-          "description": "The shares of the agent."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "links": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/AgentLink"
-          },
-          "description": "Addresses at which people can open the agent's workspace, its editors and its ports; empty when its host has none."
-        },
-        "outdated": {
-          "type": "boolean",
-          "description": "Whether the project has a newer version than the agent's workspace, which ` + "`" + `restart_agent` + "`" + ` takes with update; absent otherwise."
-        },
-        "stops_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the host stops the workspace, unless somebody uses it; absent when it does not."
-        },
-        "dormant_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "Since when the workspace is dormant, because nobody has used it; absent when it is not."
-        },
-        "deletion_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the host deletes the dormant workspace; absent when it does not."
-        },
-        "other_fleet": {
-          "type": "string",
-          "description": "Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."
-        },
-        "adopted": {
-          "type": "boolean",
-          "description": "Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."
-        }
-      },
-      "required": [
-        "name",
-        "workspace_id",
-        "status",
-        "role",
-        "project",
-        "spec",
-        "current_task",
-        "created_at",
-        "updated_at",
-        "metadata",
-        "state",
-        "state_reason",
-        "current_task_id",
-        "owner",
-        "location",
-        "place",
-        "shares",
-        "links"
-      ],
-      "description": "Agent is a long-lived named worker in a workspace."
-    },
-    "Share": {
-      "type": "object",
-      "properties": {
-        "person": {
-          "type": "string",
-          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
-        },
-        "group": {
-          "type": "string",
-          "description": "Group with which the agent is shared; empty if it is shared with a person."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "shared_by": {
-          "type": "string",
-          "description": "Name of the principal who has shared the agent."
-        },
-        "shared_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was shared."
-        }
-      },
-      "required": [
-        "person",
-        "group",
-        "access",
-        "shared_by",
-        "shared_at"
-      ],
-      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
-    },
-    "AgentLink": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "What it opens, for people, such as Workspace or code-server."
-        },
-        "url": {
-          "type": "string",
-          "description": "The address."
-        }
-      },
-      "required": [
-        "name",
-        "url"
-      ],
-      "description": "AgentLink is an address at which people can open a part of an agent's workspace."
-    }
-  }
-}`
-
-const fleetServiceStartAgentTaskInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of the agent to assign the task to."
-    },
-    "task_description": {
-      "type": "string",
-      "minLength": 1,
-      "maxLength": 1048576,
-      "description": "Description of the task to be performed."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    },
-    "timeout_seconds": {
-      "type": "integer",
-      "maximum": 2592000,
-      "minimum": 1,
-      "description": "Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given."
-    },
-    "checks": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "maxItems": 20,
-      "description": "Shell commands that check the work when the agent says that it is done, in addition to the checks of its project and role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed."
-    },
-    "retries": {
-      "type": "integer",
-      "maximum": 10,
-      "minimum": 0,
-      "description": "How often the agent may try again after failed checks; it gets their output. The default comes from its role or project, or else is 1."
-    },
-    "check_timeout_seconds": {
-      "type": "integer",
-      "maximum": 86400,
-      "minimum": 1,
-      "description": "Seconds that each check may take, at most a day. The default comes from the role or the project, or else is 600."
-    },
-    "model": {
-      "type": "string",
-      "description": "Model for this task."
-    },
-    "effort": {
-      "type": "string",
-      "description": "How much the model thinks, such as low, medium or high."
-    },
-    "max_turns": {
-      "type": "integer",
-      "description": "The task fails after so many turns."
-    },
-    "max_cost_usd": {
-      "type": "number",
-      "description": "The task fails when it has cost so many US dollars."
-    },
-    "append_system_prompt": {
-      "type": "string",
-      "description": "Instructions for this task, after those of the role."
-    },
-    "output_schema": {
-      "type": "object",
-      "description": "A JSON Schema of an object, which the task has to return as its output."
-    }
-  },
-  "required": [
-    "agent_name",
-    "task_description"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceStartAgentTaskOutput = `{
-  "type": "object",
-  "properties": {
-    "task": {
-      "$ref": "#/$defs/Task",
-      "description": "The started task."
-    },
-    "agent_status": {
-      "type": "string",
-      "enum": [
-        "busy",
-        "idle",
-        "offline"
-      ],
-      "description": "Status of the agent after the start.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."
-    },
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    }
-  },
-  "required": [
-    "task",
-    "agent_status",
-    "message"
-  ],
-  "$defs": {
-    "Task": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the task."
-        },
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent that has the task."
-        },
-        "summary": {
-          "type": "string",
-          "description": "The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "running",
-            "completed",
-            "failed",
-            "stopped"
-          ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
-        },
-        "source": {
-          "type": "string",
-          "enum": [
-            "agent",
-            "human",
-            "ai_controller"
-          ],
-          "description": "Who assigned the task.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task was created."
-        },
-        "started_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task started; null until then."
-        },
-        "completed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task ended, whatever its outcome; null until then."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why the task failed or was stopped; empty otherwise."
-        },
-        "payload_size": {
-          "type": "integer",
-          "description": "Size of the payload in bytes, before compression; 0 when there is none."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
-        },
-        "description": {
-          "type": "string",
-          "description": "The description of the task, shortened to 200 characters."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the task."
-        },
-        "payload_removed": {
-          "type": "boolean",
-          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
-        },
-        "last_step": {
-          "type": "string",
-          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "conversation_lost": {
-          "type": "string",
-          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
-        },
-        "from_terminal": {
-          "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
-        },
-        "reason_code": {
-          "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
-        },
-        "retry_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
-        },
-        "cost_basis": {
-          "type": "string",
-          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
-        },
-        "denied_calls": {
-          "type": "integer",
-          "description": "Number of tool calls that were denied; absent when none was."
-        }
-      },
-      "required": [
-        "id",
-        "agent_name",
-        "summary",
-        "status",
-        "source",
-        "created_at",
-        "started_at",
-        "completed_at",
-        "reason",
-        "payload_size",
-        "cost_usd",
-        "description",
-        "owner"
-      ],
-      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
-    }
-  }
-}`
-
-const fleetServiceRetryTaskInput = `{
-  "type": "object",
-  "properties": {
-    "task_id": {
-      "type": "string",
-      "description": "Id of the task, or a prefix of at least 6 characters that only this task has."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
-    }
-  },
-  "required": [
-    "task_id"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceRetryTaskOutput = `{
-  "type": "object",
-  "properties": {
-    "task": {
-      "$ref": "#/$defs/Task",
-      "description": "The new task."
-    },
-    "agent_status": {
-      "type": "string",
-      "enum": [
-        "busy",
-        "idle",
-        "offline"
-      ],
-      "description": "Status of the agent after the start.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."
-    },
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    },
-    "retry_of": {
-      "type": "string",
-      "description": "Id of the task that was started again."
-    }
-  },
-  "required": [
-    "task",
-    "agent_status",
-    "message",
-    "retry_of"
-  ],
-  "$defs": {
-    "Task": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the task."
-        },
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent that has the task."
-        },
-        "summary": {
-          "type": "string",
-          "description": "The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "running",
-            "completed",
-            "failed",
-            "stopped"
-          ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
-        },
-        "source": {
-          "type": "string",
-          "enum": [
-            "agent",
-            "human",
-            "ai_controller"
-          ],
-          "description": "Who assigned the task.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task was created."
-        },
-        "started_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task started; null until then."
-        },
-        "completed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task ended, whatever its outcome; null until then."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why the task failed or was stopped; empty otherwise."
-        },
-        "payload_size": {
-          "type": "integer",
-          "description": "Size of the payload in bytes, before compression; 0 when there is none."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
-        },
-        "description": {
-          "type": "string",
-          "description": "The description of the task, shortened to 200 characters."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the task."
-        },
-        "payload_removed": {
-          "type": "boolean",
-          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
-        },
-        "last_step": {
-          "type": "string",
-          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "conversation_lost": {
-          "type": "string",
-          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
-        },
-        "from_terminal": {
-          "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
-        },
-        "reason_code": {
-          "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
-        },
-        "retry_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
-        },
-        "cost_basis": {
-          "type": "string",
-          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
-        },
-        "denied_calls": {
-          "type": "integer",
-          "description": "Number of tool calls that were denied; absent when none was."
-        }
-      },
-      "required": [
-        "id",
-        "agent_name",
-        "summary",
-        "status",
-        "source",
-        "created_at",
-        "started_at",
-        "completed_at",
-        "reason",
-        "payload_size",
-        "cost_usd",
-        "description",
-        "owner"
-      ],
-      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
-    }
-  }
-}`
-
-const fleetServiceStopAgentTaskInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of the agent whose task should be stopped."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    }
-  },
-  "required": [
-    "agent_name"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceStopAgentTaskOutput = `{
-  "type": "object",
-  "properties": {
-    "task": {
-      "$ref": "#/$defs/Task",
-      "description": "The stopped task."
-    },
-    "agent_status": {
-      "type": "string",
-      "enum": [
-        "busy",
-        "idle",
-        "offline"
-      ],
-      "description": "Status of the agent after the stop.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."
-    },
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    }
-  },
-  "required": [
-    "task",
-    "agent_status",
-    "message"
-  ],
-  "$defs": {
-    "Task": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the task."
-        },
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent that has the task."
-        },
-        "summary": {
-          "type": "string",
-          "description": "The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "running",
-            "completed",
-            "failed",
-            "stopped"
-          ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
-        },
-        "source": {
-          "type": "string",
-          "enum": [
-            "agent",
-            "human",
-            "ai_controller"
-          ],
-          "description": "Who assigned the task.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task was created."
-        },
-        "started_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task started; null until then."
-        },
-        "completed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task ended, whatever its outcome; null until then."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why the task failed or was stopped; empty otherwise."
-        },
-        "payload_size": {
-          "type": "integer",
-          "description": "Size of the payload in bytes, before compression; 0 when there is none."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
-        },
-        "description": {
-          "type": "string",
-          "description": "The description of the task, shortened to 200 characters."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the task."
-        },
-        "payload_removed": {
-          "type": "boolean",
-          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
-        },
-        "last_step": {
-          "type": "string",
-          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "conversation_lost": {
-          "type": "string",
-          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
-        },
-        "from_terminal": {
-          "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
-        },
-        "reason_code": {
-          "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
-        },
-        "retry_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
-        },
-        "cost_basis": {
-          "type": "string",
-          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
-        },
-        "denied_calls": {
-          "type": "integer",
-          "description": "Number of tool calls that were denied; absent when none was."
-        }
-      },
-      "required": [
-        "id",
-        "agent_name",
-        "summary",
-        "status",
-        "source",
-        "created_at",
-        "started_at",
-        "completed_at",
-        "reason",
-        "payload_size",
-        "cost_usd",
-        "description",
-        "owner"
-      ],
-      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
-    }
-  }
-}`
-
-const fleetServiceListAgentRolesInput = `{
-  "type": "object",
-  "properties": {
-    "project": {
-      "type": "string",
-      "description": "Project name, one of ` + "`" + `list_agent_projects` + "`" + `; PLACE/PROJECT if several places have it."
-    },
-    "cursor": {
-      "type": "string",
-      "description": "The next_cursor of the previous answer, to continue from there."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many roles; next_cursor says where to continue."
-    }
-  },
-  "required": [
-    "project"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceListAgentRolesOutput = `{
-  "type": "object",
-  "properties": {
-    "roles": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Role"
-      },
-      "description": "The roles, in the project's own order."
-    },
-    "total_count": {
-      "type": "integer",
-      "description": "Number of roles in all."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "The cursor of the next page; absent on the last page."
-    }
-  },
-  "required": [
-    "roles",
-    "total_count"
-  ],
-  "$defs": {
-    "Role": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name for ` + "`" + `create_agent` + "`" + `; compared ignoring case."
-        },
-        "display_name": {
-          "type": "string",
-          "description": "Name for people."
-        },
-        "description": {
-          "type": "string",
-          "description": "What an agent in this role does."
-        },
-        "default": {
-          "type": "boolean",
-          "description": "Whether ` + "`" + `create_agent` + "`" + ` uses this role when the request names none."
-        }
-      },
-      "required": [
-        "name",
-        "display_name",
-        "description",
-        "default"
-      ],
-      "description": "Role is how an agent behaves in a project."
-    }
-  }
-}`
-
-const fleetServiceListAgentProjectsInput = `{
-  "type": "object",
-  "properties": {
-    "cursor": {
-      "type": "string",
-      "description": "The next_cursor of the previous answer, to continue from there."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many projects; next_cursor says where to continue."
-    }
-  },
-  "additionalProperties": false
-}`
-
-const fleetServiceListAgentProjectsOutput = `{
-  "type": "object",
-  "properties": {
-    "projects": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Project"
-      },
-      "description": "The projects, by name."
-    },
-    "places": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/PlaceStatus"
-      },
-      "description": "State of each place that has projects. Projects of a place that is down may be missing."
-    },
-    "total_count": {
-      "type": "integer",
-      "description": "Number of projects in all."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "The cursor of the next page; absent on the last page."
-    }
-  },
-  "required": [
-    "projects",
-    "places",
-    "total_count"
-  ],
-  "$defs": {
-    "Project": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name for ` + "`" + `create_agent` + "`" + `; compared ignoring case. If several places have a project with this name, the name begins with the place, as in local/shell."
-        },
-        "display_name": {
-          "type": "string",
-          "description": "Name for people."
-        },
-        "description": {
-          "type": "string",
-          "description": "What the project is."
-        },
-        "template_id": {
-          "type": "string",
-          "description": "Id of the template of the project's workspaces."
-        },
-        "template_name": {
-          "type": "string",
-          "description": "Name of the template of the project's workspaces."
-        },
-        "place": {
-          "type": "string",
-          "description": "Name of the place that the project is in."
-        },
-        "parameters": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/ProjectParameter"
-          },
-          "description": "What ` + "`" + `create_agent` + "`" + ` accepts as parameters; empty when the project has none."
-        }
-      },
-      "required": [
-        "name",
-        "display_name",
-        "description",
-        "template_id",
-        "template_name",
-        "place",
-        "parameters"
-      ],
-      "description": "Project is something that agents work on, such as a repository."
-    },
-    "ProjectParameter": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name, the key in parameters of ` + "`" + `create_agent` + "`" + `."
-        },
-        "display_name": {
-          "type": "string",
-          "description": "Name for people."
-        },
-        "description": {
-          "type": "string",
-          "description": "What the value is for."
-        },
-        "type": {
-          "type": "string",
-          "description": "Type of the value, which is always written as a text: text, number, bool, or list for a JSON list of texts."
-        },
-        "required": {
-          "type": "boolean",
-          "description": "Whether ` + "`" + `create_agent` + "`" + ` needs a value, because there is no default. A role can set it."
-        },
-        "default": {
-          "type": "string",
-          "description": "The value without a choice; empty when there is none."
-        },
-        "options": {
-          "type": "array",
-          "items": {
-            "type": "string"
-          },
-          "description": "The valid values; empty when every value of the type is valid."
-        }
-      },
-      "required": [
-        "name",
-        "display_name",
-        "description",
-        "type",
-        "required",
-        "default",
-        "options"
-      ],
-      "description": "ProjectParameter is a value that a caller can choose when an agent of a project is created."
-    },
-    "PlaceStatus": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name of the place, such as local or coder."
-        },
-        "ok": {
-          "type": "boolean",
-          "description": "Whether its last listing of agents and projects is complete and recent."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why the list is not complete or not recent; absent if it is both."
-        },
-        "observed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When all agents of the place were last listed successfully; null before the first time."
-        }
-      },
-      "required": [
-        "name",
-        "ok",
-        "observed_at"
-      ],
-      "description": "PlaceStatus is the state of a place where agents live, such as this machine or a Coder deployment."
-    }
-  }
-}`
-
-const fleetServiceWatchFleetInput = `{
-  "type": "object",
-  "properties": {
-    "cursor": {
-      "type": "string",
-      "default": "newest",
-      "description": "Continue after this event: the cursor of an event or of an answer; \"now\" for new events only; \"newest\" for the newest max_events, by default 50; or \"0\" to begin with the oldest event, which is the default.\nDefault in a call of this tool: \"newest\"."
-    },
-    "agent_name": {
-      "type": "string",
-      "description": "Only events of the agent with this name, which need not exist yet."
-    },
-    "task_id": {
-      "type": "string",
-      "description": "Only events of the task with this id, or with this unique prefix of an id. With follow, the stream ends when the task has ended."
-    },
-    "follow": {
-      "type": "boolean",
-      "description": "Keep the stream open and send events as they happen."
-    },
-    "wait_seconds": {
-      "type": "integer",
-      "minimum": 0,
-      "default": 50,
-      "description": "With follow: end the stream after this many seconds. By default it continues until the caller ends it.\nDefault in a call of this tool: 50."
-    },
-    "quiet": {
-      "type": "boolean",
-      "description": "Leave out the output and the steps of tasks, and messages to them, which are most of the events."
-    },
-    "output_of": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "maxItems": 100,
-      "description": "With quiet: do not leave out events of the tasks with these ids, at most 100."
-    },
-    "details": {
-      "type": "boolean",
-      "description": "Also send events of type task_detail, and describe each step in the field step."
-    },
-    "max_events": {
-      "type": "integer",
-      "maximum": 10000,
-      "minimum": 1,
-      "description": "End the stream after this many events, at most 10000. By default 1000 without follow."
-    }
-  },
-  "additionalProperties": false
-}`
-
-const fleetServiceWatchFleetOutput = `{
-  "type": "object",
-  "properties": {
-    "events": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Event"
-      },
-      "description": "The events, in the order in which they happened."
-    },
-    "cursor": {
-      "type": "string",
-      "description": "The cursor to continue from in the next call."
-    }
-  },
-  "required": [
-    "events",
-    "cursor"
-  ],
-  "$defs": {
-    "Event": {
-      "type": "object",
-      "properties": {
-        "cursor": {
-          "type": "string",
-          "description": "Position in the log, a decimal number; a cursor for ` + "`" + `watch_fleet` + "`" + `. Later events have higher positions."
-        },
-        "time": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it happened."
-        },
-        "type": {
-          "type": "string",
-          "enum": [
-            "agent_created",
-            "agent_changed",
-            "agent_deleted",
-            "task_created",
-            "task_started",
-            "task_output",
-            "task_step",
-            "task_message",
-            "task_stopping",
-            "task_ended",
-            "task_deleted",
-            "task_question",
-            "task_answer",
-            "task_stalled",
-            "task_recovered",
-            "task_check",
-            "agent_shared",
-            "agent_unshared",
-            "task_more_output",
-            "task_detail"
-          ],
-          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details."
-        },
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent that the event is about."
-        },
-        "task_id": {
-          "type": "string",
-          "description": "Id of the task that the event is about; empty when it is only about the agent."
-        },
-        "text": {
-          "type": "string",
-          "description": "A description of the event, or the output itself."
-        },
-        "status": {
-          "type": "string",
-          "description": "State or status after the event, if the event changed it."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the agent."
-        },
-        "step": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/Step",
-              "description": "The step that the event reports, in all details; absent if it reports none, or if the call did not request details."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        }
-      },
-      "required": [
-        "cursor",
-        "time",
-        "type",
-        "agent_name",
-        "task_id",
-        "text",
-        "status",
-        "owner"
-      ],
-      "description": "Event is one row of the append-only log of the fleet."
-    },
-    "Step": {
-      "type": "object",
-      "properties": {
-        "cursor": {
-          "type": "string",
-          "description": "Position in the log of events: a cursor for ` + "`" + `list_task_steps` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `."
-        },
-        "time": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When Fleet received it."
-        },
-        "kind": {
-          "type": "string",
-          "enum": [
-            "text",
-            "thinking",
-            "tool_call",
-            "tool_result",
-            "file_edit",
-            "denied",
-            "question",
-            "message",
-            "retry",
-            "limit",
-            "compaction",
-            "todo_list",
-            "hook",
-            "background",
-            "usage",
-            "warning",
-            "note"
-          ],
-          "description": "What it is.\n- text: The agent wrote a text.\n- thinking: The model thought.\n- tool_call: A tool was called.\n- tool_result: A tool answered.\n- file_edit: A tool call changed a file.\n- denied: A tool call was denied.\n- question: The agent asked people, or its question was answered.\n- message: A message was sent to the agent.\n- retry: A request to the model failed and is repeated.\n- limit: A limit of a subscription is nearly or completely used up.\n- compaction: The conversation was summarised, because it had become too long.\n- todo_list: The agent's list of things to do.\n- hook: A hook of the program ended.\n- background: Work in the background began or ended.\n- usage: A request to the model was answered.\n- warning: Something does not work.\n- note: Something else that summary describes."
-        },
-        "summary": {
-          "type": "string",
-          "description": "A description in one line. Of a text: the text."
-        },
-        "agent": {
-          "type": "string",
-          "description": "The agent of the run that took the step; empty for the only or main one."
-        },
-        "parent_id": {
-          "type": "string",
-          "description": "Id of the tool call whose subagent took the step; empty if the main agent took it."
-        },
-        "whole": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/OutputSpan",
-              "description": "Where ` + "`" + `show_task_output` + "`" + ` has the whole step, if a text of it is shortened; absent otherwise."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "thinking": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepThinking",
-              "description": "Of kind thinking.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "tool_call": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepToolCall",
-              "description": "Of kind tool_call.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "tool_result": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepToolResult",
-              "description": "Of kind tool_result.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "file_edit": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepFileEdit",
-              "description": "Of kind file_edit.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "denied": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepDenied",
-              "description": "Of kind denied.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "question": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepQuestion",
-              "description": "Of kind question.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "retry": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepRetry",
-              "description": "Of kind retry.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "limit": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepLimit",
-              "description": "Of kind limit.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "compaction": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepCompaction",
-              "description": "Of kind compaction.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "todo_list": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepTodoList",
-              "description": "Of kind todo_list.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "hook": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepHook",
-              "description": "Of kind hook.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "background": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepBackground",
-              "description": "Of kind background.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "usage": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepUsage",
-              "description": "Of kind usage.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "warning": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepWarning",
-              "description": "Of kind warning.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        }
-      },
-      "required": [
-        "cursor",
-        "time",
-        "kind",
-        "summary",
-        "agent",
-        "parent_id"
-      ],
-      "description": "Step is something that an agent did, or that happened to it while it worked on a task. Texts longer than 16 KiB are shortened; whole says where the rest is."
-    },
-    "OutputSpan": {
-      "type": "object",
-      "properties": {
-        "offset": {
-          "type": "number",
-          "description": "Where it begins, in bytes: an offset for ` + "`" + `show_task_output` + "`" + `."
-        },
-        "size": {
-          "type": "number",
-          "description": "Its length in bytes."
-        }
-      },
-      "required": [
-        "offset",
-        "size"
-      ],
-      "description": "OutputSpan is a part of the raw output of a task."
-    },
-    "StepThinking": {
-      "type": "object",
-      "properties": {
-        "text": {
-          "type": "string",
-          "description": "The thought."
-        }
-      },
-      "required": [
-        "text"
-      ],
-      "description": "StepThinking is what the model thought."
-    },
-    "StepToolCall": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the call."
-        },
-        "name": {
-          "type": "string",
-          "description": "Name of the tool."
-        },
-        "arguments": {
-          "description": "The arguments. Shortened arguments are a text."
-        }
-      },
-      "required": [
-        "id",
-        "name",
-        "arguments"
-      ],
-      "description": "StepToolCall is a call of a tool."
-    },
-    "StepToolResult": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the call."
-        },
-        "name": {
-          "type": "string",
-          "description": "Name of the tool."
-        },
-        "result": {
-          "type": "string",
-          "description": "The answer."
-        },
-        "is_error": {
-          "type": "boolean",
-          "description": "Whether the call failed."
-        },
-        "duration_ms": {
-          "type": "integer",
-          "description": "How long the call took in milliseconds, with the wait for a permission; absent if it is not known."
-        }
-      },
-      "required": [
-        "id",
-        "name",
-        "result",
-        "is_error"
-      ],
-      "description": "StepToolResult is what a tool answered."
-    },
-    "StepFileEdit": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the tool call."
-        },
-        "path": {
-          "type": "string",
-          "description": "Path of the file, as the program names it."
-        },
-        "patch": {
-          "type": "string",
-          "description": "The change in the unified format without file names; absent if it is not known."
-        }
-      },
-      "required": [
-        "id",
-        "path"
-      ],
-      "description": "StepFileEdit is a change of one file."
-    },
-    "StepDenied": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the tool call."
-        },
-        "name": {
-          "type": "string",
-          "description": "Name of the tool."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why it was denied."
-        }
-      },
-      "required": [
-        "id",
-        "name",
-        "reason"
-      ],
-      "description": "StepDenied is a tool call that was denied."
-    },
-    "StepQuestion": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the question, for ` + "`" + `list_questions` + "`" + ` and ` + "`" + `answer_question` + "`" + `."
-        }
-      },
-      "required": [
-        "id"
-      ],
-      "description": "StepQuestion is a question of the agent, or the answer to it."
-    },
-    "StepRetry": {
-      "type": "object",
-      "properties": {
-        "attempt": {
-          "type": "integer",
-          "description": "Number of the attempt that failed, from 1."
-        },
-        "max_attempts": {
-          "type": "integer",
-          "description": "How many attempts there are; absent if it is not known."
-        },
-        "delay_ms": {
-          "type": "integer",
-          "description": "Time until the next attempt in milliseconds."
-        },
-        "http_status": {
-          "type": "integer",
-          "description": "The HTTP status of the response; absent if there was none."
-        },
-        "error": {
-          "type": "string",
-          "description": "The error, as the program names it."
-        }
-      },
-      "required": [
-        "attempt",
-        "delay_ms",
-        "error"
-      ],
-      "description": "StepRetry is a request to the model that failed and is repeated."
-    },
-    "StepLimit": {
-      "type": "object",
-      "properties": {
-        "window": {
-          "type": "string",
-          "description": "The window of time that the limit is for, as the program names it, such as five_hour."
-        },
-        "utilization": {
-          "type": "number",
-          "description": "Share of the limit that is used, from 0 to 1."
-        },
-        "reached": {
-          "type": "boolean",
-          "description": "Whether the limit is used up."
-        },
-        "resets_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the window ends; absent if it is not known."
-        }
-      },
-      "required": [
-        "window",
-        "utilization",
-        "reached"
-      ],
-      "description": "StepLimit is the state of a limit of a subscription."
-    },
-    "StepCompaction": {
-      "type": "object",
-      "properties": {
-        "trigger": {
-          "type": "string",
-          "description": "What caused it: auto or manual."
-        },
-        "tokens_before": {
-          "type": "integer",
-          "description": "Number of tokens before."
-        },
-        "tokens_after": {
-          "type": "integer",
-          "description": "Number of tokens after."
-        }
-      },
-      "required": [
-        "trigger",
-        "tokens_before",
-        "tokens_after"
-      ],
-      "description": "StepCompaction is a summary that replaced the conversation."
-    },
-    "StepTodoList": {
-      "type": "object",
-      "properties": {
-        "items": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/TodoItem"
-          },
-          "description": "The items, at most 100."
-        }
-      },
-      "required": [
-        "items"
-      ],
-      "description": "StepTodoList is the agent's list of things to do."
-    },
-    "TodoItem": {
-      "type": "object",
-      "properties": {
-        "text": {
-          "type": "string",
-          "description": "What to do."
-        },
-        "status": {
-          "type": "string",
-          "description": "How far it is: pending, in_progress or completed."
-        }
-      },
-      "required": [
-        "text",
-        "status"
-      ],
-      "description": "TodoItem is one thing to do."
-    },
-    "StepHook": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name of the hook."
-        },
-        "output": {
-          "type": "string",
-          "description": "What it printed."
-        },
-        "is_error": {
-          "type": "boolean",
-          "description": "Whether it failed."
-        }
-      },
-      "required": [
-        "name",
-        "output",
-        "is_error"
-      ],
-      "description": "StepHook is a hook of the program that has ended."
-    },
-    "StepBackground": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the work."
-        },
-        "name": {
-          "type": "string",
-          "description": "Kind of the work, as the program names it."
-        },
-        "status": {
-          "type": "string",
-          "description": "How far it is: started, completed or stopped."
-        },
-        "summary": {
-          "type": "string",
-          "description": "What it does, or what it did."
-        }
-      },
-      "required": [
-        "id",
-        "name",
-        "status",
-        "summary"
-      ],
-      "description": "StepBackground is work in the background that began or ended."
-    },
-    "StepUsage": {
-      "type": "object",
-      "properties": {
-        "model": {
-          "type": "string",
-          "description": "The model; empty if it is not known."
-        },
-        "input_tokens": {
-          "type": "integer",
-          "description": "Number of input tokens, without those of the cache."
-        },
-        "cache_read_tokens": {
-          "type": "integer",
-          "description": "Number of tokens that were read from the model's cache."
-        },
-        "cache_write_tokens": {
-          "type": "integer",
-          "description": "Number of tokens that were written to the model's cache."
-        },
-        "output_tokens": {
-          "type": "integer",
-          "description": "Number of output tokens."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost in US dollars; absent if it is not known."
-        }
-      },
-      "required": [
-        "model",
-        "input_tokens",
-        "cache_read_tokens",
-        "cache_write_tokens",
-        "output_tokens"
-      ],
-      "description": "StepUsage is the usage of one request to the model."
-    },
-    "StepWarning": {
-      "type": "object",
-      "properties": {
-        "text": {
-          "type": "string",
-          "description": "What does not work."
-        }
-      },
-      "required": [
-        "text"
-      ],
-      "description": "StepWarning is something that does not work."
-    }
-  }
-}`
-
-const fleetServiceWaitTasksInput = `{
-  "type": "object",
-  "properties": {
-    "task_ids": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "minItems": 1,
-      "maxItems": 100,
-      "description": "Ids of the tasks to wait for, or prefixes of at least 6 characters that only one task has; at most 100."
-    },
-    "mode": {
-      "type": "string",
-      "enum": [
-        "any",
-        "all"
-      ],
-      "description": "Wait for any or for all of the tasks; all when not given."
-    },
-    "timeout_seconds": {
-      "type": "integer",
-      "maximum": 50,
-      "minimum": 0,
-      "description": "Seconds to wait, 0 to 50; 50 when not given."
-    },
-    "or_question": {
-      "type": "boolean",
-      "description": "Whether to return also when one of the tasks waits for an answer. ` + "`" + `list_questions` + "`" + ` shows the question."
-    }
-  },
-  "required": [
-    "task_ids"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceWaitTasksOutput = `{
-  "type": "object",
-  "properties": {
-    "tasks": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Task"
-      },
-      "description": "The tasks, in the order of task_ids."
-    },
-    "done": {
-      "type": "boolean",
-      "description": "Whether the wait ended because its condition was met; false if the time was over first."
-    },
-    "message": {
-      "type": "string",
-      "description": "Which tasks have ended and which are still running, as a sentence."
-    }
-  },
-  "required": [
-    "tasks",
-    "done",
-    "message"
-  ],
-  "$defs": {
-    "Task": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the task."
-        },
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent that has the task."
-        },
-        "summary": {
-          "type": "string",
-          "description": "The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "running",
-            "completed",
-            "failed",
-            "stopped"
-          ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
-        },
-        "source": {
-          "type": "string",
-          "enum": [
-            "agent",
-            "human",
-            "ai_controller"
-          ],
-          "description": "Who assigned the task.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task was created."
-        },
-        "started_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task started; null until then."
-        },
-        "completed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task ended, whatever its outcome; null until then."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why the task failed or was stopped; empty otherwise."
-        },
-        "payload_size": {
-          "type": "integer",
-          "description": "Size of the payload in bytes, before compression; 0 when there is none."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
-        },
-        "description": {
-          "type": "string",
-          "description": "The description of the task, shortened to 200 characters."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the task."
-        },
-        "payload_removed": {
-          "type": "boolean",
-          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
-        },
-        "last_step": {
-          "type": "string",
-          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "conversation_lost": {
-          "type": "string",
-          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
-        },
-        "from_terminal": {
-          "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
-        },
-        "reason_code": {
-          "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
-        },
-        "retry_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
-        },
-        "cost_basis": {
-          "type": "string",
-          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
-        },
-        "denied_calls": {
-          "type": "integer",
-          "description": "Number of tool calls that were denied; absent when none was."
-        }
-      },
-      "required": [
-        "id",
-        "agent_name",
-        "summary",
-        "status",
-        "source",
-        "created_at",
-        "started_at",
-        "completed_at",
-        "reason",
-        "payload_size",
-        "cost_usd",
-        "description",
-        "owner"
-      ],
-      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
-    }
-  }
-}`
-
-const fleetServiceShowTaskInput = `{
-  "type": "object",
-  "properties": {
-    "task_id": {
-      "type": "string",
-      "description": "Id of the task, or a prefix of at least 6 characters that only this task has."
-    },
-    "include_payload": {
-      "type": "boolean",
-      "description": "Whether to return the payload too. payload_offset and payload_tail imply it."
-    },
-    "payload_offset": {
-      "type": "integer",
-      "minimum": 0,
-      "description": "Return the payload from this byte on. If the byte is inside a character, the whole character is returned."
-    },
-    "payload_limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many bytes of the payload, rounded down to whole characters; all of it when not given."
-    },
-    "payload_tail": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return this many bytes from the end of the payload, instead of payload_offset."
-    },
-    "description_offset": {
-      "type": "integer",
-      "minimum": 0,
-      "description": "Return the description from this byte on."
-    }
-  },
-  "required": [
-    "task_id"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceShowTaskOutput = `{
-  "type": "object",
-  "properties": {
-    "task": {
-      "$ref": "#/$defs/TaskDetail",
-      "description": "The task."
-    }
-  },
-  "required": [
-    "task"
-  ],
-  "$defs": {
-    "TaskDetail": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the task."
-        },
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent that has the task."
-        },
-        "summary": {
-          "type": "string",
-          "description": "The agent's report at the end; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "running",
-            "completed",
-            "failed",
-            "stopped"
-          ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
-        },
-        "source": {
-          "type": "string",
-          "enum": [
-            "agent",
-            "human",
-            "ai_controller"
-          ],
-          "description": "Who assigned the task.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task was created."
-        },
-        "started_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task started; null until then."
-        },
-        "completed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task ended, whatever its outcome; null until then."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why the task failed or was stopped; empty otherwise."
-        },
-        "payload_size": {
-          "type": "integer",
-          "description": "Size of the payload in bytes, before compression; 0 when there is none."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
-        },
-        "description": {
-          "type": "string",
-          "description": "The whole description of the task."
-        },
-        "payload": {
-          "type": "string",
-          "description": "The payload, if it was requested and there is one. payload_encoding says how its bytes are written."
-        },
-        "preview": {
-          "type": "string",
-          "description": "The last lines that the agent wrote, at most 4 KiB, while the task is running."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the task."
-        },
-        "exit_code": {
-          "type": "integer",
-          "description": "Exit code of the run, if the agent is a program."
-        },
-        "turns": {
-          "type": "integer",
-          "description": "Number of turns of the conversation, if the agent reports it."
-        },
-        "payload_gap_offset": {
-          "type": "integer",
-          "description": "Where bytes of the payload are missing, as an offset in bytes: the payload was longer than the server's max_output, so that its beginning and its end were kept. Absent when the payload is whole."
-        },
-        "payload_gap_size": {
-          "type": "number",
-          "description": "How many bytes are missing at that offset; a double because they can be more than 2 GiB. Absent when the payload is whole."
-        },
-        "payload_encoding": {
-          "type": "string",
-          "description": "How the payload is written: \"base64\" when its bytes are not text in UTF-8; absent when the payload is the text itself."
-        },
-        "payload_removed": {
-          "type": "boolean",
-          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
-        },
-        "payload_offset": {
-          "type": "integer",
-          "description": "Offset in bytes at which the returned payload begins; absent when it is the whole payload."
-        },
-        "payload_next_offset": {
-          "type": "integer",
-          "description": "Offset in bytes at which the next portion of the payload begins; absent when nothing follows."
-        },
-        "description_next_offset": {
-          "type": "integer",
-          "description": "Offset in bytes at which the next portion of the description begins; absent when nothing follows."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
-        },
-        "last_step": {
-          "type": "string",
-          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "changes": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/TaskChanges",
-              "description": "What the task changed in its agent's repository; absent while its run has not ended, and if it changed nothing. ` + "`" + `show_task_changes` + "`" + ` shows the files."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "from_terminal": {
-          "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
-        },
-        "conversation_lost": {
-          "type": "string",
-          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
-        },
-        "usage": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/TaskUsage",
-              "description": "Usage of the agent's model so far; absent if the agent does not report it."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "reason_code": {
-          "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
-        },
-        "retry_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
-        },
-        "cost_basis": {
-          "type": "string",
-          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
-        },
-        "denied_calls": {
-          "type": "integer",
-          "description": "Number of tool calls that were denied; absent when none was."
-        },
-        "models": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/ModelUsage"
-          },
-          "description": "Usage by model; empty if the agent does not report its requests."
-        },
-        "context_tokens": {
-          "type": "integer",
-          "description": "Number of tokens in the conversation after its newest request; absent if it is not known."
-        },
-        "context_window": {
-          "type": "integer",
-          "description": "Number of tokens that fit into the conversation; absent if it is not known."
-        },
-        "checks": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/TaskChecks",
-              "description": "Results of the task's checks; absent if it has no checks."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "options": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/TaskOptions",
-              "description": "Options of the task for its agent's program; absent if it has none."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "retry_of": {
-          "type": "string",
-          "description": "Id of the task that this task has started again, as ` + "`" + `retry_task` + "`" + ` does; absent if it is not a retry."
-        },
-        "output": {
-          "type": [
-            "object",
-            "null"
-          ],
-          "description": "What the task returned, as its output_schema demands; absent if it has no schema, or has not completed."
-        }
-      },
-      "required": [
-        "id",
-        "agent_name",
-        "summary",
-        "status",
-        "source",
-        "created_at",
-        "started_at",
-        "completed_at",
-        "reason",
-        "payload_size",
-        "cost_usd",
-        "description",
-        "preview",
-        "owner",
-        "turns",
-        "models"
-      ],
-      "description": "TaskDetail is a task with all its details."
-    },
-    "TaskChanges": {
-      "type": "object",
-      "properties": {
-        "base": {
-          "type": "string",
-          "description": "Commit at which the task began. It includes uncommitted changes of earlier tasks."
-        },
-        "commit": {
-          "type": "string",
-          "description": "Commit that has the tree at the end of the task, including uncommitted changes."
-        },
-        "ref": {
-          "type": "string",
-          "description": "Git ref that keeps the commit in the repository."
-        },
-        "branch": {
-          "type": "string",
-          "description": "The branch of the repository that has the commits of the branch that the agent had checked out. It can have another name than the agent's own branch. It is the full name of a ref if no branch has the commits. Empty if the agent was on no branch."
-        },
-        "commits": {
-          "type": "integer",
-          "description": "Number of commits that the agent made."
-        },
-        "dirty": {
-          "type": "boolean",
-          "description": "Whether the agent left changes that it did not commit."
-        },
-        "pushed": {
-          "type": "boolean",
-          "description": "Whether a branch of a remote has all of the agent's commits."
-        },
-        "files": {
-          "type": "integer",
-          "description": "Number of files that changed."
-        },
-        "insertions": {
-          "type": "integer",
-          "description": "Number of lines that were added."
-        },
-        "deletions": {
-          "type": "integer",
-          "description": "Number of lines that were removed."
-        },
-        "left_out": {
-          "type": "array",
-          "items": {
-            "type": "string"
-          },
-          "description": "What is not kept of the uncommitted files, each with the reason in parentheses, for example \"big.iso (larger than 50 MiB)\"; at most 100. Commits are always kept."
-        },
-        "observed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the tree was read; null if that is not known."
-        },
-        "problem": {
-          "type": "string",
-          "description": "Why the changes are not known; absent if they are known."
-        }
-      },
-      "required": [
-        "base",
-        "commit",
-        "ref",
-        "branch",
-        "commits",
-        "dirty",
-        "pushed",
-        "files",
-        "insertions",
-        "deletions",
-        "left_out",
-        "observed_at"
-      ],
-      "description": "TaskChanges describes what a task changed in the repository that its agent works in."
-    },
-    "TaskUsage": {
-      "type": "object",
-      "properties": {
-        "model": {
-          "type": "string",
-          "description": "The model, as its provider calls it; empty when the agent does not report it."
-        },
-        "input_tokens": {
-          "type": "integer",
-          "description": "Number of input tokens."
-        },
-        "output_tokens": {
-          "type": "integer",
-          "description": "Number of output tokens."
-        },
-        "tool_calls": {
-          "type": "integer",
-          "description": "Number of tool calls."
-        }
-      },
-      "required": [
-        "model",
-        "input_tokens",
-        "output_tokens",
-        "tool_calls"
-      ],
-      "description": "TaskUsage is a task's usage of its agent's model."
-    },
-    "ModelUsage": {
-      "type": "object",
-      "properties": {
-        "model": {
-          "type": "string",
-          "description": "The model, as its provider calls it; empty if it is not known."
-        },
-        "requests": {
-          "type": "integer",
-          "description": "Number of answered requests."
-        },
-        "input_tokens": {
-          "type": "integer",
-          "description": "Number of input tokens, without those of the cache."
-        },
-        "cache_read_tokens": {
-          "type": "integer",
-          "description": "Number of tokens that were read from the model's cache."
-        },
-        "cache_write_tokens": {
-          "type": "integer",
-          "description": "Number of tokens that were written to the model's cache."
-        },
-        "output_tokens": {
-          "type": "integer",
-          "description": "Number of output tokens."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost in US dollars, from the prices of models; 0 if it is not known."
-        }
-      },
-      "required": [
-        "model",
-        "requests",
-        "input_tokens",
-        "cache_read_tokens",
-        "cache_write_tokens",
-        "output_tokens",
-        "cost_usd"
-      ],
-      "description": "ModelUsage is a task's usage of one model."
-    },
-    "TaskChecks": {
-      "type": "object",
-      "properties": {
-        "tries": {
-          "type": "integer",
-          "description": "How often the agent has tried. After failed checks it tries again, as often as retries allows."
-        },
-        "results": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/TaskCheck"
-          },
-          "description": "The results of the checks of the last try that have ended, in order."
-        }
-      },
-      "required": [
-        "tries",
-        "results"
-      ],
-      "description": "TaskChecks has the results of a task's checks."
-    },
-    "TaskCheck": {
-      "type": "object",
-      "properties": {
-        "command": {
-          "type": "string",
-          "description": "The command."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "passed",
-            "failed",
-            "timed_out",
-            "stopped"
-          ],
-          "description": "How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was killed because it exceeded its time limit.\n- stopped: The command was killed because its task was stopped."
-        },
-        "exit_code": {
-          "type": "integer",
-          "description": "Exit code of the command; absent if it was killed."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why there is no exit code, as a sentence; absent when there is one."
-        },
-        "output": {
-          "type": "string",
-          "description": "The end of the command's output, including standard error, at most 16 KiB."
-        },
-        "truncated": {
-          "type": "boolean",
-          "description": "Whether the beginning of the output is missing; absent otherwise."
-        },
-        "started_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the command was started."
-        },
-        "ended_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it ended."
-        }
-      },
-      "required": [
-        "command",
-        "status",
-        "output",
-        "started_at",
-        "ended_at"
-      ],
-      "description": "TaskCheck is the result of a command that checked the work of a task."
-    },
-    "TaskOptions": {
-      "type": "object",
-      "properties": {
-        "model": {
-          "type": "string",
-          "description": "The model; absent if the role or the program chooses it."
-        },
-        "effort": {
-          "type": "string",
-          "description": "How much the model thinks."
-        },
-        "max_turns": {
-          "type": "integer",
-          "description": "The task fails after so many turns."
-        },
-        "max_cost_usd": {
-          "type": "number",
-          "description": "The task fails when it has cost so many US dollars."
-        },
-        "append_system_prompt": {
-          "type": "string",
-          "description": "Instructions for this task, after those of the role."
-        },
-        "output_schema": {
-          "type": [
-            "object",
-            "null"
-          ],
-          "description": "The JSON Schema of the task's output."
-        }
-      },
-      "description": "TaskOptions are options of a task for its agent's program, as in ` + "`" + `start_agent_task` + "`" + `."
-    }
-  }
-}`
-
-const fleetServiceShowTaskChangesInput = `{
-  "type": "object",
-  "properties": {
-    "task_id": {
-      "type": "string",
-      "description": "Id of the task, or a prefix of at least 6 characters that only this task has."
-    },
-    "patch": {
-      "type": "boolean",
-      "description": "Whether to return the patch instead of the list of files."
-    },
-    "path": {
-      "type": "string",
-      "description": "With patch: only the changes of the file with this path."
-    },
-    "patch_offset": {
-      "type": "integer",
-      "minimum": 0,
-      "description": "With patch: return the patch from this byte on, which is the patch_next_offset of the previous answer."
-    },
-    "patch_limit": {
-      "type": "integer",
-      "minimum": 1,
-      "default": 16384,
-      "description": "With patch: return at most this many bytes of it, 64 KiB when not given and at most 1 MiB.\nDefault in a call of this tool: 16384."
-    },
-    "cursor": {
-      "type": "string",
-      "description": "The next_cursor of the previous answer, to continue with the files from there."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many files; next_cursor says where to continue."
-    }
-  },
-  "required": [
-    "task_id"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceShowTaskChangesOutput = `{
-  "type": "object",
-  "properties": {
-    "changes": {
-      "$ref": "#/$defs/TaskChanges",
-      "description": "What the task changed, in numbers."
-    },
-    "files": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/FileChange"
-      },
-      "description": "The changed files, by path, at most the first 1000; none with patch."
-    },
-    "patch": {
-      "type": "string",
-      "description": "The patch, or a part of it; absent unless requested. patch_encoding says how its bytes are written."
-    },
-    "patch_encoding": {
-      "type": "string",
-      "description": "How the patch is written: \"base64\" when its bytes are not text in UTF-8; absent when it is the text itself."
-    },
-    "patch_next_offset": {
-      "type": "integer",
-      "description": "Where the next part of the patch begins; absent when this part is the last."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "The cursor of the next page of files; absent on the last page."
-    }
-  },
-  "required": [
-    "changes",
-    "files"
-  ],
-  "$defs": {
-    "TaskChanges": {
-      "type": "object",
-      "properties": {
-        "base": {
-          "type": "string",
-          "description": "Commit at which the task began. It includes uncommitted changes of earlier tasks."
-        },
-        "commit": {
-          "type": "string",
-          "description": "Commit that has the tree at the end of the task, including uncommitted changes."
-        },
-        "ref": {
-          "type": "string",
-          "description": "Git ref that keeps the commit in the repository."
-        },
-        "branch": {
-          "type": "string",
-          "description": "The branch of the repository that has the commits of the branch that the agent had checked out. It can have another name than the agent's own branch. It is the full name of a ref if no branch has the commits. Empty if the agent was on no branch."
-        },
-        "commits": {
-          "type": "integer",
-          "description": "Number of commits that the agent made."
-        },
-        "dirty": {
-          "type": "boolean",
-          "description": "Whether the agent left changes that it did not commit."
-        },
-        "pushed": {
-          "type": "boolean",
-          "description": "Whether a branch of a remote has all of the agent's commits."
-        },
-        "files": {
-          "type": "integer",
-          "description": "Number of files that changed."
-        },
-        "insertions": {
-          "type": "integer",
-          "description": "Number of lines that were added."
-        },
-        "deletions": {
-          "type": "integer",
-          "description": "Number of lines that were removed."
-        },
-        "left_out": {
-          "type": "array",
-          "items": {
-            "type": "string"
-          },
-          "description": "What is not kept of the uncommitted files, each with the reason in parentheses, for example \"big.iso (larger than 50 MiB)\"; at most 100. Commits are always kept."
-        },
-        "observed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the tree was read; null if that is not known."
-        },
-        "problem": {
-          "type": "string",
-          "description": "Why the changes are not known; absent if they are known."
-        }
-      },
-      "required": [
-        "base",
-        "commit",
-        "ref",
-        "branch",
-        "commits",
-        "dirty",
-        "pushed",
-        "files",
-        "insertions",
-        "deletions",
-        "left_out",
-        "observed_at"
-      ],
-      "description": "TaskChanges describes what a task changed in the repository that its agent works in."
-    },
-    "FileChange": {
-      "type": "object",
-      "properties": {
-        "path": {
-          "type": "string",
-          "description": "Path of the file in the repository."
-        },
-        "from": {
-          "type": "string",
-          "description": "The previous path of a renamed file; absent otherwise."
-        },
-        "kind": {
-          "type": "string",
-          "enum": [
-            "added",
-            "modified",
-            "deleted",
-            "renamed"
-          ],
-          "description": "What happened to it.\n- added: It is new.\n- modified: Its content or mode changed.\n- deleted: It was removed.\n- renamed: It has another path."
-        },
-        "insertions": {
-          "type": "integer",
-          "description": "Number of lines that were added."
-        },
-        "deletions": {
-          "type": "integer",
-          "description": "Number of lines that were removed."
-        },
-        "binary": {
-          "type": "boolean",
-          "description": "Whether its content is binary; then its lines are not counted."
-        }
-      },
-      "required": [
-        "path",
-        "kind",
-        "insertions",
-        "deletions",
-        "binary"
-      ],
-      "description": "FileChange is one changed file."
-    }
-  }
-}`
-
-const fleetServiceShowTaskOutputInput = `{
-  "type": "object",
-  "properties": {
-    "task_id": {
-      "type": "string",
-      "description": "Id of the task, or a prefix of at least 6 characters that only this task has."
-    },
-    "offset": {
-      "type": "number",
-      "description": "Return the output from this byte on, for example the next_offset of the previous answer; by default from the beginning."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "default": 16384,
-      "description": "Return at most this many bytes, rounded down to whole characters, 64 KiB when not given and at most 1 MiB.\nDefault in a call of this tool: 16384."
-    },
-    "tail": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return this many bytes from the end, at most limit, instead of offset."
-    }
-  },
-  "required": [
-    "task_id"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceShowTaskOutputOutput = `{
-  "type": "object",
-  "properties": {
-    "output": {
-      "type": "string",
-      "description": "The part. output_encoding says how its bytes are written."
-    },
-    "output_encoding": {
-      "type": "string",
-      "description": "How the output is written: \"base64\" when its bytes are not text in UTF-8; absent when it is the text itself."
-    },
-    "offset": {
-      "type": "number",
-      "description": "Where the part begins, in bytes. It is greater than the requested offset if the bytes there are missing."
-    },
-    "next_offset": {
-      "type": "number",
-      "description": "Where the next part begins; absent when this part is the last so far."
-    },
-    "size": {
-      "type": "number",
-      "description": "How many bytes of output the task has so far."
-    },
-    "gap_offset": {
-      "type": "number",
-      "description": "Offset in bytes at which output is missing: it was longer than the runner's output.max, so only its beginning and its end are kept. Absent when nothing is missing."
-    },
-    "gap_size": {
-      "type": "number",
-      "description": "How many bytes are missing at gap_offset; absent when nothing is missing."
-    }
-  },
-  "required": [
-    "output",
-    "offset",
-    "size"
-  ]
-}`
-
-const fleetServiceListTaskStepsInput = `{
-  "type": "object",
-  "properties": {
-    "task_id": {
-      "type": "string",
-      "description": "Id of the task, or a prefix of at least 6 characters that only this task has."
-    },
-    "cursor": {
-      "type": "string",
-      "description": "Return the steps after this one: the cursor of a step, or the next_cursor of the previous answer."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "default": 50,
-      "description": "Return at most this many steps, 200 when not given and at most 1000.\nDefault in a call of this tool: 50."
-    },
-    "kinds": {
-      "type": "array",
-      "items": {
-        "type": "string",
-        "enum": [
-          "text",
-          "thinking",
-          "tool_call",
-          "tool_result",
-          "file_edit",
-          "denied",
-          "question",
-          "message",
-          "retry",
-          "limit",
-          "compaction",
-          "todo_list",
-          "hook",
-          "background",
-          "usage",
-          "warning",
-          "note"
-        ]
-      },
-      "description": "Only steps of these kinds."
-    }
-  },
-  "required": [
-    "task_id"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceListTaskStepsOutput = `{
-  "type": "object",
-  "properties": {
-    "steps": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Step"
-      },
-      "description": "The steps."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "Cursor of the next part; absent when nothing follows so far."
-    }
-  },
-  "required": [
-    "steps"
-  ],
-  "$defs": {
-    "Step": {
-      "type": "object",
-      "properties": {
-        "cursor": {
-          "type": "string",
-          "description": "Position in the log of events: a cursor for ` + "`" + `list_task_steps` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `."
-        },
-        "time": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When Fleet received it."
-        },
-        "kind": {
-          "type": "string",
-          "enum": [
-            "text",
-            "thinking",
-            "tool_call",
-            "tool_result",
-            "file_edit",
-            "denied",
-            "question",
-            "message",
-            "retry",
-            "limit",
-            "compaction",
-            "todo_list",
-            "hook",
-            "background",
-            "usage",
-            "warning",
-            "note"
-          ],
-          "description": "What it is.\n- text: The agent wrote a text.\n- thinking: The model thought.\n- tool_call: A tool was called.\n- tool_result: A tool answered.\n- file_edit: A tool call changed a file.\n- denied: A tool call was denied.\n- question: The agent asked people, or its question was answered.\n- message: A message was sent to the agent.\n- retry: A request to the model failed and is repeated.\n- limit: A limit of a subscription is nearly or completely used up.\n- compaction: The conversation was summarised, because it had become too long.\n- todo_list: The agent's list of things to do.\n- hook: A hook of the program ended.\n- background: Work in the background began or ended.\n- usage: A request to the model was answered.\n- warning: Something does not work.\n- note: Something else that summary describes."
-        },
-        "summary": {
-          "type": "string",
-          "description": "A description in one line. Of a text: the text."
-        },
-        "agent": {
-          "type": "string",
-          "description": "The agent of the run that took the step; empty for the only or main one."
-        },
-        "parent_id": {
-          "type": "string",
-          "description": "Id of the tool call whose subagent took the step; empty if the main agent took it."
-        },
-        "whole": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/OutputSpan",
-              "description": "Where ` + "`" + `show_task_output` + "`" + ` has the whole step, if a text of it is shortened; absent otherwise."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "thinking": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepThinking",
-              "description": "Of kind thinking.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "tool_call": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepToolCall",
-              "description": "Of kind tool_call.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "tool_result": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepToolResult",
-              "description": "Of kind tool_result.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "file_edit": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepFileEdit",
-              "description": "Of kind file_edit.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "denied": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepDenied",
-              "description": "Of kind denied.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "question": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepQuestion",
-              "description": "Of kind question.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "retry": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepRetry",
-              "description": "Of kind retry.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "limit": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepLimit",
-              "description": "Of kind limit.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "compaction": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepCompaction",
-              "description": "Of kind compaction.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "todo_list": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepTodoList",
-              "description": "Of kind todo_list.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "hook": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepHook",
-              "description": "Of kind hook.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "background": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepBackground",
-              "description": "Of kind background.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "usage": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepUsage",
-              "description": "Of kind usage.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "warning": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/StepWarning",
-              "description": "Of kind warning.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        }
-      },
-      "required": [
-        "cursor",
-        "time",
-        "kind",
-        "summary",
-        "agent",
-        "parent_id"
-      ],
-      "description": "Step is something that an agent did, or that happened to it while it worked on a task. Texts longer than 16 KiB are shortened; whole says where the rest is."
-    },
-    "OutputSpan": {
-      "type": "object",
-      "properties": {
-        "offset": {
-          "type": "number",
-          "description": "Where it begins, in bytes: an offset for ` + "`" + `show_task_output` + "`" + `."
-        },
-        "size": {
-          "type": "number",
-          "description": "Its length in bytes."
-        }
-      },
-      "required": [
-        "offset",
-        "size"
-      ],
-      "description": "OutputSpan is a part of the raw output of a task."
-    },
-    "StepThinking": {
-      "type": "object",
-      "properties": {
-        "text": {
-          "type": "string",
-          "description": "The thought."
-        }
-      },
-      "required": [
-        "text"
-      ],
-      "description": "StepThinking is what the model thought."
-    },
-    "StepToolCall": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the call."
-        },
-        "name": {
-          "type": "string",
-          "description": "Name of the tool."
-        },
-        "arguments": {
-          "description": "The arguments. Shortened arguments are a text."
-        }
-      },
-      "required": [
-        "id",
-        "name",
-        "arguments"
-      ],
-      "description": "StepToolCall is a call of a tool."
-    },
-    "StepToolResult": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the call."
-        },
-        "name": {
-          "type": "string",
-          "description": "Name of the tool."
-        },
-        "result": {
-          "type": "string",
-          "description": "The answer."
-        },
-        "is_error": {
-          "type": "boolean",
-          "description": "Whether the call failed."
-        },
-        "duration_ms": {
-          "type": "integer",
-          "description": "How long the call took in milliseconds, with the wait for a permission; absent if it is not known."
-        }
-      },
-      "required": [
-        "id",
-        "name",
-        "result",
-        "is_error"
-      ],
-      "description": "StepToolResult is what a tool answered."
-    },
-    "StepFileEdit": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the tool call."
-        },
-        "path": {
-          "type": "string",
-          "description": "Path of the file, as the program names it."
-        },
-        "patch": {
-          "type": "string",
-          "description": "The change in the unified format without file names; absent if it is not known."
-        }
-      },
-      "required": [
-        "id",
-        "path"
-      ],
-      "description": "StepFileEdit is a change of one file."
-    },
-    "StepDenied": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the tool call."
-        },
-        "name": {
-          "type": "string",
-          "description": "Name of the tool."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why it was denied."
-        }
-      },
-      "required": [
-        "id",
-        "name",
-        "reason"
-      ],
-      "description": "StepDenied is a tool call that was denied."
-    },
-    "StepQuestion": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the question, for ` + "`" + `list_questions` + "`" + ` and ` + "`" + `answer_question` + "`" + `."
-        }
-      },
-      "required": [
-        "id"
-      ],
-      "description": "StepQuestion is a question of the agent, or the answer to it."
-    },
-    "StepRetry": {
-      "type": "object",
-      "properties": {
-        "attempt": {
-          "type": "integer",
-          "description": "Number of the attempt that failed, from 1."
-        },
-        "max_attempts": {
-          "type": "integer",
-          "description": "How many attempts there are; absent if it is not known."
-        },
-        "delay_ms": {
-          "type": "integer",
-          "description": "Time until the next attempt in milliseconds."
-        },
-        "http_status": {
-          "type": "integer",
-          "description": "The HTTP status of the response; absent if there was none."
-        },
-        "error": {
-          "type": "string",
-          "description": "The error, as the program names it."
-        }
-      },
-      "required": [
-        "attempt",
-        "delay_ms",
-        "error"
-      ],
-      "description": "StepRetry is a request to the model that failed and is repeated."
-    },
-    "StepLimit": {
-      "type": "object",
-      "properties": {
-        "window": {
-          "type": "string",
-          "description": "The window of time that the limit is for, as the program names it, such as five_hour."
-        },
-        "utilization": {
-          "type": "number",
-          "description": "Share of the limit that is used, from 0 to 1."
-        },
-        "reached": {
-          "type": "boolean",
-          "description": "Whether the limit is used up."
-        },
-        "resets_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the window ends; absent if it is not known."
-        }
-      },
-      "required": [
-        "window",
-        "utilization",
-        "reached"
-      ],
-      "description": "StepLimit is the state of a limit of a subscription."
-    },
-    "StepCompaction": {
-      "type": "object",
-      "properties": {
-        "trigger": {
-          "type": "string",
-          "description": "What caused it: auto or manual."
-        },
-        "tokens_before": {
-          "type": "integer",
-          "description": "Number of tokens before."
-        },
-        "tokens_after": {
-          "type": "integer",
-          "description": "Number of tokens after."
-        }
-      },
-      "required": [
-        "trigger",
-        "tokens_before",
-        "tokens_after"
-      ],
-      "description": "StepCompaction is a summary that replaced the conversation."
-    },
-    "StepTodoList": {
-      "type": "object",
-      "properties": {
-        "items": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/TodoItem"
-          },
-          "description": "The items, at most 100."
-        }
-      },
-      "required": [
-        "items"
-      ],
-      "description": "StepTodoList is the agent's list of things to do."
-    },
-    "TodoItem": {
-      "type": "object",
-      "properties": {
-        "text": {
-          "type": "string",
-          "description": "What to do."
-        },
-        "status": {
-          "type": "string",
-          "description": "How far it is: pending, in_progress or completed."
-        }
-      },
-      "required": [
-        "text",
-        "status"
-      ],
-      "description": "TodoItem is one thing to do."
-    },
-    "StepHook": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name of the hook."
-        },
-        "output": {
-          "type": "string",
-          "description": "What it printed."
-        },
-        "is_error": {
-          "type": "boolean",
-          "description": "Whether it failed."
-        }
-      },
-      "required": [
-        "name",
-        "output",
-        "is_error"
-      ],
-      "description": "StepHook is a hook of the program that has ended."
-    },
-    "StepBackground": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the work."
-        },
-        "name": {
-          "type": "string",
-          "description": "Kind of the work, as the program names it."
-        },
-        "status": {
-          "type": "string",
-          "description": "How far it is: started, completed or stopped."
-        },
-        "summary": {
-          "type": "string",
-          "description": "What it does, or what it did."
-        }
-      },
-      "required": [
-        "id",
-        "name",
-        "status",
-        "summary"
-      ],
-      "description": "StepBackground is work in the background that began or ended."
-    },
-    "StepUsage": {
-      "type": "object",
-      "properties": {
-        "model": {
-          "type": "string",
-          "description": "The model; empty if it is not known."
-        },
-        "input_tokens": {
-          "type": "integer",
-          "description": "Number of input tokens, without those of the cache."
-        },
-        "cache_read_tokens": {
-          "type": "integer",
-          "description": "Number of tokens that were read from the model's cache."
-        },
-        "cache_write_tokens": {
-          "type": "integer",
-          "description": "Number of tokens that were written to the model's cache."
-        },
-        "output_tokens": {
-          "type": "integer",
-          "description": "Number of output tokens."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost in US dollars; absent if it is not known."
-        }
-      },
-      "required": [
-        "model",
-        "input_tokens",
-        "cache_read_tokens",
-        "cache_write_tokens",
-        "output_tokens"
-      ],
-      "description": "StepUsage is the usage of one request to the model."
-    },
-    "StepWarning": {
-      "type": "object",
-      "properties": {
-        "text": {
-          "type": "string",
-          "description": "What does not work."
-        }
-      },
-      "required": [
-        "text"
-      ],
-      "description": "StepWarning is something that does not work."
-    }
-  }
-}`
-
-const fleetServiceListTasksInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Only tasks of agents with this name, existing or deleted."
-    },
-    "status": {
-      "type": "string",
-      "enum": [
-        "pending",
-        "running",
-        "completed",
-        "failed",
-        "stopped"
-      ],
-      "description": "Only tasks of this status."
-    },
-    "project": {
-      "type": "string",
-      "description": "Only tasks of agents of this project."
-    },
-    "source": {
-      "type": "string",
-      "enum": [
-        "agent",
-        "human",
-        "ai_controller"
-      ],
-      "description": "Only tasks that were assigned by this kind of caller."
-    },
-    "since": {
-      "type": "string",
-      "format": "date-time",
-      "description": "Only tasks that were created at this time or later."
-    },
-    "text": {
-      "type": "string",
-      "maxLength": 200,
-      "description": "Only tasks with this text in the summary or in the first 4 KiB of the description, ignoring case."
-    },
-    "toolset": {
-      "type": "string",
-      "enum": [
-        "fleet",
-        "lifecycle",
-        "providers",
-        "sessions",
-        "subagents",
-        "every"
-      ],
-      "description": "Only tasks of agents of this toolset; fleet when not given."
-    },
-    "page": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Page number from 1; by default the first."
-    },
-    "page_size": {
-      "type": "integer",
-      "description": "Tasks per page, clamped to 1 to 100; 20 by default."
-    },
-    "cursor": {
-      "type": "string",
-      "description": "The next_cursor of the previous answer, to continue from there. Not together with page."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many tasks; next_cursor says where to continue."
-    }
-  },
-  "additionalProperties": false
-}`
-
-const fleetServiceListTasksOutput = `{
-  "type": "object",
-  "properties": {
-    "tasks": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Task"
-      },
-      "description": "The tasks of this page, newest first."
-    },
-    "total_count": {
-      "type": "integer",
-      "description": "Number of tasks that match, on all pages. At most 10000 are counted. A search for text counts at most 1000, and only among the newest tasks if many tasks have the text."
-    },
-    "page": {
-      "type": "integer",
-      "description": "This page, from 1."
-    },
-    "page_size": {
-      "type": "integer",
-      "description": "Tasks per page."
-    },
-    "total_pages": {
-      "type": "integer",
-      "description": "Number of pages of the counted tasks."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "The cursor of the next page; absent on the last page."
-    },
-    "total_is_lower_bound": {
-      "type": "boolean",
-      "description": "True if more tasks may match than were counted; absent otherwise. next_cursor leads to them."
-    }
-  },
-  "required": [
-    "tasks",
-    "total_count",
-    "page",
-    "page_size",
-    "total_pages"
-  ],
-  "$defs": {
-    "Task": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the task."
-        },
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent that has the task."
-        },
-        "summary": {
-          "type": "string",
-          "description": "The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "running",
-            "completed",
-            "failed",
-            "stopped"
-          ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
-        },
-        "source": {
-          "type": "string",
-          "enum": [
-            "agent",
-            "human",
-            "ai_controller"
-          ],
-          "description": "Who assigned the task.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task was created."
-        },
-        "started_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task started; null until then."
-        },
-        "completed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task ended, whatever its outcome; null until then."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why the task failed or was stopped; empty otherwise."
-        },
-        "payload_size": {
-          "type": "integer",
-          "description": "Size of the payload in bytes, before compression; 0 when there is none."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
-        },
-        "description": {
-          "type": "string",
-          "description": "The description of the task, shortened to 200 characters."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the task."
-        },
-        "payload_removed": {
-          "type": "boolean",
-          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
-        },
-        "last_step": {
-          "type": "string",
-          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "conversation_lost": {
-          "type": "string",
-          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
-        },
-        "from_terminal": {
-          "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
-        },
-        "reason_code": {
-          "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
-        },
-        "retry_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
-        },
-        "cost_basis": {
-          "type": "string",
-          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
-        },
-        "denied_calls": {
-          "type": "integer",
-          "description": "Number of tool calls that were denied; absent when none was."
-        }
-      },
-      "required": [
-        "id",
-        "agent_name",
-        "summary",
-        "status",
-        "source",
-        "created_at",
-        "started_at",
-        "completed_at",
-        "reason",
-        "payload_size",
-        "cost_usd",
-        "description",
-        "owner"
-      ],
-      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
-    }
-  }
-}`
-
-const fleetServiceShowUsageInput = `{
-  "type": "object",
-  "properties": {
-    "by": {
-      "type": "string",
-      "enum": [
-        "agents",
-        "projects",
-        "owners",
-        "days"
-      ],
-      "description": "How to group the usage; by agents when not given."
-    },
-    "agent_name": {
-      "type": "string",
-      "description": "Only tasks of agents with this name, existing or deleted."
-    },
-    "project": {
-      "type": "string",
-      "description": "Only tasks of agents of this project."
-    },
-    "since": {
-      "type": "string",
-      "format": "date-time",
-      "description": "Only tasks that were created at this time or later; 30 days ago when not given."
-    },
-    "until": {
-      "type": "string",
-      "format": "date-time",
-      "description": "Only tasks that were created before this time."
-    }
-  },
-  "additionalProperties": false
-}`
-
-const fleetServiceShowUsageOutput = `{
-  "type": "object",
-  "properties": {
-    "rows": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/UsageRow"
-      },
-      "description": "The rows, at most 1000: days in order; agents, projects and owners by cost, highest first. total includes further rows."
-    },
-    "total": {
-      "$ref": "#/$defs/Usage",
-      "description": "Usage of all the tasks."
-    },
-    "since": {
-      "type": [
-        "string",
-        "null"
-      ],
-      "format": "date-time",
-      "description": "Only tasks that were created at this time or later were counted."
-    }
-  },
-  "required": [
-    "rows",
-    "total",
-    "since"
-  ],
-  "$defs": {
-    "UsageRow": {
-      "type": "object",
-      "properties": {
-        "key": {
-          "type": "string",
-          "description": "Name of the agent, the project or the owner, or the day as 2006-01-02, in UTC."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Owner of the agent; absent when the rows are not by agent."
-        },
-        "usage": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/Usage",
-              "description": "Usage of its tasks."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        }
-      },
-      "required": [
-        "key",
-        "usage"
-      ],
-      "description": "UsageRow is the usage of the tasks of one agent, project, owner or day."
-    },
-    "Usage": {
-      "type": "object",
-      "properties": {
-        "tasks": {
-          "type": "integer",
-          "description": "Number of tasks."
-        },
-        "completed": {
-          "type": "integer",
-          "description": "Number of completed tasks."
-        },
-        "failed": {
-          "type": "integer",
-          "description": "Number of failed tasks."
-        },
-        "stopped": {
-          "type": "integer",
-          "description": "Number of stopped tasks."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost in US dollars, as far as agents report it."
-        },
-        "input_tokens": {
-          "type": "number",
-          "description": "Number of tokens that models read."
-        },
-        "output_tokens": {
-          "type": "number",
-          "description": "Number of tokens that models wrote."
-        },
-        "tool_calls": {
-          "type": "integer",
-          "description": "Number of tool calls."
-        },
-        "seconds": {
-          "type": "number",
-          "description": "Total duration of the ended tasks, in seconds."
-        }
-      },
-      "required": [
-        "tasks",
-        "completed",
-        "failed",
-        "stopped",
-        "cost_usd",
-        "input_tokens",
-        "output_tokens",
-        "tool_calls",
-        "seconds"
-      ],
-      "description": "Usage is the usage of a number of tasks."
-    }
-  }
-}`
-
-const fleetServiceShowFleetInput = `{
-  "type": "object",
-  "properties": {},
-  "additionalProperties": false
-}`
-
-const fleetServiceShowFleetOutput = `{
-  "type": "object",
-  "properties": {
-    "agents": {
-      "type": "integer",
-      "description": "Number of agents."
-    },
-    "busy": {
-      "type": "integer",
-      "description": "Number of busy agents."
-    },
-    "waiting": {
-      "type": "integer",
-      "description": "Number of busy agents that wait for an answer."
-    },
-    "stalled": {
-      "type": "integer",
-      "description": "Number of busy agents whose task makes no progress."
-    },
-    "idle": {
-      "type": "integer",
-      "description": "Number of idle agents, which can take a task."
-    },
-    "offline": {
-      "type": "integer",
-      "description": "Number of offline agents."
-    },
-    "questions": {
-      "type": "integer",
-      "description": "Number of questions that wait for an answer."
-    },
-    "last_day": {
-      "$ref": "#/$defs/Usage",
-      "description": "Usage of the tasks of the last 24 hours."
-    },
-    "caller": {
-      "type": "string",
-      "description": "Name of the caller's principal."
-    },
-    "limits": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Limit"
-      },
-      "description": "Limits of the caller and how much of each is used; for admins also those of projects. A resource without a limit is left out."
-    },
-    "scope": {
-      "type": "string",
-      "enum": [
-        "read",
-        "run",
-        "admin"
-      ],
-      "description": "Scope of the caller.\n- read: Read everything that the caller may see.\n- run: Also create agents, start tasks, and change what the caller owns.\n- admin: Also see and change what others own, and manage the server and its tokens."
-    },
-    "projects": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "description": "Names of the projects that the caller's token is valid for; empty means all projects."
-    }
-  },
-  "required": [
-    "agents",
-    "busy",
-    "waiting",
-    "stalled",
-    "idle",
-    "offline",
-    "questions",
-    "last_day",
-    "caller",
-    "limits",
-    "scope",
-    "projects"
-  ],
-  "$defs": {
-    "Usage": {
-      "type": "object",
-      "properties": {
-        "tasks": {
-          "type": "integer",
-          "description": "Number of tasks."
-        },
-        "completed": {
-          "type": "integer",
-          "description": "Number of completed tasks."
-        },
-        "failed": {
-          "type": "integer",
-          "description": "Number of failed tasks."
-        },
-        "stopped": {
-          "type": "integer",
-          "description": "Number of stopped tasks."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost in US dollars, as far as agents report it."
-        },
-        "input_tokens": {
-          "type": "number",
-          "description": "Number of tokens that models read."
-        },
-        "output_tokens": {
-          "type": "number",
-          "description": "Number of tokens that models wrote."
-        },
-        "tool_calls": {
-          "type": "integer",
-          "description": "Number of tool calls."
-        },
-        "seconds": {
-          "type": "number",
-          "description": "Total duration of the ended tasks, in seconds."
-        }
-      },
-      "required": [
-        "tasks",
-        "completed",
-        "failed",
-        "stopped",
-        "cost_usd",
-        "input_tokens",
-        "output_tokens",
-        "tool_calls",
-        "seconds"
-      ],
-      "description": "Usage is the usage of a number of tasks."
-    },
-    "Limit": {
-      "type": "object",
-      "properties": {
-        "setting": {
-          "type": "string",
-          "description": "The setting of the limit. For example, limits.agents applies to each principal, limits.groups.NAME.agents to each member of a group, limits.principals.NAME.agents to one principal, and limits.projects.NAME.agents to a project."
-        },
-        "max": {
-          "type": "number",
-          "description": "The limit; a double because bytes can be more than 2 GiB."
-        },
-        "used": {
-          "type": "number",
-          "description": "How much is used; absent for requests_per_second."
-        },
-        "kind": {
-          "type": "string",
-          "enum": [
-            "agents",
-            "running_tasks",
-            "stored_bytes",
-            "requests_per_second"
-          ],
-          "description": "What is limited.\n- agents: The number of agents.\n- running_tasks: The number of tasks that have not ended.\n- stored_bytes: The number of stored bytes.\n- requests_per_second: The number of requests a second."
-        },
-        "group": {
-          "type": "string",
-          "description": "Name of the group whose limit it is; absent for other limits."
-        },
-        "principal": {
-          "type": "string",
-          "description": "Name of the principal whose own limit it is; absent for other limits."
-        },
-        "project": {
-          "type": "string",
-          "description": "Name of the project whose limit it is; absent for other limits."
-        }
-      },
-      "required": [
-        "setting",
-        "max",
-        "kind"
-      ],
-      "description": "Limit is a limit and how much of it is used."
-    }
-  }
-}`
-
-const fleetServiceSearchFleetInput = `{
-  "type": "object",
-  "properties": {
-    "text": {
-      "type": "string",
-      "description": "The text. It is searched in the name, project and role of agents, in the summary and the first 4 KiB of the description of tasks, and in questions that wait for an answer. Case is ignored."
-    },
-    "limit": {
-      "type": "integer",
-      "description": "At most this many of each kind; 10 when not given, at most 100."
-    }
-  },
-  "required": [
-    "text"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceSearchFleetOutput = `{
-  "type": "object",
-  "properties": {
-    "items": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/FoundItem"
-      },
-      "description": "The results."
-    }
-  },
-  "required": [
-    "items"
-  ],
-  "$defs": {
-    "FoundItem": {
-      "type": "object",
-      "properties": {
-        "kind": {
-          "type": "string",
-          "enum": [
-            "agent",
-            "task",
-            "question"
-          ],
-          "description": "Kind of the result.\n- agent: An agent.\n- task: A task.\n- question: A question that waits for an answer."
-        },
-        "id": {
-          "type": "string",
-          "description": "Id of the task or the question; absent for an agent."
-        },
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent, or of the agent of the task or the question."
-        },
-        "status": {
-          "type": "string",
-          "description": "Status of the agent or the task; absent for a question."
-        },
-        "text": {
-          "type": "string",
-          "description": "The beginning of the description or the question, or the agent's project."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the agent."
-        }
-      },
-      "required": [
-        "kind",
-        "agent_name",
-        "text",
-        "owner"
-      ],
-      "description": "FoundItem is an agent, a task or a question."
-    }
-  }
-}`
-
-const fleetServiceDeleteTaskInput = `{
-  "type": "object",
-  "properties": {
-    "task_id": {
-      "type": "string",
-      "description": "Id of the task, or a prefix of at least 6 characters that only this task has."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    }
-  },
-  "required": [
-    "task_id"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceDeleteTaskOutput = `{
-  "type": "object",
-  "properties": {
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    },
-    "task_id": {
-      "type": "string",
-      "description": "Id of the deleted task."
-    }
-  },
-  "required": [
-    "message",
-    "task_id"
-  ]
-}`
-
-const fleetServiceSendTaskMessageInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of the agent. Its running task gets the message."
-    },
-    "message": {
-      "type": "string",
-      "minLength": 1,
-      "maxLength": 1048576,
-      "description": "The message."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    }
-  },
-  "required": [
-    "agent_name",
-    "message"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceSendTaskMessageOutput = `{
-  "type": "object",
-  "properties": {
-    "task": {
-      "$ref": "#/$defs/Task",
-      "description": "The task that got the message."
-    },
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    }
-  },
-  "required": [
-    "task",
-    "message"
-  ],
-  "$defs": {
-    "Task": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the task."
-        },
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent that has the task."
-        },
-        "summary": {
-          "type": "string",
-          "description": "The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "running",
-            "completed",
-            "failed",
-            "stopped"
-          ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
-        },
-        "source": {
-          "type": "string",
-          "enum": [
-            "agent",
-            "human",
-            "ai_controller"
-          ],
-          "description": "Who assigned the task.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task was created."
-        },
-        "started_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task started; null until then."
-        },
-        "completed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the task ended, whatever its outcome; null until then."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why the task failed or was stopped; empty otherwise."
-        },
-        "payload_size": {
-          "type": "integer",
-          "description": "Size of the payload in bytes, before compression; 0 when there is none."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost of the task in US dollars so far. cost_basis says how it is known."
-        },
-        "description": {
-          "type": "string",
-          "description": "The description of the task, shortened to 200 characters."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the task."
-        },
-        "payload_removed": {
-          "type": "boolean",
-          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
-        },
-        "last_step": {
-          "type": "string",
-          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "conversation_lost": {
-          "type": "string",
-          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
-        },
-        "from_terminal": {
-          "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
-        },
-        "reason_code": {
-          "type": "string",
-          "description": "Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."
-        },
-        "retry_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."
-        },
-        "cost_basis": {
-          "type": "string",
-          "description": "How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."
-        },
-        "denied_calls": {
-          "type": "integer",
-          "description": "Number of tool calls that were denied; absent when none was."
-        }
-      },
-      "required": [
-        "id",
-        "agent_name",
-        "summary",
-        "status",
-        "source",
-        "created_at",
-        "started_at",
-        "completed_at",
-        "reason",
-        "payload_size",
-        "cost_usd",
-        "description",
-        "owner"
-      ],
-      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
-    }
-  }
-}`
-
-const fleetServiceListQuestionsInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Only questions of agents with this name."
-    },
-    "task_id": {
-      "type": "string",
-      "description": "Only questions of this task: its id, or a prefix of at least 6 characters that only this task has."
-    },
-    "include_answered": {
-      "type": "boolean",
-      "description": "Whether to also list questions that no longer wait for an answer."
-    },
-    "cursor": {
-      "type": "string",
-      "description": "The next_cursor of the previous answer, to continue from there."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many questions, up to 100; 20 when not given. next_cursor says where to continue."
-    }
-  },
-  "additionalProperties": false
-}`
-
-const fleetServiceListQuestionsOutput = `{
-  "type": "object",
-  "properties": {
-    "questions": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Question"
-      },
-      "description": "The questions, newest first."
-    },
-    "total_count": {
-      "type": "integer",
-      "description": "Number of questions that match, on all pages."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "The cursor of the next page; absent on the last page."
-    }
-  },
-  "required": [
-    "questions",
-    "total_count"
-  ],
-  "$defs": {
-    "Question": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the question. It begins with the id of the task."
-        },
-        "task_id": {
-          "type": "string",
-          "description": "Id of the task that the agent works on."
-        },
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent that asks."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the task."
-        },
-        "kind": {
-          "type": "string",
-          "enum": [
-            "permission",
-            "question"
-          ],
-          "description": "What the agent asks for.\n- permission: The permission to use a tool: the answer is \"allow\" or \"deny\".\n- question: An answer as text."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "waiting",
-            "answered",
-            "expired",
-            "withdrawn"
-          ],
-          "description": "State of the question.\n- waiting: The agent waits for an answer.\n- answered: The question was answered.\n- expired: Nobody answered in time, so the agent was denied.\n- withdrawn: The agent no longer waits, or its task has ended."
-        },
-        "text": {
-          "type": "string",
-          "description": "The agent's question; can be empty when the agent asks for a permission."
-        },
-        "tool": {
-          "type": "string",
-          "description": "The tool that the agent wants to use; empty when the question is not about a tool."
-        },
-        "input": {
-          "type": [
-            "object",
-            "null"
-          ],
-          "description": "The input that the agent wants to give the tool; absent when there is none. Very long texts in it are shortened."
-        },
-        "options": {
-          "type": "array",
-          "items": {
-            "type": "string"
-          },
-          "description": "Answers that the agent suggests. Any other text is an answer too."
-        },
-        "asked_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent asked."
-        },
-        "expires_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the question expires: if the agent has no answer by then, it is denied."
-        },
-        "answer": {
-          "type": "string",
-          "description": "The answer; absent until there is one."
-        },
-        "message": {
-          "type": "string",
-          "description": "The message to the agent in addition to the answer; absent when there is none."
-        },
-        "answered_by": {
-          "type": "string",
-          "description": "Name of the principal that answered, or \"policy\" when the policy of the agent's role answered; absent until there is an answer."
-        },
-        "answered_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the question was answered; absent until then."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the caller may do with the agent, in ` + "`" + `list_questions` + "`" + `; absent if it may do everything. A caller who may only view the agent cannot answer.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "rules": {
-          "type": "array",
-          "items": {
-            "type": "string"
-          },
-          "description": "Rules that ` + "`" + `answer_question` + "`" + ` allows if it remembers the permission, in the syntax of the role's permissions; empty if it cannot be remembered."
-        },
-        "remember": {
-          "type": "string",
-          "enum": [
-            "once",
-            "task",
-            "agent"
-          ],
-          "description": "For how long the permission was allowed; absent until it was.\n- once: For this call.\n- task: For such calls in the same task.\n- agent: For such calls of the agent, until ` + "`" + `remove_agent_rule` + "`" + ` removes the rule."
-        }
-      },
-      "required": [
-        "id",
-        "task_id",
-        "agent_name",
-        "owner",
-        "kind",
-        "status",
-        "text",
-        "tool",
-        "options",
-        "asked_at",
-        "expires_at",
-        "rules"
-      ],
-      "description": "Question is a permission or an answer that an agent asks for while it works on a task. The agent waits for it."
-    }
-  }
-}`
-
-const fleetServiceAnswerQuestionInput = `{
-  "type": "object",
-  "properties": {
-    "question_id": {
-      "type": "string",
-      "description": "Id of the question, or a prefix of at least 6 characters that only this question has. While a task has one question, a prefix of the task's id is enough."
-    },
-    "answer": {
-      "type": "string",
-      "minLength": 1,
-      "maxLength": 65536,
-      "description": "The answer: \"allow\" or \"deny\" if the agent asks for a permission, otherwise any text."
-    },
-    "message": {
-      "type": "string",
-      "maxLength": 65536,
-      "description": "A message to the agent in addition to the answer, for example why the permission is denied."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    },
-    "remember": {
-      "type": "string",
-      "enum": [
-        "once",
-        "task",
-        "agent"
-      ],
-      "description": "For how long \"allow\" holds: once, for the task, or for the agent. For the latter two, the rules of the question are allowed."
-    }
-  },
-  "required": [
-    "question_id",
-    "answer"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceAnswerQuestionOutput = `{
-  "type": "object",
-  "properties": {
-    "question": {
-      "$ref": "#/$defs/Question",
-      "description": "The question with its answer."
-    },
-    "message": {
-      "type": "string",
-      "description": "Whether the agent has received the answer, as a sentence."
-    }
-  },
-  "required": [
-    "question",
-    "message"
-  ],
-  "$defs": {
-    "Question": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the question. It begins with the id of the task."
-        },
-        "task_id": {
-          "type": "string",
-          "description": "Id of the task that the agent works on."
-        },
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent that asks."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the task."
-        },
-        "kind": {
-          "type": "string",
-          "enum": [
-            "permission",
-            "question"
-          ],
-          "description": "What the agent asks for.\n- permission: The permission to use a tool: the answer is \"allow\" or \"deny\".\n- question: An answer as text."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "waiting",
-            "answered",
-            "expired",
-            "withdrawn"
-          ],
-          "description": "State of the question.\n- waiting: The agent waits for an answer.\n- answered: The question was answered.\n- expired: Nobody answered in time, so the agent was denied.\n- withdrawn: The agent no longer waits, or its task has ended."
-        },
-        "text": {
-          "type": "string",
-          "description": "The agent's question; can be empty when the agent asks for a permission."
-        },
-        "tool": {
-          "type": "string",
-          "description": "The tool that the agent wants to use; empty when the question is not about a tool."
-        },
-        "input": {
-          "type": [
-            "object",
-            "null"
-          ],
-          "description": "The input that the agent wants to give the tool; absent when there is none. Very long texts in it are shortened."
-        },
-        "options": {
-          "type": "array",
-          "items": {
-            "type": "string"
-          },
-          "description": "Answers that the agent suggests. Any other text is an answer too."
-        },
-        "asked_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent asked."
-        },
-        "expires_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the question expires: if the agent has no answer by then, it is denied."
-        },
-        "answer": {
-          "type": "string",
-          "description": "The answer; absent until there is one."
-        },
-        "message": {
-          "type": "string",
-          "description": "The message to the agent in addition to the answer; absent when there is none."
-        },
-        "answered_by": {
-          "type": "string",
-          "description": "Name of the principal that answered, or \"policy\" when the policy of the agent's role answered; absent until there is an answer."
-        },
-        "answered_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the question was answered; absent until then."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the caller may do with the agent, in ` + "`" + `list_questions` + "`" + `; absent if it may do everything. A caller who may only view the agent cannot answer.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "rules": {
-          "type": "array",
-          "items": {
-            "type": "string"
-          },
-          "description": "Rules that ` + "`" + `answer_question` + "`" + ` allows if it remembers the permission, in the syntax of the role's permissions; empty if it cannot be remembered."
-        },
-        "remember": {
-          "type": "string",
-          "enum": [
-            "once",
-            "task",
-            "agent"
-          ],
-          "description": "For how long the permission was allowed; absent until it was.\n- once: For this call.\n- task: For such calls in the same task.\n- agent: For such calls of the agent, until ` + "`" + `remove_agent_rule` + "`" + ` removes the rule."
-        }
-      },
-      "required": [
-        "id",
-        "task_id",
-        "agent_name",
-        "owner",
-        "kind",
-        "status",
-        "text",
-        "tool",
-        "options",
-        "asked_at",
-        "expires_at",
-        "rules"
-      ],
-      "description": "Question is a permission or an answer that an agent asks for while it works on a task. The agent waits for it."
-    }
-  }
-}`
-
-const fleetServiceRemoveAgentRuleInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of the agent."
-    },
-    "rule": {
-      "type": "string",
-      "minLength": 1,
-      "maxLength": 600,
-      "description": "The rule, as ` + "`" + `show_agent` + "`" + ` shows it, for example \"Bash(go test *)\"."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    }
-  },
-  "required": [
-    "agent_name",
-    "rule"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceRemoveAgentRuleOutput = `{
-  "type": "object",
-  "properties": {
-    "rules": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/AllowedRule"
-      },
-      "description": "The rules that the agent still has."
-    },
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    }
-  },
-  "required": [
-    "rules",
-    "message"
-  ],
-  "$defs": {
-    "AllowedRule": {
-      "type": "object",
-      "properties": {
-        "rule": {
-          "type": "string",
-          "description": "The rule, in the syntax of the role's permissions."
-        },
-        "task_id": {
-          "type": "string",
-          "description": "Id of the only task in which the rule holds; absent if it holds in all tasks of the agent."
-        },
-        "allowed_by": {
-          "type": "string",
-          "description": "Name of the principal that has allowed it."
-        },
-        "allowed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it was allowed."
-        }
-      },
-      "required": [
-        "rule",
-        "allowed_by",
-        "allowed_at"
-      ],
-      "description": "AllowedRule is a rule that somebody has allowed an agent by answering a question."
-    }
-  }
-}`
-
-const fleetServiceStartAgentInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of the agent."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    }
-  },
-  "required": [
-    "agent_name"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceStartAgentOutput = `{
-  "type": "object",
-  "properties": {
-    "agent": {
-      "$ref": "#/$defs/Agent",
-      "description": "The agent."
-    },
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    },
-    "unfinished": {
-      "type": "boolean",
-      "description": "Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same request_id waits on."
-    }
-  },
-  "required": [
-    "agent",
-    "message"
-  ],
-  "$defs": {
-    "Agent": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared ignoring case."
-        },
-        "workspace_id": {
-          "type": "string",
-          "description": "Id of the workspace at its host; empty until the workspace exists."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "busy",
-            "idle",
-            "offline"
-          ],
-          "description": "Whether the agent can take a task.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."
-        },
-        "role": {
-          "type": "string",
-          "description": "Role, one of ` + "`" + `list_agent_roles` + "`" + `."
-        },
-        "project": {
-          "type": "string",
-          "description": "Project, one of ` + "`" + `list_agent_projects` + "`" + `."
-        },
-        "spec": {
-          "type": "string",
-          "description": "Specification of the agent's work: objective, context and deliverables."
-        },
-        "current_task": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "description": "Summary of the task the agent works on; null when it has none."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was created."
-        },
-        "updated_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent last changed."
-        },
-        "metadata": {
-          "type": "object",
-          "additionalProperties": {
-            "type": "string"
-          },
-          "description": "What the workspace reports about itself: fleet_mcp_agent_spec, and where they exist fleet_mcp_pull_request_url, fleet_mcp_pull_request_status and fleet_mcp_pull_request_check_status."
-        },
-        "state": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "starting",
-            "running",
-            "stopping",
-            "stopped",
-            "failed",
-            "canceling",
-            "canceled",
-            "deleting",
-            "deleted",
-            "unhealthy"
-          ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
-        },
-        "state_reason": {
-          "type": "string",
-          "description": "Reason for the state, as a sentence; empty when there is none."
-        },
-        "current_task_id": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "description": "Id of the task the agent works on; null when it has none."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the agent."
-        },
-        "location": {
-          "type": "string",
-          "description": "Directory or address where the agent works, for people; empty when its host does not say."
-        },
-        "place": {
-          "type": "string",
-          "description": "Name of the place where the agent lives, such as local or coder."
-        },
-        "spec_next_offset": {
-          "type": "integer",
-          "description": "Offset in bytes at which the next portion of the spec begins, for ` + "`" + `show_agent` + "`" + `; absent when nothing follows."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
-        },
-        "last_step": {
-          "type": "string",
-          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "shares": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/Share"
-          },
-          "description": "The shares of the agent."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "links": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/AgentLink"
-          },
-          "description": "Addresses at which people can open the agent's workspace, its editors and its ports; empty when its host has none."
-        },
-        "outdated": {
-          "type": "boolean",
-          "description": "Whether the project has a newer version than the agent's workspace, which ` + "`" + `restart_agent` + "`" + ` takes with update; absent otherwise."
-        },
-        "stops_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the host stops the workspace, unless somebody uses it; absent when it does not."
-        },
-        "dormant_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "Since when the workspace is dormant, because nobody has used it; absent when it is not."
-        },
-        "deletion_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the host deletes the dormant workspace; absent when it does not."
-        },
-        "other_fleet": {
-          "type": "string",
-          "description": "Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."
-        },
-        "adopted": {
-          "type": "boolean",
-          "description": "Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."
-        }
-      },
-      "required": [
-        "name",
-        "workspace_id",
-        "status",
-        "role",
-        "project",
-        "spec",
-        "current_task",
-        "created_at",
-        "updated_at",
-        "metadata",
-        "state",
-        "state_reason",
-        "current_task_id",
-        "owner",
-        "location",
-        "place",
-        "shares",
-        "links"
-      ],
-      "description": "Agent is a long-lived named worker in a workspace."
-    },
-    "Share": {
-      "type": "object",
-      "properties": {
-        "person": {
-          "type": "string",
-          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
-        },
-        "group": {
-          "type": "string",
-          "description": "Group with which the agent is shared; empty if it is shared with a person."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "shared_by": {
-          "type": "string",
-          "description": "Name of the principal who has shared the agent."
-        },
-        "shared_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was shared."
-        }
-      },
-      "required": [
-        "person",
-        "group",
-        "access",
-        "shared_by",
-        "shared_at"
-      ],
-      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
-    },
-    "AgentLink": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "What it opens, for people, such as Workspace or code-server."
-        },
-        "url": {
-          "type": "string",
-          "description": "The address."
-        }
-      },
-      "required": [
-        "name",
-        "url"
-      ],
-      "description": "AgentLink is an address at which people can open a part of an agent's workspace."
-    }
-  }
-}`
-
-const fleetServiceStopAgentInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of the agent."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    }
-  },
-  "required": [
-    "agent_name"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceStopAgentOutput = `{
-  "type": "object",
-  "properties": {
-    "agent": {
-      "$ref": "#/$defs/Agent",
-      "description": "The agent."
-    },
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    },
-    "unfinished": {
-      "type": "boolean",
-      "description": "Whether the call has waited as long as it may, and the agent is not stopped yet; absent otherwise. The same call with the same request_id waits on."
-    }
-  },
-  "required": [
-    "agent",
-    "message"
-  ],
-  "$defs": {
-    "Agent": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared ignoring case."
-        },
-        "workspace_id": {
-          "type": "string",
-          "description": "Id of the workspace at its host; empty until the workspace exists."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "busy",
-            "idle",
-            "offline"
-          ],
-          "description": "Whether the agent can take a task.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."
-        },
-        "role": {
-          "type": "string",
-          "description": "Role, one of ` + "`" + `list_agent_roles` + "`" + `."
-        },
-        "project": {
-          "type": "string",
-          "description": "Project, one of ` + "`" + `list_agent_projects` + "`" + `."
-        },
-        "spec": {
-          "type": "string",
-          "description": "Specification of the agent's work: objective, context and deliverables."
-        },
-        "current_task": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "description": "Summary of the task the agent works on; null when it has none."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was created."
-        },
-        "updated_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent last changed."
-        },
-        "metadata": {
-          "type": "object",
-          "additionalProperties": {
-            "type": "string"
-          },
-          "description": "What the workspace reports about itself: fleet_mcp_agent_spec, and where they exist fleet_mcp_pull_request_url, fleet_mcp_pull_request_status and fleet_mcp_pull_request_check_status."
-        },
-        "state": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "starting",
-            "running",
-            "stopping",
-            "stopped",
-            "failed",
-            "canceling",
-            "canceled",
-            "deleting",
-            "deleted",
-            "unhealthy"
-          ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
-        },
-        "state_reason": {
-          "type": "string",
-          "description": "Reason for the state, as a sentence; empty when there is none."
-        },
-        "current_task_id": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "description": "Id of the task the agent works on; null when it has none."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the agent."
-        },
-        "location": {
-          "type": "string",
-          "description": "Directory or address where the agent works, for people; empty when its host does not say."
-        },
-        "place": {
-          "type": "string",
-          "description": "Name of the place where the agent lives, such as local or coder."
-        },
-        "spec_next_offset": {
-          "type": "integer",
-          "description": "Offset in bytes at which the next portion of the spec begins, for ` + "`" + `show_agent` + "`" + `; absent when nothing follows."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
-        },
-        "last_step": {
-          "type": "string",
-          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "shares": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/Share"
-          },
-          "description": "The shares of the agent."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "links": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/AgentLink"
-          },
-          "description": "Addresses at which people can open the agent's workspace, its editors and its ports; empty when its host has none."
-        },
-        "outdated": {
-          "type": "boolean",
-          "description": "Whether the project has a newer version than the agent's workspace, which ` + "`" + `restart_agent` + "`" + ` takes with update; absent otherwise."
-        },
-        "stops_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the host stops the workspace, unless somebody uses it; absent when it does not."
-        },
-        "dormant_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "Since when the workspace is dormant, because nobody has used it; absent when it is not."
-        },
-        "deletion_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the host deletes the dormant workspace; absent when it does not."
-        },
-        "other_fleet": {
-          "type": "string",
-          "description": "Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."
-        },
-        "adopted": {
-          "type": "boolean",
-          "description": "Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."
-        }
-      },
-      "required": [
-        "name",
-        "workspace_id",
-        "status",
-        "role",
-        "project",
-        "spec",
-        "current_task",
-        "created_at",
-        "updated_at",
-        "metadata",
-        "state",
-        "state_reason",
-        "current_task_id",
-        "owner",
-        "location",
-        "place",
-        "shares",
-        "links"
-      ],
-      "description": "Agent is a long-lived named worker in a workspace."
-    },
-    "Share": {
-      "type": "object",
-      "properties": {
-        "person": {
-          "type": "string",
-          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
-        },
-        "group": {
-          "type": "string",
-          "description": "Group with which the agent is shared; empty if it is shared with a person."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "shared_by": {
-          "type": "string",
-          "description": "Name of the principal who has shared the agent."
-        },
-        "shared_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was shared."
-        }
-      },
-      "required": [
-        "person",
-        "group",
-        "access",
-        "shared_by",
-        "shared_at"
-      ],
-      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
-    },
-    "AgentLink": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "What it opens, for people, such as Workspace or code-server."
-        },
-        "url": {
-          "type": "string",
-          "description": "The address."
-        }
-      },
-      "required": [
-        "name",
-        "url"
-      ],
-      "description": "AgentLink is an address at which people can open a part of an agent's workspace."
-    }
-  }
-}`
-
-const fleetServiceRestartAgentInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of the agent."
-    },
-    "role": {
-      "type": "string",
-      "description": "The agent's new role. By default it keeps its role."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    },
-    "update": {
-      "type": "boolean",
-      "description": "Update the workspace to the newest version of its project. By default it keeps its version."
-    },
-    "parameters": {
-      "type": "object",
-      "additionalProperties": {
-        "type": "string"
-      },
-      "maxProperties": 100,
-      "description": "New values of the project's parameters. Others keep their values."
-    },
-    "take_over": {
-      "type": "boolean",
-      "description": "Make a workspace of another Fleet or of a person this Fleet's, which ends what runs in it. By default such an agent is not changed."
-    }
-  },
-  "required": [
-    "agent_name"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceRestartAgentOutput = `{
-  "type": "object",
-  "properties": {
-    "agent": {
-      "$ref": "#/$defs/Agent",
-      "description": "The agent."
-    },
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    },
-    "unfinished": {
-      "type": "boolean",
-      "description": "Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same request_id waits on."
-    }
-  },
-  "required": [
-    "agent",
-    "message"
-  ],
-  "$defs": {
-    "Agent": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared ignoring case."
-        },
-        "workspace_id": {
-          "type": "string",
-          "description": "Id of the workspace at its host; empty until the workspace exists."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "busy",
-            "idle",
-            "offline"
-          ],
-          "description": "Whether the agent can take a task.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."
-        },
-        "role": {
-          "type": "string",
-          "description": "Role, one of ` + "`" + `list_agent_roles` + "`" + `."
-        },
-        "project": {
-          "type": "string",
-          "description": "Project, one of ` + "`" + `list_agent_projects` + "`" + `."
-        },
-        "spec": {
-          "type": "string",
-          "description": "Specification of the agent's work: objective, context and deliverables."
-        },
-        "current_task": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "description": "Summary of the task the agent works on; null when it has none."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was created."
-        },
-        "updated_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent last changed."
-        },
-        "metadata": {
-          "type": "object",
-          "additionalProperties": {
-            "type": "string"
-          },
-          "description": "What the workspace reports about itself: fleet_mcp_agent_spec, and where they exist fleet_mcp_pull_request_url, fleet_mcp_pull_request_status and fleet_mcp_pull_request_check_status."
-        },
-        "state": {
-          "type": "string",
-          "enum": [
-            "pending",
-            "starting",
-            "running",
-            "stopping",
-            "stopped",
-            "failed",
-            "canceling",
-            "canceled",
-            "deleting",
-            "deleted",
-            "unhealthy"
-          ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
-        },
-        "state_reason": {
-          "type": "string",
-          "description": "Reason for the state, as a sentence; empty when there is none."
-        },
-        "current_task_id": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "description": "Id of the task the agent works on; null when it has none."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns the agent."
-        },
-        "location": {
-          "type": "string",
-          "description": "Directory or address where the agent works, for people; empty when its host does not say."
-        },
-        "place": {
-          "type": "string",
-          "description": "Name of the place where the agent lives, such as local or coder."
-        },
-        "spec_next_offset": {
-          "type": "integer",
-          "description": "Offset in bytes at which the next portion of the spec begins, for ` + "`" + `show_agent` + "`" + `; absent when nothing follows."
-        },
-        "waiting": {
-          "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
-        },
-        "stalled": {
-          "type": "boolean",
-          "description": "Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
-        },
-        "last_step": {
-          "type": "string",
-          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
-        },
-        "collecting": {
-          "type": "boolean",
-          "description": "Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."
-        },
-        "shares": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/Share"
-          },
-          "description": "The shares of the agent."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "links": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/AgentLink"
-          },
-          "description": "Addresses at which people can open the agent's workspace, its editors and its ports; empty when its host has none."
-        },
-        "outdated": {
-          "type": "boolean",
-          "description": "Whether the project has a newer version than the agent's workspace, which ` + "`" + `restart_agent` + "`" + ` takes with update; absent otherwise."
-        },
-        "stops_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the host stops the workspace, unless somebody uses it; absent when it does not."
-        },
-        "dormant_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "Since when the workspace is dormant, because nobody has used it; absent when it is not."
-        },
-        "deletion_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the host deletes the dormant workspace; absent when it does not."
-        },
-        "other_fleet": {
-          "type": "string",
-          "description": "Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."
-        },
-        "adopted": {
-          "type": "boolean",
-          "description": "Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."
-        }
-      },
-      "required": [
-        "name",
-        "workspace_id",
-        "status",
-        "role",
-        "project",
-        "spec",
-        "current_task",
-        "created_at",
-        "updated_at",
-        "metadata",
-        "state",
-        "state_reason",
-        "current_task_id",
-        "owner",
-        "location",
-        "place",
-        "shares",
-        "links"
-      ],
-      "description": "Agent is a long-lived named worker in a workspace."
-    },
-    "Share": {
-      "type": "object",
-      "properties": {
-        "person": {
-          "type": "string",
-          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
-        },
-        "group": {
-          "type": "string",
-          "description": "Group with which the agent is shared; empty if it is shared with a person."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "shared_by": {
-          "type": "string",
-          "description": "Name of the principal who has shared the agent."
-        },
-        "shared_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was shared."
-        }
-      },
-      "required": [
-        "person",
-        "group",
-        "access",
-        "shared_by",
-        "shared_at"
-      ],
-      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
-    },
-    "AgentLink": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "What it opens, for people, such as Workspace or code-server."
-        },
-        "url": {
-          "type": "string",
-          "description": "The address."
-        }
-      },
-      "required": [
-        "name",
-        "url"
-      ],
-      "description": "AgentLink is an address at which people can open a part of an agent's workspace."
-    }
-  }
-}`
-
-const fleetServiceShareAgentInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of the agent to share."
-    },
-    "person": {
-      "type": "string",
-      "description": "Name of the person; leave it out to name a group."
-    },
-    "group": {
-      "type": "string",
-      "description": "Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person."
-    },
-    "access": {
-      "type": "string",
-      "enum": [
-        "view",
-        "run"
-      ],
-      "description": "What the person or the group may do; view when not given."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    }
-  },
-  "required": [
-    "agent_name"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceShareAgentOutput = `{
-  "type": "object",
-  "properties": {
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    },
-    "shares": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Share"
-      },
-      "description": "All shares of the agent, the oldest first."
-    }
-  },
-  "required": [
-    "message",
-    "shares"
-  ],
-  "$defs": {
-    "Share": {
-      "type": "object",
-      "properties": {
-        "person": {
-          "type": "string",
-          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
-        },
-        "group": {
-          "type": "string",
-          "description": "Group with which the agent is shared; empty if it is shared with a person."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "shared_by": {
-          "type": "string",
-          "description": "Name of the principal who has shared the agent."
-        },
-        "shared_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was shared."
-        }
-      },
-      "required": [
-        "person",
-        "group",
-        "access",
-        "shared_by",
-        "shared_at"
-      ],
-      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
-    }
-  }
-}`
-
-const fleetServiceUnshareAgentInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of the agent."
-    },
-    "person": {
-      "type": "string",
-      "description": "Name of the person; leave it out to name a group."
-    },
-    "group": {
-      "type": "string",
-      "description": "Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    }
-  },
-  "required": [
-    "agent_name"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceUnshareAgentOutput = `{
-  "type": "object",
-  "properties": {
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    },
-    "shares": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Share"
-      },
-      "description": "The shares that the agent still has, the oldest first."
-    }
-  },
-  "required": [
-    "message",
-    "shares"
-  ],
-  "$defs": {
-    "Share": {
-      "type": "object",
-      "properties": {
-        "person": {
-          "type": "string",
-          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
-        },
-        "group": {
-          "type": "string",
-          "description": "Group with which the agent is shared; empty if it is shared with a person."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "shared_by": {
-          "type": "string",
-          "description": "Name of the principal who has shared the agent."
-        },
-        "shared_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was shared."
-        }
-      },
-      "required": [
-        "person",
-        "group",
-        "access",
-        "shared_by",
-        "shared_at"
-      ],
-      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
-    }
-  }
-}`
-
-const fleetServiceListAgentSharesInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of an agent that you may see."
-    }
-  },
-  "required": [
-    "agent_name"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceListAgentSharesOutput = `{
-  "type": "object",
-  "properties": {
-    "shares": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Share"
-      },
-      "description": "Shares of the agent, the oldest first."
-    }
-  },
-  "required": [
-    "shares"
-  ],
-  "$defs": {
-    "Share": {
-      "type": "object",
-      "properties": {
-        "person": {
-          "type": "string",
-          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
-        },
-        "group": {
-          "type": "string",
-          "description": "Group with which the agent is shared; empty if it is shared with a person."
-        },
-        "access": {
-          "type": "string",
-          "enum": [
-            "view",
-            "run"
-          ],
-          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
-        },
-        "shared_by": {
-          "type": "string",
-          "description": "Name of the principal who has shared the agent."
-        },
-        "shared_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the agent was shared."
-        }
-      },
-      "required": [
-        "person",
-        "group",
-        "access",
-        "shared_by",
-        "shared_at"
-      ],
-      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
-    }
-  }
-}`
-
-const fleetServiceListAuditInput = `{
-  "type": "object",
-  "properties": {
-    "principal": {
-      "type": "string",
-      "description": "Only calls of this principal."
-    },
-    "method": {
-      "type": "string",
-      "description": "Only calls of this method, such as StartAgentTask or start_agent_task."
-    },
-    "agent_name": {
-      "type": "string",
-      "description": "Only calls about agents with this name."
-    },
-    "outcome": {
-      "type": "string",
-      "description": "Only calls with this outcome: ` + "`" + `ok` + "`" + `, ` + "`" + `failed` + "`" + `, ` + "`" + `unknown` + "`" + `, or the reason of an error such as PERMISSION_DENIED."
-    },
-    "since": {
-      "type": "string",
-      "format": "date-time",
-      "description": "Only calls that began then or later."
-    },
-    "until": {
-      "type": "string",
-      "format": "date-time",
-      "description": "Only calls that began before."
-    },
-    "cursor": {
-      "type": "string",
-      "description": "The next_cursor of the previous answer, to continue from there."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many lines, at most 1000; 100 when not given."
-    }
-  },
-  "additionalProperties": false
-}`
-
-const fleetServiceListAuditOutput = `{
-  "type": "object",
-  "properties": {
-    "entries": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/AuditEntry"
-      },
-      "description": "The lines, the newest first."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "The cursor of the next page; absent on the last page."
-    }
-  },
-  "required": [
-    "entries"
-  ],
-  "$defs": {
-    "AuditEntry": {
-      "type": "object",
-      "properties": {
-        "id": {
-          "type": "string",
-          "description": "Id of the line; later lines have higher ids."
-        },
-        "time": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the call began."
-        },
-        "principal": {
-          "type": "string",
-          "description": "Name of the principal who called; empty for a failed login."
-        },
-        "kind": {
-          "type": "string",
-          "description": "Kind of the principal: human, controller or agent; empty for a failed login."
-        },
-        "caller": {
-          "type": "string",
-          "description": "Name of the agent, if an agent called with its own token; absent otherwise."
-        },
-        "method": {
-          "type": "string",
-          "description": "Method that was called, such as StartAgentTask; empty where failed logins are counted."
-        },
-        "target": {
-          "type": "string",
-          "description": "The first agent, task, token or the like that the request names, or else the answer."
-        },
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent that the call concerns; absent if it is not known."
-        },
-        "owner": {
-          "type": "string",
-          "description": "Name of the principal that owns this agent; absent if it is not known."
-        },
-        "outcome": {
-          "type": "string",
-          "description": "` + "`" + `ok` + "`" + `, the reason of the error, or ` + "`" + `unknown` + "`" + ` if the server ended before the call did."
-        },
-        "face": {
-          "type": "string",
-          "description": "Face of the call: grpc, rest or mcp."
-        },
-        "remote": {
-          "type": "string",
-          "description": "Address that the call came from; empty if it is not known."
-        },
-        "request_id": {
-          "type": "string",
-          "description": "Id that the caller gave to the request; absent if there was none."
-        },
-        "count": {
-          "type": "integer",
-          "description": "How many calls the line stands for: more than 1 for failed logins that were only counted."
-        }
-      },
-      "required": [
-        "id",
-        "time",
-        "principal",
-        "kind",
-        "method",
-        "target",
-        "outcome",
-        "face",
-        "remote",
-        "count"
-      ],
-      "description": "AuditEntry is a line of the audit log: who called which method, what the call was about, and how it ended."
-    }
-  }
-}`
-
-const fleetServiceListPrincipalsInput = `{
-  "type": "object",
-  "properties": {
-    "cursor": {
-      "type": "string",
-      "description": "The next_cursor of the previous answer, to continue from there."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Maximum number of principals in the answer, 1 to 1000; 100 when not given."
-    }
-  },
-  "additionalProperties": false
-}`
-
-const fleetServiceListPrincipalsOutput = `{
-  "type": "object",
-  "properties": {
-    "principals": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Principal"
-      },
-      "description": "Principals with an agent, a valid token or their own limits, and the caller."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "The cursor of the next page; absent on the last page."
-    }
-  },
-  "required": [
-    "principals"
-  ],
-  "$defs": {
-    "Principal": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name of the principal."
-        },
-        "agents": {
-          "type": "integer",
-          "description": "Number of existing agents, of all toolsets."
-        },
-        "running_tasks": {
-          "type": "integer",
-          "description": "Number of tasks that have not ended, of all toolsets."
-        },
-        "stored_bytes": {
-          "type": "number",
-          "description": "Size of the descriptions, summaries, output and payloads that are stored, before compression; a double, because it can exceed the range of int32, and JSON would show an int64 as a string."
-        },
-        "limits": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/Limit"
-          },
-          "description": "Limits of the principal, and how much of each is used. A resource without a limit is left out."
-        }
-      },
-      "required": [
-        "name",
-        "agents",
-        "running_tasks",
-        "stored_bytes",
-        "limits"
-      ],
-      "description": "Principal is a caller of Fleet, with its current usage and its limits."
-    },
-    "Limit": {
-      "type": "object",
-      "properties": {
-        "setting": {
-          "type": "string",
-          "description": "The setting of the limit. For example, limits.agents applies to each principal, limits.groups.NAME.agents to each member of a group, limits.principals.NAME.agents to one principal, and limits.projects.NAME.agents to a project."
-        },
-        "max": {
-          "type": "number",
-          "description": "The limit; a double because bytes can be more than 2 GiB."
-        },
-        "used": {
-          "type": "number",
-          "description": "How much is used; absent for requests_per_second."
-        },
-        "kind": {
-          "type": "string",
-          "enum": [
-            "agents",
-            "running_tasks",
-            "stored_bytes",
-            "requests_per_second"
-          ],
-          "description": "What is limited.\n- agents: The number of agents.\n- running_tasks: The number of tasks that have not ended.\n- stored_bytes: The number of stored bytes.\n- requests_per_second: The number of requests a second."
-        },
-        "group": {
-          "type": "string",
-          "description": "Name of the group whose limit it is; absent for other limits."
-        },
-        "principal": {
-          "type": "string",
-          "description": "Name of the principal whose own limit it is; absent for other limits."
-        },
-        "project": {
-          "type": "string",
-          "description": "Name of the project whose limit it is; absent for other limits."
-        }
-      },
-      "required": [
-        "setting",
-        "max",
-        "kind"
-      ],
-      "description": "Limit is a limit and how much of it is used."
-    }
-  }
-}`
-
-const fleetServiceListReplicasInput = `{
-  "type": "object",
-  "properties": {},
-  "additionalProperties": false
-}`
-
-const fleetServiceListReplicasOutput = `{
-  "type": "object",
-  "properties": {
-    "replicas": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Replica"
-      },
-      "description": "The servers, by name; empty if the store is SQLite, which servers on different machines cannot share."
-    }
-  },
-  "required": [
-    "replicas"
-  ],
-  "$defs": {
-    "Replica": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name of the server. The names of its places contain it: local@NAME."
-        },
-        "state": {
-          "type": "string",
-          "enum": [
-            "running",
-            "stopped",
-            "unreachable"
-          ],
-          "description": "Whether the server is running.\n- running: It has reported to the store a moment ago.\n- stopped: It has shut down, and can start again.\n- unreachable: It has not reported to the store for too long: it was killed, or cannot reach the store."
-        },
-        "address": {
-          "type": "string",
-          "description": "Address at which other servers reach it; empty if it is not known."
-        },
-        "version": {
-          "type": "string",
-          "description": "Version of its program; empty if it is not known."
-        },
-        "started_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it started, by the store's clock; null if it is not known."
-        },
-        "heard_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it last reported to the store, by the store's clock; null if it never did."
-        },
-        "agents": {
-          "type": "integer",
-          "description": "Number of agents on its machine."
-        },
-        "answers": {
-          "type": "boolean",
-          "description": "Whether it is the server that answers this call."
-        }
-      },
-      "required": [
-        "name",
-        "state",
-        "address",
-        "version",
-        "started_at",
-        "heard_at",
-        "agents",
-        "answers"
-      ],
-      "description": "Replica is one of the servers that share a Postgres store."
-    }
-  }
-}`
-
-const fleetServiceForgetReplicaInput = `{
-  "type": "object",
-  "properties": {
-    "name": {
-      "type": "string",
-      "description": "Name of a server that will never run again."
-    }
-  },
-  "required": [
-    "name"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceForgetReplicaOutput = `{
-  "type": "object",
-  "properties": {
-    "agents": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "description": "Names of the agents on its machine, which were deleted; NAME@OWNER for agents of other owners."
-    },
-    "tasks": {
-      "type": "integer",
-      "description": "Number of tasks that had not ended and have failed."
-    },
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    }
-  },
-  "required": [
-    "agents",
-    "tasks",
-    "message"
-  ]
-}`
-
-const fleetServiceReloadConfigInput = `{
-  "type": "object",
-  "properties": {},
-  "additionalProperties": false
-}`
-
-const fleetServiceReloadConfigOutput = `{
-  "type": "object",
-  "properties": {
-    "changes": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "description": "What has changed, by the names of the settings, such as \"local.projects: webshop added\" or \"limits.agents\"; empty if nothing has."
-    },
-    "closed_agents": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "description": "Names of the agents on this server that accept no tasks, because their project or role is gone; NAME@OWNER for agents of other owners."
-    },
-    "file": {
-      "type": "string",
-      "description": "The file that was read; empty if the server has none."
-    },
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    }
-  },
-  "required": [
-    "changes",
-    "closed_agents",
-    "file",
-    "message"
-  ]
-}`
-
-const fleetServiceShowAgentLogInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of the agent."
-    },
-    "lines": {
-      "type": "integer",
-      "maximum": 10000,
-      "minimum": 1,
-      "description": "Number of last lines to show, 1 to 10000; 200 when not given."
-    }
-  },
-  "required": [
-    "agent_name"
-  ],
-  "additionalProperties": false
-}`
-
-const fleetServiceShowAgentLogOutput = `{
-  "type": "object",
-  "properties": {
-    "lines": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "description": "The lines, oldest first."
-    },
-    "truncated": {
-      "type": "boolean",
-      "description": "Whether older lines were left out."
-    }
-  },
-  "required": [
-    "lines",
-    "truncated"
-  ]
-}`
+const fleetServiceCreateAgentInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"maxLength":20,"pattern":"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$","description":"Unique short memorable name for the agent, e.g. \"Sony\" or \"Papi\": letters, digits and single inner hyphens, at most 20 characters."},
+"project":{"type":"string","minLength":1,"description":"Project name, one of ` + "`" + `list_agent_projects` + "`" + `; PLACE/PROJECT if several places have it."},
+"role":{"type":"string","description":"Agent role, one of ` + "`" + `list_agent_roles` + "`" + `; the project's default role when not given."},
+"spec":{"type":"string","minLength":1,"maxLength":1048576,"description":"Specification of the agent's work: objective, context and deliverables."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."},
+"parameters":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":100,"description":"Values of the project's parameters, which ` + "`" + `list_agent_projects` + "`" + ` shows, such as a region. The place may show them to people who see the agent's workspace, so they must not be secret."}
+},"required":["name","project","spec"],"additionalProperties":false}`
+
+const fleetServiceCreateAgentOutput = `{"type":"object","properties":{
+"agent":{"$ref":"#/$defs/Agent","description":"The new agent."},
+"message":{"type":"string","description":"What was done, as a sentence."},
+"unfinished":{"type":"boolean","description":"Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same request_id waits on."}
+},"required":["agent","message"]}`
+
+const fleetServiceListAgentsInput = `{"type":"object","properties":{
+"project":{"type":"string","description":"Only agents of this project; PLACE/PROJECT for the project of one place."},
+"role":{"type":"string","description":"Only agents in this role."},
+"status":{"type":"string","enum":["busy","idle","offline"],"description":"Only agents of this status."},
+"page":{"type":"integer","minimum":1,"description":"Page number from 1; by default the first."},
+"page_size":{"type":"integer","description":"Agents per page, clamped to 1 to 100. All agents when neither page nor page_size is given."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there. Not together with page."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many agents; next_cursor says where to continue."}
+},"additionalProperties":false}`
+
+const fleetServiceListAgentsOutput = `{"type":"object","properties":{
+"agents":{"type":"array","items":{"$ref":"#/$defs/AgentSummary"},"description":"The agents, by name."},
+"total_count":{"type":"integer","description":"Number of agents that match, on all pages."},
+"observed_at":{"type":["string","null"],"format":"date-time","description":"When the places were last listed successfully: the earliest of these times; null before the first listing."},
+"stale_reason":{"type":"string","description":"Why a place was not listed successfully for more than three polls; absent if all places were listed."},
+"places":{"type":"array","items":{"$ref":"#/$defs/PlaceStatus"},"description":"State of each place where agents live. Agents of a place that is down are listed in their last known state."},
+"next_cursor":{"type":"string","description":"The cursor of the next page; absent on the last page."}
+},"required":["agents","total_count","observed_at","places"]}`
+
+const fleetServiceShowAgentInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Agent name to query."},
+"spec_offset":{"type":"integer","minimum":0,"description":"Return the spec from this byte on."}
+},"required":["agent_name"],"additionalProperties":false}`
+
+const fleetServiceShowAgentOutput = `{"type":"object","properties":{
+"agent":{"$ref":"#/$defs/Agent","description":"The agent."},
+"observed_at":{"type":["string","null"],"format":"date-time","description":"When the agent's place was last listed successfully; null before the first listing."},
+"stale_reason":{"type":"string","description":"Why the agent's place was not listed successfully for more than three polls; absent if it was."},
+"rules":{"type":"array","items":{"$ref":"#/$defs/AllowedRule"},"description":"What people have allowed the agent by answering its questions. ` + "`" + `remove_agent_rule` + "`" + ` removes one."}
+},"required":["agent","observed_at","rules"]}`
+
+const fleetServiceShowAgentTaskHistoryInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Agent name to query."},
+"page":{"type":"integer","minimum":1,"description":"Page number from 1; by default the first."},
+"page_size":{"type":"integer","description":"Tasks per page, clamped to 1 to 100; 20 by default."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there. Not together with page."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many tasks; next_cursor says where to continue."}
+},"required":["agent_name"],"additionalProperties":false}`
+
+const fleetServiceShowAgentTaskHistoryOutput = `{"type":"object","properties":{
+"tasks":{"type":"array","items":{"$ref":"#/$defs/Task"},"description":"The tasks of this page, newest first."},
+"total_count":{"type":"integer","description":"Number of tasks on all pages."},
+"page":{"type":"integer","description":"This page, from 1."},
+"page_size":{"type":"integer","description":"Tasks per page."},
+"total_pages":{"type":"integer","description":"Number of pages."},
+"next_cursor":{"type":"string","description":"The cursor of the next page; absent on the last page."}
+},"required":["tasks","total_count","page","page_size","total_pages"]}`
+
+const fleetServiceDeleteAgentInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent to delete, even if it is busy."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."},
+"keep_unsaved":{"type":"boolean","description":"Refuse with UNSAVED_WORK if the agent has work that exists only in its workspace, or if Fleet cannot tell. Absent means false: the agent is deleted, and the answer says what was kept and what may be lost."}
+},"required":["agent_name"],"additionalProperties":false}`
+
+const fleetServiceDeleteAgentOutput = `{"type":"object","properties":{
+"message":{"type":"string","description":"What was done, what was kept and how to get it back, as a sentence."},
+"deleted_agent":{"$ref":"#/$defs/DeletedAgent","description":"The deleted agent."},
+"unfinished":{"type":"boolean","description":"Whether the call has waited as long as it may, and the agent is not deleted yet; absent otherwise. The same call with the same request_id waits on."}
+},"required":["message","deleted_agent"]}`
+
+const fleetServiceListKeptWorkInput = `{"type":"object","properties":{
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many directories; next_cursor says where to continue. Absent means all."},
+"cursor":{"type":"string","description":"Continue a list: the next_cursor of the previous answer."}
+},"additionalProperties":false}`
+
+const fleetServiceListKeptWorkOutput = `{"type":"object","properties":{
+"kept":{"type":"array","items":{"$ref":"#/$defs/KeptWork"},"description":"The kept directories."},
+"total_count":{"type":"integer","description":"Number of all of them."},
+"next_cursor":{"type":"string","description":"Cursor of the next part; absent when nothing follows."}
+},"required":["kept","total_count"]}`
+
+const fleetServiceRestoreAgentInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the deleted agent."},
+"agent_id":{"type":"string","description":"Id of the agent, as ` + "`" + `list_kept_work` + "`" + ` shows it, if several deleted agents have the name. Absent means the one that was deleted last."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+},"required":["agent_name"],"additionalProperties":false}`
+
+const fleetServiceRestoreAgentOutput = `{"type":"object","properties":{
+"agent":{"$ref":"#/$defs/Agent","description":"The agent."},
+"message":{"type":"string","description":"What was done, as a sentence."},
+"unfinished":{"type":"boolean","description":"Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same request_id waits on."}
+},"required":["agent","message"]}`
+
+const fleetServiceStartAgentTaskInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent to assign the task to."},
+"task_description":{"type":"string","minLength":1,"maxLength":1048576,"description":"Description of the task to be performed."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."},
+"timeout_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given."},
+"checks":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"Shell commands that check the work when the agent says that it is done, in addition to the checks of its project and role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed."},
+"retries":{"type":"integer","maximum":10,"minimum":0,"description":"How often the agent may try again after failed checks; it gets their output. The default comes from its role or project, or else is 1."},
+"check_timeout_seconds":{"type":"integer","maximum":86400,"minimum":1,"description":"Seconds that each check may take, at most a day. The default comes from the role or the project, or else is 600."},
+"model":{"type":"string","description":"Model for this task."},
+"effort":{"type":"string","description":"How much the model thinks, such as low, medium or high."},
+"max_turns":{"type":"integer","description":"The task fails after so many turns."},
+"max_cost_usd":{"type":"number","description":"The task fails when it has cost so many US dollars."},
+"append_system_prompt":{"type":"string","description":"Instructions for this task, after those of the role."},
+"output_schema":{"type":"object","description":"A JSON Schema of an object, which the task has to return as its output."}
+},"required":["agent_name","task_description"],"additionalProperties":false}`
+
+const fleetServiceStartAgentTaskOutput = `{"type":"object","properties":{
+"task":{"$ref":"#/$defs/Task","description":"The started task."},
+"agent_status":{"type":"string","enum":["busy","idle","offline"],"description":"Status of the agent after the start.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["task","agent_status","message"]}`
+
+const fleetServiceRetryTaskInput = `{"type":"object","properties":{
+"task_id":{"type":"string","description":"Id of the task, or a prefix of at least 6 characters that only this task has."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceRetryTaskOutput = `{"type":"object","properties":{
+"task":{"$ref":"#/$defs/Task","description":"The new task."},
+"agent_status":{"type":"string","enum":["busy","idle","offline"],"description":"Status of the agent after the start.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."},
+"message":{"type":"string","description":"What was done, as a sentence."},
+"retry_of":{"type":"string","description":"Id of the task that was started again."}
+},"required":["task","agent_status","message","retry_of"]}`
+
+const fleetServiceStopAgentTaskInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent whose task should be stopped."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+},"required":["agent_name"],"additionalProperties":false}`
+
+const fleetServiceStopAgentTaskOutput = `{"type":"object","properties":{
+"task":{"$ref":"#/$defs/Task","description":"The stopped task."},
+"agent_status":{"type":"string","enum":["busy","idle","offline"],"description":"Status of the agent after the stop.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["task","agent_status","message"]}`
+
+const fleetServiceListAgentRolesInput = `{"type":"object","properties":{
+"project":{"type":"string","description":"Project name, one of ` + "`" + `list_agent_projects` + "`" + `; PLACE/PROJECT if several places have it."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many roles; next_cursor says where to continue."}
+},"required":["project"],"additionalProperties":false}`
+
+const fleetServiceListAgentRolesOutput = `{"type":"object","properties":{
+"roles":{"type":"array","items":{"$ref":"#/$defs/Role"},"description":"The roles, in the project's own order."},
+"total_count":{"type":"integer","description":"Number of roles in all."},
+"next_cursor":{"type":"string","description":"The cursor of the next page; absent on the last page."}
+},"required":["roles","total_count"]}`
+
+const fleetServiceListAgentProjectsInput = `{"type":"object","properties":{
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many projects; next_cursor says where to continue."}
+},"additionalProperties":false}`
+
+const fleetServiceListAgentProjectsOutput = `{"type":"object","properties":{
+"projects":{"type":"array","items":{"$ref":"#/$defs/Project"},"description":"The projects, by name."},
+"places":{"type":"array","items":{"$ref":"#/$defs/PlaceStatus"},"description":"State of each place that has projects. Projects of a place that is down may be missing."},
+"total_count":{"type":"integer","description":"Number of projects in all."},
+"next_cursor":{"type":"string","description":"The cursor of the next page; absent on the last page."}
+},"required":["projects","places","total_count"]}`
+
+const fleetServiceWatchFleetInput = `{"type":"object","properties":{
+"cursor":{"type":"string","default":"newest","description":"Continue after this event: the cursor of an event or of an answer; \"now\" for new events only; \"newest\" for the newest max_events, by default 50; or \"0\" to begin with the oldest event, which is the default.\nDefault in a call of this tool: \"newest\"."},
+"agent_name":{"type":"string","description":"Only events of the agent with this name, which need not exist yet."},
+"task_id":{"type":"string","description":"Only events of the task with this id, or with this unique prefix of an id. With follow, the stream ends when the task has ended."},
+"follow":{"type":"boolean","description":"Keep the stream open and send events as they happen."},
+"wait_seconds":{"type":"integer","minimum":0,"default":50,"description":"With follow: end the stream after this many seconds. By default it continues until the caller ends it.\nDefault in a call of this tool: 50."},
+"quiet":{"type":"boolean","description":"Leave out the output and the steps of tasks, and messages to them, which are most of the events."},
+"output_of":{"type":"array","items":{"type":"string"},"maxItems":100,"description":"With quiet: do not leave out events of the tasks with these ids, at most 100."},
+"details":{"type":"boolean","description":"Also send events of type task_detail, and describe each step in the field step."},
+"max_events":{"type":"integer","maximum":10000,"minimum":1,"description":"End the stream after this many events, at most 10000. By default 1000 without follow."}
+},"additionalProperties":false}`
+
+const fleetServiceWatchFleetOutput = `{"type":"object","properties":{
+"events":{"type":"array","items":{"$ref":"#/$defs/Event"},"description":"The events, in the order in which they happened."},
+"cursor":{"type":"string","description":"The cursor to continue from in the next call."}
+},"required":["events","cursor"]}`
+
+const fleetServiceWaitTasksInput = `{"type":"object","properties":{
+"task_ids":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":100,"description":"Ids of the tasks to wait for, or prefixes of at least 6 characters that only one task has; at most 100."},
+"mode":{"type":"string","enum":["any","all"],"description":"Wait for any or for all of the tasks; all when not given."},
+"timeout_seconds":{"type":"integer","maximum":50,"minimum":0,"description":"Seconds to wait, 0 to 50; 50 when not given."},
+"or_question":{"type":"boolean","description":"Whether to return also when one of the tasks waits for an answer. ` + "`" + `list_questions` + "`" + ` shows the question."}
+},"required":["task_ids"],"additionalProperties":false}`
+
+const fleetServiceWaitTasksOutput = `{"type":"object","properties":{
+"tasks":{"type":"array","items":{"$ref":"#/$defs/Task"},"description":"The tasks, in the order of task_ids."},
+"done":{"type":"boolean","description":"Whether the wait ended because its condition was met; false if the time was over first."},
+"message":{"type":"string","description":"Which tasks have ended and which are still running, as a sentence."}
+},"required":["tasks","done","message"]}`
+
+const fleetServiceShowTaskInput = `{"type":"object","properties":{
+"task_id":{"type":"string","description":"Id of the task, or a prefix of at least 6 characters that only this task has."},
+"include_payload":{"type":"boolean","description":"Whether to return the payload too. payload_offset and payload_tail imply it."},
+"payload_offset":{"type":"integer","minimum":0,"description":"Return the payload from this byte on. If the byte is inside a character, the whole character is returned."},
+"payload_limit":{"type":"integer","minimum":1,"description":"Return at most this many bytes of the payload, rounded down to whole characters; all of it when not given."},
+"payload_tail":{"type":"integer","minimum":1,"description":"Return this many bytes from the end of the payload, instead of payload_offset."},
+"description_offset":{"type":"integer","minimum":0,"description":"Return the description from this byte on."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceShowTaskOutput = `{"type":"object","properties":{
+"task":{"$ref":"#/$defs/TaskDetail","description":"The task."}
+},"required":["task"]}`
+
+const fleetServiceShowTaskChangesInput = `{"type":"object","properties":{
+"task_id":{"type":"string","description":"Id of the task, or a prefix of at least 6 characters that only this task has."},
+"patch":{"type":"boolean","description":"Whether to return the patch instead of the list of files."},
+"path":{"type":"string","description":"With patch: only the changes of the file with this path."},
+"patch_offset":{"type":"integer","minimum":0,"description":"With patch: return the patch from this byte on, which is the patch_next_offset of the previous answer."},
+"patch_limit":{"type":"integer","minimum":1,"default":16384,"description":"With patch: return at most this many bytes of it, 64 KiB when not given and at most 1 MiB.\nDefault in a call of this tool: 16384."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue with the files from there."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many files; next_cursor says where to continue."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceShowTaskChangesOutput = `{"type":"object","properties":{
+"changes":{"$ref":"#/$defs/TaskChanges","description":"What the task changed, in numbers."},
+"files":{"type":"array","items":{"$ref":"#/$defs/FileChange"},"description":"The changed files, by path, at most the first 1000; none with patch."},
+"patch":{"type":"string","description":"The patch, or a part of it; absent unless requested. patch_encoding says how its bytes are written."},
+"patch_encoding":{"type":"string","description":"How the patch is written: \"base64\" when its bytes are not text in UTF-8; absent when it is the text itself."},
+"patch_next_offset":{"type":"integer","description":"Where the next part of the patch begins; absent when this part is the last."},
+"next_cursor":{"type":"string","description":"The cursor of the next page of files; absent on the last page."}
+},"required":["changes","files"]}`
+
+const fleetServiceShowTaskOutputInput = `{"type":"object","properties":{
+"task_id":{"type":"string","description":"Id of the task, or a prefix of at least 6 characters that only this task has."},
+"offset":{"type":"number","description":"Return the output from this byte on, for example the next_offset of the previous answer; by default from the beginning."},
+"limit":{"type":"integer","minimum":1,"default":16384,"description":"Return at most this many bytes, rounded down to whole characters, 64 KiB when not given and at most 1 MiB.\nDefault in a call of this tool: 16384."},
+"tail":{"type":"integer","minimum":1,"description":"Return this many bytes from the end, at most limit, instead of offset."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceShowTaskOutputOutput = `{"type":"object","properties":{
+"output":{"type":"string","description":"The part. output_encoding says how its bytes are written."},
+"output_encoding":{"type":"string","description":"How the output is written: \"base64\" when its bytes are not text in UTF-8; absent when it is the text itself."},
+"offset":{"type":"number","description":"Where the part begins, in bytes. It is greater than the requested offset if the bytes there are missing."},
+"next_offset":{"type":"number","description":"Where the next part begins; absent when this part is the last so far."},
+"size":{"type":"number","description":"How many bytes of output the task has so far."},
+"gap_offset":{"type":"number","description":"Offset in bytes at which output is missing: it was longer than the runner's output.max, so only its beginning and its end are kept. Absent when nothing is missing."},
+"gap_size":{"type":"number","description":"How many bytes are missing at gap_offset; absent when nothing is missing."}
+},"required":["output","offset","size"]}`
+
+const fleetServiceListTaskStepsInput = `{"type":"object","properties":{
+"task_id":{"type":"string","description":"Id of the task, or a prefix of at least 6 characters that only this task has."},
+"cursor":{"type":"string","description":"Return the steps after this one: the cursor of a step, or the next_cursor of the previous answer."},
+"limit":{"type":"integer","minimum":1,"default":50,"description":"Return at most this many steps, 200 when not given and at most 1000.\nDefault in a call of this tool: 50."},
+"kinds":{"type":"array","items":{"type":"string","enum":["text","thinking","tool_call","tool_result","file_edit","denied","question","message","retry","limit","compaction","todo_list","hook","background","usage","warning","note"]},"description":"Only steps of these kinds."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceListTaskStepsOutput = `{"type":"object","properties":{
+"steps":{"type":"array","items":{"$ref":"#/$defs/Step"},"description":"The steps."},
+"next_cursor":{"type":"string","description":"Cursor of the next part; absent when nothing follows so far."}
+},"required":["steps"]}`
+
+const fleetServiceListTasksInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Only tasks of agents with this name, existing or deleted."},
+"status":{"type":"string","enum":["pending","running","completed","failed","stopped"],"description":"Only tasks of this status."},
+"project":{"type":"string","description":"Only tasks of agents of this project."},
+"source":{"type":"string","enum":["agent","human","ai_controller"],"description":"Only tasks that were assigned by this kind of caller."},
+"since":{"type":"string","format":"date-time","description":"Only tasks that were created at this time or later."},
+"text":{"type":"string","maxLength":200,"description":"Only tasks with this text in the summary or in the first 4 KiB of the description, ignoring case."},
+"toolset":{"type":"string","enum":["fleet","lifecycle","providers","sessions","subagents","every"],"description":"Only tasks of agents of this toolset; fleet when not given."},
+"page":{"type":"integer","minimum":1,"description":"Page number from 1; by default the first."},
+"page_size":{"type":"integer","description":"Tasks per page, clamped to 1 to 100; 20 by default."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there. Not together with page."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many tasks; next_cursor says where to continue."}
+},"additionalProperties":false}`
+
+const fleetServiceListTasksOutput = `{"type":"object","properties":{
+"tasks":{"type":"array","items":{"$ref":"#/$defs/Task"},"description":"The tasks of this page, newest first."},
+"total_count":{"type":"integer","description":"Number of tasks that match, on all pages. At most 10000 are counted. A search for text counts at most 1000, and only among the newest tasks if many tasks have the text."},
+"page":{"type":"integer","description":"This page, from 1."},
+"page_size":{"type":"integer","description":"Tasks per page."},
+"total_pages":{"type":"integer","description":"Number of pages of the counted tasks."},
+"next_cursor":{"type":"string","description":"The cursor of the next page; absent on the last page."},
+"total_is_lower_bound":{"type":"boolean","description":"True if more tasks may match than were counted; absent otherwise. next_cursor leads to them."}
+},"required":["tasks","total_count","page","page_size","total_pages"]}`
+
+const fleetServiceShowUsageInput = `{"type":"object","properties":{
+"by":{"type":"string","enum":["agents","projects","owners","days"],"description":"How to group the usage; by agents when not given."},
+"agent_name":{"type":"string","description":"Only tasks of agents with this name, existing or deleted."},
+"project":{"type":"string","description":"Only tasks of agents of this project."},
+"since":{"type":"string","format":"date-time","description":"Only tasks that were created at this time or later; 30 days ago when not given."},
+"until":{"type":"string","format":"date-time","description":"Only tasks that were created before this time."}
+},"additionalProperties":false}`
+
+const fleetServiceShowUsageOutput = `{"type":"object","properties":{
+"rows":{"type":"array","items":{"$ref":"#/$defs/UsageRow"},"description":"The rows, at most 1000: days in order; agents, projects and owners by cost, highest first. total includes further rows."},
+"total":{"$ref":"#/$defs/Usage","description":"Usage of all the tasks."},
+"since":{"type":["string","null"],"format":"date-time","description":"Only tasks that were created at this time or later were counted."}
+},"required":["rows","total","since"]}`
+
+const fleetServiceShowFleetInput = `{"type":"object","properties":{},"additionalProperties":false}`
+
+const fleetServiceShowFleetOutput = `{"type":"object","properties":{
+"agents":{"type":"integer","description":"Number of agents."},
+"busy":{"type":"integer","description":"Number of busy agents."},
+"waiting":{"type":"integer","description":"Number of busy agents that wait for an answer."},
+"stalled":{"type":"integer","description":"Number of busy agents whose task makes no progress."},
+"idle":{"type":"integer","description":"Number of idle agents, which can take a task."},
+"offline":{"type":"integer","description":"Number of offline agents."},
+"questions":{"type":"integer","description":"Number of questions that wait for an answer."},
+"last_day":{"$ref":"#/$defs/Usage","description":"Usage of the tasks of the last 24 hours."},
+"caller":{"type":"string","description":"Name of the caller's principal."},
+"limits":{"type":"array","items":{"$ref":"#/$defs/Limit"},"description":"Limits of the caller and how much of each is used; for admins also those of projects. A resource without a limit is left out."},
+"scope":{"type":"string","enum":["read","run","admin"],"description":"Scope of the caller.\n- read: Read everything that the caller may see.\n- run: Also create agents, start tasks, and change what the caller owns.\n- admin: Also see and change what others own, and manage the server and its tokens."},
+"projects":{"type":"array","items":{"type":"string"},"description":"Names of the projects that the caller's token is valid for; empty means all projects."}
+},"required":["agents","busy","waiting","stalled","idle","offline","questions","last_day","caller","limits","scope","projects"]}`
+
+const fleetServiceSearchFleetInput = `{"type":"object","properties":{
+"text":{"type":"string","description":"The text. It is searched in the name, project and role of agents, in the summary and the first 4 KiB of the description of tasks, and in questions that wait for an answer. Case is ignored."},
+"limit":{"type":"integer","description":"At most this many of each kind; 10 when not given, at most 100."}
+},"required":["text"],"additionalProperties":false}`
+
+const fleetServiceSearchFleetOutput = `{"type":"object","properties":{
+"items":{"type":"array","items":{"$ref":"#/$defs/FoundItem"},"description":"The results."}
+},"required":["items"]}`
+
+const fleetServiceDeleteTaskInput = `{"type":"object","properties":{
+"task_id":{"type":"string","description":"Id of the task, or a prefix of at least 6 characters that only this task has."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceDeleteTaskOutput = `{"type":"object","properties":{
+"message":{"type":"string","description":"What was done, as a sentence."},
+"task_id":{"type":"string","description":"Id of the deleted task."}
+},"required":["message","task_id"]}`
+
+const fleetServiceSendTaskMessageInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent. Its running task gets the message."},
+"message":{"type":"string","minLength":1,"maxLength":1048576,"description":"The message."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+},"required":["agent_name","message"],"additionalProperties":false}`
+
+const fleetServiceSendTaskMessageOutput = `{"type":"object","properties":{
+"task":{"$ref":"#/$defs/Task","description":"The task that got the message."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["task","message"]}`
+
+const fleetServiceListQuestionsInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Only questions of agents with this name."},
+"task_id":{"type":"string","description":"Only questions of this task: its id, or a prefix of at least 6 characters that only this task has."},
+"include_answered":{"type":"boolean","description":"Whether to also list questions that no longer wait for an answer."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many questions, up to 100; 20 when not given. next_cursor says where to continue."}
+},"additionalProperties":false}`
+
+const fleetServiceListQuestionsOutput = `{"type":"object","properties":{
+"questions":{"type":"array","items":{"$ref":"#/$defs/Question"},"description":"The questions, newest first."},
+"total_count":{"type":"integer","description":"Number of questions that match, on all pages."},
+"next_cursor":{"type":"string","description":"The cursor of the next page; absent on the last page."}
+},"required":["questions","total_count"]}`
+
+const fleetServiceAnswerQuestionInput = `{"type":"object","properties":{
+"question_id":{"type":"string","description":"Id of the question, or a prefix of at least 6 characters that only this question has. While a task has one question, a prefix of the task's id is enough."},
+"answer":{"type":"string","minLength":1,"maxLength":65536,"description":"The answer: \"allow\" or \"deny\" if the agent asks for a permission, otherwise any text."},
+"message":{"type":"string","maxLength":65536,"description":"A message to the agent in addition to the answer, for example why the permission is denied."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."},
+"remember":{"type":"string","enum":["once","task","agent"],"description":"For how long \"allow\" holds: once, for the task, or for the agent. For the latter two, the rules of the question are allowed."}
+},"required":["question_id","answer"],"additionalProperties":false}`
+
+const fleetServiceAnswerQuestionOutput = `{"type":"object","properties":{
+"question":{"$ref":"#/$defs/Question","description":"The question with its answer."},
+"message":{"type":"string","description":"Whether the agent has received the answer, as a sentence."}
+},"required":["question","message"]}`
+
+const fleetServiceRemoveAgentRuleInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent."},
+"rule":{"type":"string","minLength":1,"maxLength":600,"description":"The rule, as ` + "`" + `show_agent` + "`" + ` shows it, for example \"Bash(go test *)\"."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+},"required":["agent_name","rule"],"additionalProperties":false}`
+
+const fleetServiceRemoveAgentRuleOutput = `{"type":"object","properties":{
+"rules":{"type":"array","items":{"$ref":"#/$defs/AllowedRule"},"description":"The rules that the agent still has."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["rules","message"]}`
+
+const fleetServiceStartAgentInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+},"required":["agent_name"],"additionalProperties":false}`
+
+const fleetServiceStartAgentOutput = `{"type":"object","properties":{
+"agent":{"$ref":"#/$defs/Agent","description":"The agent."},
+"message":{"type":"string","description":"What was done, as a sentence."},
+"unfinished":{"type":"boolean","description":"Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same request_id waits on."}
+},"required":["agent","message"]}`
+
+const fleetServiceStopAgentInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+},"required":["agent_name"],"additionalProperties":false}`
+
+const fleetServiceStopAgentOutput = `{"type":"object","properties":{
+"agent":{"$ref":"#/$defs/Agent","description":"The agent."},
+"message":{"type":"string","description":"What was done, as a sentence."},
+"unfinished":{"type":"boolean","description":"Whether the call has waited as long as it may, and the agent is not stopped yet; absent otherwise. The same call with the same request_id waits on."}
+},"required":["agent","message"]}`
+
+const fleetServiceRestartAgentInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent."},
+"role":{"type":"string","description":"The agent's new role. By default it keeps its role."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."},
+"update":{"type":"boolean","description":"Update the workspace to the newest version of its project. By default it keeps its version."},
+"parameters":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":100,"description":"New values of the project's parameters. Others keep their values."},
+"take_over":{"type":"boolean","description":"Make a workspace of another Fleet or of a person this Fleet's, which ends what runs in it. By default such an agent is not changed."}
+},"required":["agent_name"],"additionalProperties":false}`
+
+const fleetServiceRestartAgentOutput = `{"type":"object","properties":{
+"agent":{"$ref":"#/$defs/Agent","description":"The agent."},
+"message":{"type":"string","description":"What was done, as a sentence."},
+"unfinished":{"type":"boolean","description":"Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same request_id waits on."}
+},"required":["agent","message"]}`
+
+const fleetServiceShareAgentInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent to share."},
+"person":{"type":"string","description":"Name of the person; leave it out to name a group."},
+"group":{"type":"string","description":"Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person."},
+"access":{"type":"string","enum":["view","run"],"description":"What the person or the group may do; view when not given."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+},"required":["agent_name"],"additionalProperties":false}`
+
+const fleetServiceShareAgentOutput = `{"type":"object","properties":{
+"message":{"type":"string","description":"What was done, as a sentence."},
+"shares":{"type":"array","items":{"$ref":"#/$defs/Share"},"description":"All shares of the agent, the oldest first."}
+},"required":["message","shares"]}`
+
+const fleetServiceUnshareAgentInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent."},
+"person":{"type":"string","description":"Name of the person; leave it out to name a group."},
+"group":{"type":"string","description":"Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+},"required":["agent_name"],"additionalProperties":false}`
+
+const fleetServiceUnshareAgentOutput = `{"type":"object","properties":{
+"message":{"type":"string","description":"What was done, as a sentence."},
+"shares":{"type":"array","items":{"$ref":"#/$defs/Share"},"description":"The shares that the agent still has, the oldest first."}
+},"required":["message","shares"]}`
+
+const fleetServiceListAgentSharesInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of an agent that you may see."}
+},"required":["agent_name"],"additionalProperties":false}`
+
+const fleetServiceListAgentSharesOutput = `{"type":"object","properties":{
+"shares":{"type":"array","items":{"$ref":"#/$defs/Share"},"description":"Shares of the agent, the oldest first."}
+},"required":["shares"]}`
+
+const fleetServiceListAuditInput = `{"type":"object","properties":{
+"principal":{"type":"string","description":"Only calls of this principal."},
+"method":{"type":"string","description":"Only calls of this method, such as StartAgentTask or start_agent_task."},
+"agent_name":{"type":"string","description":"Only calls about agents with this name."},
+"outcome":{"type":"string","description":"Only calls with this outcome: ` + "`" + `ok` + "`" + `, ` + "`" + `failed` + "`" + `, ` + "`" + `unknown` + "`" + `, or the reason of an error such as PERMISSION_DENIED."},
+"since":{"type":"string","format":"date-time","description":"Only calls that began then or later."},
+"until":{"type":"string","format":"date-time","description":"Only calls that began before."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many lines, at most 1000; 100 when not given."}
+},"additionalProperties":false}`
+
+const fleetServiceListAuditOutput = `{"type":"object","properties":{
+"entries":{"type":"array","items":{"$ref":"#/$defs/AuditEntry"},"description":"The lines, the newest first."},
+"next_cursor":{"type":"string","description":"The cursor of the next page; absent on the last page."}
+},"required":["entries"]}`
+
+const fleetServiceListPrincipalsInput = `{"type":"object","properties":{
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there."},
+"limit":{"type":"integer","minimum":1,"description":"Maximum number of principals in the answer, 1 to 1000; 100 when not given."}
+},"additionalProperties":false}`
+
+const fleetServiceListPrincipalsOutput = `{"type":"object","properties":{
+"principals":{"type":"array","items":{"$ref":"#/$defs/Principal"},"description":"Principals with an agent, a valid token or their own limits, and the caller."},
+"next_cursor":{"type":"string","description":"The cursor of the next page; absent on the last page."}
+},"required":["principals"]}`
+
+const fleetServiceListReplicasInput = `{"type":"object","properties":{},"additionalProperties":false}`
+
+const fleetServiceListReplicasOutput = `{"type":"object","properties":{
+"replicas":{"type":"array","items":{"$ref":"#/$defs/Replica"},"description":"The servers, by name; empty if the store is SQLite, which servers on different machines cannot share."}
+},"required":["replicas"]}`
+
+const fleetServiceForgetReplicaInput = `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of a server that will never run again."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceForgetReplicaOutput = `{"type":"object","properties":{
+"agents":{"type":"array","items":{"type":"string"},"description":"Names of the agents on its machine, which were deleted; NAME@OWNER for agents of other owners."},
+"tasks":{"type":"integer","description":"Number of tasks that had not ended and have failed."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["agents","tasks","message"]}`
+
+const fleetServiceReloadConfigInput = `{"type":"object","properties":{},"additionalProperties":false}`
+
+const fleetServiceReloadConfigOutput = `{"type":"object","properties":{
+"changes":{"type":"array","items":{"type":"string"},"description":"What has changed, by the names of the settings, such as \"local.projects: webshop added\" or \"limits.agents\"; empty if nothing has."},
+"closed_agents":{"type":"array","items":{"type":"string"},"description":"Names of the agents on this server that accept no tasks, because their project or role is gone; NAME@OWNER for agents of other owners."},
+"file":{"type":"string","description":"The file that was read; empty if the server has none."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["changes","closed_agents","file","message"]}`
+
+const fleetServiceShowAgentLogInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent."},
+"lines":{"type":"integer","maximum":10000,"minimum":1,"description":"Number of last lines to show, 1 to 10000; 200 when not given."}
+},"required":["agent_name"],"additionalProperties":false}`
+
+const fleetServiceShowAgentLogOutput = `{"type":"object","properties":{
+"lines":{"type":"array","items":{"type":"string"},"description":"The lines, oldest first."},
+"truncated":{"type":"boolean","description":"Whether older lines were left out."}
+},"required":["lines","truncated"]}`
+
+var fleetServiceInputs = tool.Defs{}
+
+var fleetServiceOutputs = tool.Defs{
+	"Agent": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared ignoring case."},
+"workspace_id":{"type":"string","description":"Id of the workspace at its host; empty until the workspace exists."},
+"status":{"type":"string","enum":["busy","idle","offline"],"description":"Whether the agent can take a task.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."},
+"role":{"type":"string","description":"Role, one of ` + "`" + `list_agent_roles` + "`" + `."},
+"project":{"type":"string","description":"Project, one of ` + "`" + `list_agent_projects` + "`" + `."},
+"spec":{"type":"string","description":"Specification of the agent's work: objective, context and deliverables."},
+"current_task":{"type":["string","null"],"description":"Summary of the task the agent works on; null when it has none."},
+"created_at":{"type":["string","null"],"format":"date-time","description":"When the agent was created."},
+"updated_at":{"type":["string","null"],"format":"date-time","description":"When the agent last changed."},
+"metadata":{"type":"object","additionalProperties":{"type":"string"},"description":"What the workspace reports about itself: fleet_mcp_agent_spec, and where they exist fleet_mcp_pull_request_url, fleet_mcp_pull_request_status and fleet_mcp_pull_request_check_status."},
+"state":{"type":"string","enum":["pending","starting","running","stopping","stopped","failed","canceling","canceled","deleting","deleted","unhealthy"],"description":"What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."},
+"state_reason":{"type":"string","description":"Reason for the state, as a sentence; empty when there is none."},
+"current_task_id":{"type":["string","null"],"description":"Id of the task the agent works on; null when it has none."},
+"owner":{"type":"string","description":"Name of the principal that owns the agent."},
+"location":{"type":"string","description":"Directory or address where the agent works, for people; empty when its host does not say."},
+"place":{"type":"string","description":"Name of the place where the agent lives, such as local or coder."},
+"spec_next_offset":{"type":"integer","description":"Offset in bytes at which the next portion of the spec begins, for ` + "`" + `show_agent` + "`" + `; absent when nothing follows."},
+"waiting":{"type":"boolean","description":"Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."},
+"stalled":{"type":"boolean","description":"Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."},
+"last_step":{"type":"string","description":"The last step that the stalled task took; absent when it is not stalled, or took none."},
+"collecting":{"type":"boolean","description":"Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."},
+"shares":{"type":"array","items":{"$ref":"#/$defs/Share"},"description":"The shares of the agent."},
+"access":{"type":"string","enum":["view","run"],"description":"What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."},
+"links":{"type":"array","items":{"$ref":"#/$defs/AgentLink"},"description":"Addresses at which people can open the agent's workspace, its editors and its ports; empty when its host has none."},
+"outdated":{"type":"boolean","description":"Whether the project has a newer version than the agent's workspace, which ` + "`" + `restart_agent` + "`" + ` takes with update; absent otherwise."},
+"stops_at":{"type":["string","null"],"format":"date-time","description":"When the host stops the workspace, unless somebody uses it; absent when it does not."},
+"dormant_at":{"type":["string","null"],"format":"date-time","description":"Since when the workspace is dormant, because nobody has used it; absent when it is not."},
+"deletion_at":{"type":["string","null"],"format":"date-time","description":"When the host deletes the dormant workspace; absent when it does not."},
+"other_fleet":{"type":"string","description":"Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."},
+"adopted":{"type":"boolean","description":"Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."}
+},"required":["name","workspace_id","status","role","project","spec","current_task","created_at","updated_at","metadata","state","state_reason","current_task_id","owner","location","place","shares","links"],"description":"Agent is a long-lived named worker in a workspace."}`,
+	"Share": `{"type":"object","properties":{
+"person":{"type":"string","description":"Name of the person with whom the agent is shared; empty if it is shared with a group."},
+"group":{"type":"string","description":"Group with which the agent is shared; empty if it is shared with a person."},
+"access":{"type":"string","enum":["view","run"],"description":"What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."},
+"shared_by":{"type":"string","description":"Name of the principal who has shared the agent."},
+"shared_at":{"type":["string","null"],"format":"date-time","description":"When the agent was shared."}
+},"required":["person","group","access","shared_by","shared_at"],"description":"Share lets a person or a group see an agent of another owner, or also run tasks on it."}`,
+	"AgentLink": `{"type":"object","properties":{
+"name":{"type":"string","description":"What it opens, for people, such as Workspace or code-server."},
+"url":{"type":"string","description":"The address."}
+},"required":["name","url"],"description":"AgentLink is an address at which people can open a part of an agent's workspace."}`,
+	"AgentSummary": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the agent."},
+"status":{"type":"string","enum":["busy","idle","offline"],"description":"Whether the agent can take a task.\n- busy: The agent is working on a task.\n- idle: The agent is ready for work.\n- offline: The agent's workspace is not running, or not healthy."},
+"current_task":{"type":["string","null"],"description":"Summary of the task the agent works on; null when it has none."},
+"state":{"type":"string","enum":["pending","starting","running","stopping","stopped","failed","canceling","canceled","deleting","deleted","unhealthy"],"description":"What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."},
+"role":{"type":"string","description":"Role of the agent."},
+"project":{"type":"string","description":"Project of the agent."},
+"current_task_id":{"type":["string","null"],"description":"Id of the task the agent works on; null when it has none."},
+"owner":{"type":"string","description":"Name of the principal that owns the agent."},
+"waiting":{"type":"boolean","description":"Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."},
+"stalled":{"type":"boolean","description":"Whether the agent's task makes no progress, see ` + "`" + `show_agent` + "`" + `; absent otherwise."},
+"collecting":{"type":"boolean","description":"Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."},
+"place":{"type":"string","description":"Name of the place where the agent lives, one of places."},
+"outdated":{"type":"boolean","description":"Whether the project has a newer version than the agent's workspace, see ` + "`" + `show_agent` + "`" + `; absent otherwise."},
+"state_reason":{"type":"string","description":"Reason for the state, as a sentence; absent when there is none."}
+},"required":["name","status","current_task","state","role","project","current_task_id","owner","place"],"description":"AgentSummary is an agent in a list."}`,
+	"PlaceStatus": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the place, such as local or coder."},
+"ok":{"type":"boolean","description":"Whether its last listing of agents and projects is complete and recent."},
+"reason":{"type":"string","description":"Why the list is not complete or not recent; absent if it is both."},
+"observed_at":{"type":["string","null"],"format":"date-time","description":"When all agents of the place were last listed successfully; null before the first time."}
+},"required":["name","ok","observed_at"],"description":"PlaceStatus is the state of a place where agents live, such as this machine or a Coder deployment."}`,
+	"AllowedRule": `{"type":"object","properties":{
+"rule":{"type":"string","description":"The rule, in the syntax of the role's permissions."},
+"task_id":{"type":"string","description":"Id of the only task in which the rule holds; absent if it holds in all tasks of the agent."},
+"allowed_by":{"type":"string","description":"Name of the principal that has allowed it."},
+"allowed_at":{"type":["string","null"],"format":"date-time","description":"When it was allowed."}
+},"required":["rule","allowed_by","allowed_at"],"description":"AllowedRule is a rule that somebody has allowed an agent by answering a question."}`,
+	"Task": `{"type":"object","properties":{
+"id":{"type":"string","description":"Id of the task."},
+"agent_name":{"type":"string","description":"Name of the agent that has the task."},
+"summary":{"type":"string","description":"The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."},
+"status":{"type":"string","enum":["pending","running","completed","failed","stopped"],"description":"Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."},
+"source":{"type":"string","enum":["agent","human","ai_controller"],"description":"Who assigned the task.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."},
+"created_at":{"type":["string","null"],"format":"date-time","description":"When the task was created."},
+"started_at":{"type":["string","null"],"format":"date-time","description":"When the task started; null until then."},
+"completed_at":{"type":["string","null"],"format":"date-time","description":"When the task ended, whatever its outcome; null until then."},
+"reason":{"type":"string","description":"Why the task failed or was stopped; empty otherwise."},
+"payload_size":{"type":"integer","description":"Size of the payload in bytes, before compression; 0 when there is none."},
+"cost_usd":{"type":"number","description":"Cost of the task in US dollars so far. cost_basis says how it is known."},
+"description":{"type":"string","description":"The description of the task, shortened to 200 characters."},
+"owner":{"type":"string","description":"Name of the principal that owns the task."},
+"payload_removed":{"type":"boolean","description":"Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."},
+"waiting":{"type":"boolean","description":"Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."},
+"stalled":{"type":"boolean","description":"Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."},
+"last_step":{"type":"string","description":"The last step that the stalled task took; absent when it is not stalled, or took none."},
+"collecting":{"type":"boolean","description":"Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."},
+"conversation_lost":{"type":"string","description":"Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."},
+"from_terminal":{"type":"boolean","description":"Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."},
+"reason_code":{"type":"string","description":"Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."},
+"retry_at":{"type":["string","null"],"format":"date-time","description":"When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."},
+"cost_basis":{"type":"string","description":"How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."},
+"denied_calls":{"type":"integer","description":"Number of tool calls that were denied; absent when none was."}
+},"required":["id","agent_name","summary","status","source","created_at","started_at","completed_at","reason","payload_size","cost_usd","description","owner"],"description":"Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."}`,
+	"DeletedAgent": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the agent."},
+"workspace_id":{"type":"string","description":"Id of the workspace that was destroyed."},
+"bundle_size":{"type":"integer","description":"Size in bytes of the bundle with the agent's unpushed work, which DownloadAgentBundle sends; absent when none is kept."},
+"may_be_lost":{"type":"string","description":"The work that may be lost with the workspace, as a sentence; absent when none is."},
+"kept":{"anyOf":[{"$ref":"#/$defs/KeptWork","description":"The agent's directory, which is kept for a while; absent when it is not kept."},{"type":"null"}]}
+},"required":["name","workspace_id"],"description":"DeletedAgent names an agent that was deleted."}`,
+	"KeptWork": `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent."},
+"agent_id":{"type":"string","description":"Id of the agent; ` + "`" + `restore_agent` + "`" + ` takes it if several deleted agents have the name."},
+"owner":{"type":"string","description":"Name of the principal that owned the agent."},
+"project":{"type":"string","description":"Project of the agent; empty when it had none."},
+"place":{"type":"string","description":"Name of the place that keeps the directory."},
+"reason":{"type":"string","description":"What may exist only in the directory, as a sentence."},
+"location":{"type":"string","description":"Path of the directory on the machine of the place. Restore the agent instead of working there: git does not recognise the repositories in it as long as it is kept."},
+"size":{"type":"number","description":"Size of the directory in bytes."},
+"kept_at":{"type":["string","null"],"format":"date-time","description":"When the agent was deleted."},
+"expires_at":{"type":["string","null"],"format":"date-time","description":"When the directory is removed. It is removed earlier if the kept directories exceed their size limit."}
+},"required":["agent_name","agent_id","owner","project","place","reason","location","size","kept_at","expires_at"],"description":"KeptWork is the directory of a deleted agent. It is kept for a while, because work in it may exist nowhere else."}`,
+	"Role": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name for ` + "`" + `create_agent` + "`" + `; compared ignoring case."},
+"display_name":{"type":"string","description":"Name for people."},
+"description":{"type":"string","description":"What an agent in this role does."},
+"default":{"type":"boolean","description":"Whether ` + "`" + `create_agent` + "`" + ` uses this role when the request names none."}
+},"required":["name","display_name","description","default"],"description":"Role is how an agent behaves in a project."}`,
+	"Project": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name for ` + "`" + `create_agent` + "`" + `; compared ignoring case. If several places have a project with this name, the name begins with the place, as in local/shell."},
+"display_name":{"type":"string","description":"Name for people."},
+"description":{"type":"string","description":"What the project is."},
+"template_id":{"type":"string","description":"Id of the template of the project's workspaces."},
+"template_name":{"type":"string","description":"Name of the template of the project's workspaces."},
+"place":{"type":"string","description":"Name of the place that the project is in."},
+"parameters":{"type":"array","items":{"$ref":"#/$defs/ProjectParameter"},"description":"What ` + "`" + `create_agent` + "`" + ` accepts as parameters; empty when the project has none."}
+},"required":["name","display_name","description","template_id","template_name","place","parameters"],"description":"Project is something that agents work on, such as a repository."}`,
+	"ProjectParameter": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name, the key in parameters of ` + "`" + `create_agent` + "`" + `."},
+"display_name":{"type":"string","description":"Name for people."},
+"description":{"type":"string","description":"What the value is for."},
+"type":{"type":"string","description":"Type of the value, which is always written as a text: text, number, bool, or list for a JSON list of texts."},
+"required":{"type":"boolean","description":"Whether ` + "`" + `create_agent` + "`" + ` needs a value, because there is no default. A role can set it."},
+"default":{"type":"string","description":"The value without a choice; empty when there is none."},
+"options":{"type":"array","items":{"type":"string"},"description":"The valid values; empty when every value of the type is valid."}
+},"required":["name","display_name","description","type","required","default","options"],"description":"ProjectParameter is a value that a caller can choose when an agent of a project is created."}`,
+	"Event": `{"type":"object","properties":{
+"cursor":{"type":"string","description":"Position in the log, a decimal number; a cursor for ` + "`" + `watch_fleet` + "`" + `. Later events have higher positions."},
+"time":{"type":["string","null"],"format":"date-time","description":"When it happened."},
+"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details."},
+"agent_name":{"type":"string","description":"Name of the agent that the event is about."},
+"task_id":{"type":"string","description":"Id of the task that the event is about; empty when it is only about the agent."},
+"text":{"type":"string","description":"A description of the event, or the output itself."},
+"status":{"type":"string","description":"State or status after the event, if the event changed it."},
+"owner":{"type":"string","description":"Name of the principal that owns the agent."},
+"step":{"anyOf":[{"$ref":"#/$defs/Step","description":"The step that the event reports, in all details; absent if it reports none, or if the call did not request details."},{"type":"null"}]}
+},"required":["cursor","time","type","agent_name","task_id","text","status","owner"],"description":"Event is one row of the append-only log of the fleet."}`,
+	"Step": `{"type":"object","properties":{
+"cursor":{"type":"string","description":"Position in the log of events: a cursor for ` + "`" + `list_task_steps` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `."},
+"time":{"type":["string","null"],"format":"date-time","description":"When Fleet received it."},
+"kind":{"type":"string","enum":["text","thinking","tool_call","tool_result","file_edit","denied","question","message","retry","limit","compaction","todo_list","hook","background","usage","warning","note"],"description":"What it is.\n- text: The agent wrote a text.\n- thinking: The model thought.\n- tool_call: A tool was called.\n- tool_result: A tool answered.\n- file_edit: A tool call changed a file.\n- denied: A tool call was denied.\n- question: The agent asked people, or its question was answered.\n- message: A message was sent to the agent.\n- retry: A request to the model failed and is repeated.\n- limit: A limit of a subscription is nearly or completely used up.\n- compaction: The conversation was summarised, because it had become too long.\n- todo_list: The agent's list of things to do.\n- hook: A hook of the program ended.\n- background: Work in the background began or ended.\n- usage: A request to the model was answered.\n- warning: Something does not work.\n- note: Something else that summary describes."},
+"summary":{"type":"string","description":"A description in one line. Of a text: the text."},
+"agent":{"type":"string","description":"The agent of the run that took the step; empty for the only or main one."},
+"parent_id":{"type":"string","description":"Id of the tool call whose subagent took the step; empty if the main agent took it."},
+"whole":{"anyOf":[{"$ref":"#/$defs/OutputSpan","description":"Where ` + "`" + `show_task_output` + "`" + ` has the whole step, if a text of it is shortened; absent otherwise."},{"type":"null"}]},
+"thinking":{"anyOf":[{"$ref":"#/$defs/StepThinking","description":"Of kind thinking.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."},{"type":"null"}]},
+"tool_call":{"anyOf":[{"$ref":"#/$defs/StepToolCall","description":"Of kind tool_call.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."},{"type":"null"}]},
+"tool_result":{"anyOf":[{"$ref":"#/$defs/StepToolResult","description":"Of kind tool_result.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."},{"type":"null"}]},
+"file_edit":{"anyOf":[{"$ref":"#/$defs/StepFileEdit","description":"Of kind file_edit.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."},{"type":"null"}]},
+"denied":{"anyOf":[{"$ref":"#/$defs/StepDenied","description":"Of kind denied.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."},{"type":"null"}]},
+"question":{"anyOf":[{"$ref":"#/$defs/StepQuestion","description":"Of kind question.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."},{"type":"null"}]},
+"retry":{"anyOf":[{"$ref":"#/$defs/StepRetry","description":"Of kind retry.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."},{"type":"null"}]},
+"limit":{"anyOf":[{"$ref":"#/$defs/StepLimit","description":"Of kind limit.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."},{"type":"null"}]},
+"compaction":{"anyOf":[{"$ref":"#/$defs/StepCompaction","description":"Of kind compaction.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."},{"type":"null"}]},
+"todo_list":{"anyOf":[{"$ref":"#/$defs/StepTodoList","description":"Of kind todo_list.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."},{"type":"null"}]},
+"hook":{"anyOf":[{"$ref":"#/$defs/StepHook","description":"Of kind hook.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."},{"type":"null"}]},
+"background":{"anyOf":[{"$ref":"#/$defs/StepBackground","description":"Of kind background.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."},{"type":"null"}]},
+"usage":{"anyOf":[{"$ref":"#/$defs/StepUsage","description":"Of kind usage.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."},{"type":"null"}]},
+"warning":{"anyOf":[{"$ref":"#/$defs/StepWarning","description":"Of kind warning.\nSet at most one of thinking, tool_call, tool_result, file_edit, denied, question, retry, limit, compaction, todo_list, hook, background, usage, warning."},{"type":"null"}]}
+},"required":["cursor","time","kind","summary","agent","parent_id"],"description":"Step is something that an agent did, or that happened to it while it worked on a task. Texts longer than 16 KiB are shortened; whole says where the rest is."}`,
+	"OutputSpan": `{"type":"object","properties":{
+"offset":{"type":"number","description":"Where it begins, in bytes: an offset for ` + "`" + `show_task_output` + "`" + `."},
+"size":{"type":"number","description":"Its length in bytes."}
+},"required":["offset","size"],"description":"OutputSpan is a part of the raw output of a task."}`,
+	"StepThinking": `{"type":"object","properties":{
+"text":{"type":"string","description":"The thought."}
+},"required":["text"],"description":"StepThinking is what the model thought."}`,
+	"StepToolCall": `{"type":"object","properties":{
+"id":{"type":"string","description":"Id of the call."},
+"name":{"type":"string","description":"Name of the tool."},
+"arguments":{"description":"The arguments. Shortened arguments are a text."}
+},"required":["id","name","arguments"],"description":"StepToolCall is a call of a tool."}`,
+	"StepToolResult": `{"type":"object","properties":{
+"id":{"type":"string","description":"Id of the call."},
+"name":{"type":"string","description":"Name of the tool."},
+"result":{"type":"string","description":"The answer."},
+"is_error":{"type":"boolean","description":"Whether the call failed."},
+"duration_ms":{"type":"integer","description":"How long the call took in milliseconds, with the wait for a permission; absent if it is not known."}
+},"required":["id","name","result","is_error"],"description":"StepToolResult is what a tool answered."}`,
+	"StepFileEdit": `{"type":"object","properties":{
+"id":{"type":"string","description":"Id of the tool call."},
+"path":{"type":"string","description":"Path of the file, as the program names it."},
+"patch":{"type":"string","description":"The change in the unified format without file names; absent if it is not known."}
+},"required":["id","path"],"description":"StepFileEdit is a change of one file."}`,
+	"StepDenied": `{"type":"object","properties":{
+"id":{"type":"string","description":"Id of the tool call."},
+"name":{"type":"string","description":"Name of the tool."},
+"reason":{"type":"string","description":"Why it was denied."}
+},"required":["id","name","reason"],"description":"StepDenied is a tool call that was denied."}`,
+	"StepQuestion": `{"type":"object","properties":{
+"id":{"type":"string","description":"Id of the question, for ` + "`" + `list_questions` + "`" + ` and ` + "`" + `answer_question` + "`" + `."}
+},"required":["id"],"description":"StepQuestion is a question of the agent, or the answer to it."}`,
+	"StepRetry": `{"type":"object","properties":{
+"attempt":{"type":"integer","description":"Number of the attempt that failed, from 1."},
+"max_attempts":{"type":"integer","description":"How many attempts there are; absent if it is not known."},
+"delay_ms":{"type":"integer","description":"Time until the next attempt in milliseconds."},
+"http_status":{"type":"integer","description":"The HTTP status of the response; absent if there was none."},
+"error":{"type":"string","description":"The error, as the program names it."}
+},"required":["attempt","delay_ms","error"],"description":"StepRetry is a request to the model that failed and is repeated."}`,
+	"StepLimit": `{"type":"object","properties":{
+"window":{"type":"string","description":"The window of time that the limit is for, as the program names it, such as five_hour."},
+"utilization":{"type":"number","description":"Share of the limit that is used, from 0 to 1."},
+"reached":{"type":"boolean","description":"Whether the limit is used up."},
+"resets_at":{"type":["string","null"],"format":"date-time","description":"When the window ends; absent if it is not known."}
+},"required":["window","utilization","reached"],"description":"StepLimit is the state of a limit of a subscription."}`,
+	"StepCompaction": `{"type":"object","properties":{
+"trigger":{"type":"string","description":"What caused it: auto or manual."},
+"tokens_before":{"type":"integer","description":"Number of tokens before."},
+"tokens_after":{"type":"integer","description":"Number of tokens after."}
+},"required":["trigger","tokens_before","tokens_after"],"description":"StepCompaction is a summary that replaced the conversation."}`,
+	"StepTodoList": `{"type":"object","properties":{
+"items":{"type":"array","items":{"$ref":"#/$defs/TodoItem"},"description":"The items, at most 100."}
+},"required":["items"],"description":"StepTodoList is the agent's list of things to do."}`,
+	"TodoItem": `{"type":"object","properties":{
+"text":{"type":"string","description":"What to do."},
+"status":{"type":"string","description":"How far it is: pending, in_progress or completed."}
+},"required":["text","status"],"description":"TodoItem is one thing to do."}`,
+	"StepHook": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the hook."},
+"output":{"type":"string","description":"What it printed."},
+"is_error":{"type":"boolean","description":"Whether it failed."}
+},"required":["name","output","is_error"],"description":"StepHook is a hook of the program that has ended."}`,
+	"StepBackground": `{"type":"object","properties":{
+"id":{"type":"string","description":"Id of the work."},
+"name":{"type":"string","description":"Kind of the work, as the program names it."},
+"status":{"type":"string","description":"How far it is: started, completed or stopped."},
+"summary":{"type":"string","description":"What it does, or what it did."}
+},"required":["id","name","status","summary"],"description":"StepBackground is work in the background that began or ended."}`,
+	"StepUsage": `{"type":"object","properties":{
+"model":{"type":"string","description":"The model; empty if it is not known."},
+"input_tokens":{"type":"integer","description":"Number of input tokens, without those of the cache."},
+"cache_read_tokens":{"type":"integer","description":"Number of tokens that were read from the model's cache."},
+"cache_write_tokens":{"type":"integer","description":"Number of tokens that were written to the model's cache."},
+"output_tokens":{"type":"integer","description":"Number of output tokens."},
+"cost_usd":{"type":"number","description":"Cost in US dollars; absent if it is not known."}
+},"required":["model","input_tokens","cache_read_tokens","cache_write_tokens","output_tokens"],"description":"StepUsage is the usage of one request to the model."}`,
+	"StepWarning": `{"type":"object","properties":{
+"text":{"type":"string","description":"What does not work."}
+},"required":["text"],"description":"StepWarning is something that does not work."}`,
+	"TaskDetail": `{"type":"object","properties":{
+"id":{"type":"string","description":"Id of the task."},
+"agent_name":{"type":"string","description":"Name of the agent that has the task."},
+"summary":{"type":"string","description":"The agent's report at the end; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."},
+"status":{"type":"string","enum":["pending","running","completed","failed","stopped"],"description":"Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."},
+"source":{"type":"string","enum":["agent","human","ai_controller"],"description":"Who assigned the task.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."},
+"created_at":{"type":["string","null"],"format":"date-time","description":"When the task was created."},
+"started_at":{"type":["string","null"],"format":"date-time","description":"When the task started; null until then."},
+"completed_at":{"type":["string","null"],"format":"date-time","description":"When the task ended, whatever its outcome; null until then."},
+"reason":{"type":"string","description":"Why the task failed or was stopped; empty otherwise."},
+"payload_size":{"type":"integer","description":"Size of the payload in bytes, before compression; 0 when there is none."},
+"cost_usd":{"type":"number","description":"Cost of the task in US dollars so far. cost_basis says how it is known."},
+"description":{"type":"string","description":"The whole description of the task."},
+"payload":{"type":"string","description":"The payload, if it was requested and there is one. payload_encoding says how its bytes are written."},
+"preview":{"type":"string","description":"The last lines that the agent wrote, at most 4 KiB, while the task is running."},
+"owner":{"type":"string","description":"Name of the principal that owns the task."},
+"exit_code":{"type":"integer","description":"Exit code of the run, if the agent is a program."},
+"turns":{"type":"integer","description":"Number of turns of the conversation, if the agent reports it."},
+"payload_gap_offset":{"type":"integer","description":"Where bytes of the payload are missing, as an offset in bytes: the payload was longer than the server's max_output, so that its beginning and its end were kept. Absent when the payload is whole."},
+"payload_gap_size":{"type":"number","description":"How many bytes are missing at that offset; a double because they can be more than 2 GiB. Absent when the payload is whole."},
+"payload_encoding":{"type":"string","description":"How the payload is written: \"base64\" when its bytes are not text in UTF-8; absent when the payload is the text itself."},
+"payload_removed":{"type":"boolean","description":"Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."},
+"payload_offset":{"type":"integer","description":"Offset in bytes at which the returned payload begins; absent when it is the whole payload."},
+"payload_next_offset":{"type":"integer","description":"Offset in bytes at which the next portion of the payload begins; absent when nothing follows."},
+"description_next_offset":{"type":"integer","description":"Offset in bytes at which the next portion of the description begins; absent when nothing follows."},
+"waiting":{"type":"boolean","description":"Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."},
+"stalled":{"type":"boolean","description":"Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."},
+"last_step":{"type":"string","description":"The last step that the stalled task took; absent when it is not stalled, or took none."},
+"collecting":{"type":"boolean","description":"Whether the task's run has ended and Fleet collects its work, which can take minutes; absent otherwise."},
+"changes":{"anyOf":[{"$ref":"#/$defs/TaskChanges","description":"What the task changed in its agent's repository; absent while its run has not ended, and if it changed nothing. ` + "`" + `show_task_changes` + "`" + ` shows the files."},{"type":"null"}]},
+"from_terminal":{"type":"boolean","description":"Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."},
+"conversation_lost":{"type":"string","description":"Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."},
+"usage":{"anyOf":[{"$ref":"#/$defs/TaskUsage","description":"Usage of the agent's model so far; absent if the agent does not report it."},{"type":"null"}]},
+"reason_code":{"type":"string","description":"Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."},
+"retry_at":{"type":["string","null"],"format":"date-time","description":"When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."},
+"cost_basis":{"type":"string","description":"How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."},
+"denied_calls":{"type":"integer","description":"Number of tool calls that were denied; absent when none was."},
+"models":{"type":"array","items":{"$ref":"#/$defs/ModelUsage"},"description":"Usage by model; empty if the agent does not report its requests."},
+"context_tokens":{"type":"integer","description":"Number of tokens in the conversation after its newest request; absent if it is not known."},
+"context_window":{"type":"integer","description":"Number of tokens that fit into the conversation; absent if it is not known."},
+"checks":{"anyOf":[{"$ref":"#/$defs/TaskChecks","description":"Results of the task's checks; absent if it has no checks."},{"type":"null"}]},
+"options":{"anyOf":[{"$ref":"#/$defs/TaskOptions","description":"Options of the task for its agent's program; absent if it has none."},{"type":"null"}]},
+"retry_of":{"type":"string","description":"Id of the task that this task has started again, as ` + "`" + `retry_task` + "`" + ` does; absent if it is not a retry."},
+"output":{"type":["object","null"],"description":"What the task returned, as its output_schema demands; absent if it has no schema, or has not completed."}
+},"required":["id","agent_name","summary","status","source","created_at","started_at","completed_at","reason","payload_size","cost_usd","description","preview","owner","turns","models"],"description":"TaskDetail is a task with all its details."}`,
+	"TaskChanges": `{"type":"object","properties":{
+"base":{"type":"string","description":"Commit at which the task began. It includes uncommitted changes of earlier tasks."},
+"commit":{"type":"string","description":"Commit that has the tree at the end of the task, including uncommitted changes."},
+"ref":{"type":"string","description":"Git ref that keeps the commit in the repository."},
+"branch":{"type":"string","description":"The branch of the repository that has the commits of the branch that the agent had checked out. It can have another name than the agent's own branch. It is the full name of a ref if no branch has the commits. Empty if the agent was on no branch."},
+"commits":{"type":"integer","description":"Number of commits that the agent made."},
+"dirty":{"type":"boolean","description":"Whether the agent left changes that it did not commit."},
+"pushed":{"type":"boolean","description":"Whether a branch of a remote has all of the agent's commits."},
+"files":{"type":"integer","description":"Number of files that changed."},
+"insertions":{"type":"integer","description":"Number of lines that were added."},
+"deletions":{"type":"integer","description":"Number of lines that were removed."},
+"left_out":{"type":"array","items":{"type":"string"},"description":"What is not kept of the uncommitted files, each with the reason in parentheses, for example \"big.iso (larger than 50 MiB)\"; at most 100. Commits are always kept."},
+"observed_at":{"type":["string","null"],"format":"date-time","description":"When the tree was read; null if that is not known."},
+"problem":{"type":"string","description":"Why the changes are not known; absent if they are known."}
+},"required":["base","commit","ref","branch","commits","dirty","pushed","files","insertions","deletions","left_out","observed_at"],"description":"TaskChanges describes what a task changed in the repository that its agent works in."}`,
+	"TaskUsage": `{"type":"object","properties":{
+"model":{"type":"string","description":"The model, as its provider calls it; empty when the agent does not report it."},
+"input_tokens":{"type":"integer","description":"Number of input tokens."},
+"output_tokens":{"type":"integer","description":"Number of output tokens."},
+"tool_calls":{"type":"integer","description":"Number of tool calls."}
+},"required":["model","input_tokens","output_tokens","tool_calls"],"description":"TaskUsage is a task's usage of its agent's model."}`,
+	"ModelUsage": `{"type":"object","properties":{
+"model":{"type":"string","description":"The model, as its provider calls it; empty if it is not known."},
+"requests":{"type":"integer","description":"Number of answered requests."},
+"input_tokens":{"type":"integer","description":"Number of input tokens, without those of the cache."},
+"cache_read_tokens":{"type":"integer","description":"Number of tokens that were read from the model's cache."},
+"cache_write_tokens":{"type":"integer","description":"Number of tokens that were written to the model's cache."},
+"output_tokens":{"type":"integer","description":"Number of output tokens."},
+"cost_usd":{"type":"number","description":"Cost in US dollars, from the prices of models; 0 if it is not known."}
+},"required":["model","requests","input_tokens","cache_read_tokens","cache_write_tokens","output_tokens","cost_usd"],"description":"ModelUsage is a task's usage of one model."}`,
+	"TaskChecks": `{"type":"object","properties":{
+"tries":{"type":"integer","description":"How often the agent has tried. After failed checks it tries again, as often as retries allows."},
+"results":{"type":"array","items":{"$ref":"#/$defs/TaskCheck"},"description":"The results of the checks of the last try that have ended, in order."}
+},"required":["tries","results"],"description":"TaskChecks has the results of a task's checks."}`,
+	"TaskCheck": `{"type":"object","properties":{
+"command":{"type":"string","description":"The command."},
+"status":{"type":"string","enum":["passed","failed","timed_out","stopped"],"description":"How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was killed because it exceeded its time limit.\n- stopped: The command was killed because its task was stopped."},
+"exit_code":{"type":"integer","description":"Exit code of the command; absent if it was killed."},
+"reason":{"type":"string","description":"Why there is no exit code, as a sentence; absent when there is one."},
+"output":{"type":"string","description":"The end of the command's output, including standard error, at most 16 KiB."},
+"truncated":{"type":"boolean","description":"Whether the beginning of the output is missing; absent otherwise."},
+"started_at":{"type":["string","null"],"format":"date-time","description":"When the command was started."},
+"ended_at":{"type":["string","null"],"format":"date-time","description":"When it ended."}
+},"required":["command","status","output","started_at","ended_at"],"description":"TaskCheck is the result of a command that checked the work of a task."}`,
+	"TaskOptions": `{"type":"object","properties":{
+"model":{"type":"string","description":"The model; absent if the role or the program chooses it."},
+"effort":{"type":"string","description":"How much the model thinks."},
+"max_turns":{"type":"integer","description":"The task fails after so many turns."},
+"max_cost_usd":{"type":"number","description":"The task fails when it has cost so many US dollars."},
+"append_system_prompt":{"type":"string","description":"Instructions for this task, after those of the role."},
+"output_schema":{"type":["object","null"],"description":"The JSON Schema of the task's output."}
+},"description":"TaskOptions are options of a task for its agent's program, as in ` + "`" + `start_agent_task` + "`" + `."}`,
+	"FileChange": `{"type":"object","properties":{
+"path":{"type":"string","description":"Path of the file in the repository."},
+"from":{"type":"string","description":"The previous path of a renamed file; absent otherwise."},
+"kind":{"type":"string","enum":["added","modified","deleted","renamed"],"description":"What happened to it.\n- added: It is new.\n- modified: Its content or mode changed.\n- deleted: It was removed.\n- renamed: It has another path."},
+"insertions":{"type":"integer","description":"Number of lines that were added."},
+"deletions":{"type":"integer","description":"Number of lines that were removed."},
+"binary":{"type":"boolean","description":"Whether its content is binary; then its lines are not counted."}
+},"required":["path","kind","insertions","deletions","binary"],"description":"FileChange is one changed file."}`,
+	"UsageRow": `{"type":"object","properties":{
+"key":{"type":"string","description":"Name of the agent, the project or the owner, or the day as 2006-01-02, in UTC."},
+"owner":{"type":"string","description":"Owner of the agent; absent when the rows are not by agent."},
+"usage":{"anyOf":[{"$ref":"#/$defs/Usage","description":"Usage of its tasks."},{"type":"null"}]}
+},"required":["key","usage"],"description":"UsageRow is the usage of the tasks of one agent, project, owner or day."}`,
+	"Usage": `{"type":"object","properties":{
+"tasks":{"type":"integer","description":"Number of tasks."},
+"completed":{"type":"integer","description":"Number of completed tasks."},
+"failed":{"type":"integer","description":"Number of failed tasks."},
+"stopped":{"type":"integer","description":"Number of stopped tasks."},
+"cost_usd":{"type":"number","description":"Cost in US dollars, as far as agents report it."},
+"input_tokens":{"type":"number","description":"Number of tokens that models read."},
+"output_tokens":{"type":"number","description":"Number of tokens that models wrote."},
+"tool_calls":{"type":"integer","description":"Number of tool calls."},
+"seconds":{"type":"number","description":"Total duration of the ended tasks, in seconds."}
+},"required":["tasks","completed","failed","stopped","cost_usd","input_tokens","output_tokens","tool_calls","seconds"],"description":"Usage is the usage of a number of tasks."}`,
+	"Limit": `{"type":"object","properties":{
+"setting":{"type":"string","description":"The setting of the limit. For example, limits.agents applies to each principal, limits.groups.NAME.agents to each member of a group, limits.principals.NAME.agents to one principal, and limits.projects.NAME.agents to a project."},
+"max":{"type":"number","description":"The limit; a double because bytes can be more than 2 GiB."},
+"used":{"type":"number","description":"How much is used; absent for requests_per_second."},
+"kind":{"type":"string","enum":["agents","running_tasks","stored_bytes","requests_per_second"],"description":"What is limited.\n- agents: The number of agents.\n- running_tasks: The number of tasks that have not ended.\n- stored_bytes: The number of stored bytes.\n- requests_per_second: The number of requests a second."},
+"group":{"type":"string","description":"Name of the group whose limit it is; absent for other limits."},
+"principal":{"type":"string","description":"Name of the principal whose own limit it is; absent for other limits."},
+"project":{"type":"string","description":"Name of the project whose limit it is; absent for other limits."}
+},"required":["setting","max","kind"],"description":"Limit is a limit and how much of it is used."}`,
+	"FoundItem": `{"type":"object","properties":{
+"kind":{"type":"string","enum":["agent","task","question"],"description":"Kind of the result.\n- agent: An agent.\n- task: A task.\n- question: A question that waits for an answer."},
+"id":{"type":"string","description":"Id of the task or the question; absent for an agent."},
+"agent_name":{"type":"string","description":"Name of the agent, or of the agent of the task or the question."},
+"status":{"type":"string","description":"Status of the agent or the task; absent for a question."},
+"text":{"type":"string","description":"The beginning of the description or the question, or the agent's project."},
+"owner":{"type":"string","description":"Name of the principal that owns the agent."}
+},"required":["kind","agent_name","text","owner"],"description":"FoundItem is an agent, a task or a question."}`,
+	"Question": `{"type":"object","properties":{
+"id":{"type":"string","description":"Id of the question. It begins with the id of the task."},
+"task_id":{"type":"string","description":"Id of the task that the agent works on."},
+"agent_name":{"type":"string","description":"Name of the agent that asks."},
+"owner":{"type":"string","description":"Name of the principal that owns the task."},
+"kind":{"type":"string","enum":["permission","question"],"description":"What the agent asks for.\n- permission: The permission to use a tool: the answer is \"allow\" or \"deny\".\n- question: An answer as text."},
+"status":{"type":"string","enum":["waiting","answered","expired","withdrawn"],"description":"State of the question.\n- waiting: The agent waits for an answer.\n- answered: The question was answered.\n- expired: Nobody answered in time, so the agent was denied.\n- withdrawn: The agent no longer waits, or its task has ended."},
+"text":{"type":"string","description":"The agent's question; can be empty when the agent asks for a permission."},
+"tool":{"type":"string","description":"The tool that the agent wants to use; empty when the question is not about a tool."},
+"input":{"type":["object","null"],"description":"The input that the agent wants to give the tool; absent when there is none. Very long texts in it are shortened."},
+"options":{"type":"array","items":{"type":"string"},"description":"Answers that the agent suggests. Any other text is an answer too."},
+"asked_at":{"type":["string","null"],"format":"date-time","description":"When the agent asked."},
+"expires_at":{"type":["string","null"],"format":"date-time","description":"When the question expires: if the agent has no answer by then, it is denied."},
+"answer":{"type":"string","description":"The answer; absent until there is one."},
+"message":{"type":"string","description":"The message to the agent in addition to the answer; absent when there is none."},
+"answered_by":{"type":"string","description":"Name of the principal that answered, or \"policy\" when the policy of the agent's role answered; absent until there is an answer."},
+"answered_at":{"type":["string","null"],"format":"date-time","description":"When the question was answered; absent until then."},
+"access":{"type":"string","enum":["view","run"],"description":"What the caller may do with the agent, in ` + "`" + `list_questions` + "`" + `; absent if it may do everything. A caller who may only view the agent cannot answer.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."},
+"rules":{"type":"array","items":{"type":"string"},"description":"Rules that ` + "`" + `answer_question` + "`" + ` allows if it remembers the permission, in the syntax of the role's permissions; empty if it cannot be remembered."},
+"remember":{"type":"string","enum":["once","task","agent"],"description":"For how long the permission was allowed; absent until it was.\n- once: For this call.\n- task: For such calls in the same task.\n- agent: For such calls of the agent, until ` + "`" + `remove_agent_rule` + "`" + ` removes the rule."}
+},"required":["id","task_id","agent_name","owner","kind","status","text","tool","options","asked_at","expires_at","rules"],"description":"Question is a permission or an answer that an agent asks for while it works on a task. The agent waits for it."}`,
+	"AuditEntry": `{"type":"object","properties":{
+"id":{"type":"string","description":"Id of the line; later lines have higher ids."},
+"time":{"type":["string","null"],"format":"date-time","description":"When the call began."},
+"principal":{"type":"string","description":"Name of the principal who called; empty for a failed login."},
+"kind":{"type":"string","description":"Kind of the principal: human, controller or agent; empty for a failed login."},
+"caller":{"type":"string","description":"Name of the agent, if an agent called with its own token; absent otherwise."},
+"method":{"type":"string","description":"Method that was called, such as StartAgentTask; empty where failed logins are counted."},
+"target":{"type":"string","description":"The first agent, task, token or the like that the request names, or else the answer."},
+"agent_name":{"type":"string","description":"Name of the agent that the call concerns; absent if it is not known."},
+"owner":{"type":"string","description":"Name of the principal that owns this agent; absent if it is not known."},
+"outcome":{"type":"string","description":"` + "`" + `ok` + "`" + `, the reason of the error, or ` + "`" + `unknown` + "`" + ` if the server ended before the call did."},
+"face":{"type":"string","description":"Face of the call: grpc, rest or mcp."},
+"remote":{"type":"string","description":"Address that the call came from; empty if it is not known."},
+"request_id":{"type":"string","description":"Id that the caller gave to the request; absent if there was none."},
+"count":{"type":"integer","description":"How many calls the line stands for: more than 1 for failed logins that were only counted."}
+},"required":["id","time","principal","kind","method","target","outcome","face","remote","count"],"description":"AuditEntry is a line of the audit log: who called which method, what the call was about, and how it ended."}`,
+	"Principal": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the principal."},
+"agents":{"type":"integer","description":"Number of existing agents, of all toolsets."},
+"running_tasks":{"type":"integer","description":"Number of tasks that have not ended, of all toolsets."},
+"stored_bytes":{"type":"number","description":"Size of the descriptions, summaries, output and payloads that are stored, before compression; a double, because it can exceed the range of int32, and JSON would show an int64 as a string."},
+"limits":{"type":"array","items":{"$ref":"#/$defs/Limit"},"description":"Limits of the principal, and how much of each is used. A resource without a limit is left out."}
+},"required":["name","agents","running_tasks","stored_bytes","limits"],"description":"Principal is a caller of Fleet, with its current usage and its limits."}`,
+	"Replica": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the server. The names of its places contain it: local@NAME."},
+"state":{"type":"string","enum":["running","stopped","unreachable"],"description":"Whether the server is running.\n- running: It has reported to the store a moment ago.\n- stopped: It has shut down, and can start again.\n- unreachable: It has not reported to the store for too long: it was killed, or cannot reach the store."},
+"address":{"type":"string","description":"Address at which other servers reach it; empty if it is not known."},
+"version":{"type":"string","description":"Version of its program; empty if it is not known."},
+"started_at":{"type":["string","null"],"format":"date-time","description":"When it started, by the store's clock; null if it is not known."},
+"heard_at":{"type":["string","null"],"format":"date-time","description":"When it last reported to the store, by the store's clock; null if it never did."},
+"agents":{"type":"integer","description":"Number of agents on its machine."},
+"answers":{"type":"boolean","description":"Whether it is the server that answers this call."}
+},"required":["name","state","address","version","started_at","heard_at","agents","answers"],"description":"Replica is one of the servers that share a Postgres store."}`,
+}

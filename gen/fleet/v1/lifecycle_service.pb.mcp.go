@@ -11,7 +11,7 @@ import (
 // LifecycleServiceToolset returns the MCP tools of LifecycleService, which call it over conn.
 func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 	c := NewLifecycleServiceClient(conn)
-	return tool.Set{Name: "lifecycle", Tools: []tool.Tool{
+	return tool.NewSet("lifecycle", lifecycleServiceInputs, lifecycleServiceOutputs,
 		tool.Unary(tool.Spec{
 			Name:     "agent_start",
 			Title:    "Agent start",
@@ -67,706 +67,114 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Output:      lifecycleServiceAppendPayloadOutput,
 			Description: "Append to the payload of a running agent. Use this for a payload that is too large for one call. The payload of `agent_complete` is appended last.",
 		}, c.AppendPayload),
-	}}
+	)
 }
 
-const lifecycleServiceAgentStartInput = `{
-  "type": "object",
-  "properties": {
-    "contract": {
-      "type": "string",
-      "minLength": 1,
-      "maxLength": 1048576,
-      "description": "What the agent has to deliver: objective, context, and the conditions for completion."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    },
-    "project": {
-      "type": "string",
-      "description": "Project of the fleet to work in, as ` + "`" + `list_agent_projects` + "`" + ` shows it. By default the server's configuration decides, usually an empty directory of its own."
-    },
-    "role": {
-      "type": "string",
-      "description": "Role in the project; by default the project's default role."
-    }
-  },
-  "required": [
-    "contract"
-  ],
-  "additionalProperties": false
-}`
+const lifecycleServiceAgentStartInput = `{"type":"object","properties":{
+"contract":{"type":"string","minLength":1,"maxLength":1048576,"description":"What the agent has to deliver: objective, context, and the conditions for completion."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."},
+"project":{"type":"string","description":"Project of the fleet to work in, as ` + "`" + `list_agent_projects` + "`" + ` shows it. By default the server's configuration decides, usually an empty directory of its own."},
+"role":{"type":"string","description":"Role in the project; by default the project's default role."}
+},"required":["contract"],"additionalProperties":false}`
 
-const lifecycleServiceAgentStartOutput = `{
-  "type": "object",
-  "properties": {
-    "agent_id": {
-      "type": "string",
-      "description": "Id of the agent."
-    },
-    "status": {
-      "type": "string",
-      "enum": [
-        "ready",
-        "running",
-        "stopped",
-        "completed"
-      ],
-      "description": "Progress of the agent.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
-    },
-    "started_at": {
-      "type": [
-        "string",
-        "null"
-      ],
-      "format": "date-time",
-      "description": "When it was started."
-    }
-  },
-  "required": [
-    "agent_id",
-    "status",
-    "started_at"
-  ]
-}`
+const lifecycleServiceAgentStartOutput = `{"type":"object","properties":{
+"agent_id":{"type":"string","description":"Id of the agent."},
+"status":{"type":"string","enum":["ready","running","stopped","completed"],"description":"Progress of the agent.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."},
+"started_at":{"type":["string","null"],"format":"date-time","description":"When it was started."}
+},"required":["agent_id","status","started_at"]}`
 
-const lifecycleServiceAgentStatusInput = `{
-  "type": "object",
-  "properties": {
-    "agent_ids": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "maxItems": 1000,
-      "description": "Ids of the agents, at most 1000."
-    }
-  },
-  "required": [
-    "agent_ids"
-  ],
-  "additionalProperties": false
-}`
+const lifecycleServiceAgentStatusInput = `{"type":"object","properties":{
+"agent_ids":{"type":"array","items":{"type":"string"},"maxItems":1000,"description":"Ids of the agents, at most 1000."}
+},"required":["agent_ids"],"additionalProperties":false}`
 
-const lifecycleServiceAgentStatusOutput = `{
-  "type": "object",
-  "properties": {
-    "agents": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/LifecycleAgent"
-      },
-      "description": "Progress of the agents, in the order of the ids."
-    }
-  },
-  "required": [
-    "agents"
-  ],
-  "$defs": {
-    "LifecycleAgent": {
-      "type": "object",
-      "properties": {
-        "agent_id": {
-          "type": "string",
-          "description": "Id of the agent."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "ready",
-            "running",
-            "stopped",
-            "completed"
-          ],
-          "description": "Progress of the agent; absent if the agent is unknown.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
-        },
-        "started_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it was started."
-        },
-        "completed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it completed."
-        },
-        "stopped_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it was stopped or failed."
-        },
-        "summary": {
-          "type": "string",
-          "description": "What the agent reported about its work when it completed."
-        },
-        "payload_size": {
-          "type": "integer",
-          "description": "Size of its payload before compression, in bytes, if it has one."
-        },
-        "payload_url": {
-          "type": "string",
-          "description": "Where its payload can be downloaded, if it has one."
-        },
-        "error": {
-          "type": "string",
-          "description": "An error if the agent does not exist."
-        },
-        "preview": {
-          "type": "string",
-          "description": "The end of its output, while it runs."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why it was stopped or failed."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost of its model requests so far in US dollars, if its host reports it."
-        },
-        "completion": {
-          "type": "string",
-          "enum": [
-            "reported",
-            "inferred"
-          ],
-          "description": "How the end of the contract is known. Absent while the agent runs, and if its run was stopped or failed.\n- reported: The agent reported it: it called ` + "`" + `agent_complete` + "`" + `, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."
-        },
-        "work": {
-          "type": "string",
-          "description": "Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which the text states. Absent if there is no work."
-        },
-        "title": {
-          "type": "string",
-          "description": "First line of the contract; set by ` + "`" + `agent_list` + "`" + `."
-        },
-        "checks": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/TaskChecks",
-              "description": "Results of the checks of the contract's project, which run after the agent's report, with the last 500 bytes of output of each. They do not change the status. Absent if there are no checks, or none has started."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        }
-      },
-      "required": [
-        "agent_id"
-      ],
-      "description": "LifecycleAgent is the progress of an agent."
-    },
-    "TaskChecks": {
-      "type": "object",
-      "properties": {
-        "tries": {
-          "type": "integer",
-          "description": "How often the agent has tried. After failed checks it tries again, as often as retries allows."
-        },
-        "results": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/TaskCheck"
-          },
-          "description": "The results of the checks of the last try that have ended, in order."
-        }
-      },
-      "required": [
-        "tries",
-        "results"
-      ],
-      "description": "TaskChecks has the results of a task's checks."
-    },
-    "TaskCheck": {
-      "type": "object",
-      "properties": {
-        "command": {
-          "type": "string",
-          "description": "The command."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "passed",
-            "failed",
-            "timed_out",
-            "stopped"
-          ],
-          "description": "How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was killed because it exceeded its time limit.\n- stopped: The command was killed because its task was stopped."
-        },
-        "exit_code": {
-          "type": "integer",
-          "description": "Exit code of the command; absent if it was killed."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why there is no exit code, as a sentence; absent when there is one."
-        },
-        "output": {
-          "type": "string",
-          "description": "The end of the command's output, including standard error, at most 16 KiB."
-        },
-        "truncated": {
-          "type": "boolean",
-          "description": "Whether the beginning of the output is missing; absent otherwise."
-        },
-        "started_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the command was started."
-        },
-        "ended_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it ended."
-        }
-      },
-      "required": [
-        "command",
-        "status",
-        "output",
-        "started_at",
-        "ended_at"
-      ],
-      "description": "TaskCheck is the result of a command that checked the work of a task."
-    }
-  }
-}`
+const lifecycleServiceAgentStatusOutput = `{"type":"object","properties":{
+"agents":{"type":"array","items":{"$ref":"#/$defs/LifecycleAgent"},"description":"Progress of the agents, in the order of the ids."}
+},"required":["agents"]}`
 
-const lifecycleServiceAgentListInput = `{
-  "type": "object",
-  "properties": {
-    "page": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Page number from 1; by default the first."
-    },
-    "page_size": {
-      "type": "integer",
-      "description": "Contracts per page, clamped to 1 to 100; 20 by default."
-    },
-    "cursor": {
-      "type": "string",
-      "description": "The next_cursor of the previous answer, to continue from there. Not together with page."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many contracts; next_cursor says where to continue."
-    }
-  },
-  "additionalProperties": false
-}`
+const lifecycleServiceAgentListInput = `{"type":"object","properties":{
+"page":{"type":"integer","minimum":1,"description":"Page number from 1; by default the first."},
+"page_size":{"type":"integer","description":"Contracts per page, clamped to 1 to 100; 20 by default."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there. Not together with page."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many contracts; next_cursor says where to continue."}
+},"additionalProperties":false}`
 
-const lifecycleServiceAgentListOutput = `{
-  "type": "object",
-  "properties": {
-    "agents": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/LifecycleAgent"
-      },
-      "description": "The agents of the contracts of this page, newest first, without previews."
-    },
-    "total_count": {
-      "type": "integer",
-      "description": "Number of contracts on all pages. At most 10000 are counted."
-    },
-    "page": {
-      "type": "integer",
-      "description": "This page, from 1."
-    },
-    "page_size": {
-      "type": "integer",
-      "description": "Contracts per page."
-    },
-    "total_pages": {
-      "type": "integer",
-      "description": "Number of pages of the counted contracts."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "The cursor of the next page; absent on the last page."
-    },
-    "total_is_lower_bound": {
-      "type": "boolean",
-      "description": "True if there may be more contracts than were counted; absent otherwise. next_cursor leads to them."
-    }
-  },
-  "required": [
-    "agents",
-    "total_count",
-    "page",
-    "page_size",
-    "total_pages"
-  ],
-  "$defs": {
-    "LifecycleAgent": {
-      "type": "object",
-      "properties": {
-        "agent_id": {
-          "type": "string",
-          "description": "Id of the agent."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "ready",
-            "running",
-            "stopped",
-            "completed"
-          ],
-          "description": "Progress of the agent; absent if the agent is unknown.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
-        },
-        "started_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it was started."
-        },
-        "completed_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it completed."
-        },
-        "stopped_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it was stopped or failed."
-        },
-        "summary": {
-          "type": "string",
-          "description": "What the agent reported about its work when it completed."
-        },
-        "payload_size": {
-          "type": "integer",
-          "description": "Size of its payload before compression, in bytes, if it has one."
-        },
-        "payload_url": {
-          "type": "string",
-          "description": "Where its payload can be downloaded, if it has one."
-        },
-        "error": {
-          "type": "string",
-          "description": "An error if the agent does not exist."
-        },
-        "preview": {
-          "type": "string",
-          "description": "The end of its output, while it runs."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why it was stopped or failed."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost of its model requests so far in US dollars, if its host reports it."
-        },
-        "completion": {
-          "type": "string",
-          "enum": [
-            "reported",
-            "inferred"
-          ],
-          "description": "How the end of the contract is known. Absent while the agent runs, and if its run was stopped or failed.\n- reported: The agent reported it: it called ` + "`" + `agent_complete` + "`" + `, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."
-        },
-        "work": {
-          "type": "string",
-          "description": "Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which the text states. Absent if there is no work."
-        },
-        "title": {
-          "type": "string",
-          "description": "First line of the contract; set by ` + "`" + `agent_list` + "`" + `."
-        },
-        "checks": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/TaskChecks",
-              "description": "Results of the checks of the contract's project, which run after the agent's report, with the last 500 bytes of output of each. They do not change the status. Absent if there are no checks, or none has started."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        }
-      },
-      "required": [
-        "agent_id"
-      ],
-      "description": "LifecycleAgent is the progress of an agent."
-    },
-    "TaskChecks": {
-      "type": "object",
-      "properties": {
-        "tries": {
-          "type": "integer",
-          "description": "How often the agent has tried. After failed checks it tries again, as often as retries allows."
-        },
-        "results": {
-          "type": "array",
-          "items": {
-            "$ref": "#/$defs/TaskCheck"
-          },
-          "description": "The results of the checks of the last try that have ended, in order."
-        }
-      },
-      "required": [
-        "tries",
-        "results"
-      ],
-      "description": "TaskChecks has the results of a task's checks."
-    },
-    "TaskCheck": {
-      "type": "object",
-      "properties": {
-        "command": {
-          "type": "string",
-          "description": "The command."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "passed",
-            "failed",
-            "timed_out",
-            "stopped"
-          ],
-          "description": "How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was killed because it exceeded its time limit.\n- stopped: The command was killed because its task was stopped."
-        },
-        "exit_code": {
-          "type": "integer",
-          "description": "Exit code of the command; absent if it was killed."
-        },
-        "reason": {
-          "type": "string",
-          "description": "Why there is no exit code, as a sentence; absent when there is one."
-        },
-        "output": {
-          "type": "string",
-          "description": "The end of the command's output, including standard error, at most 16 KiB."
-        },
-        "truncated": {
-          "type": "boolean",
-          "description": "Whether the beginning of the output is missing; absent otherwise."
-        },
-        "started_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the command was started."
-        },
-        "ended_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it ended."
-        }
-      },
-      "required": [
-        "command",
-        "status",
-        "output",
-        "started_at",
-        "ended_at"
-      ],
-      "description": "TaskCheck is the result of a command that checked the work of a task."
-    }
-  }
-}`
+const lifecycleServiceAgentListOutput = `{"type":"object","properties":{
+"agents":{"type":"array","items":{"$ref":"#/$defs/LifecycleAgent"},"description":"The agents of the contracts of this page, newest first, without previews."},
+"total_count":{"type":"integer","description":"Number of contracts on all pages. At most 10000 are counted."},
+"page":{"type":"integer","description":"This page, from 1."},
+"page_size":{"type":"integer","description":"Contracts per page."},
+"total_pages":{"type":"integer","description":"Number of pages of the counted contracts."},
+"next_cursor":{"type":"string","description":"The cursor of the next page; absent on the last page."},
+"total_is_lower_bound":{"type":"boolean","description":"True if there may be more contracts than were counted; absent otherwise. next_cursor leads to them."}
+},"required":["agents","total_count","page","page_size","total_pages"]}`
 
-const lifecycleServiceAgentCompleteInput = `{
-  "type": "object",
-  "properties": {
-    "agent_id": {
-      "type": "string",
-      "minLength": 1,
-      "description": "Id of the agent."
-    },
-    "summary": {
-      "type": "string",
-      "minLength": 1,
-      "maxLength": 1048576,
-      "description": "What was done, in a few sentences."
-    },
-    "payload": {
-      "type": "string",
-      "description": "The complete result, if the summary is not all of it; at most 16 MiB by default."
-    }
-  },
-  "required": [
-    "agent_id",
-    "summary"
-  ],
-  "additionalProperties": false
-}`
+const lifecycleServiceAgentCompleteInput = `{"type":"object","properties":{
+"agent_id":{"type":"string","minLength":1,"description":"Id of the agent."},
+"summary":{"type":"string","minLength":1,"maxLength":1048576,"description":"What was done, in a few sentences."},
+"payload":{"type":"string","description":"The complete result, if the summary is not all of it; at most 16 MiB by default."}
+},"required":["agent_id","summary"],"additionalProperties":false}`
 
-const lifecycleServiceAgentCompleteOutput = `{
-  "type": "object",
-  "properties": {
-    "status": {
-      "type": "string",
-      "enum": [
-        "ready",
-        "running",
-        "stopped",
-        "completed"
-      ],
-      "description": "How it ended: completed, or stopped if it was stopped before.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
-    },
-    "started_at": {
-      "type": [
-        "string",
-        "null"
-      ],
-      "format": "date-time",
-      "description": "When it was started."
-    },
-    "completed_at": {
-      "type": [
-        "string",
-        "null"
-      ],
-      "format": "date-time",
-      "description": "When it completed."
-    },
-    "stopped_at": {
-      "type": [
-        "string",
-        "null"
-      ],
-      "format": "date-time",
-      "description": "When it was stopped."
-    }
-  },
-  "required": [
-    "status",
-    "started_at"
-  ]
-}`
+const lifecycleServiceAgentCompleteOutput = `{"type":"object","properties":{
+"status":{"type":"string","enum":["ready","running","stopped","completed"],"description":"How it ended: completed, or stopped if it was stopped before.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."},
+"started_at":{"type":["string","null"],"format":"date-time","description":"When it was started."},
+"completed_at":{"type":["string","null"],"format":"date-time","description":"When it completed."},
+"stopped_at":{"type":["string","null"],"format":"date-time","description":"When it was stopped."}
+},"required":["status","started_at"]}`
 
-const lifecycleServiceAgentStopInput = `{
-  "type": "object",
-  "properties": {
-    "agent_id": {
-      "type": "string",
-      "minLength": 1,
-      "description": "Id of the agent."
-    }
-  },
-  "required": [
-    "agent_id"
-  ],
-  "additionalProperties": false
-}`
+const lifecycleServiceAgentStopInput = `{"type":"object","properties":{
+"agent_id":{"type":"string","minLength":1,"description":"Id of the agent."}
+},"required":["agent_id"],"additionalProperties":false}`
 
-const lifecycleServiceAgentStopOutput = `{
-  "type": "object",
-  "properties": {
-    "status": {
-      "type": "string",
-      "enum": [
-        "ready",
-        "running",
-        "stopped",
-        "completed"
-      ],
-      "description": "How it ended: stopped, or completed if it had completed before.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
-    },
-    "started_at": {
-      "type": [
-        "string",
-        "null"
-      ],
-      "format": "date-time",
-      "description": "When it was started."
-    },
-    "stopped_at": {
-      "type": [
-        "string",
-        "null"
-      ],
-      "format": "date-time",
-      "description": "When it was stopped."
-    },
-    "completed_at": {
-      "type": [
-        "string",
-        "null"
-      ],
-      "format": "date-time",
-      "description": "When it completed."
-    }
-  },
-  "required": [
-    "status",
-    "started_at"
-  ]
-}`
+const lifecycleServiceAgentStopOutput = `{"type":"object","properties":{
+"status":{"type":"string","enum":["ready","running","stopped","completed"],"description":"How it ended: stopped, or completed if it had completed before.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."},
+"started_at":{"type":["string","null"],"format":"date-time","description":"When it was started."},
+"stopped_at":{"type":["string","null"],"format":"date-time","description":"When it was stopped."},
+"completed_at":{"type":["string","null"],"format":"date-time","description":"When it completed."}
+},"required":["status","started_at"]}`
 
-const lifecycleServiceAppendPayloadInput = `{
-  "type": "object",
-  "properties": {
-    "agent_id": {
-      "type": "string",
-      "minLength": 1,
-      "description": "Id of the agent."
-    },
-    "chunk": {
-      "type": "string",
-      "minLength": 1,
-      "description": "What to append to the payload."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    }
-  },
-  "required": [
-    "agent_id",
-    "chunk"
-  ],
-  "additionalProperties": false
-}`
+const lifecycleServiceAppendPayloadInput = `{"type":"object","properties":{
+"agent_id":{"type":"string","minLength":1,"description":"Id of the agent."},
+"chunk":{"type":"string","minLength":1,"description":"What to append to the payload."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+},"required":["agent_id","chunk"],"additionalProperties":false}`
 
-const lifecycleServiceAppendPayloadOutput = `{
-  "type": "object",
-  "properties": {
-    "payload_size": {
-      "type": "integer",
-      "description": "Size of the payload so far before compression, in bytes."
-    }
-  },
-  "required": [
-    "payload_size"
-  ]
-}`
+const lifecycleServiceAppendPayloadOutput = `{"type":"object","properties":{
+"payload_size":{"type":"integer","description":"Size of the payload so far before compression, in bytes."}
+},"required":["payload_size"]}`
+
+var lifecycleServiceInputs = tool.Defs{}
+
+var lifecycleServiceOutputs = tool.Defs{
+	"LifecycleAgent": `{"type":"object","properties":{
+"agent_id":{"type":"string","description":"Id of the agent."},
+"status":{"type":"string","enum":["ready","running","stopped","completed"],"description":"Progress of the agent; absent if the agent is unknown.\n- ready: The agent exists and was not started. Never sent by this server, which starts each agent at once.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."},
+"started_at":{"type":["string","null"],"format":"date-time","description":"When it was started."},
+"completed_at":{"type":["string","null"],"format":"date-time","description":"When it completed."},
+"stopped_at":{"type":["string","null"],"format":"date-time","description":"When it was stopped or failed."},
+"summary":{"type":"string","description":"What the agent reported about its work when it completed."},
+"payload_size":{"type":"integer","description":"Size of its payload before compression, in bytes, if it has one."},
+"payload_url":{"type":"string","description":"Where its payload can be downloaded, if it has one."},
+"error":{"type":"string","description":"An error if the agent does not exist."},
+"preview":{"type":"string","description":"The end of its output, while it runs."},
+"reason":{"type":"string","description":"Why it was stopped or failed."},
+"cost_usd":{"type":"number","description":"Cost of its model requests so far in US dollars, if its host reports it."},
+"completion":{"type":"string","enum":["reported","inferred"],"description":"How the end of the contract is known. Absent while the agent runs, and if its run was stopped or failed.\n- reported: The agent reported it: it called ` + "`" + `agent_complete` + "`" + `, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."},
+"work":{"type":"string","description":"Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which the text states. Absent if there is no work."},
+"title":{"type":"string","description":"First line of the contract; set by ` + "`" + `agent_list` + "`" + `."},
+"checks":{"anyOf":[{"$ref":"#/$defs/TaskChecks","description":"Results of the checks of the contract's project, which run after the agent's report, with the last 500 bytes of output of each. They do not change the status. Absent if there are no checks, or none has started."},{"type":"null"}]}
+},"required":["agent_id"],"description":"LifecycleAgent is the progress of an agent."}`,
+	"TaskChecks": `{"type":"object","properties":{
+"tries":{"type":"integer","description":"How often the agent has tried. After failed checks it tries again, as often as retries allows."},
+"results":{"type":"array","items":{"$ref":"#/$defs/TaskCheck"},"description":"The results of the checks of the last try that have ended, in order."}
+},"required":["tries","results"],"description":"TaskChecks has the results of a task's checks."}`,
+	"TaskCheck": `{"type":"object","properties":{
+"command":{"type":"string","description":"The command."},
+"status":{"type":"string","enum":["passed","failed","timed_out","stopped"],"description":"How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was killed because it exceeded its time limit.\n- stopped: The command was killed because its task was stopped."},
+"exit_code":{"type":"integer","description":"Exit code of the command; absent if it was killed."},
+"reason":{"type":"string","description":"Why there is no exit code, as a sentence; absent when there is one."},
+"output":{"type":"string","description":"The end of the command's output, including standard error, at most 16 KiB."},
+"truncated":{"type":"boolean","description":"Whether the beginning of the output is missing; absent otherwise."},
+"started_at":{"type":["string","null"],"format":"date-time","description":"When the command was started."},
+"ended_at":{"type":["string","null"],"format":"date-time","description":"When it ended."}
+},"required":["command","status","output","started_at","ended_at"],"description":"TaskCheck is the result of a command that checked the work of a task."}`,
+}

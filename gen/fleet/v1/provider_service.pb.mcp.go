@@ -11,7 +11,7 @@ import (
 // ProviderServiceToolset returns the MCP tools of ProviderService, which call it over conn.
 func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 	c := NewProviderServiceClient(conn)
-	return tool.Set{Name: "providers", Tools: []tool.Tool{
+	return tool.NewSet("providers", providerServiceInputs, providerServiceOutputs,
 		tool.Unary(tool.Spec{
 			Name:     "execute_agent_request",
 			Title:    "Execute agent request",
@@ -70,531 +70,119 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Output:      providerServiceRemoveRegisteredToolOutput,
 			Description: "Remove one of the caller's registered tools. Requests that are under way keep it. If the tool does not exist, removed_from is empty; this is not an error.",
 		}, c.RemoveRegisteredTool),
-	}}
+	)
 }
 
-const providerServiceExecuteAgentRequestInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of the agent, one of ` + "`" + `list_available_agents` + "`" + `, e.g. \"claude\", \"codex\" or \"ollama\"."
-    },
-    "prompt": {
-      "type": "string",
-      "minLength": 1,
-      "maxLength": 1048576,
-      "description": "The prompt or instruction for the agent."
-    },
-    "context": {
-      "type": "object",
-      "description": "Material for the request, such as the language or the contents of files. Each key becomes a section before the prompt."
-    },
-    "capabilities": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "maxItems": 50,
-      "description": "Capabilities that the agent should have, e.g. \"code_generation\". The answer has a warning for each missing one."
-    },
-    "timeout": {
-      "type": "integer",
-      "maximum": 86400,
-      "minimum": 1,
-      "description": "Seconds after which the request is stopped, at most a day; by default the server's limit."
-    },
-    "config": {
-      "type": "object",
-      "description": "Settings for this request that differ from the agent's own. Models accept model, temperature, top_p, max_tokens and system, and some also frequency_penalty, presence_penalty, thinking_budget and reasoning_effort. Programs accept system, and some also model. Settings that the model itself does not accept, such as temperature for a reasoning model, are left out with a warning."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    }
-  },
-  "required": [
-    "agent_name",
-    "prompt"
-  ],
-  "additionalProperties": false
-}`
+const providerServiceExecuteAgentRequestInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent, one of ` + "`" + `list_available_agents` + "`" + `, e.g. \"claude\", \"codex\" or \"ollama\"."},
+"prompt":{"type":"string","minLength":1,"maxLength":1048576,"description":"The prompt or instruction for the agent."},
+"context":{"type":"object","description":"Material for the request, such as the language or the contents of files. Each key becomes a section before the prompt."},
+"capabilities":{"type":"array","items":{"type":"string"},"maxItems":50,"description":"Capabilities that the agent should have, e.g. \"code_generation\". The answer has a warning for each missing one."},
+"timeout":{"type":"integer","maximum":86400,"minimum":1,"description":"Seconds after which the request is stopped, at most a day; by default the server's limit."},
+"config":{"type":"object","description":"Settings for this request that differ from the agent's own. Models accept model, temperature, top_p, max_tokens and system, and some also frequency_penalty, presence_penalty, thinking_budget and reasoning_effort. Programs accept system, and some also model. Settings that the model itself does not accept, such as temperature for a reasoning model, are left out with a warning."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+},"required":["agent_name","prompt"],"additionalProperties":false}`
 
-const providerServiceExecuteAgentRequestOutput = `{
-  "type": "object",
-  "properties": {
-    "status": {
-      "type": "string",
-      "enum": [
-        "success",
-        "error"
-      ],
-      "description": "Whether the request succeeded.\n- success: The agent answered.\n- error: The agent did not answer; the answer gives the cause."
-    },
-    "content": {
-      "type": "string",
-      "description": "What the agent answered; empty with status \"error\"."
-    },
-    "error": {
-      "type": [
-        "string",
-        "null"
-      ],
-      "description": "Why the request failed; null if it succeeded."
-    },
-    "execution_time": {
-      "type": "number",
-      "description": "Duration of the request in seconds."
-    },
-    "tokens_used": {
-      "type": "integer",
-      "description": "Number of tokens used, if the agent reports it."
-    },
-    "metadata": {
-      "$ref": "#/$defs/ExecutionMetadata",
-      "description": "More information about the answer."
-    },
-    "warnings": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "description": "Warnings, for example about capabilities that the agent does not have, or an MCP server that did not start."
-    },
-    "content_next_offset": {
-      "type": "integer",
-      "description": "Offset in bytes at which the rest of the content begins; absent if this is all of it. ` + "`" + `show_task` + "`" + ` returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."
-    }
-  },
-  "required": [
-    "status",
-    "content",
-    "error",
-    "execution_time",
-    "tokens_used",
-    "metadata",
-    "warnings"
-  ],
-  "$defs": {
-    "ExecutionMetadata": {
-      "type": "object",
-      "properties": {
-        "model": {
-          "type": "string",
-          "description": "Model that answered, as the agent names it; empty if it does not report it."
-        },
-        "agent": {
-          "type": "string",
-          "description": "Name of the agent."
-        },
-        "task_id": {
-          "type": "string",
-          "description": "Id of the request's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `; empty if none was started."
-        },
-        "input_tokens": {
-          "type": "integer",
-          "description": "Number of tokens that the model read."
-        },
-        "output_tokens": {
-          "type": "integer",
-          "description": "Number of tokens that the model wrote."
-        },
-        "tool_calls": {
-          "type": "integer",
-          "description": "Number of tool calls."
-        },
-        "turns": {
-          "type": "integer",
-          "description": "Number of turns that the agent took, if it reports it."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost in US dollars, if the agent reports it."
-        }
-      },
-      "required": [
-        "model",
-        "agent",
-        "task_id",
-        "input_tokens",
-        "output_tokens",
-        "tool_calls",
-        "turns",
-        "cost_usd"
-      ],
-      "description": "ExecutionMetadata says how an answer was made."
-    }
-  }
-}`
+const providerServiceExecuteAgentRequestOutput = `{"type":"object","properties":{
+"status":{"type":"string","enum":["success","error"],"description":"Whether the request succeeded.\n- success: The agent answered.\n- error: The agent did not answer; the answer gives the cause."},
+"content":{"type":"string","description":"What the agent answered; empty with status \"error\"."},
+"error":{"type":["string","null"],"description":"Why the request failed; null if it succeeded."},
+"execution_time":{"type":"number","description":"Duration of the request in seconds."},
+"tokens_used":{"type":"integer","description":"Number of tokens used, if the agent reports it."},
+"metadata":{"$ref":"#/$defs/ExecutionMetadata","description":"More information about the answer."},
+"warnings":{"type":"array","items":{"type":"string"},"description":"Warnings, for example about capabilities that the agent does not have, or an MCP server that did not start."},
+"content_next_offset":{"type":"integer","description":"Offset in bytes at which the rest of the content begins; absent if this is all of it. ` + "`" + `show_task` + "`" + ` returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."}
+},"required":["status","content","error","execution_time","tokens_used","metadata","warnings"]}`
 
-const providerServiceListAvailableAgentsInput = `{
-  "type": "object",
-  "properties": {
-    "capability_filter": {
-      "type": "string",
-      "description": "Only agents with this capability, e.g. \"code_generation\"; no agents if it is unknown."
-    },
-    "include_status": {
-      "type": "boolean",
-      "description": "Whether to probe each agent and report its status."
-    },
-    "cursor": {
-      "type": "string",
-      "description": "The next_cursor of the previous answer, to continue from there."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many agents; next_cursor says where to continue."
-    }
-  },
-  "additionalProperties": false
-}`
+const providerServiceListAvailableAgentsInput = `{"type":"object","properties":{
+"capability_filter":{"type":"string","description":"Only agents with this capability, e.g. \"code_generation\"; no agents if it is unknown."},
+"include_status":{"type":"boolean","description":"Whether to probe each agent and report its status."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many agents; next_cursor says where to continue."}
+},"additionalProperties":false}`
 
-const providerServiceListAvailableAgentsOutput = `{
-  "type": "object",
-  "properties": {
-    "agents": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/AvailableAgent"
-      },
-      "description": "The agents, by name."
-    },
-    "total_count": {
-      "type": "integer",
-      "description": "Number of agents that match, on all pages."
-    },
-    "capabilities": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "description": "Every capability of this server's agents, for capability_filter."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "The cursor of the next page; absent on the last page."
-    }
-  },
-  "required": [
-    "agents",
-    "total_count",
-    "capabilities"
-  ],
-  "$defs": {
-    "AvailableAgent": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name of the agent."
-        },
-        "capabilities": {
-          "type": "array",
-          "items": {
-            "type": "string"
-          },
-          "description": "Capabilities of the agent."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "operative",
-            "key_missing",
-            "unreachable",
-            "unavailable"
-          ],
-          "description": "Whether it would work now; absent unless requested.\n- operative: It would work.\n- key_missing: Its key is not in the server's environment.\n- unreachable: Its server does not answer, or not correctly.\n- unavailable: The agent does not exist, its program is not installed, or its server refuses."
-        },
-        "description": {
-          "type": "string",
-          "description": "Description of the agent."
-        },
-        "kind": {
-          "type": "string",
-          "enum": [
-            "api",
-            "cli",
-            "local"
-          ],
-          "description": "What kind of agent it is.\n- api: A model behind an API, with a key.\n- cli: A program on the server's machine.\n- local: A model server that needs no key."
-        },
-        "model": {
-          "type": "string",
-          "description": "Default model of its requests; empty if the agent chooses it."
-        },
-        "detail": {
-          "type": "string",
-          "description": "Why it has this status; absent unless requested."
-        }
-      },
-      "required": [
-        "name",
-        "capabilities",
-        "description",
-        "kind",
-        "model"
-      ],
-      "description": "AvailableAgent is an agent that accepts requests."
-    }
-  }
-}`
+const providerServiceListAvailableAgentsOutput = `{"type":"object","properties":{
+"agents":{"type":"array","items":{"$ref":"#/$defs/AvailableAgent"},"description":"The agents, by name."},
+"total_count":{"type":"integer","description":"Number of agents that match, on all pages."},
+"capabilities":{"type":"array","items":{"type":"string"},"description":"Every capability of this server's agents, for capability_filter."},
+"next_cursor":{"type":"string","description":"The cursor of the next page; absent on the last page."}
+},"required":["agents","total_count","capabilities"]}`
 
-const providerServiceProbeAgentStatusInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Name of the agent."
-    }
-  },
-  "required": [
-    "agent_name"
-  ],
-  "additionalProperties": false
-}`
+const providerServiceProbeAgentStatusInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent."}
+},"required":["agent_name"],"additionalProperties":false}`
 
-const providerServiceProbeAgentStatusOutput = `{
-  "type": "object",
-  "properties": {
-    "name": {
-      "type": "string",
-      "description": "Name of the agent."
-    },
-    "status": {
-      "type": "string",
-      "enum": [
-        "operative",
-        "key_missing",
-        "unreachable",
-        "unavailable"
-      ],
-      "description": "Whether it would work now.\n- operative: It would work.\n- key_missing: Its key is not in the server's environment.\n- unreachable: Its server does not answer, or not correctly.\n- unavailable: The agent does not exist, its program is not installed, or its server refuses."
-    },
-    "detail": {
-      "type": "string",
-      "description": "Why it has this status."
-    },
-    "latency_ms": {
-      "type": "number",
-      "description": "Duration of the probe in milliseconds."
-    }
-  },
-  "required": [
-    "name",
-    "status",
-    "detail",
-    "latency_ms"
-  ]
-}`
+const providerServiceProbeAgentStatusOutput = `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the agent."},
+"status":{"type":"string","enum":["operative","key_missing","unreachable","unavailable"],"description":"Whether it would work now.\n- operative: It would work.\n- key_missing: Its key is not in the server's environment.\n- unreachable: Its server does not answer, or not correctly.\n- unavailable: The agent does not exist, its program is not installed, or its server refuses."},
+"detail":{"type":"string","description":"Why it has this status."},
+"latency_ms":{"type":"number","description":"Duration of the probe in milliseconds."}
+},"required":["name","status","detail","latency_ms"]}`
 
-const providerServiceRegisterToolWithAgentInput = `{
-  "type": "object",
-  "properties": {
-    "tool_name": {
-      "type": "string",
-      "description": "Name of the tool: a letter, then up to 63 letters, digits, _ and -."
-    },
-    "tool_spec": {
-      "type": "object",
-      "description": "The tool: description, for the agent; parameters, a JSON Schema of an object; and one of http, mcp and command. http {url, method, headers} gets the arguments as a JSON body. mcp {server: {url, headers} or {command, args, env}, tool} is a tool of an MCP server. command is a list of a program and its arguments; the program reads the arguments of the call from its standard input. Headers and env refer to secrets of the server's environment as ${NAME}. Only admins can register programs."
-    },
-    "agent_name": {
-      "type": "string",
-      "description": "The agent that gets the tool; by default every agent that takes tools."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing."
-    }
-  },
-  "required": [
-    "tool_name",
-    "tool_spec"
-  ],
-  "additionalProperties": false
-}`
+const providerServiceRegisterToolWithAgentInput = `{"type":"object","properties":{
+"tool_name":{"type":"string","description":"Name of the tool: a letter, then up to 63 letters, digits, _ and -."},
+"tool_spec":{"type":"object","description":"The tool: description, for the agent; parameters, a JSON Schema of an object; and one of http, mcp and command. http {url, method, headers} gets the arguments as a JSON body. mcp {server: {url, headers} or {command, args, env}, tool} is a tool of an MCP server. command is a list of a program and its arguments; the program reads the arguments of the call from its standard input. Headers and env refer to secrets of the server's environment as ${NAME}. Only admins can register programs."},
+"agent_name":{"type":"string","description":"The agent that gets the tool; by default every agent that takes tools."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with the same id and arguments does nothing."}
+},"required":["tool_name","tool_spec"],"additionalProperties":false}`
 
-const providerServiceRegisterToolWithAgentOutput = `{
-  "type": "object",
-  "properties": {
-    "status": {
-      "type": "string",
-      "enum": [
-        "success",
-        "error"
-      ],
-      "description": "Whether the tool was registered.\n- success: The tool was registered.\n- error: The tool was not registered. Never sent, because the call fails instead."
-    },
-    "registered_with": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "description": "Names of the agents that can call the tool now."
-    },
-    "warnings": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "description": "Warnings, for example that a tool with this name was replaced."
-    },
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    }
-  },
-  "required": [
-    "status",
-    "registered_with",
-    "warnings",
-    "message"
-  ]
-}`
+const providerServiceRegisterToolWithAgentOutput = `{"type":"object","properties":{
+"status":{"type":"string","enum":["success","error"],"description":"Whether the tool was registered.\n- success: The tool was registered.\n- error: The tool was not registered. Never sent, because the call fails instead."},
+"registered_with":{"type":"array","items":{"type":"string"},"description":"Names of the agents that can call the tool now."},
+"warnings":{"type":"array","items":{"type":"string"},"description":"Warnings, for example that a tool with this name was replaced."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["status","registered_with","warnings","message"]}`
 
-const providerServiceGetRegisteredToolsInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "description": "Only tools that this agent can call."
-    },
-    "include_spec": {
-      "type": "boolean",
-      "description": "Whether to show the specification of each tool, which can be long."
-    }
-  },
-  "additionalProperties": false
-}`
+const providerServiceGetRegisteredToolsInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Only tools that this agent can call."},
+"include_spec":{"type":"boolean","description":"Whether to show the specification of each tool, which can be long."}
+},"additionalProperties":false}`
 
-const providerServiceGetRegisteredToolsOutput = `{
-  "type": "object",
-  "properties": {
-    "tools": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/RegisteredTool"
-      },
-      "description": "The tools, in the order of their registration."
-    },
-    "total_count": {
-      "type": "integer",
-      "description": "Number of tools in the list."
-    }
-  },
-  "required": [
-    "tools",
-    "total_count"
-  ],
-  "$defs": {
-    "RegisteredTool": {
-      "type": "object",
-      "properties": {
-        "tool_name": {
-          "type": "string",
-          "description": "Name of the tool."
-        },
-        "agent_name": {
-          "type": "string",
-          "description": "Name of the agent that it was registered with; empty means every agent that takes tools."
-        },
-        "registered_with": {
-          "type": "array",
-          "items": {
-            "type": "string"
-          },
-          "description": "Names of the agents that can call it."
-        },
-        "description": {
-          "type": "string",
-          "description": "What the tool does, as its author describes it."
-        },
-        "kind": {
-          "type": "string",
-          "enum": [
-            "http",
-            "mcp",
-            "command"
-          ],
-          "description": "What implements the tool.\n- http: An HTTP endpoint.\n- mcp: A tool of an MCP server.\n- command: A program on the server's machine."
-        },
-        "tool_spec": {
-          "type": [
-            "object",
-            "null"
-          ],
-          "description": "The specification as registered; absent unless requested."
-        },
-        "created_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When the tool was first registered."
-        },
-        "updated_at": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it was last registered."
-        }
-      },
-      "required": [
-        "tool_name",
-        "agent_name",
-        "registered_with",
-        "description",
-        "kind",
-        "created_at",
-        "updated_at"
-      ],
-      "description": "RegisteredTool is a tool that the caller's agents can call."
-    }
-  }
-}`
+const providerServiceGetRegisteredToolsOutput = `{"type":"object","properties":{
+"tools":{"type":"array","items":{"$ref":"#/$defs/RegisteredTool"},"description":"The tools, in the order of their registration."},
+"total_count":{"type":"integer","description":"Number of tools in the list."}
+},"required":["tools","total_count"]}`
 
-const providerServiceRemoveRegisteredToolInput = `{
-  "type": "object",
-  "properties": {
-    "tool_name": {
-      "type": "string",
-      "description": "Name of the tool."
-    },
-    "agent_name": {
-      "type": "string",
-      "description": "The agent that loses the tool, if the tool was registered only with that agent; by default the tool is removed from every agent."
-    }
-  },
-  "required": [
-    "tool_name"
-  ],
-  "additionalProperties": false
-}`
+const providerServiceRemoveRegisteredToolInput = `{"type":"object","properties":{
+"tool_name":{"type":"string","description":"Name of the tool."},
+"agent_name":{"type":"string","description":"The agent that loses the tool, if the tool was registered only with that agent; by default the tool is removed from every agent."}
+},"required":["tool_name"],"additionalProperties":false}`
 
-const providerServiceRemoveRegisteredToolOutput = `{
-  "type": "object",
-  "properties": {
-    "removed_from": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "description": "Names of the agents that had the tool. A tool with the same name that was registered for every agent takes its place."
-    },
-    "message": {
-      "type": "string",
-      "description": "What was done, as a sentence."
-    }
-  },
-  "required": [
-    "removed_from",
-    "message"
-  ]
-}`
+const providerServiceRemoveRegisteredToolOutput = `{"type":"object","properties":{
+"removed_from":{"type":"array","items":{"type":"string"},"description":"Names of the agents that had the tool. A tool with the same name that was registered for every agent takes its place."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["removed_from","message"]}`
+
+var providerServiceInputs = tool.Defs{}
+
+var providerServiceOutputs = tool.Defs{
+	"ExecutionMetadata": `{"type":"object","properties":{
+"model":{"type":"string","description":"Model that answered, as the agent names it; empty if it does not report it."},
+"agent":{"type":"string","description":"Name of the agent."},
+"task_id":{"type":"string","description":"Id of the request's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `; empty if none was started."},
+"input_tokens":{"type":"integer","description":"Number of tokens that the model read."},
+"output_tokens":{"type":"integer","description":"Number of tokens that the model wrote."},
+"tool_calls":{"type":"integer","description":"Number of tool calls."},
+"turns":{"type":"integer","description":"Number of turns that the agent took, if it reports it."},
+"cost_usd":{"type":"number","description":"Cost in US dollars, if the agent reports it."}
+},"required":["model","agent","task_id","input_tokens","output_tokens","tool_calls","turns","cost_usd"],"description":"ExecutionMetadata says how an answer was made."}`,
+	"AvailableAgent": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the agent."},
+"capabilities":{"type":"array","items":{"type":"string"},"description":"Capabilities of the agent."},
+"status":{"type":"string","enum":["operative","key_missing","unreachable","unavailable"],"description":"Whether it would work now; absent unless requested.\n- operative: It would work.\n- key_missing: Its key is not in the server's environment.\n- unreachable: Its server does not answer, or not correctly.\n- unavailable: The agent does not exist, its program is not installed, or its server refuses."},
+"description":{"type":"string","description":"Description of the agent."},
+"kind":{"type":"string","enum":["api","cli","local"],"description":"What kind of agent it is.\n- api: A model behind an API, with a key.\n- cli: A program on the server's machine.\n- local: A model server that needs no key."},
+"model":{"type":"string","description":"Default model of its requests; empty if the agent chooses it."},
+"detail":{"type":"string","description":"Why it has this status; absent unless requested."}
+},"required":["name","capabilities","description","kind","model"],"description":"AvailableAgent is an agent that accepts requests."}`,
+	"RegisteredTool": `{"type":"object","properties":{
+"tool_name":{"type":"string","description":"Name of the tool."},
+"agent_name":{"type":"string","description":"Name of the agent that it was registered with; empty means every agent that takes tools."},
+"registered_with":{"type":"array","items":{"type":"string"},"description":"Names of the agents that can call it."},
+"description":{"type":"string","description":"What the tool does, as its author describes it."},
+"kind":{"type":"string","enum":["http","mcp","command"],"description":"What implements the tool.\n- http: An HTTP endpoint.\n- mcp: A tool of an MCP server.\n- command: A program on the server's machine."},
+"tool_spec":{"type":["object","null"],"description":"The specification as registered; absent unless requested."},
+"created_at":{"type":["string","null"],"format":"date-time","description":"When the tool was first registered."},
+"updated_at":{"type":["string","null"],"format":"date-time","description":"When it was last registered."}
+},"required":["tool_name","agent_name","registered_with","description","kind","created_at","updated_at"],"description":"RegisteredTool is a tool that the caller's agents can call."}`,
+}

@@ -11,7 +11,7 @@ import (
 // SessionServiceToolset returns the MCP tools of SessionService, which call it over conn.
 func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 	c := NewSessionServiceClient(conn)
-	return tool.Set{Name: "sessions", Tools: []tool.Tool{
+	return tool.NewSet("sessions", sessionServiceInputs, sessionServiceOutputs,
 		tool.Unary(tool.Spec{
 			Name:     "create_agent_session",
 			Title:    "Create agent session",
@@ -122,7 +122,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Output:      sessionServiceRemovePulledAgentOutput,
 			Description: "Remove an agent that the caller has pulled. Sessions that use it continue.",
 		}, c.RemovePulledAgent),
-	}}
+	)
 }
 
 // sessionServiceSendMessageTexts returns what a message of SendMessage says, for people.
@@ -135,1026 +135,201 @@ func sessionServiceInvokeAgentTexts(m *InvokeAgentResponse) []string {
 	return []string{tool.JSON(m)}
 }
 
-const sessionServiceCreateAgentSessionInput = `{
-  "type": "object",
-  "properties": {
-    "agent": {
-      "type": "string",
-      "minLength": 1,
-      "maxLength": 512,
-      "description": "A file in the server's agents directory, as \"reviewer.yaml\", \"./reviewer.yaml\" or \"reviewer\"; an artifact that was pulled, as \"docker/reviewer:latest\" or \"reviewer:latest\"; or an agent of the fleet."
-    },
-    "session_name": {
-      "type": "string",
-      "maxLength": 200,
-      "description": "A name for the session, for people."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    },
-    "project": {
-      "type": "string",
-      "description": "A project of this server (see ` + "`" + `list_agent_projects` + "`" + `) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace."
-    },
-    "directory": {
-      "type": "string",
-      "description": "A directory of the server's machine to work in, as a full path or beginning with ~/. It must be in one of sessions.directories; without tokens every directory is allowed. The agent's changes there are permanent."
-    }
-  },
-  "required": [
-    "agent"
-  ],
-  "additionalProperties": false
-}`
+const sessionServiceCreateAgentSessionInput = `{"type":"object","properties":{
+"agent":{"type":"string","minLength":1,"maxLength":512,"description":"A file in the server's agents directory, as \"reviewer.yaml\", \"./reviewer.yaml\" or \"reviewer\"; an artifact that was pulled, as \"docker/reviewer:latest\" or \"reviewer:latest\"; or an agent of the fleet."},
+"session_name":{"type":"string","maxLength":200,"description":"A name for the session, for people."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."},
+"project":{"type":"string","description":"A project of this server (see ` + "`" + `list_agent_projects` + "`" + `) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace."},
+"directory":{"type":"string","description":"A directory of the server's machine to work in, as a full path or beginning with ~/. It must be in one of sessions.directories; without tokens every directory is allowed. The agent's changes there are permanent."}
+},"required":["agent"],"additionalProperties":false}`
 
-const sessionServiceCreateAgentSessionOutput = `{
-  "type": "object",
-  "properties": {
-    "agent_session_id": {
-      "type": "string",
-      "description": "Id of the session."
-    },
-    "agent": {
-      "type": "string",
-      "description": "The agent, as the request named it."
-    },
-    "warnings": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "description": "What will not work: missing keys, refused tools, and features that this server does not have."
-    }
-  },
-  "required": [
-    "agent_session_id",
-    "agent",
-    "warnings"
-  ]
-}`
+const sessionServiceCreateAgentSessionOutput = `{"type":"object","properties":{
+"agent_session_id":{"type":"string","description":"Id of the session."},
+"agent":{"type":"string","description":"The agent, as the request named it."},
+"warnings":{"type":"array","items":{"type":"string"},"description":"What will not work: missing keys, refused tools, and features that this server does not have."}
+},"required":["agent_session_id","agent","warnings"]}`
 
-const sessionServiceSendMessageInput = `{
-  "type": "object",
-  "properties": {
-    "agent_session_id": {
-      "type": "string",
-      "minLength": 1,
-      "description": "Id of the session."
-    },
-    "message": {
-      "type": "string",
-      "minLength": 1,
-      "maxLength": 1048576,
-      "description": "The message to the agent."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    }
-  },
-  "required": [
-    "agent_session_id",
-    "message"
-  ],
-  "additionalProperties": false
-}`
+const sessionServiceSendMessageInput = `{"type":"object","properties":{
+"agent_session_id":{"type":"string","minLength":1,"description":"Id of the session."},
+"message":{"type":"string","minLength":1,"maxLength":1048576,"description":"The message to the agent."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+},"required":["agent_session_id","message"],"additionalProperties":false}`
 
-const sessionServiceSendMessageOutput = `{
-  "type": "object",
-  "properties": {
-    "type": {
-      "type": "string",
-      "enum": [
-        "partial",
-        "complete"
-      ],
-      "description": "Whether this is the answer.\n- partial: Something that the agent did: content is set.\n- complete: The answer: response, events and metadata are set. This is the last message."
-    },
-    "content": {
-      "$ref": "#/$defs/TurnContent",
-      "description": "What the agent did."
-    },
-    "response": {
-      "type": "string",
-      "description": "What the agent answered."
-    },
-    "events": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/TurnContent"
-      },
-      "description": "What the agent did before it answered: at most the last 1000 items."
-    },
-    "metadata": {
-      "$ref": "#/$defs/TurnMetadata",
-      "description": "Duration and usage of the answer."
-    },
-    "warnings": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "description": "What did not work meanwhile, for example an MCP server that did not start."
-    },
-    "response_next_offset": {
-      "type": "integer",
-      "description": "Offset in bytes at which the rest of the response begins; absent if this is all of it. ` + "`" + `show_task` + "`" + ` returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."
-    }
-  },
-  "required": [
-    "type",
-    "events",
-    "warnings"
-  ],
-  "$defs": {
-    "TurnContent": {
-      "type": "object",
-      "properties": {
-        "tool_call": {
-          "type": "string",
-          "description": "Name of the tool that the agent used or that has returned a result."
-        },
-        "status": {
-          "type": "string",
-          "description": "Progress of the tool: \"started\", \"completed\" or \"failed\"."
-        },
-        "tool_call_id": {
-          "type": "string",
-          "description": "Id of the tool call, if the agent's model gave it one."
-        },
-        "arguments": {
-          "description": "Arguments of the tool call."
-        },
-        "tool_response": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/ToolResponse",
-              "description": "Result of the tool."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "agent_message": {
-          "type": "string",
-          "description": "A piece of the agent's text. The pieces follow each other."
-        },
-        "usage": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/TurnUsage",
-              "description": "Usage of one request to its model."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "agent": {
-          "type": "string",
-          "description": "Name of the agent that did it, for definitions with several agents."
-        },
-        "warning": {
-          "type": "string",
-          "description": "What did not work, for example an MCP server that did not start."
-        }
-      },
-      "required": [
-        "agent"
-      ],
-      "description": "TurnContent is one thing that an agent did: it used a tool, received the tool's result, wrote a text, or used tokens."
-    },
-    "ToolResponse": {
-      "type": "object",
-      "properties": {
-        "result": {
-          "type": "string",
-          "description": "The result; only its beginning if it is very long."
-        },
-        "is_error": {
-          "type": "boolean",
-          "description": "Whether it is an error."
-        }
-      },
-      "required": [
-        "result",
-        "is_error"
-      ],
-      "description": "ToolResponse is the result of a tool."
-    },
-    "TurnUsage": {
-      "type": "object",
-      "properties": {
-        "model": {
-          "type": "string",
-          "description": "The model, as its provider calls it."
-        },
-        "input_tokens": {
-          "type": "integer",
-          "description": "Number of input tokens."
-        },
-        "output_tokens": {
-          "type": "integer",
-          "description": "Number of output tokens."
-        }
-      },
-      "required": [
-        "model",
-        "input_tokens",
-        "output_tokens"
-      ],
-      "description": "TurnUsage is the usage of one request to a model."
-    },
-    "TurnMetadata": {
-      "type": "object",
-      "properties": {
-        "duration_ms": {
-          "type": "integer",
-          "description": "Milliseconds from the message to the answer, including the wait for its turn."
-        },
-        "tool_calls": {
-          "type": "integer",
-          "description": "Number of tool calls."
-        },
-        "tokens_used": {
-          "type": "integer",
-          "description": "Number of input and output tokens."
-        },
-        "model": {
-          "type": "string",
-          "description": "The model, as its provider calls it; empty if it is not reported."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost in US dollars, if prices are known."
-        },
-        "task_id": {
-          "type": "string",
-          "description": "Id of the turn's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `."
-        }
-      },
-      "required": [
-        "duration_ms",
-        "tool_calls",
-        "tokens_used",
-        "model",
-        "cost_usd",
-        "task_id"
-      ],
-      "description": "TurnMetadata is the duration and usage of an answer."
-    }
-  }
-}`
+const sessionServiceSendMessageOutput = `{"type":"object","properties":{
+"type":{"type":"string","enum":["partial","complete"],"description":"Whether this is the answer.\n- partial: Something that the agent did: content is set.\n- complete: The answer: response, events and metadata are set. This is the last message."},
+"content":{"$ref":"#/$defs/TurnContent","description":"What the agent did."},
+"response":{"type":"string","description":"What the agent answered."},
+"events":{"type":"array","items":{"$ref":"#/$defs/TurnContent"},"description":"What the agent did before it answered: at most the last 1000 items."},
+"metadata":{"$ref":"#/$defs/TurnMetadata","description":"Duration and usage of the answer."},
+"warnings":{"type":"array","items":{"type":"string"},"description":"What did not work meanwhile, for example an MCP server that did not start."},
+"response_next_offset":{"type":"integer","description":"Offset in bytes at which the rest of the response begins; absent if this is all of it. ` + "`" + `show_task` + "`" + ` returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."}
+},"required":["type","events","warnings"]}`
 
-const sessionServiceInvokeAgentInput = `{
-  "type": "object",
-  "properties": {
-    "agent": {
-      "type": "string",
-      "minLength": 1,
-      "maxLength": 512,
-      "description": "The agent, as in ` + "`" + `create_agent_session` + "`" + `."
-    },
-    "message": {
-      "type": "string",
-      "minLength": 1,
-      "maxLength": 1048576,
-      "description": "The message to the agent."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    },
-    "project": {
-      "type": "string",
-      "description": "A project of this server (see ` + "`" + `list_agent_projects` + "`" + `) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace."
-    },
-    "directory": {
-      "type": "string",
-      "description": "A directory of the server's machine to work in, as a full path or beginning with ~/. It must be in one of sessions.directories; without tokens every directory is allowed. The agent's changes there are permanent."
-    }
-  },
-  "required": [
-    "agent",
-    "message"
-  ],
-  "additionalProperties": false
-}`
+const sessionServiceInvokeAgentInput = `{"type":"object","properties":{
+"agent":{"type":"string","minLength":1,"maxLength":512,"description":"The agent, as in ` + "`" + `create_agent_session` + "`" + `."},
+"message":{"type":"string","minLength":1,"maxLength":1048576,"description":"The message to the agent."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."},
+"project":{"type":"string","description":"A project of this server (see ` + "`" + `list_agent_projects` + "`" + `) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace."},
+"directory":{"type":"string","description":"A directory of the server's machine to work in, as a full path or beginning with ~/. It must be in one of sessions.directories; without tokens every directory is allowed. The agent's changes there are permanent."}
+},"required":["agent","message"],"additionalProperties":false}`
 
-const sessionServiceInvokeAgentOutput = `{
-  "type": "object",
-  "properties": {
-    "type": {
-      "type": "string",
-      "enum": [
-        "partial",
-        "complete"
-      ],
-      "description": "Whether this is the answer.\n- partial: Something that the agent did: content is set.\n- complete: The answer: response, events and metadata are set. This is the last message."
-    },
-    "content": {
-      "$ref": "#/$defs/TurnContent",
-      "description": "What the agent did."
-    },
-    "response": {
-      "type": "string",
-      "description": "What the agent answered."
-    },
-    "events": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/TurnContent"
-      },
-      "description": "What the agent did before it answered: at most the last 1000 items."
-    },
-    "metadata": {
-      "$ref": "#/$defs/TurnMetadata",
-      "description": "Duration and usage of the answer."
-    },
-    "warnings": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "description": "What did not work meanwhile, for example an MCP server that did not start."
-    },
-    "response_next_offset": {
-      "type": "integer",
-      "description": "Offset in bytes at which the rest of the response begins; absent if this is all of it. ` + "`" + `show_task` + "`" + ` returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."
-    }
-  },
-  "required": [
-    "type",
-    "events",
-    "warnings"
-  ],
-  "$defs": {
-    "TurnContent": {
-      "type": "object",
-      "properties": {
-        "tool_call": {
-          "type": "string",
-          "description": "Name of the tool that the agent used or that has returned a result."
-        },
-        "status": {
-          "type": "string",
-          "description": "Progress of the tool: \"started\", \"completed\" or \"failed\"."
-        },
-        "tool_call_id": {
-          "type": "string",
-          "description": "Id of the tool call, if the agent's model gave it one."
-        },
-        "arguments": {
-          "description": "Arguments of the tool call."
-        },
-        "tool_response": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/ToolResponse",
-              "description": "Result of the tool."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "agent_message": {
-          "type": "string",
-          "description": "A piece of the agent's text. The pieces follow each other."
-        },
-        "usage": {
-          "anyOf": [
-            {
-              "$ref": "#/$defs/TurnUsage",
-              "description": "Usage of one request to its model."
-            },
-            {
-              "type": "null"
-            }
-          ]
-        },
-        "agent": {
-          "type": "string",
-          "description": "Name of the agent that did it, for definitions with several agents."
-        },
-        "warning": {
-          "type": "string",
-          "description": "What did not work, for example an MCP server that did not start."
-        }
-      },
-      "required": [
-        "agent"
-      ],
-      "description": "TurnContent is one thing that an agent did: it used a tool, received the tool's result, wrote a text, or used tokens."
-    },
-    "ToolResponse": {
-      "type": "object",
-      "properties": {
-        "result": {
-          "type": "string",
-          "description": "The result; only its beginning if it is very long."
-        },
-        "is_error": {
-          "type": "boolean",
-          "description": "Whether it is an error."
-        }
-      },
-      "required": [
-        "result",
-        "is_error"
-      ],
-      "description": "ToolResponse is the result of a tool."
-    },
-    "TurnUsage": {
-      "type": "object",
-      "properties": {
-        "model": {
-          "type": "string",
-          "description": "The model, as its provider calls it."
-        },
-        "input_tokens": {
-          "type": "integer",
-          "description": "Number of input tokens."
-        },
-        "output_tokens": {
-          "type": "integer",
-          "description": "Number of output tokens."
-        }
-      },
-      "required": [
-        "model",
-        "input_tokens",
-        "output_tokens"
-      ],
-      "description": "TurnUsage is the usage of one request to a model."
-    },
-    "TurnMetadata": {
-      "type": "object",
-      "properties": {
-        "duration_ms": {
-          "type": "integer",
-          "description": "Milliseconds from the message to the answer, including the wait for its turn."
-        },
-        "tool_calls": {
-          "type": "integer",
-          "description": "Number of tool calls."
-        },
-        "tokens_used": {
-          "type": "integer",
-          "description": "Number of input and output tokens."
-        },
-        "model": {
-          "type": "string",
-          "description": "The model, as its provider calls it; empty if it is not reported."
-        },
-        "cost_usd": {
-          "type": "number",
-          "description": "Cost in US dollars, if prices are known."
-        },
-        "task_id": {
-          "type": "string",
-          "description": "Id of the turn's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `."
-        }
-      },
-      "required": [
-        "duration_ms",
-        "tool_calls",
-        "tokens_used",
-        "model",
-        "cost_usd",
-        "task_id"
-      ],
-      "description": "TurnMetadata is the duration and usage of an answer."
-    }
-  }
-}`
+const sessionServiceInvokeAgentOutput = `{"type":"object","properties":{
+"type":{"type":"string","enum":["partial","complete"],"description":"Whether this is the answer.\n- partial: Something that the agent did: content is set.\n- complete: The answer: response, events and metadata are set. This is the last message."},
+"content":{"$ref":"#/$defs/TurnContent","description":"What the agent did."},
+"response":{"type":"string","description":"What the agent answered."},
+"events":{"type":"array","items":{"$ref":"#/$defs/TurnContent"},"description":"What the agent did before it answered: at most the last 1000 items."},
+"metadata":{"$ref":"#/$defs/TurnMetadata","description":"Duration and usage of the answer."},
+"warnings":{"type":"array","items":{"type":"string"},"description":"What did not work meanwhile, for example an MCP server that did not start."},
+"response_next_offset":{"type":"integer","description":"Offset in bytes at which the rest of the response begins; absent if this is all of it. ` + "`" + `show_task` + "`" + ` returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."}
+},"required":["type","events","warnings"]}`
 
-const sessionServiceListAgentsInput = `{
-  "type": "object",
-  "properties": {
-    "source": {
-      "type": "string",
-      "enum": [
-        "files",
-        "store",
-        "fleet",
-        "all"
-      ],
-      "description": "Where the agents are defined; all sources by default."
-    },
-    "cursor": {
-      "type": "string",
-      "description": "The next_cursor of the previous answer, to continue from there."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many agents; next_cursor says where to continue."
-    }
-  },
-  "additionalProperties": false
-}`
+const sessionServiceListAgentsInput = `{"type":"object","properties":{
+"source":{"type":"string","enum":["files","store","fleet","all"],"description":"Where the agents are defined; all sources by default."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many agents; next_cursor says where to continue."}
+},"additionalProperties":false}`
 
-const sessionServiceListAgentsOutput = `{
-  "type": "object",
-  "properties": {
-    "agents": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/AgentInfo"
-      },
-      "description": "The agents: those of files by path, then artifacts by reference, then agents of the fleet by name."
-    },
-    "total_count": {
-      "type": "integer",
-      "description": "Number of agents in all."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "The cursor of the next page; absent on the last page."
-    }
-  },
-  "required": [
-    "agents",
-    "total_count"
-  ],
-  "$defs": {
-    "AgentInfo": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Its name, for ` + "`" + `create_agent_session` + "`" + `."
-        },
-        "description": {
-          "type": "string",
-          "description": "What it is for."
-        },
-        "source": {
-          "type": "string",
-          "description": "Where it is defined: \"file\", \"store\" or \"fleet\"."
-        },
-        "path": {
-          "type": "string",
-          "description": "Path in the agents directory, for an agent of a file."
-        },
-        "reference": {
-          "type": "string",
-          "description": "Reference of the artifact, for a pulled agent."
-        },
-        "digest": {
-          "type": "string",
-          "description": "Digest of the artifact, for a pulled agent."
-        },
-        "problem": {
-          "type": "string",
-          "description": "Why the agent cannot be used; absent if it can."
-        },
-        "warnings": {
-          "type": "array",
-          "items": {
-            "type": "string"
-          },
-          "description": "What will not work although the agent can be used: missing keys, refused tools, and features that this server does not have."
-        }
-      },
-      "required": [
-        "name",
-        "description",
-        "source",
-        "warnings"
-      ],
-      "description": "AgentInfo is an agent that sessions can use."
-    }
-  }
-}`
+const sessionServiceListAgentsOutput = `{"type":"object","properties":{
+"agents":{"type":"array","items":{"$ref":"#/$defs/AgentInfo"},"description":"The agents: those of files by path, then artifacts by reference, then agents of the fleet by name."},
+"total_count":{"type":"integer","description":"Number of agents in all."},
+"next_cursor":{"type":"string","description":"The cursor of the next page; absent on the last page."}
+},"required":["agents","total_count"]}`
 
-const sessionServiceGetAgentSessionInfoInput = `{
-  "type": "object",
-  "properties": {
-    "agent_session_id": {
-      "type": "string",
-      "minLength": 1,
-      "description": "Id of the session."
-    }
-  },
-  "required": [
-    "agent_session_id"
-  ],
-  "additionalProperties": false
-}`
+const sessionServiceGetAgentSessionInfoInput = `{"type":"object","properties":{
+"agent_session_id":{"type":"string","minLength":1,"description":"Id of the session."}
+},"required":["agent_session_id"],"additionalProperties":false}`
 
-const sessionServiceGetAgentSessionInfoOutput = `{
-  "type": "object",
-  "properties": {
-    "agent_session_id": {
-      "type": "string",
-      "description": "Id of the session."
-    },
-    "agent": {
-      "type": "string",
-      "description": "The agent, as the request that created the session named it."
-    },
-    "source": {
-      "type": "string",
-      "description": "Where the agent is defined: \"file\", \"store\" or \"fleet\"."
-    },
-    "session_name": {
-      "type": "string",
-      "description": "The name of the session; empty if it has none."
-    },
-    "message_count": {
-      "type": "integer",
-      "description": "Number of messages in the history: those that were sent to the agent, and its answers."
-    },
-    "created": {
-      "type": [
-        "string",
-        "null"
-      ],
-      "format": "date-time",
-      "description": "When it began."
-    },
-    "last_used": {
-      "type": [
-        "string",
-        "null"
-      ],
-      "format": "date-time",
-      "description": "When it was last used."
-    },
-    "status": {
-      "type": "string",
-      "enum": [
-        "open",
-        "working",
-        "closed"
-      ],
-      "description": "State of the session.\n- open: It waits for a message.\n- working: Its agent works on a message.\n- closed: It accepts no more messages."
-    },
-    "closed": {
-      "type": [
-        "string",
-        "null"
-      ],
-      "format": "date-time",
-      "description": "When it was closed; absent while it is open."
-    },
-    "close_reason": {
-      "type": "string",
-      "description": "Why it was closed; absent while it is open."
-    },
-    "project": {
-      "type": "string",
-      "description": "The project that the agent works in; absent if none was given."
-    },
-    "directory": {
-      "type": "string",
-      "description": "The directory that the agent works in; absent if neither a project nor a directory was given, or if it does not exist yet."
-    }
-  },
-  "required": [
-    "agent_session_id",
-    "agent",
-    "source",
-    "session_name",
-    "message_count",
-    "created",
-    "last_used",
-    "status"
-  ]
-}`
+const sessionServiceGetAgentSessionInfoOutput = `{"type":"object","properties":{
+"agent_session_id":{"type":"string","description":"Id of the session."},
+"agent":{"type":"string","description":"The agent, as the request that created the session named it."},
+"source":{"type":"string","description":"Where the agent is defined: \"file\", \"store\" or \"fleet\"."},
+"session_name":{"type":"string","description":"The name of the session; empty if it has none."},
+"message_count":{"type":"integer","description":"Number of messages in the history: those that were sent to the agent, and its answers."},
+"created":{"type":["string","null"],"format":"date-time","description":"When it began."},
+"last_used":{"type":["string","null"],"format":"date-time","description":"When it was last used."},
+"status":{"type":"string","enum":["open","working","closed"],"description":"State of the session.\n- open: It waits for a message.\n- working: Its agent works on a message.\n- closed: It accepts no more messages."},
+"closed":{"type":["string","null"],"format":"date-time","description":"When it was closed; absent while it is open."},
+"close_reason":{"type":"string","description":"Why it was closed; absent while it is open."},
+"project":{"type":"string","description":"The project that the agent works in; absent if none was given."},
+"directory":{"type":"string","description":"The directory that the agent works in; absent if neither a project nor a directory was given, or if it does not exist yet."}
+},"required":["agent_session_id","agent","source","session_name","message_count","created","last_used","status"]}`
 
-const sessionServiceGetAgentSessionHistoryInput = `{
-  "type": "object",
-  "properties": {
-    "agent_session_id": {
-      "type": "string",
-      "minLength": 1,
-      "description": "Id of the session."
-    },
-    "limit": {
-      "type": "integer",
-      "maximum": 2000,
-      "minimum": 1,
-      "description": "Return this many of the last messages, 1 to 2000; 100 by default."
-    }
-  },
-  "required": [
-    "agent_session_id"
-  ],
-  "additionalProperties": false
-}`
+const sessionServiceGetAgentSessionHistoryInput = `{"type":"object","properties":{
+"agent_session_id":{"type":"string","minLength":1,"description":"Id of the session."},
+"limit":{"type":"integer","maximum":2000,"minimum":1,"description":"Return this many of the last messages, 1 to 2000; 100 by default."}
+},"required":["agent_session_id"],"additionalProperties":false}`
 
-const sessionServiceGetAgentSessionHistoryOutput = `{
-  "type": "object",
-  "properties": {
-    "messages": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/SessionMessage"
-      },
-      "description": "The messages, oldest first."
-    }
-  },
-  "required": [
-    "messages"
-  ],
-  "$defs": {
-    "SessionMessage": {
-      "type": "object",
-      "properties": {
-        "role": {
-          "type": "string",
-          "description": "Who wrote it: \"user\" or \"assistant\"."
-        },
-        "content": {
-          "type": "string",
-          "description": "The text of the message."
-        },
-        "created": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it was written."
-        },
-        "task_id": {
-          "type": "string",
-          "description": "Id of the task for the message and its answer."
-        },
-        "status": {
-          "type": "string",
-          "description": "For an assistant's message: \"completed\", or \"failed\" or \"stopped\" if there is no answer."
-        },
-        "reason": {
-          "type": "string",
-          "description": "For an assistant's message: why there is no answer."
-        }
-      },
-      "required": [
-        "role",
-        "content",
-        "created",
-        "task_id"
-      ],
-      "description": "SessionMessage is one message of a session."
-    }
-  }
-}`
+const sessionServiceGetAgentSessionHistoryOutput = `{"type":"object","properties":{
+"messages":{"type":"array","items":{"$ref":"#/$defs/SessionMessage"},"description":"The messages, oldest first."}
+},"required":["messages"]}`
 
-const sessionServiceListAgentSessionsInput = `{
-  "type": "object",
-  "properties": {
-    "cursor": {
-      "type": "string",
-      "description": "The next_cursor of the previous answer, to continue from there."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many sessions; next_cursor says where to continue."
-    }
-  },
-  "additionalProperties": false
-}`
+const sessionServiceListAgentSessionsInput = `{"type":"object","properties":{
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many sessions; next_cursor says where to continue."}
+},"additionalProperties":false}`
 
-const sessionServiceListAgentSessionsOutput = `{
-  "type": "object",
-  "properties": {
-    "sessions": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/SessionInfo"
-      },
-      "description": "The open sessions, most recently used first."
-    },
-    "total_count": {
-      "type": "integer",
-      "description": "Number of sessions in all."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "The cursor of the next page; absent on the last page."
-    }
-  },
-  "required": [
-    "sessions",
-    "total_count"
-  ],
-  "$defs": {
-    "SessionInfo": {
-      "type": "object",
-      "properties": {
-        "agent_session_id": {
-          "type": "string",
-          "description": "Id of the session."
-        },
-        "agent": {
-          "type": "string",
-          "description": "The agent, as the request that created the session named it."
-        },
-        "source": {
-          "type": "string",
-          "description": "Where the agent is defined: \"file\", \"store\" or \"fleet\"."
-        },
-        "session_name": {
-          "type": "string",
-          "description": "The name of the session; empty if it has none."
-        },
-        "message_count": {
-          "type": "integer",
-          "description": "Number of messages in the history: those that were sent to the agent, and its answers."
-        },
-        "created": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it began."
-        },
-        "last_used": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it was last used."
-        },
-        "status": {
-          "type": "string",
-          "enum": [
-            "open",
-            "working",
-            "closed"
-          ],
-          "description": "State of the session.\n- open: It waits for a message.\n- working: Its agent works on a message.\n- closed: It accepts no more messages."
-        },
-        "closed": {
-          "type": [
-            "string",
-            "null"
-          ],
-          "format": "date-time",
-          "description": "When it was closed; absent while it is open."
-        },
-        "close_reason": {
-          "type": "string",
-          "description": "Why it was closed; absent while it is open."
-        },
-        "project": {
-          "type": "string",
-          "description": "The project that the agent works in; absent if none was given."
-        },
-        "directory": {
-          "type": "string",
-          "description": "The directory that the agent works in; absent if neither a project nor a directory was given, or if it does not exist yet."
-        }
-      },
-      "required": [
-        "agent_session_id",
-        "agent",
-        "source",
-        "session_name",
-        "message_count",
-        "created",
-        "last_used",
-        "status"
-      ],
-      "description": "SessionInfo is a session."
-    }
-  }
-}`
+const sessionServiceListAgentSessionsOutput = `{"type":"object","properties":{
+"sessions":{"type":"array","items":{"$ref":"#/$defs/SessionInfo"},"description":"The open sessions, most recently used first."},
+"total_count":{"type":"integer","description":"Number of sessions in all."},
+"next_cursor":{"type":"string","description":"The cursor of the next page; absent on the last page."}
+},"required":["sessions","total_count"]}`
 
-const sessionServiceInterruptAgentSessionInput = `{
-  "type": "object",
-  "properties": {
-    "agent_session_id": {
-      "type": "string",
-      "minLength": 1,
-      "description": "Id of the session."
-    }
-  },
-  "required": [
-    "agent_session_id"
-  ],
-  "additionalProperties": false
-}`
+const sessionServiceInterruptAgentSessionInput = `{"type":"object","properties":{
+"agent_session_id":{"type":"string","minLength":1,"description":"Id of the session."}
+},"required":["agent_session_id"],"additionalProperties":false}`
 
-const sessionServiceInterruptAgentSessionOutput = `{
-  "type": "object",
-  "properties": {
-    "interrupted": {
-      "type": "boolean",
-      "description": "Whether a turn was interrupted; false if none was running or it completed first."
-    },
-    "task_id": {
-      "type": "string",
-      "description": "Id of the turn's task; absent if none was running."
-    }
-  },
-  "required": [
-    "interrupted"
-  ]
-}`
+const sessionServiceInterruptAgentSessionOutput = `{"type":"object","properties":{
+"interrupted":{"type":"boolean","description":"Whether a turn was interrupted; false if none was running or it completed first."},
+"task_id":{"type":"string","description":"Id of the turn's task; absent if none was running."}
+},"required":["interrupted"]}`
 
-const sessionServiceCloseAgentSessionInput = `{
-  "type": "object",
-  "properties": {
-    "agent_session_id": {
-      "type": "string",
-      "minLength": 1,
-      "description": "Id of the session."
-    }
-  },
-  "required": [
-    "agent_session_id"
-  ],
-  "additionalProperties": false
-}`
+const sessionServiceCloseAgentSessionInput = `{"type":"object","properties":{
+"agent_session_id":{"type":"string","minLength":1,"description":"Id of the session."}
+},"required":["agent_session_id"],"additionalProperties":false}`
 
-const sessionServiceCloseAgentSessionOutput = `{
-  "type": "object",
-  "properties": {
-    "success": {
-      "type": "boolean",
-      "description": "Always true: this or an earlier call has closed the session."
-    }
-  },
-  "required": [
-    "success"
-  ]
-}`
+const sessionServiceCloseAgentSessionOutput = `{"type":"object","properties":{
+"success":{"type":"boolean","description":"Always true: this or an earlier call has closed the session."}
+},"required":["success"]}`
 
-const sessionServicePullAgentInput = `{
-  "type": "object",
-  "properties": {
-    "registry_ref": {
-      "type": "string",
-      "minLength": 1,
-      "description": "Reference of the artifact in its registry, as \"docker/echo-agent:latest\"."
-    }
-  },
-  "required": [
-    "registry_ref"
-  ],
-  "additionalProperties": false
-}`
+const sessionServicePullAgentInput = `{"type":"object","properties":{
+"registry_ref":{"type":"string","minLength":1,"description":"Reference of the artifact in its registry, as \"docker/echo-agent:latest\"."}
+},"required":["registry_ref"],"additionalProperties":false}`
 
-const sessionServicePullAgentOutput = `{
-  "type": "object",
-  "properties": {
-    "digest": {
-      "type": "string",
-      "description": "Digest of the artifact."
-    },
-    "reference": {
-      "type": "string",
-      "description": "Reference of the artifact, for ` + "`" + `create_agent_session` + "`" + `."
-    }
-  },
-  "required": [
-    "digest",
-    "reference"
-  ]
-}`
+const sessionServicePullAgentOutput = `{"type":"object","properties":{
+"digest":{"type":"string","description":"Digest of the artifact."},
+"reference":{"type":"string","description":"Reference of the artifact, for ` + "`" + `create_agent_session` + "`" + `."}
+},"required":["digest","reference"]}`
 
-const sessionServiceRemovePulledAgentInput = `{
-  "type": "object",
-  "properties": {
-    "registry_ref": {
-      "type": "string",
-      "minLength": 1,
-      "description": "Reference of the artifact, or the last part of it, as ` + "`" + `list_agents` + "`" + ` shows it."
-    }
-  },
-  "required": [
-    "registry_ref"
-  ],
-  "additionalProperties": false
-}`
+const sessionServiceRemovePulledAgentInput = `{"type":"object","properties":{
+"registry_ref":{"type":"string","minLength":1,"description":"Reference of the artifact, or the last part of it, as ` + "`" + `list_agents` + "`" + ` shows it."}
+},"required":["registry_ref"],"additionalProperties":false}`
 
-const sessionServiceRemovePulledAgentOutput = `{
-  "type": "object",
-  "properties": {
-    "digest": {
-      "type": "string",
-      "description": "Digest of the artifact."
-    },
-    "reference": {
-      "type": "string",
-      "description": "Reference of the artifact."
-    }
-  },
-  "required": [
-    "digest",
-    "reference"
-  ]
-}`
+const sessionServiceRemovePulledAgentOutput = `{"type":"object","properties":{
+"digest":{"type":"string","description":"Digest of the artifact."},
+"reference":{"type":"string","description":"Reference of the artifact."}
+},"required":["digest","reference"]}`
+
+var sessionServiceInputs = tool.Defs{}
+
+var sessionServiceOutputs = tool.Defs{
+	"TurnContent": `{"type":"object","properties":{
+"tool_call":{"type":"string","description":"Name of the tool that the agent used or that has returned a result."},
+"status":{"type":"string","description":"Progress of the tool: \"started\", \"completed\" or \"failed\"."},
+"tool_call_id":{"type":"string","description":"Id of the tool call, if the agent's model gave it one."},
+"arguments":{"description":"Arguments of the tool call."},
+"tool_response":{"anyOf":[{"$ref":"#/$defs/ToolResponse","description":"Result of the tool."},{"type":"null"}]},
+"agent_message":{"type":"string","description":"A piece of the agent's text. The pieces follow each other."},
+"usage":{"anyOf":[{"$ref":"#/$defs/TurnUsage","description":"Usage of one request to its model."},{"type":"null"}]},
+"agent":{"type":"string","description":"Name of the agent that did it, for definitions with several agents."},
+"warning":{"type":"string","description":"What did not work, for example an MCP server that did not start."}
+},"required":["agent"],"description":"TurnContent is one thing that an agent did: it used a tool, received the tool's result, wrote a text, or used tokens."}`,
+	"ToolResponse": `{"type":"object","properties":{
+"result":{"type":"string","description":"The result; only its beginning if it is very long."},
+"is_error":{"type":"boolean","description":"Whether it is an error."}
+},"required":["result","is_error"],"description":"ToolResponse is the result of a tool."}`,
+	"TurnUsage": `{"type":"object","properties":{
+"model":{"type":"string","description":"The model, as its provider calls it."},
+"input_tokens":{"type":"integer","description":"Number of input tokens."},
+"output_tokens":{"type":"integer","description":"Number of output tokens."}
+},"required":["model","input_tokens","output_tokens"],"description":"TurnUsage is the usage of one request to a model."}`,
+	"TurnMetadata": `{"type":"object","properties":{
+"duration_ms":{"type":"integer","description":"Milliseconds from the message to the answer, including the wait for its turn."},
+"tool_calls":{"type":"integer","description":"Number of tool calls."},
+"tokens_used":{"type":"integer","description":"Number of input and output tokens."},
+"model":{"type":"string","description":"The model, as its provider calls it; empty if it is not reported."},
+"cost_usd":{"type":"number","description":"Cost in US dollars, if prices are known."},
+"task_id":{"type":"string","description":"Id of the turn's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `."}
+},"required":["duration_ms","tool_calls","tokens_used","model","cost_usd","task_id"],"description":"TurnMetadata is the duration and usage of an answer."}`,
+	"AgentInfo": `{"type":"object","properties":{
+"name":{"type":"string","description":"Its name, for ` + "`" + `create_agent_session` + "`" + `."},
+"description":{"type":"string","description":"What it is for."},
+"source":{"type":"string","description":"Where it is defined: \"file\", \"store\" or \"fleet\"."},
+"path":{"type":"string","description":"Path in the agents directory, for an agent of a file."},
+"reference":{"type":"string","description":"Reference of the artifact, for a pulled agent."},
+"digest":{"type":"string","description":"Digest of the artifact, for a pulled agent."},
+"problem":{"type":"string","description":"Why the agent cannot be used; absent if it can."},
+"warnings":{"type":"array","items":{"type":"string"},"description":"What will not work although the agent can be used: missing keys, refused tools, and features that this server does not have."}
+},"required":["name","description","source","warnings"],"description":"AgentInfo is an agent that sessions can use."}`,
+	"SessionMessage": `{"type":"object","properties":{
+"role":{"type":"string","description":"Who wrote it: \"user\" or \"assistant\"."},
+"content":{"type":"string","description":"The text of the message."},
+"created":{"type":["string","null"],"format":"date-time","description":"When it was written."},
+"task_id":{"type":"string","description":"Id of the task for the message and its answer."},
+"status":{"type":"string","description":"For an assistant's message: \"completed\", or \"failed\" or \"stopped\" if there is no answer."},
+"reason":{"type":"string","description":"For an assistant's message: why there is no answer."}
+},"required":["role","content","created","task_id"],"description":"SessionMessage is one message of a session."}`,
+	"SessionInfo": `{"type":"object","properties":{
+"agent_session_id":{"type":"string","description":"Id of the session."},
+"agent":{"type":"string","description":"The agent, as the request that created the session named it."},
+"source":{"type":"string","description":"Where the agent is defined: \"file\", \"store\" or \"fleet\"."},
+"session_name":{"type":"string","description":"The name of the session; empty if it has none."},
+"message_count":{"type":"integer","description":"Number of messages in the history: those that were sent to the agent, and its answers."},
+"created":{"type":["string","null"],"format":"date-time","description":"When it began."},
+"last_used":{"type":["string","null"],"format":"date-time","description":"When it was last used."},
+"status":{"type":"string","enum":["open","working","closed"],"description":"State of the session.\n- open: It waits for a message.\n- working: Its agent works on a message.\n- closed: It accepts no more messages."},
+"closed":{"type":["string","null"],"format":"date-time","description":"When it was closed; absent while it is open."},
+"close_reason":{"type":"string","description":"Why it was closed; absent while it is open."},
+"project":{"type":"string","description":"The project that the agent works in; absent if none was given."},
+"directory":{"type":"string","description":"The directory that the agent works in; absent if neither a project nor a directory was given, or if it does not exist yet."}
+},"required":["agent_session_id","agent","source","session_name","message_count","created","last_used","status"],"description":"SessionInfo is a session."}`,
+}

@@ -11,7 +11,7 @@ import (
 // SubagentServiceToolset returns the MCP tools of SubagentService, which call it over conn.
 func SubagentServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 	c := NewSubagentServiceClient(conn)
-	return tool.Set{Name: "subagents", Tools: []tool.Tool{
+	return tool.NewSet("subagents", subagentServiceInputs, subagentServiceOutputs,
 		tool.Unary(tool.Spec{
 			Name:     "run_subagent",
 			Title:    "Run subagent",
@@ -34,257 +34,63 @@ func SubagentServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Portion:     tool.Portion{Limit: "limit", Of: "subagents", Unless: ""},
 			Description: "List the subagents: what each is for, and who may run it.",
 		}, c.ListSubagents),
-	}}
+	)
 }
 
-const subagentServiceRunSubagentInput = `{
-  "type": "object",
-  "properties": {
-    "agent_name": {
-      "type": "string",
-      "minLength": 1,
-      "description": "Name of the subagent, one of ` + "`" + `list_subagents` + "`" + `."
-    },
-    "prompt": {
-      "type": "string",
-      "minLength": 1,
-      "maxLength": 1048576,
-      "description": "The task or question for the subagent."
-    },
-    "context": {
-      "type": "string",
-      "maxLength": 524288,
-      "description": "Information that the subagent should have; at most 512 KiB, and 1 MiB together with the prompt."
-    },
-    "request_id": {
-      "type": "string",
-      "maxLength": 128,
-      "description": "An id that the caller chooses. A repeated call with it returns the first result and does nothing."
-    }
-  },
-  "required": [
-    "agent_name",
-    "prompt"
-  ],
-  "additionalProperties": false
-}`
+const subagentServiceRunSubagentInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","minLength":1,"description":"Name of the subagent, one of ` + "`" + `list_subagents` + "`" + `."},
+"prompt":{"type":"string","minLength":1,"maxLength":1048576,"description":"The task or question for the subagent."},
+"context":{"type":"string","maxLength":524288,"description":"Information that the subagent should have; at most 512 KiB, and 1 MiB together with the prompt."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+},"required":["agent_name","prompt"],"additionalProperties":false}`
 
-const subagentServiceRunSubagentOutput = `{
-  "type": "object",
-  "properties": {
-    "result": {
-      "type": "string",
-      "description": "What the subagent answered; one JSON value if its definition has the output format json."
-    },
-    "agent": {
-      "type": "string",
-      "description": "Name of the subagent."
-    },
-    "duration_ms": {
-      "type": "integer",
-      "description": "Duration of the call in milliseconds."
-    },
-    "task_id": {
-      "type": "string",
-      "description": "Id of the subagent's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `. If the subagent had to answer again, this is its last task."
-    },
-    "session_id": {
-      "type": "string",
-      "description": "Id of the conversation that the next call continues; absent if the subagent has none."
-    },
-    "cost_usd": {
-      "type": "number",
-      "description": "Cost of the run in US dollars, as the subagent's program reports it."
-    },
-    "usage": {
-      "$ref": "#/$defs/SubagentUsage",
-      "description": "Usage of the run's model."
-    },
-    "warnings": {
-      "type": "array",
-      "items": {
-        "type": "string"
-      },
-      "description": "Warnings, for example about an MCP server of the subagent that did not start."
-    },
-    "result_next_offset": {
-      "type": "integer",
-      "description": "Offset in bytes at which the rest of the result begins; absent if this is all of it. ` + "`" + `show_task` + "`" + ` returns the rest, with task_id, include_payload, and this value as payload_offset."
-    }
-  },
-  "required": [
-    "result",
-    "agent",
-    "duration_ms",
-    "task_id",
-    "cost_usd",
-    "usage",
-    "warnings"
-  ],
-  "$defs": {
-    "SubagentUsage": {
-      "type": "object",
-      "properties": {
-        "model": {
-          "type": "string",
-          "description": "The model, as its provider calls it; empty if it is not reported."
-        },
-        "input_tokens": {
-          "type": "integer",
-          "description": "Number of input tokens."
-        },
-        "output_tokens": {
-          "type": "integer",
-          "description": "Number of output tokens."
-        },
-        "tool_calls": {
-          "type": "integer",
-          "description": "Number of tool calls."
-        }
-      },
-      "required": [
-        "model",
-        "input_tokens",
-        "output_tokens",
-        "tool_calls"
-      ],
-      "description": "SubagentUsage is the usage of a run's model."
-    }
-  }
-}`
+const subagentServiceRunSubagentOutput = `{"type":"object","properties":{
+"result":{"type":"string","description":"What the subagent answered; one JSON value if its definition has the output format json."},
+"agent":{"type":"string","description":"Name of the subagent."},
+"duration_ms":{"type":"integer","description":"Duration of the call in milliseconds."},
+"task_id":{"type":"string","description":"Id of the subagent's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `. If the subagent had to answer again, this is its last task."},
+"session_id":{"type":"string","description":"Id of the conversation that the next call continues; absent if the subagent has none."},
+"cost_usd":{"type":"number","description":"Cost of the run in US dollars, as the subagent's program reports it."},
+"usage":{"$ref":"#/$defs/SubagentUsage","description":"Usage of the run's model."},
+"warnings":{"type":"array","items":{"type":"string"},"description":"Warnings, for example about an MCP server of the subagent that did not start."},
+"result_next_offset":{"type":"integer","description":"Offset in bytes at which the rest of the result begins; absent if this is all of it. ` + "`" + `show_task` + "`" + ` returns the rest, with task_id, include_payload, and this value as payload_offset."}
+},"required":["result","agent","duration_ms","task_id","cost_usd","usage","warnings"]}`
 
-const subagentServiceListSubagentsInput = `{
-  "type": "object",
-  "properties": {
-    "cursor": {
-      "type": "string",
-      "description": "The next_cursor of the previous answer, to continue from there."
-    },
-    "limit": {
-      "type": "integer",
-      "minimum": 1,
-      "description": "Return at most this many subagents; next_cursor says where to continue."
-    }
-  },
-  "additionalProperties": false
-}`
+const subagentServiceListSubagentsInput = `{"type":"object","properties":{
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many subagents; next_cursor says where to continue."}
+},"additionalProperties":false}`
 
-const subagentServiceListSubagentsOutput = `{
-  "type": "object",
-  "properties": {
-    "subagents": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/Subagent"
-      },
-      "description": "The subagents, by name. An agent sees only those that it may run."
-    },
-    "broken": {
-      "type": "array",
-      "items": {
-        "$ref": "#/$defs/BrokenSubagent"
-      },
-      "description": "The definitions that cannot be used, by name; only in the first page. An agent does not see them."
-    },
-    "total_count": {
-      "type": "integer",
-      "description": "Number of usable subagents."
-    },
-    "next_cursor": {
-      "type": "string",
-      "description": "The cursor of the next page; absent on the last page."
-    }
-  },
-  "required": [
-    "subagents",
-    "broken",
-    "total_count"
-  ],
-  "$defs": {
-    "Subagent": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name, for ` + "`" + `run_subagent` + "`" + `."
-        },
-        "description": {
-          "type": "string",
-          "description": "What it is for."
-        },
-        "allowed_callers": {
-          "type": "array",
-          "items": {
-            "type": "string"
-          },
-          "description": "Who may run it: \"main\" means every caller that is not an agent; other names are principals and subagents."
-        },
-        "allowed": {
-          "type": "boolean",
-          "description": "Whether the caller of this method may run it."
-        },
-        "session": {
-          "type": "boolean",
-          "description": "Whether it remembers earlier calls of the same caller."
-        },
-        "calls": {
-          "type": "array",
-          "items": {
-            "type": "string"
-          },
-          "description": "Names of the subagents that it may run itself."
-        },
-        "timeout_ms": {
-          "type": "integer",
-          "description": "Milliseconds after which it is stopped."
-        },
-        "output_format": {
-          "type": "string",
-          "description": "Format of its results: \"text\" or \"json\"."
-        },
-        "runs_in": {
-          "type": "string",
-          "description": "Where it runs: \"local\", or \"coder\" for a workspace of its own."
-        },
-        "warnings": {
-          "type": "array",
-          "items": {
-            "type": "string"
-          },
-          "description": "Parts of its file that have no effect, for example an unknown key."
-        }
-      },
-      "required": [
-        "name",
-        "description",
-        "allowed_callers",
-        "allowed",
-        "session",
-        "calls",
-        "timeout_ms",
-        "output_format",
-        "runs_in",
-        "warnings"
-      ],
-      "description": "Subagent is a specialized agent that can be run."
-    },
-    "BrokenSubagent": {
-      "type": "object",
-      "properties": {
-        "name": {
-          "type": "string",
-          "description": "Name of its directory or file; its path if another file has the same name."
-        },
-        "reason": {
-          "type": "string",
-          "description": "What is wrong with it."
-        }
-      },
-      "required": [
-        "name",
-        "reason"
-      ],
-      "description": "BrokenSubagent is a definition that cannot be used."
-    }
-  }
-}`
+const subagentServiceListSubagentsOutput = `{"type":"object","properties":{
+"subagents":{"type":"array","items":{"$ref":"#/$defs/Subagent"},"description":"The subagents, by name. An agent sees only those that it may run."},
+"broken":{"type":"array","items":{"$ref":"#/$defs/BrokenSubagent"},"description":"The definitions that cannot be used, by name; only in the first page. An agent does not see them."},
+"total_count":{"type":"integer","description":"Number of usable subagents."},
+"next_cursor":{"type":"string","description":"The cursor of the next page; absent on the last page."}
+},"required":["subagents","broken","total_count"]}`
+
+var subagentServiceInputs = tool.Defs{}
+
+var subagentServiceOutputs = tool.Defs{
+	"SubagentUsage": `{"type":"object","properties":{
+"model":{"type":"string","description":"The model, as its provider calls it; empty if it is not reported."},
+"input_tokens":{"type":"integer","description":"Number of input tokens."},
+"output_tokens":{"type":"integer","description":"Number of output tokens."},
+"tool_calls":{"type":"integer","description":"Number of tool calls."}
+},"required":["model","input_tokens","output_tokens","tool_calls"],"description":"SubagentUsage is the usage of a run's model."}`,
+	"Subagent": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name, for ` + "`" + `run_subagent` + "`" + `."},
+"description":{"type":"string","description":"What it is for."},
+"allowed_callers":{"type":"array","items":{"type":"string"},"description":"Who may run it: \"main\" means every caller that is not an agent; other names are principals and subagents."},
+"allowed":{"type":"boolean","description":"Whether the caller of this method may run it."},
+"session":{"type":"boolean","description":"Whether it remembers earlier calls of the same caller."},
+"calls":{"type":"array","items":{"type":"string"},"description":"Names of the subagents that it may run itself."},
+"timeout_ms":{"type":"integer","description":"Milliseconds after which it is stopped."},
+"output_format":{"type":"string","description":"Format of its results: \"text\" or \"json\"."},
+"runs_in":{"type":"string","description":"Where it runs: \"local\", or \"coder\" for a workspace of its own."},
+"warnings":{"type":"array","items":{"type":"string"},"description":"Parts of its file that have no effect, for example an unknown key."}
+},"required":["name","description","allowed_callers","allowed","session","calls","timeout_ms","output_format","runs_in","warnings"],"description":"Subagent is a specialized agent that can be run."}`,
+	"BrokenSubagent": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of its directory or file; its path if another file has the same name."},
+"reason":{"type":"string","description":"What is wrong with it."}
+},"required":["name","reason"],"description":"BrokenSubagent is a definition that cannot be used."}`,
+}

@@ -6,7 +6,6 @@
 package tool
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 
@@ -26,19 +25,13 @@ type Tool struct {
 	Contract, Operator bool
 }
 
-// Set is the tools of one service.
-type Set struct {
-	Name  string
-	Tools []Tool
-}
-
 // Spec describes a tool to clients.
 type Spec struct {
 	Name, Title, Description string
 	// Method, Contract and Operator are the fields of Tool.
 	Method             string
 	Contract, Operator bool
-	// Input and Output are the JSON Schemas of the arguments and of the result.
+	// Input and Output are the JSON Schemas of the arguments and of the result. They may refer to the Defs of the set.
 	Input, Output string
 	// These are the tool's hints. No tool of Fleet has an open world: each talks only to Fleet.
 	ReadOnly, Destructive, Idempotent bool
@@ -55,7 +48,7 @@ func (s Spec) with(h handler) Tool {
 	return Tool{Method: s.Method, Contract: s.Contract, Operator: s.Operator, ServerTool: server.ServerTool{
 		Tool: mcp.Tool{
 			Name: s.Name, Title: s.Title, Description: s.Description,
-			RawInputSchema: compact(s.Input), RawOutputSchema: compact(s.Output),
+			RawInputSchema: json.RawMessage(s.Input), RawOutputSchema: json.RawMessage(s.Output),
 			// All hints are set, because an unset hint means the worst case to mcp-go and to the protocol.
 			Annotations: mcp.ToolAnnotation{
 				Title: s.Title, ReadOnlyHint: &s.ReadOnly, DestructiveHint: &s.Destructive,
@@ -68,15 +61,6 @@ func (s Spec) with(h handler) Tool {
 			return h(context.WithValue(ctx, progressKey{}, p), r), nil
 		},
 	}}
-}
-
-// compact removes the spaces from a schema once, instead of for every tools/list.
-func compact(schema string) json.RawMessage {
-	var b bytes.Buffer
-	if err := json.Compact(&b, []byte(schema)); err != nil {
-		return json.RawMessage(schema)
-	}
-	return b.Bytes()
 }
 
 // message is a pointer to T that implements proto.Message.

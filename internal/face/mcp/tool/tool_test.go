@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -181,8 +182,7 @@ func TestUnencodedArguments(t *testing.T) {
 	call := func(context.Context, *fleetv1.ShowAgentRequest, ...grpc.CallOption) (*fleetv1.ShowAgentResponse, error) {
 		return &fleetv1.ShowAgentResponse{}, nil
 	}
-	x := tool.Unary(tool.Spec{Input: "{ }", Output: "not JSON"}, call)
-	require.Equal(t, json.RawMessage("{}"), x.Tool.RawInputSchema)
+	x := tool.Unary(tool.Spec{}, call)
 	for _, c := range []struct {
 		arguments any
 		want      string
@@ -290,4 +290,18 @@ func TestNoteOfTextsThatAreShortenedTwice(t *testing.T) {
 	note := r.Content[1].(mcp.TextContent).Text
 	require.Equal(t, 2, strings.Count(note, fmt.Sprintf("has its first %d of 5000 bytes", len(task.GetId()))), note)
 	require.Contains(t, note, "6 more fields were shortened")
+}
+
+// TestDefs checks that a schema gets the definitions that it needs, also those of other definitions, once each.
+func TestDefs(t *testing.T) {
+	t.Parallel()
+	defs := tool.Defs{
+		"a": `{"properties":{"b":{"$ref":"#/$defs/b"}, "a":{"$ref":"#/$defs/a"}}}`, "b": `{ "type": "string" }`, "other": `{}`,
+	}
+	set := tool.NewSet("x", nil, defs, tool.Tool{ServerTool: server.ServerTool{Tool: mcp.Tool{
+		RawInputSchema: json.RawMessage(`{ "type": "object" }`), RawOutputSchema: json.RawMessage(`{"properties":{"a":{"$ref":"#/$defs/a"}, "b":{"$ref":"#/$defs/b"}}}`),
+	}}})
+	require.Equal(t, `{"type":"object"}`, string(set.Tools[0].Tool.RawInputSchema))
+	require.Equal(t, `{"properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/b"}},"$defs":{"a":{"properties":{"b":{"$ref":"#/$defs/b"},"a":{"$ref":"#/$defs/a"}}},"b":{"type":"string"}}}`,
+		string(set.Tools[0].Tool.RawOutputSchema))
 }

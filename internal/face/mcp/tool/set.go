@@ -1,0 +1,62 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// Set is the tools of one service.
+type Set struct {
+	Name  string
+	Tools []Tool
+}
+
+// Defs are JSON Schemas to which others refer as "#/$defs/NAME".
+type Defs map[string]string
+
+// NewSet returns a set. The schemas of its tools get those of the definitions to which they refer.
+func NewSet(name string, inputs, outputs Defs, tools ...Tool) Set {
+	for i := range tools {
+		t := &tools[i].Tool
+		t.RawInputSchema, t.RawOutputSchema = inputs.complete(t.RawInputSchema), outputs.complete(t.RawOutputSchema)
+	}
+	return Set{Name: name, Tools: tools}
+}
+
+// reference matches the reference of a schema to a definition.
+var reference = regexp.MustCompile(`"#/\$defs/([^"]+)"`)
+
+// complete adds the definitions to which the schema refers, and removes spaces.
+func (d Defs) complete(schema json.RawMessage) json.RawMessage {
+	var b bytes.Buffer
+	if json.Compact(&b, schema) != nil {
+		return schema
+	}
+	var names []string
+	for at := 0; at <= len(names); at++ { // the schema, and then each definition
+		in := string(schema)
+		if at > 0 {
+			in = d[names[at-1]]
+		}
+		for _, m := range reference.FindAllStringSubmatch(in, -1) {
+			if !slices.Contains(names, m[1]) {
+				names = append(names, m[1])
+			}
+		}
+	}
+	if len(names) == 0 {
+		return b.Bytes()
+	}
+	b.Truncate(b.Len() - 1) // the schema is an object
+	for i, name := range names {
+		b.WriteString([]string{`,"$defs":{`, ","}[min(i, 1)] + strconv.Quote(name) + ":")
+		if json.Compact(&b, []byte(d[name])) != nil {
+			return schema
+		}
+	}
+	b.WriteString("}}")
+	return b.Bytes()
+}
