@@ -27,11 +27,10 @@ type agent struct {
 	command []string // starts the program, which is in the set
 	env     func(url string) map[string]string
 	role    role
-	runs    string            // a prompt line that makes the program run a command; %s is the command in JSON
-	edits   string            // a prompt line that makes the program create the file made.txt
-	steps   []string          // texts that the steps for runs and edits must contain
-	codes   map[string]string // codes of failures, by the answer of the model's API
-	many    []string          // prompt lines for steps of many kinds; ASK_USER is the tool for questions
+	runs    string   // a prompt line that makes the program run a command; %s is the command in JSON
+	edits   string   // a prompt line that makes the program create the file made.txt
+	steps   []string // texts that the steps for runs and edits must contain
+	many    []string // prompt lines for steps of many kinds; ASK_USER is the tool for questions
 	// questioned says that people can answer the program's questions.
 	questioned bool
 	asks       bool   // the program asks before it runs a command, so a role can allow and deny commands
