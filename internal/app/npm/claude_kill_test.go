@@ -66,7 +66,7 @@ func TestClaudeMessageKills(t *testing.T) {
 			asked := c.asked("Work number " + n + ".")
 			switch times := strings.Count(asked[len(asked)-1].said(), message); {
 			case times == 0: // the tool ended before the new server could deliver the message
-				require.Contains(t, strings.Join(texts(events, fleetv1.Event_task_step), "\n"), "a message was not delivered to the agent: "+message)
+				require.Contains(t, strings.Join(texts(events, fleetv1.Event_task_step), "\n"), "a message was not delivered to the agent")
 				told++
 			default:
 				require.Equal(t, 1, times)
