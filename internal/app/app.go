@@ -28,6 +28,7 @@ import (
 	coderusers "fleet/internal/identity/coder"
 	"fleet/internal/identity/oidc"
 	"fleet/internal/place/cagent"
+	"fleet/internal/place/peer"
 	"fleet/internal/price"
 	"fleet/internal/reconcile"
 	"fleet/internal/schema"
@@ -43,7 +44,7 @@ import (
 // App is a fleet in this process. It has no listeners: Listen adds them.
 type App struct {
 	cfg        Config
-	peers      *peers                 // nil if no other server shares its store
+	peers      *peer.Peers            // nil if no other server shares its store
 	own        map[string]fleet.Place // places that are bound to this machine, by name
 	machine    string                 // distinguishes this server from another one with the same name; "" if no other server shares its store
 	log        *slog.Logger

@@ -48,6 +48,7 @@ var layers = []layer{
 	{"fleet/internal/runner", []string{"fleet/internal/scratch", "fleet/internal/fleet", "fleet/internal/runner", "fleet/internal/place/agentfile"}, nil},
 	{"fleet/internal/place/coder", []string{"fleet/internal/fleet", "fleet/internal/place/coder", "fleet/internal/runner/remote", "fleet/internal/runner/agentapi"}, []string{"github.com/coder/coder"}},
 	{"fleet/internal/place/cagent", []string{"fleet/internal/scratch", "fleet/internal/fleet", "fleet/internal/loopback", "fleet/internal/place/cagent", "fleet/internal/place/agentfile", "fleet/internal/price", "fleet/internal/runner", "fleet/internal/schema"}, []string{"github.com/docker/cagent"}},
+	{"fleet/internal/place/peer", []string{"fleet/internal/fleet", "fleet/internal/state", "fleet/internal/runner/remote", "fleet/internal/place/fake"}, nil},
 	{"fleet/internal/place/probe", []string{"fleet/internal/runner/process"}, nil},
 	{"fleet/internal/store/sqlite", []string{"fleet/internal/scratch", "fleet/internal/fleet", "fleet/internal/notify", "fleet/internal/store/sqlite", "fleet/internal/store/packed", "fleet/internal/store/record", "fleet/internal/store/turn"}, []string{"modernc.org/sqlite"}},
 	{"fleet/internal/store/postgres", []string{"fleet/internal/fleet", "fleet/internal/notify", "fleet/internal/store/postgres", "fleet/internal/store/packed", "fleet/internal/store/record", "fleet/internal/store/turn"}, []string{"github.com/jackc/pgx"}},

@@ -1,16 +1,20 @@
 package app
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
+	"fleet/internal/fleet"
+	"fleet/internal/place/peer"
 	"fleet/internal/scratch"
 )
 
@@ -109,4 +113,15 @@ func (c Config) checkImported() error {
 	}
 	return fmt.Errorf("%s was imported into Postgres at %s, and the agents belong to that database now: set store (FLEET_STORE) to it; to go back to SQLite, stop all servers on that database and remove %s",
 		c.sqlitePath(), strings.TrimSpace(string(at)), path)
+}
+
+// openPeers returns the peers of this server, or nil if no other server shares the store.
+func (a *App) openPeers(ctx context.Context) (*peer.Peers, error) {
+	if a.cfg.Replica == "" {
+		return nil, nil
+	}
+	return peer.New(ctx, peer.Config{
+		Replica: a.cfg.Replica, Version: Version(), Lease: serverLeaseTTL, Store: a.store, Place: func(name string) fleet.Place { return a.own[name] },
+		Transport: func(t http.RoundTripper) http.RoundTripper { return outward{t} }, Log: a.log,
+	})
 }

@@ -99,7 +99,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	if s.metrics, err = a.listenMetrics(httpKeys); err != nil {
 		return nil, err
 	}
-	if err := a.peers.listen(a.cfg.Peer); err != nil {
+	if err := a.peers.Listen(a.cfg.Peer); err != nil {
 		return nil, err
 	}
 	s.grpc = grpc.NewServer(
@@ -149,7 +149,7 @@ func (a *App) keys() (forHTTP, forGRPC *inbound.Keys, err error) {
 
 // closeListeners closes the listeners that are open.
 func (s *Server) closeListeners() error {
-	errs := []error{s.metrics.close(), s.peers.close()}
+	errs := []error{s.metrics.close(), s.peers.Close()}
 	for _, l := range []net.Listener{s.httpListener, s.grpcListener, s.agentsListener} {
 		if l != nil {
 			errs = append(errs, l.Close())
@@ -261,7 +261,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		go func() { ended <- s.metrics.serve() }()
 	}
 	if s.peers != nil {
-		go func() { ended <- s.peers.serve() }()
+		go func() { ended <- s.peers.Serve() }()
 	}
 	s.log.InfoContext(ctx, "server started", slog.String("http", s.HTTPAddr()), slog.String("grpc", s.GRPCAddr()), slog.Bool("tls", s.cfg.TLS.enabled()),
 		slog.Any("places", s.cfg.Places), slog.String("auth", s.cfg.Auth.String()), slog.String("data", s.cfg.Data), slog.String("store", s.cfg.shownStore()))
@@ -300,7 +300,7 @@ func (s *Server) shutdown() error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
-	err = errors.Join(err, s.metrics.close(), s.peers.close())
+	err = errors.Join(err, s.metrics.close(), s.peers.Close())
 	select {
 	case <-graceful:
 	case <-ctx.Done():

@@ -53,9 +53,7 @@ func (a *App) claimName(ctx context.Context) (err error) {
 // show it. ok is false if the server was forgotten.
 func (a *App) hear(ctx context.Context, fresh, stopped bool) (ok bool, err error) {
 	r := fleet.Replica{Name: a.cfg.Replica, Machine: a.machine, Version: Version(), Stopped: stopped}
-	if a.peers != nil {
-		r.Address = a.peers.address
-	}
+	r.Address = a.peers.Address()
 	return a.store.HearReplica(ctx, r, fresh)
 }
 
@@ -99,7 +97,7 @@ func (a *App) shareLimits(lost func(error)) (end func()) {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
 			_, err := a.hear(ctx, false, true)
-			if err := errors.Join(err, a.peers.withdraw(ctx), a.store.Release(ctx, fleet.ReplicaLease+a.cfg.Replica, a.machine)); err != nil {
+			if err := errors.Join(err, a.peers.Withdraw(ctx), a.store.Release(ctx, fleet.ReplicaLease+a.cfg.Replica, a.machine)); err != nil {
 				a.log.Warn("cannot release the lease of this server, it will expire", slog.Any("error", err))
 			}
 		}
@@ -121,7 +119,7 @@ func (a *App) shareOnce(ctx context.Context) (ends, err error) {
 		if epoch == 0 {
 			return fmt.Errorf("another server has taken the name %q while this one did not answer: this one ends", a.cfg.Replica), nil
 		}
-		if err := a.peers.announce(ctx); err != nil {
+		if err := a.peers.Announce(ctx); err != nil {
 			return nil, err
 		}
 		if ok, err := a.hear(ctx, false, false); err != nil {

@@ -1,4 +1,4 @@
-package app
+package peer
 
 import (
 	"bytes"
@@ -50,7 +50,7 @@ type placeError struct {
 }
 
 // handler returns the handler for the requests of other servers. Nothing else can connect, see sharedTLS.
-func (p *peers) handler(runners http.Handler) http.Handler {
+func (p *Peers) handler(runners http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", runners)
 	mux.HandleFunc("POST "+placePath, func(w http.ResponseWriter, r *http.Request) {
@@ -59,12 +59,12 @@ func (p *peers) handler(runners http.Handler) http.Handler {
 			http.Error(w, "the request cannot be read as JSON", http.StatusBadRequest)
 			return
 		}
-		answer, err := p.app.answerPlace(r.Context(), q)
+		answer, err := p.answer(r.Context(), q)
 		if err != nil {
 			e, ok := errors.AsType[*fleet.Error](err)
 			if !ok {
-				p.app.log.ErrorContext(r.Context(), "request of another server failed", slog.String("method", q.Method), slog.Any("error", err))
-				e = fleet.Errorf(fleet.ReasonInternal, "the request failed on the server %s: its log says why", p.app.cfg.Replica)
+				p.config.Log.ErrorContext(r.Context(), "request of another server failed", slog.String("method", q.Method), slog.Any("error", err))
+				e = fleet.Errorf(fleet.ReasonInternal, "the request failed on the server %s: its log says why", p.config.Replica)
 			}
 			answer.Error = &placeError{e.Reason, e.Message, e.NextStep, e.Metadata}
 		}
@@ -74,11 +74,11 @@ func (p *peers) handler(runners http.Handler) http.Handler {
 	return mux
 }
 
-// answerPlace calls the method of the place. It returns BACKEND_UNAVAILABLE if this server does not have the place.
-func (a *App) answerPlace(ctx context.Context, q placeQuestion) (answer placeAnswer, err error) {
-	place := a.own[q.Place]
+// answer calls the method of the place. It returns BACKEND_UNAVAILABLE if this server does not have the place.
+func (p *Peers) answer(ctx context.Context, q placeQuestion) (answer placeAnswer, err error) {
+	place := p.config.Place(q.Place)
 	if place == nil {
-		return answer, fleet.Errorf(fleet.ReasonBackendUnavailable, "the server %s does not have the place %q: start it with that place again", a.cfg.Replica, fleet.Shorten(q.Place, 80))
+		return answer, fleet.Errorf(fleet.ReasonBackendUnavailable, "the server %s does not have the place %q: start it with that place again", p.config.Replica, fleet.Shorten(q.Place, 80))
 	}
 	switch q.Method {
 	case "Projects":
@@ -91,7 +91,7 @@ func (a *App) answerPlace(ctx context.Context, q placeQuestion) (answer placeAns
 		}
 	case "Log", "Unsaved":
 		var agent *fleet.Agent
-		err = a.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		err = p.config.Store.View(ctx, func(tx fleet.ReadTx) (err error) {
 			agent, err = tx.Agent(q.Agent)
 			return err
 		})
@@ -108,49 +108,49 @@ func (a *App) answerPlace(ctx context.Context, q placeQuestion) (answer placeAns
 			answer.Unsaved, err = e.Unsaved(ctx, *agent)
 		}
 	default:
-		err = fleet.Errorf(fleet.ReasonUnimplemented, "the server %s does not support %s: it may be older, so upgrade it", a.cfg.Replica, fleet.Shorten(q.Method, 40))
+		err = fleet.Errorf(fleet.ReasonUnimplemented, "the server %s does not support %s: it may be older, so upgrade it", p.config.Replica, fleet.Shorten(q.Method, 40))
 	}
 	return answer, err
 }
 
 // Place implements state.Elsewhere.
-func (p *peers) Place(server, name string) state.PlaceReader {
-	return peerPlace{peers: p, server: server, name: name}
+func (p *Peers) Place(server, name string) state.PlaceReader {
+	return placeReader{peers: p, server: server, name: name}
 }
 
-// peerPlace reads from a place of another server.
-type peerPlace struct {
-	peers        *peers
+// placeReader reads from a place of another server.
+type placeReader struct {
+	peers        *Peers
 	server, name string
 }
 
-func (r peerPlace) Projects(ctx context.Context) ([]fleet.Project, error) {
+func (r placeReader) Projects(ctx context.Context) ([]fleet.Project, error) {
 	a, err := r.ask(ctx, placeQuestion{Method: "Projects"})
 	return a.Projects, err
 }
 
-func (r peerPlace) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
+func (r placeReader) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
 	a, err := r.ask(ctx, placeQuestion{Method: "Roles", Project: project})
 	return a.Roles, err
 }
 
-func (r peerPlace) Log(ctx context.Context, agent fleet.Agent, lines int) ([]string, bool, error) {
+func (r placeReader) Log(ctx context.Context, agent fleet.Agent, lines int) ([]string, bool, error) {
 	a, err := r.ask(ctx, placeQuestion{Method: "Log", Agent: agent.UID, Lines: lines})
 	return a.Log, a.More, err
 }
 
-func (r peerPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
+func (r placeReader) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
 	a, err := r.ask(ctx, placeQuestion{Method: "Kept", Agent: uid})
 	return a.Kept, err
 }
 
-func (r peerPlace) Unsaved(ctx context.Context, agent fleet.Agent) (string, error) {
+func (r placeReader) Unsaved(ctx context.Context, agent fleet.Agent) (string, error) {
 	a, err := r.ask(ctx, placeQuestion{Method: "Unsaved", Agent: agent.UID})
 	return a.Unsaved, err
 }
 
 // ask sends the question to the other server and returns its answer.
-func (r peerPlace) ask(ctx context.Context, q placeQuestion) (answer placeAnswer, err error) {
+func (r placeReader) ask(ctx context.Context, q placeQuestion) (answer placeAnswer, err error) {
 	q.Place = r.name
 	address, err := r.peers.addressOf(ctx, r.server)
 	if err != nil {

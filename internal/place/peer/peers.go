@@ -1,0 +1,188 @@
+package peer
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/remote"
+)
+
+// leasePrefix is the prefix of the lease keys under which servers publish their addresses to the other servers on the
+// store. The rest of the key is the name of the server, and the owner of the lease is its address.
+const leasePrefix = "peer/"
+
+// patience is how long a call waits for another server that does not answer.
+const patience = 3 * time.Second
+
+// Config configures Peers. All fields are required.
+type Config struct {
+	Replica   string                                    // the name of this server
+	Version   string                                    // of this program
+	Lease     time.Duration                             // how long the others may use the address of a server that does not answer
+	Store     fleet.Store                               // what the servers share
+	Place     func(name string) fleet.Place             // a place of this server; nil if there is none with the name
+	Transport func(http.RoundTripper) http.RoundTripper // wraps the transport of calls
+	Log       *slog.Logger
+}
+
+// Peers lets the servers on a store read data on each other's machines. All servers share one key, which is in the store. It
+// signs their requests, and both ends of their TLS connections use it. So only a program that can read the database can act as
+// a server. A nil *Peers is a server that shares its store with no other one.
+type Peers struct {
+	config  Config
+	key     ed25519.PrivateKey
+	tls     *tls.Config
+	http    *http.Client
+	clients remote.Clients
+
+	listener net.Listener // accepts calls from other servers; nil before Listen
+	server   *http.Server
+	address  string // of this server, for others
+}
+
+// New returns the peers of a server.
+func New(ctx context.Context, c Config) (*Peers, error) {
+	seed, err := c.Store.Secret(ctx, "peer", remote.NewSeed())
+	if err != nil {
+		return nil, err
+	}
+	p := &Peers{config: c}
+	if p.key, err = remote.Key(seed); err != nil {
+		return nil, err
+	}
+	if p.tls, err = sharedTLS(p.key); err != nil {
+		return nil, err
+	}
+	p.http = &http.Client{Transport: c.Transport(&http.Transport{TLSClientConfig: p.tls, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: patience})}
+	return p, nil
+}
+
+// sharedTLS returns the TLS configuration that both ends of a connection use. Each end shows a certificate with the key
+// and requires one from the other end. Nothing but the key in the certificate is checked.
+func sharedTLS(key ed25519.PrivateKey) (*tls.Config, error) {
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<34, 0)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}},
+		ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, //nolint:gosec // VerifyConnection compares keys
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) > 0 {
+				if theirs, ok := s.PeerCertificates[0].PublicKey.(ed25519.PublicKey); ok && theirs.Equal(key.Public()) {
+					return nil
+				}
+			}
+			return errors.New("the other end of the connection is not a server of this fleet: its key is not the one in the store")
+		},
+	}, nil
+}
+
+// Listen opens the address for other servers.
+func (p *Peers) Listen(addr string) (err error) {
+	if p == nil {
+		return nil
+	}
+	if p.listener, err = net.Listen("tcp", addr); err != nil {
+		return fmt.Errorf("cannot listen on the peer address %s: %w", addr, err)
+	}
+	if p.address, err = advertised(p.listener.Addr()); err != nil {
+		return errors.Join(err, p.listener.Close())
+	}
+	s, err := remote.NewServer(ownRunners{p}, remote.ServerConfig{Key: p.key.Public().(ed25519.PublicKey), Version: p.config.Version, Logger: p.config.Log}) //nolint:forcetypeassert // of an Ed25519 key
+	if err != nil {
+		return errors.Join(err, p.listener.Close())
+	}
+	p.server = &http.Server{
+		Handler: p.handler(s.Handler()), TLSConfig: p.tls.Clone(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(p.config.Log.Handler(), slog.LevelDebug),
+	}
+	return nil
+}
+
+// advertised returns the HOST:PORT at which other servers reach the listener with the address. For a listener on all
+// addresses, the host is the name of this machine.
+func advertised(a net.Addr) (string, error) {
+	at, err := netip.ParseAddrPort(a.String())
+	if err != nil || !at.Addr().IsUnspecified() {
+		return a.String(), err
+	}
+	host, err := os.Hostname()
+	return net.JoinHostPort(host, fmt.Sprint(at.Port())), err
+}
+
+// Serve answers other servers until Close is called.
+func (p *Peers) Serve() error { return p.server.ServeTLS(p.listener, "", "") }
+
+// Close closes the listener and ends open calls of other servers.
+func (p *Peers) Close() error {
+	if p == nil || p.listener == nil {
+		return nil
+	}
+	p.http.CloseIdleConnections()
+	if p.server == nil {
+		return p.listener.Close()
+	}
+	err := p.listener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	return errors.Join(p.server.Close(), err)
+}
+
+// Address returns the address of this server for others, or "" before Listen.
+func (p *Peers) Address() string {
+	if p == nil {
+		return ""
+	}
+	return p.address
+}
+
+// Announce publishes the address of this server for other servers, as a lease that Announce also renews.
+func (p *Peers) Announce(ctx context.Context) error {
+	if p == nil || p.address == "" {
+		return nil
+	}
+	store, key := p.config.Store, leasePrefix+p.config.Replica
+	epoch, err := store.Lease(ctx, key, p.address, p.config.Lease)
+	if err != nil || epoch != 0 {
+		return err
+	}
+	owners, err := store.Leases(ctx, key) // the owner is the address of this server before its restart
+	if err != nil {
+		return err
+	}
+	if err := store.Release(ctx, key, owners[key]); err != nil {
+		return err
+	}
+	_, err = store.Lease(ctx, key, p.address, p.config.Lease)
+	return err
+}
+
+// Withdraw removes the address that Announce published.
+func (p *Peers) Withdraw(ctx context.Context) error {
+	if p == nil || p.address == "" {
+		return nil
+	}
+	return p.config.Store.Release(ctx, leasePrefix+p.config.Replica, p.address)
+}
+
+// addressOf returns the address of the server, or "" if it does not run.
+func (p *Peers) addressOf(ctx context.Context, server string) (string, error) {
+	owners, err := p.config.Store.Leases(ctx, leasePrefix+server)
+	return owners[leasePrefix+server], err
+}

@@ -1,0 +1,137 @@
+package peer
+
+import (
+	"context"
+	"io"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/remote"
+)
+
+// Runner implements state.Elsewhere.
+func (p *Peers) Runner(server string, a fleet.Agent) fleet.Runner {
+	return awayRunner{peers: p, name: server, agent: a}
+}
+
+// awayRunner reads from another server.
+type awayRunner struct {
+	fleet.Runner // nil: methods that are not defined below are never called, see state.Config
+
+	peers *Peers
+	name  string // of the server
+	agent fleet.Agent
+}
+
+// call calls f with the agent's runner on the other server. It returns BACKEND_UNAVAILABLE if that server does not
+// answer.
+func (r awayRunner) call(ctx context.Context, f func(fleet.Runner) error) error {
+	address, err := r.peers.addressOf(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	away := fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent %q is on the machine of the server %s, which does not answer: start that server, or try again later", r.agent.Name, r.name).With("server", r.name)
+	if address == "" {
+		return away
+	}
+	c := r.peers.clients.Get(remote.ClientConfig{URL: "https://" + address, Key: r.peers.key, HTTP: r.peers.http, Version: r.peers.config.Version, Patience: patience})
+	if err = f(c.Connect(r.agent)); fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
+		return away.WithCause(err)
+	}
+	return err
+}
+
+func (r awayRunner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (page fleet.OutputPage, err error) {
+	err = r.call(ctx, func(runner fleet.Runner) (err error) {
+		page, err = runner.Output(ctx, run, offset, limit)
+		return err
+	})
+	return page, err
+}
+
+func (r awayRunner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
+	err = r.call(ctx, func(runner fleet.Runner) (err error) {
+		text, more, err = runner.Patch(ctx, c, path, offset, limit)
+		return err
+	})
+	return text, more, err
+}
+
+func (r awayRunner) Bundle(ctx context.Context, w io.Writer) error {
+	return r.call(ctx, func(runner fleet.Runner) error { return runner.Bundle(ctx, w) })
+}
+
+// ownRunners are the runners that this server offers to other servers: the runners of agents on its machine. They only
+// read.
+type ownRunners struct{ peers *Peers }
+
+func (o ownRunners) Connect(a fleet.Agent) fleet.Runner { return ownRunner{peers: o.peers, uid: a.UID} }
+
+// ownRunner is the runner of an agent on this machine, used by another server.
+type ownRunner struct {
+	peers *Peers
+	uid   string
+}
+
+// runner returns the runner of the agent. It returns AGENT_NOT_FOUND if the store does not have the agent, or if the
+// agent is on another machine.
+func (r ownRunner) runner(ctx context.Context) (fleet.Runner, error) {
+	var a *fleet.Agent
+	err := r.peers.config.Store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		a, err = tx.Agent(r.uid)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if a != nil {
+		if place := r.peers.config.Place(a.Place); place != nil {
+			return place.Connect(*a), nil
+		}
+	}
+	return nil, fleet.Errorf(fleet.ReasonAgentNotFound, "the agent is not on this machine")
+}
+
+func (r ownRunner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (fleet.OutputPage, error) {
+	runner, err := r.runner(ctx)
+	if err != nil {
+		return fleet.OutputPage{}, err
+	}
+	return runner.Output(ctx, run, offset, limit)
+}
+
+func (r ownRunner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {
+	runner, err := r.runner(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	return runner.Patch(ctx, c, path, offset, limit)
+}
+
+func (r ownRunner) Bundle(ctx context.Context, w io.Writer) error {
+	runner, err := r.runner(ctx)
+	if err != nil {
+		return err
+	}
+	return runner.Bundle(ctx, w)
+}
+
+// errReads is the error of the methods that change something: a server does not call them on another server.
+var errReads = fleet.Errorf(fleet.ReasonUnimplemented, "servers only read from each other")
+
+func (ownRunner) Dispatch(context.Context, fleet.Run) error { return errReads }
+
+func (ownRunner) Follow(context.Context, fleet.Run, string, func(fleet.Output) error) (fleet.Outcome, error) {
+	return fleet.Outcome{}, errReads
+}
+
+func (ownRunner) Interrupt(context.Context, fleet.Run, bool) error { return errReads }
+
+func (ownRunner) Send(context.Context, fleet.Run, string, string) error { return errReads }
+
+func (ownRunner) Answer(context.Context, fleet.Run, fleet.Question) error { return errReads }
+
+func (ownRunner) Changes(context.Context, fleet.Run) (*fleet.Changes, error) { return nil, errReads }
+
+func (ownRunner) Check(context.Context, fleet.Run, fleet.Check) (fleet.CheckResult, error) {
+	return fleet.CheckResult{}, errReads
+}
