@@ -68,6 +68,18 @@ func TestUnusedMessages(t *testing.T) {
 	require.NotContains(t, code, "Unused")
 }
 
+func TestMessagesInRequests(t *testing.T) {
+	t.Parallel()
+	code, err := run(t, []*descriptorpb.FieldDescriptorProto{field("many", descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, true, ".x.Unused")}, nil)
+	require.NoError(t, err)
+	require.Contains(t, code, "wire.List(r, &m.Many, wire.Message[Unused])")
+	require.Contains(t, code, "func (m *Unused) ReadField(")
+	require.NotContains(t, code, "func (m *Unused) AppendJSON(")
+	code, err = run(t, []*descriptorpb.FieldDescriptorProto{field("data", descriptorpb.FieldDescriptorProto_TYPE_BYTES, false, "")}, nil)
+	require.NoError(t, err)
+	require.Contains(t, code, "r.Bytes(&m.Data)")
+}
+
 func TestUnknownFieldType(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -77,7 +89,7 @@ func TestUnknownFieldType(t *testing.T) {
 	}{
 		{"bytes", "x.A.f: package wire has no JSON form for a field of type bytes", field("f", descriptorpb.FieldDescriptorProto_TYPE_BYTES, false, ""), false},
 		{"well-known type", "x.A.f: package wire has no JSON form for a field of type google.protobuf.Duration", field("f", descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, false, ".google.protobuf.Duration"), false},
-		{"message in a request", "x.Q.f: package wire has no JSON form for a list of x.Unused", field("f", descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, true, ".x.Unused"), true},
+		{"message in a request", "x.Q.f: package wire has no JSON form for a field of type x.Unused", field("f", descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, false, ".x.Unused"), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

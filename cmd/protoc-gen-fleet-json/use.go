@@ -5,7 +5,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// uses has the names of the messages that are requests, and of the messages that are part of answers.
+// uses has the names of the messages that are part of requests, and of the messages that are part of answers.
 type uses struct {
 	request, answer map[protoreflect.FullName]bool
 }
@@ -15,23 +15,23 @@ func usesOf(files []*protogen.File) uses {
 	for _, f := range files {
 		for _, s := range f.Services {
 			for _, m := range s.Methods {
-				u.request[m.Input.Desc.FullName()] = true
-				u.addAnswer(m.Output)
+				add(u.request, m.Input)
+				add(u.answer, m.Output)
 			}
 		}
 	}
 	return u
 }
 
-// addAnswer adds a message and the messages in it.
-func (u uses) addAnswer(m *protogen.Message) {
-	if u.answer[m.Desc.FullName()] {
+// add adds a message and the messages in it.
+func add(to map[protoreflect.FullName]bool, m *protogen.Message) {
+	if to[m.Desc.FullName()] {
 		return
 	}
-	u.answer[m.Desc.FullName()] = true
+	to[m.Desc.FullName()] = true
 	for _, f := range m.Fields {
 		if f.Message != nil {
-			u.addAnswer(f.Message)
+			add(to, f.Message)
 		}
 	}
 }

@@ -19,6 +19,7 @@ var scalars = map[protoreflect.Kind]form{
 	protoreflect.DoubleKind:  {"AppendFloat", "Float"},
 	protoreflect.MessageKind: {"AppendMessage", ""},
 	protoreflect.EnumKind:    {"AppendEnum", "Enum"},
+	protoreflect.BytesKind:   {"", "Bytes"},
 }
 
 var wellKnown = map[protoreflect.FullName]form{
@@ -75,6 +76,9 @@ func (g *generator) readCall(f *protogen.Field) ([]any, error) {
 		return []any{"r.Texts(&m.", f.GoName, ")"}, nil
 	}
 	name := formOf(f).read
+	if f.Desc.IsList() && sent(f.Message) {
+		return []any{wirePackage.Ident("List"), "(r, &m.", f.GoName, ", ", wirePackage.Ident("Message"), "[", f.Message.GoIdent, "])"}, nil
+	}
 	wrapped := f.Desc.IsList() || optional(f)
 	if name == "" || f.Desc.IsMap() || wrapped && f.Message != nil || optional(f) && f.Enum != nil || chosen(f) {
 		return nil, unsupported(f)
@@ -94,6 +98,11 @@ func (g *generator) readCall(f *protogen.Field) ([]any, error) {
 		return []any{wirePackage.Ident(name), "(r, ", to, ", ", g.QualifiedGoIdent(f.Enum.GoIdent), "_value)"}, nil
 	}
 	return []any{"r.", name, "(", to, ")"}, nil
+}
+
+// sent reports whether the message is one of the API, which Reader reads field by field.
+func sent(m *protogen.Message) bool {
+	return m != nil && !m.Desc.IsMapEntry() && m.Desc.ParentFile().Package() != "google.protobuf"
 }
 
 // chosen reports whether the field is one of a oneof.

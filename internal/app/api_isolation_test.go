@@ -35,7 +35,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"cursor": "0", "follow": false, "wait_seconds": json.Number("0"), "max_events": json.Number("10000"),
 		"agent_id": x.contract, "agent_ids": []any{x.contract}, "contract": "an attack", "summary": "attacked", "payload": "attack", "chunk": "attack",
 		"offset": json.Number("0"), "tail": json.Number("1000"), "checks": alicesChecks, "retries": json.Number("2"), "check_timeout_seconds": json.Number("60"),
-		"model": "m-1", "effort": "high", "max_turns": json.Number("3"), "max_cost_usd": json.Number("0.5"), "append_system_prompt": "attack", "output_schema": map[string]any{"type": "object"},
+		"model": "m-1", "effort": "high", "max_turns": json.Number("3"), "max_cost_usd": json.Number("0.5"), "append_system_prompt": "attack", "output_schema": map[string]any{"type": "object"}, "attachments": []any{map[string]any{"name": "a.txt", "content": "YXR0YWNr"}},
 		"prompt": alicesTask, "context": map[string]any{}, "capabilities": []any{}, "timeout": json.Number("50"), "config": map[string]any{},
 		"principal": "alice", "method": "", "outcome": "", "person": "mallory", "group": "", "access": "run",
 		"question_id": x.question, "answer": "attacked", "remember": "once", "rule": "Bash", "include_answered": true, "or_question": true,

@@ -31,7 +31,7 @@ var goodRequests = map[string]string{
 	"delete_agent":              `{"agent_name":"nobody"}`,
 	"list_kept_work":            `{}`,
 	"restore_agent":             `{"agent_name":"nobody"}`,
-	"start_agent_task":          `{"agent_name":"papi","task_description":"wait gate"}`,
+	"start_agent_task":          `{"agent_name":"papi","task_description":"wait gate","attachments":[{"name":"a.txt","media_type":"text/plain","content":"YQ=="}]}`,
 	"stop_agent_task":           `{"agent_name":"papi"}`,
 	"list_agent_roles":          `{"project":"Setup"}`,
 	"list_agent_projects":       `{}`,
@@ -152,7 +152,7 @@ func probes(t *testing.T, task string) (all []probe) {
 			rules.ProtoReflect().Range(func(kind protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 				require.Contains(t, []string{"string", "int32", "int64", "repeated", "map"}, string(kind.Name()), "add values for this kind of rule to the test")
 				v.Message().Range(func(rule protoreflect.FieldDescriptor, limit protoreflect.Value) bool {
-					around(t, string(rule.Name()), limit, task, id, add)
+					around(t, f, string(rule.Name()), limit, task, id, add)
 					return true
 				})
 				return true
@@ -162,14 +162,18 @@ func probes(t *testing.T, task string) (all []probe) {
 	return all
 }
 
-func around(t *testing.T, rule string, limit protoreflect.Value, task, id string, add func(string, any, bool)) {
+func around(t *testing.T, f protoreflect.FieldDescriptor, rule string, limit protoreflect.Value, task, id string, add func(string, any, bool)) {
 	t.Helper()
 	number := func(n int64) json.Number { return json.Number(fmt.Sprint(n)) }
-	list := func(n uint64) (ids []any) {
-		for range n {
-			ids = append(ids, task)
+	list := func(n uint64) (items []any) {
+		for i := range n {
+			if f.Kind() == protoreflect.MessageKind {
+				items = append(items, map[string]any{"name": fmt.Sprintf("%d.txt", i), "content": "YQ=="})
+				continue
+			}
+			items = append(items, task)
 		}
-		return ids
+		return items
 	}
 	switch rule {
 	case "min_len":

@@ -315,6 +315,8 @@ type Run struct {
 	SelfStarted bool
 	// Options are options of the task for the agent's program. The place supports them, see Optioner. Only Dispatch gets them.
 	Options TaskOptions
+	// Attachments are files of the task, which the agent can read until the run ends. Only Dispatch gets them.
+	Attachments []Attachment
 	// Feedback describes the failed checks of the previous run if the agent has to try again. If the agent remembers its
 	// conversation, Feedback is the next turn; otherwise it is added to Prompt. Only Dispatch gets it.
 	Feedback string

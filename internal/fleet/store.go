@@ -85,7 +85,7 @@ type Store interface {
 	// sign of life is older. It keeps the newest event, forgotten servers, and all tasks and agents.
 	Prune(ctx context.Context, before time.Time, limit int) (removed int, err error)
 
-	// PrunePayloads removes the payloads of tasks that ended before the time, and the remains of agents that were deleted
+	// PrunePayloads removes the payloads and attachments of tasks that ended before the time, and the remains of agents that were deleted
 	// before it, at most limit of each kind, and returns their number. It sets PayloadRemoved in these tasks.
 	PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error)
 

@@ -110,6 +110,9 @@ type TaskReader interface {
 
 	// Checks returns the recorded state of the task's checks.
 	Checks(taskID string) (*TaskChecks, error)
+
+	// Attachments returns the attachments of the task in their order, with their contents if content is set.
+	Attachments(taskID string, content bool) ([]Attachment, error)
 }
 
 // TaskWriter writes tasks.
@@ -120,7 +123,10 @@ type TaskWriter interface {
 	// UpdateTask writes all fields of an existing task and sets its Revision. It never changes a task that has ended.
 	UpdateTask(t *Task) error
 
-	// DeleteTask removes a task that has ended, with its payload, changes, checks, messages, questions and events. It returns
+	// AddAttachments adds attachments to a task that has none.
+	AddAttachments(taskID string, all []Attachment) error
+
+	// DeleteTask removes a task that has ended, with its payload, changes, checks, attachments, messages, questions and events. It returns
 	// an error if the task has not ended or does not exist. The caller appends an event in the same transaction.
 	DeleteTask(id string) error
 

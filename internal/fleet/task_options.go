@@ -16,6 +16,8 @@ type TaskOptions struct {
 	AppendSystemPrompt string   `json:"append_system_prompt,omitempty"`
 	// OutputSchema is the JSON Schema of an object that the task has to return.
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
+	// Attachments is how many attachments the task has.
+	Attachments int `json:"attachments,omitempty"`
 }
 
 // The names of the task options, as in the API.
@@ -26,6 +28,7 @@ const (
 	OptionMaxCost            = "max_cost_usd"
 	OptionAppendSystemPrompt = "append_system_prompt"
 	OptionOutputSchema       = "output_schema"
+	OptionAttachments        = "attachments"
 )
 
 // Limits of the task options.
@@ -62,6 +65,7 @@ func (o TaskOptions) Names() (names []string) {
 	add(OptionMaxCost, o.MaxCostUSD != nil)
 	add(OptionAppendSystemPrompt, o.AppendSystemPrompt != "")
 	add(OptionOutputSchema, len(o.OutputSchema) > 0)
+	add(OptionAttachments, o.Attachments > 0)
 	return names
 }
 

@@ -178,6 +178,14 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	if run.Feedback, err = w.feedback(ctx, t); err != nil {
 		return err
 	}
+	if t.Options.Attachments > 0 {
+		if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+			run.Attachments, err = tx.Attachments(t.ID, true)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
 	if t.Try > 0 {
 		run.Timeout = max(t.StartedAt.Add(t.Timeout).Sub(w.now()), time.Second)
 	}

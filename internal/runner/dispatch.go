@@ -26,6 +26,10 @@ const (
 	formatFile = "format.json"
 )
 
+// attachmentsDir is the directory of a run with the attachments of its task. The program can only read it, so the supervisor can remove
+// the files safely.
+const attachmentsDir = "attachments"
+
 // reportFile holds the token that authenticates a run's reports to Fleet.
 const reportFile = "report-token"
 
@@ -173,7 +177,16 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		job.Ask = append(slices.Clone(host.config.AskCommand), string(run))
 	}
 	job.Feedback, job.Confined = r.Feedback, w.Sandbox != nil
-	job = driver.WithFeedback(w.Driver, job)
+	if err := fleet.CheckAttachments(r.Attachments); err != nil { // their names become paths
+		return nil, err
+	}
+	var files []driver.File
+	for _, a := range r.Attachments {
+		name := attachmentsDir + "/" + a.Name
+		job.Attachments = append(job.Attachments, driver.Attachment{Path: run.Path(name), MediaType: a.MediaType, Size: len(a.Content)})
+		files = append(files, driver.File{Name: name, Data: string(a.Content), Secret: true})
+	}
+	job = driver.WithAttachments(w.Driver, driver.WithFeedback(w.Driver, job))
 	c, err := w.Driver.Command(job)
 	if err != nil {
 		return nil, err
@@ -189,7 +202,10 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	for k, v := range c.Env {
 		own[k] = v
 	}
-	files := append(driver.BaseFiles(job), c.Files...)
+	if len(files) > 0 {
+		own["FLEET_ATTACHMENTS"] = run.Path(attachmentsDir)
+	}
+	files = slices.Concat(files, driver.BaseFiles(job), c.Files)
 	if asks != nil {
 		own["FLEET_ASK"] = run.Path(askFile)
 		files = append(files, askScript(job.Ask))
@@ -272,7 +288,12 @@ func (h Home) writeRun(run shim.Run, files []driver.File) error {
 		if f.Executable {
 			mode = 0o700
 		}
-		if err := os.WriteFile(filepath.Join(tmp, f.Name), []byte(f.Data), mode); err != nil {
+		path := filepath.Join(tmp, f.Name)
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
+			err = os.WriteFile(path, []byte(f.Data), mode)
+		}
+		if err != nil {
 			return errors.Join(err, os.RemoveAll(tmp))
 		}
 	}

@@ -65,10 +65,11 @@ const previewSize = 4 << 10
 // Shown is a task with the details that a caller requested.
 type Shown struct {
 	*fleet.Task
-	Payload *fleet.Portion    // nil if it was not requested or does not exist
-	Preview string            // end of its output while it is running
-	Checks  *fleet.TaskChecks // nil if it has none
-	Changes *fleet.Changes    // nil if they are not known; always nil while it is running
+	Payload     *fleet.Portion     // nil if it was not requested or does not exist
+	Preview     string             // end of its output while it is running
+	Checks      *fleet.TaskChecks  // nil if it has none
+	Attachments []fleet.Attachment // without their contents
+	Changes     *fleet.Changes     // nil if they are not known; always nil while it is running
 }
 
 // ShowTask returns the task and the requested portion of its payload; nil requests none.
@@ -96,6 +97,11 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 		}
 		if shown.Checks, err = tx.Checks(shown.ID); err != nil {
 			return err
+		}
+		if shown.Options.Attachments > 0 {
+			if shown.Attachments, err = tx.Attachments(shown.ID, false); err != nil {
+				return err
+			}
 		}
 		if !shown.Active() {
 			shown.Changes, err = tx.Changes(shown.ID)

@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// RetryTask starts a task that has ended again, as a new task of the same agent with the same description, time limit, checks and
-// options. The error is TASK_RUNNING if the task has not ended, AGENT_NOT_FOUND if its agent was deleted, and otherwise as
+// RetryTask starts a task that has ended again, as a new task of the same agent with the same description, time limit, checks,
+// options and attachments. The error is TASK_RUNNING if the task has not ended, AGENT_NOT_FOUND if its agent was deleted, and otherwise as
 // for StartTask. Tasks of other toolsets cannot be retried.
 func (s *Service) RetryTask(ctx context.Context, id, requestID string) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
@@ -45,6 +45,15 @@ func (s *Service) RetryTask(ctx context.Context, id, requestID string) (*fleet.T
 			return nil, err
 		} else if known != nil {
 			r.Checks = known.Asked
+		}
+		if first.Options.Attachments > 0 {
+			if r.Attachments, err = tx.Attachments(first.ID, true); err != nil {
+				return nil, err
+			}
+			if len(r.Attachments) == 0 {
+				return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "the attachments of task %q were removed after their retention period", first.ID).
+					Next("{start_agent_task} starts the task again with new attachments")
+			}
 		}
 		return s.startTask(ctx, tx, p, &fleet.AgentView{Agent: *v}, r)
 	})

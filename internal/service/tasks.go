@@ -51,7 +51,8 @@ type StartTaskRequest struct {
 	Timeout            time.Duration // 0 means Config.TaskTimeout
 	Checks             fleet.Checks  // in addition to the checks of the agent's project and role
 	Options            fleet.TaskOptions
-	RequestID          string `json:"-"`
+	Attachments        []fleet.Attachment `json:"-"`
+	RequestID          string             `json:"-"`
 
 	retryOf string // the task that is started again
 }
@@ -66,6 +67,7 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 	if err := s.checkTask(r); err != nil {
 		return nil, err
 	}
+	r.Options.Attachments = len(r.Attachments)
 	c := Call{Method: "StartAgentTask", RequestID: r.RequestID, Body: r.body()}
 	if t, err := s.taskBefore(ctx, c); err != nil || t != nil {
 		return asStarted(t), err
@@ -99,6 +101,9 @@ func (s *Service) checkTask(r StartTaskRequest) error {
 		if err := checkText(fleet.ReasonInvalidArgument, fleet.OptionAppendSystemPrompt, fleet.OptionAppendSystemPrompt, r.Options.AppendSystemPrompt); err != nil {
 			return err
 		}
+	}
+	if err := fleet.CheckAttachments(r.Attachments); err != nil {
+		return err
 	}
 	return s.checkSchema(r.Options.OutputSchema)
 }
@@ -148,7 +153,7 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	if err := s.places.Of(a).Available(); err != nil {
 		return nil, err
 	}
-	if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{tasks: 1, project: a.Project}); err != nil {
+	if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{tasks: 1, bytes: sizeOf(r.Attachments), project: a.Project}); err != nil {
 		return nil, err
 	}
 	now := s.now()
@@ -159,6 +164,11 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	}
 	if r.Checks.IsSet() {
 		if err := tx.PutChecks(task.ID, &fleet.TaskChecks{Asked: r.Checks}); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.Attachments) > 0 {
+		if err := tx.AddAttachments(task.ID, r.Attachments); err != nil {
 			return nil, err
 		}
 	}
@@ -177,12 +187,26 @@ func (r StartTaskRequest) body() any {
 		Timeout            time.Duration
 	}{r.Agent, r.Description, r.Timeout}
 	switch {
+	case len(r.Attachments) > 0:
+		digests := make([][3]string, len(r.Attachments))
+		for i, a := range r.Attachments {
+			digests[i] = a.Digest()
+		}
+		return []any{plain, r.Checks, r.Options, digests}
 	case r.Options.IsSet():
 		return []any{plain, r.Checks, r.Options}
 	case r.Checks.IsSet():
 		return []any{plain, r.Checks}
 	}
 	return plain
+}
+
+// sizeOf returns the size of the attachments, in bytes.
+func sizeOf(all []fleet.Attachment) (n int) {
+	for _, a := range all {
+		n += len(a.Content)
+	}
+	return n
 }
 
 // asStarted returns the task as it was when it started, so that a repeated call gets the same response.

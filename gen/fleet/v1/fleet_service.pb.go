@@ -76,7 +76,7 @@ func (x WaitTasksRequest_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WaitTasksRequest_Mode.Descriptor instead.
 func (WaitTasksRequest_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26, 0}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27, 0}
 }
 
 // Toolset says which toolset the agents of the tasks belong to.
@@ -145,7 +145,7 @@ func (x ListTasksRequest_Toolset) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ListTasksRequest_Toolset.Descriptor instead.
 func (ListTasksRequest_Toolset) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39, 0}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40, 0}
 }
 
 // CreateAgentRequest describes the agent to create.
@@ -1207,7 +1207,9 @@ type StartAgentTaskRequest struct {
 	// Optional. Instructions for this task, after those of the role.
 	AppendSystemPrompt *string `protobuf:"bytes,12,opt,name=append_system_prompt,json=appendSystemPrompt,proto3,oneof" json:"append_system_prompt,omitempty"`
 	// Optional. A JSON Schema of an object, which the task has to return as its output.
-	OutputSchema  *structpb.Struct `protobuf:"bytes,13,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
+	OutputSchema *structpb.Struct `protobuf:"bytes,13,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
+	// Optional. Files for the task, together at most 20 MiB.
+	Attachments   []*NewAttachment `protobuf:"bytes,14,rep,name=attachments,proto3" json:"attachments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1333,6 +1335,77 @@ func (x *StartAgentTaskRequest) GetOutputSchema() *structpb.Struct {
 	return nil
 }
 
+func (x *StartAgentTaskRequest) GetAttachments() []*NewAttachment {
+	if x != nil {
+		return x.Attachments
+	}
+	return nil
+}
+
+// NewAttachment is a file for a task.
+type NewAttachment struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the file, without directories.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. Media type, such as image/png; Fleet recognises common types.
+	MediaType string `protobuf:"bytes,2,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
+	// Required. Content of the file.
+	Content       []byte `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NewAttachment) Reset() {
+	*x = NewAttachment{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NewAttachment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NewAttachment) ProtoMessage() {}
+
+func (x *NewAttachment) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NewAttachment.ProtoReflect.Descriptor instead.
+func (*NewAttachment) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *NewAttachment) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NewAttachment) GetMediaType() string {
+	if x != nil {
+		return x.MediaType
+	}
+	return ""
+}
+
+func (x *NewAttachment) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
 // StartAgentTaskResponse has the started task.
 type StartAgentTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1348,7 +1421,7 @@ type StartAgentTaskResponse struct {
 
 func (x *StartAgentTaskResponse) Reset() {
 	*x = StartAgentTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[15]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1433,7 @@ func (x *StartAgentTaskResponse) String() string {
 func (*StartAgentTaskResponse) ProtoMessage() {}
 
 func (x *StartAgentTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[15]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1446,7 @@ func (x *StartAgentTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentTaskResponse.ProtoReflect.Descriptor instead.
 func (*StartAgentTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{15}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StartAgentTaskResponse) GetTask() *Task {
@@ -1411,7 +1484,7 @@ type RetryTaskRequest struct {
 
 func (x *RetryTaskRequest) Reset() {
 	*x = RetryTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[16]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1496,7 @@ func (x *RetryTaskRequest) String() string {
 func (*RetryTaskRequest) ProtoMessage() {}
 
 func (x *RetryTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[16]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1509,7 @@ func (x *RetryTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryTaskRequest.ProtoReflect.Descriptor instead.
 func (*RetryTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{16}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RetryTaskRequest) GetTaskId() string {
@@ -1470,7 +1543,7 @@ type RetryTaskResponse struct {
 
 func (x *RetryTaskResponse) Reset() {
 	*x = RetryTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[17]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1555,7 @@ func (x *RetryTaskResponse) String() string {
 func (*RetryTaskResponse) ProtoMessage() {}
 
 func (x *RetryTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[17]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1568,7 @@ func (x *RetryTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryTaskResponse.ProtoReflect.Descriptor instead.
 func (*RetryTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{17}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RetryTaskResponse) GetTask() *Task {
@@ -1539,7 +1612,7 @@ type StopAgentTaskRequest struct {
 
 func (x *StopAgentTaskRequest) Reset() {
 	*x = StopAgentTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[18]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1624,7 @@ func (x *StopAgentTaskRequest) String() string {
 func (*StopAgentTaskRequest) ProtoMessage() {}
 
 func (x *StopAgentTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[18]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1637,7 @@ func (x *StopAgentTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentTaskRequest.ProtoReflect.Descriptor instead.
 func (*StopAgentTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{18}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StopAgentTaskRequest) GetAgentName() string {
@@ -1596,7 +1669,7 @@ type StopAgentTaskResponse struct {
 
 func (x *StopAgentTaskResponse) Reset() {
 	*x = StopAgentTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[19]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +1681,7 @@ func (x *StopAgentTaskResponse) String() string {
 func (*StopAgentTaskResponse) ProtoMessage() {}
 
 func (x *StopAgentTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[19]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +1694,7 @@ func (x *StopAgentTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentTaskResponse.ProtoReflect.Descriptor instead.
 func (*StopAgentTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{19}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StopAgentTaskResponse) GetTask() *Task {
@@ -1660,7 +1733,7 @@ type ListAgentRolesRequest struct {
 
 func (x *ListAgentRolesRequest) Reset() {
 	*x = ListAgentRolesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[20]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1745,7 @@ func (x *ListAgentRolesRequest) String() string {
 func (*ListAgentRolesRequest) ProtoMessage() {}
 
 func (x *ListAgentRolesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[20]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1758,7 @@ func (x *ListAgentRolesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentRolesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentRolesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{20}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListAgentRolesRequest) GetProject() string {
@@ -1724,7 +1797,7 @@ type ListAgentRolesResponse struct {
 
 func (x *ListAgentRolesResponse) Reset() {
 	*x = ListAgentRolesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[21]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1736,7 +1809,7 @@ func (x *ListAgentRolesResponse) String() string {
 func (*ListAgentRolesResponse) ProtoMessage() {}
 
 func (x *ListAgentRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[21]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1749,7 +1822,7 @@ func (x *ListAgentRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentRolesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{21}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListAgentRolesResponse) GetRoles() []*Role {
@@ -1786,7 +1859,7 @@ type ListAgentProjectsRequest struct {
 
 func (x *ListAgentProjectsRequest) Reset() {
 	*x = ListAgentProjectsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[22]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1871,7 @@ func (x *ListAgentProjectsRequest) String() string {
 func (*ListAgentProjectsRequest) ProtoMessage() {}
 
 func (x *ListAgentProjectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[22]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1884,7 @@ func (x *ListAgentProjectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentProjectsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentProjectsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{22}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListAgentProjectsRequest) GetCursor() string {
@@ -1845,7 +1918,7 @@ type ListAgentProjectsResponse struct {
 
 func (x *ListAgentProjectsResponse) Reset() {
 	*x = ListAgentProjectsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[23]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +1930,7 @@ func (x *ListAgentProjectsResponse) String() string {
 func (*ListAgentProjectsResponse) ProtoMessage() {}
 
 func (x *ListAgentProjectsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[23]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +1943,7 @@ func (x *ListAgentProjectsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentProjectsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentProjectsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{23}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListAgentProjectsResponse) GetProjects() []*Project {
@@ -1930,7 +2003,7 @@ type WatchFleetRequest struct {
 
 func (x *WatchFleetRequest) Reset() {
 	*x = WatchFleetRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +2015,7 @@ func (x *WatchFleetRequest) String() string {
 func (*WatchFleetRequest) ProtoMessage() {}
 
 func (x *WatchFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +2028,7 @@ func (x *WatchFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFleetRequest.ProtoReflect.Descriptor instead.
 func (*WatchFleetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{24}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchFleetRequest) GetCursor() string {
@@ -2034,7 +2107,7 @@ type WatchFleetResponse struct {
 
 func (x *WatchFleetResponse) Reset() {
 	*x = WatchFleetResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2119,7 @@ func (x *WatchFleetResponse) String() string {
 func (*WatchFleetResponse) ProtoMessage() {}
 
 func (x *WatchFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2132,7 @@ func (x *WatchFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFleetResponse.ProtoReflect.Descriptor instead.
 func (*WatchFleetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{25}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WatchFleetResponse) GetEvents() []*Event {
@@ -2093,7 +2166,7 @@ type WaitTasksRequest struct {
 
 func (x *WaitTasksRequest) Reset() {
 	*x = WaitTasksRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2178,7 @@ func (x *WaitTasksRequest) String() string {
 func (*WaitTasksRequest) ProtoMessage() {}
 
 func (x *WaitTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2191,7 @@ func (x *WaitTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTasksRequest.ProtoReflect.Descriptor instead.
 func (*WaitTasksRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WaitTasksRequest) GetTaskIds() []string {
@@ -2164,7 +2237,7 @@ type WaitTasksResponse struct {
 
 func (x *WaitTasksResponse) Reset() {
 	*x = WaitTasksResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2176,7 +2249,7 @@ func (x *WaitTasksResponse) String() string {
 func (*WaitTasksResponse) ProtoMessage() {}
 
 func (x *WaitTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2189,7 +2262,7 @@ func (x *WaitTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTasksResponse.ProtoReflect.Descriptor instead.
 func (*WaitTasksResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WaitTasksResponse) GetTasks() []*Task {
@@ -2234,7 +2307,7 @@ type ShowTaskRequest struct {
 
 func (x *ShowTaskRequest) Reset() {
 	*x = ShowTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2319,7 @@ func (x *ShowTaskRequest) String() string {
 func (*ShowTaskRequest) ProtoMessage() {}
 
 func (x *ShowTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2332,7 @@ func (x *ShowTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskRequest.ProtoReflect.Descriptor instead.
 func (*ShowTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ShowTaskRequest) GetTaskId() string {
@@ -2315,7 +2388,7 @@ type ShowTaskResponse struct {
 
 func (x *ShowTaskResponse) Reset() {
 	*x = ShowTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2327,7 +2400,7 @@ func (x *ShowTaskResponse) String() string {
 func (*ShowTaskResponse) ProtoMessage() {}
 
 func (x *ShowTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2340,7 +2413,7 @@ func (x *ShowTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskResponse.ProtoReflect.Descriptor instead.
 func (*ShowTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{29}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ShowTaskResponse) GetTask() *TaskDetail {
@@ -2363,7 +2436,7 @@ type DownloadTaskPayloadRequest struct {
 
 func (x *DownloadTaskPayloadRequest) Reset() {
 	*x = DownloadTaskPayloadRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +2448,7 @@ func (x *DownloadTaskPayloadRequest) String() string {
 func (*DownloadTaskPayloadRequest) ProtoMessage() {}
 
 func (x *DownloadTaskPayloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +2461,7 @@ func (x *DownloadTaskPayloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadTaskPayloadRequest.ProtoReflect.Descriptor instead.
 func (*DownloadTaskPayloadRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{30}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DownloadTaskPayloadRequest) GetTaskId() string {
@@ -2416,7 +2489,7 @@ type DownloadAgentBundleRequest struct {
 
 func (x *DownloadAgentBundleRequest) Reset() {
 	*x = DownloadAgentBundleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2501,7 @@ func (x *DownloadAgentBundleRequest) String() string {
 func (*DownloadAgentBundleRequest) ProtoMessage() {}
 
 func (x *DownloadAgentBundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2514,7 @@ func (x *DownloadAgentBundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadAgentBundleRequest.ProtoReflect.Descriptor instead.
 func (*DownloadAgentBundleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DownloadAgentBundleRequest) GetAgentName() string {
@@ -2471,7 +2544,7 @@ type PayloadInfo struct {
 
 func (x *PayloadInfo) Reset() {
 	*x = PayloadInfo{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2483,7 +2556,7 @@ func (x *PayloadInfo) String() string {
 func (*PayloadInfo) ProtoMessage() {}
 
 func (x *PayloadInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2496,7 +2569,7 @@ func (x *PayloadInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadInfo.ProtoReflect.Descriptor instead.
 func (*PayloadInfo) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PayloadInfo) GetOffset() int64 {
@@ -2557,7 +2630,7 @@ type ShowTaskChangesRequest struct {
 
 func (x *ShowTaskChangesRequest) Reset() {
 	*x = ShowTaskChangesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2569,7 +2642,7 @@ func (x *ShowTaskChangesRequest) String() string {
 func (*ShowTaskChangesRequest) ProtoMessage() {}
 
 func (x *ShowTaskChangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2582,7 +2655,7 @@ func (x *ShowTaskChangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskChangesRequest.ProtoReflect.Descriptor instead.
 func (*ShowTaskChangesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ShowTaskChangesRequest) GetTaskId() string {
@@ -2655,7 +2728,7 @@ type ShowTaskChangesResponse struct {
 
 func (x *ShowTaskChangesResponse) Reset() {
 	*x = ShowTaskChangesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2740,7 @@ func (x *ShowTaskChangesResponse) String() string {
 func (*ShowTaskChangesResponse) ProtoMessage() {}
 
 func (x *ShowTaskChangesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2753,7 @@ func (x *ShowTaskChangesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskChangesResponse.ProtoReflect.Descriptor instead.
 func (*ShowTaskChangesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ShowTaskChangesResponse) GetChanges() *TaskChanges {
@@ -2743,7 +2816,7 @@ type ShowTaskOutputRequest struct {
 
 func (x *ShowTaskOutputRequest) Reset() {
 	*x = ShowTaskOutputRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +2828,7 @@ func (x *ShowTaskOutputRequest) String() string {
 func (*ShowTaskOutputRequest) ProtoMessage() {}
 
 func (x *ShowTaskOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +2841,7 @@ func (x *ShowTaskOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskOutputRequest.ProtoReflect.Descriptor instead.
 func (*ShowTaskOutputRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ShowTaskOutputRequest) GetTaskId() string {
@@ -2823,7 +2896,7 @@ type ShowTaskOutputResponse struct {
 
 func (x *ShowTaskOutputResponse) Reset() {
 	*x = ShowTaskOutputResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2835,7 +2908,7 @@ func (x *ShowTaskOutputResponse) String() string {
 func (*ShowTaskOutputResponse) ProtoMessage() {}
 
 func (x *ShowTaskOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2848,7 +2921,7 @@ func (x *ShowTaskOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskOutputResponse.ProtoReflect.Descriptor instead.
 func (*ShowTaskOutputResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ShowTaskOutputResponse) GetOutput() string {
@@ -2917,7 +2990,7 @@ type ListTaskStepsRequest struct {
 
 func (x *ListTaskStepsRequest) Reset() {
 	*x = ListTaskStepsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2929,7 +3002,7 @@ func (x *ListTaskStepsRequest) String() string {
 func (*ListTaskStepsRequest) ProtoMessage() {}
 
 func (x *ListTaskStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2942,7 +3015,7 @@ func (x *ListTaskStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskStepsRequest.ProtoReflect.Descriptor instead.
 func (*ListTaskStepsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListTaskStepsRequest) GetTaskId() string {
@@ -2986,7 +3059,7 @@ type ListTaskStepsResponse struct {
 
 func (x *ListTaskStepsResponse) Reset() {
 	*x = ListTaskStepsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2998,7 +3071,7 @@ func (x *ListTaskStepsResponse) String() string {
 func (*ListTaskStepsResponse) ProtoMessage() {}
 
 func (x *ListTaskStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3011,7 +3084,7 @@ func (x *ListTaskStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskStepsResponse.ProtoReflect.Descriptor instead.
 func (*ListTaskStepsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListTaskStepsResponse) GetSteps() []*Step {
@@ -3059,7 +3132,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3071,7 +3144,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3084,7 +3157,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListTasksRequest) GetAgentName() string {
@@ -3188,7 +3261,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3200,7 +3273,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3213,7 +3286,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -3278,7 +3351,7 @@ type DeleteTaskRequest struct {
 
 func (x *DeleteTaskRequest) Reset() {
 	*x = DeleteTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3290,7 +3363,7 @@ func (x *DeleteTaskRequest) String() string {
 func (*DeleteTaskRequest) ProtoMessage() {}
 
 func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3303,7 +3376,7 @@ func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{41}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DeleteTaskRequest) GetTaskId() string {
@@ -3333,7 +3406,7 @@ type DeleteTaskResponse struct {
 
 func (x *DeleteTaskResponse) Reset() {
 	*x = DeleteTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3345,7 +3418,7 @@ func (x *DeleteTaskResponse) String() string {
 func (*DeleteTaskResponse) ProtoMessage() {}
 
 func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3358,7 +3431,7 @@ func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{42}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DeleteTaskResponse) GetMessage() string {
@@ -3390,7 +3463,7 @@ type SendTaskMessageRequest struct {
 
 func (x *SendTaskMessageRequest) Reset() {
 	*x = SendTaskMessageRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3402,7 +3475,7 @@ func (x *SendTaskMessageRequest) String() string {
 func (*SendTaskMessageRequest) ProtoMessage() {}
 
 func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3415,7 +3488,7 @@ func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageRequest.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{43}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SendTaskMessageRequest) GetAgentName() string {
@@ -3452,7 +3525,7 @@ type SendTaskMessageResponse struct {
 
 func (x *SendTaskMessageResponse) Reset() {
 	*x = SendTaskMessageResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3464,7 +3537,7 @@ func (x *SendTaskMessageResponse) String() string {
 func (*SendTaskMessageResponse) ProtoMessage() {}
 
 func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3477,7 +3550,7 @@ func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageResponse.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{44}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SendTaskMessageResponse) GetTask() *Task {
@@ -3513,7 +3586,7 @@ type ListQuestionsRequest struct {
 
 func (x *ListQuestionsRequest) Reset() {
 	*x = ListQuestionsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3525,7 +3598,7 @@ func (x *ListQuestionsRequest) String() string {
 func (*ListQuestionsRequest) ProtoMessage() {}
 
 func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3538,7 +3611,7 @@ func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuestionsRequest.ProtoReflect.Descriptor instead.
 func (*ListQuestionsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{45}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListQuestionsRequest) GetAgentName() string {
@@ -3591,7 +3664,7 @@ type ListQuestionsResponse struct {
 
 func (x *ListQuestionsResponse) Reset() {
 	*x = ListQuestionsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3603,7 +3676,7 @@ func (x *ListQuestionsResponse) String() string {
 func (*ListQuestionsResponse) ProtoMessage() {}
 
 func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3616,7 +3689,7 @@ func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuestionsResponse.ProtoReflect.Descriptor instead.
 func (*ListQuestionsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{46}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListQuestionsResponse) GetQuestions() []*Question {
@@ -3661,7 +3734,7 @@ type AnswerQuestionRequest struct {
 
 func (x *AnswerQuestionRequest) Reset() {
 	*x = AnswerQuestionRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3673,7 +3746,7 @@ func (x *AnswerQuestionRequest) String() string {
 func (*AnswerQuestionRequest) ProtoMessage() {}
 
 func (x *AnswerQuestionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3686,7 +3759,7 @@ func (x *AnswerQuestionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerQuestionRequest.ProtoReflect.Descriptor instead.
 func (*AnswerQuestionRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{47}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AnswerQuestionRequest) GetQuestionId() string {
@@ -3737,7 +3810,7 @@ type AnswerQuestionResponse struct {
 
 func (x *AnswerQuestionResponse) Reset() {
 	*x = AnswerQuestionResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3749,7 +3822,7 @@ func (x *AnswerQuestionResponse) String() string {
 func (*AnswerQuestionResponse) ProtoMessage() {}
 
 func (x *AnswerQuestionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3762,7 +3835,7 @@ func (x *AnswerQuestionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerQuestionResponse.ProtoReflect.Descriptor instead.
 func (*AnswerQuestionResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{48}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AnswerQuestionResponse) GetQuestion() *Question {
@@ -3794,7 +3867,7 @@ type RemoveAgentRuleRequest struct {
 
 func (x *RemoveAgentRuleRequest) Reset() {
 	*x = RemoveAgentRuleRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3806,7 +3879,7 @@ func (x *RemoveAgentRuleRequest) String() string {
 func (*RemoveAgentRuleRequest) ProtoMessage() {}
 
 func (x *RemoveAgentRuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3819,7 +3892,7 @@ func (x *RemoveAgentRuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAgentRuleRequest.ProtoReflect.Descriptor instead.
 func (*RemoveAgentRuleRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{49}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RemoveAgentRuleRequest) GetAgentName() string {
@@ -3856,7 +3929,7 @@ type RemoveAgentRuleResponse struct {
 
 func (x *RemoveAgentRuleResponse) Reset() {
 	*x = RemoveAgentRuleResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3868,7 +3941,7 @@ func (x *RemoveAgentRuleResponse) String() string {
 func (*RemoveAgentRuleResponse) ProtoMessage() {}
 
 func (x *RemoveAgentRuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3881,7 +3954,7 @@ func (x *RemoveAgentRuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAgentRuleResponse.ProtoReflect.Descriptor instead.
 func (*RemoveAgentRuleResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{50}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RemoveAgentRuleResponse) GetRules() []*AllowedRule {
@@ -3911,7 +3984,7 @@ type StartAgentRequest struct {
 
 func (x *StartAgentRequest) Reset() {
 	*x = StartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3923,7 +3996,7 @@ func (x *StartAgentRequest) String() string {
 func (*StartAgentRequest) ProtoMessage() {}
 
 func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3936,7 +4009,7 @@ func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentRequest.ProtoReflect.Descriptor instead.
 func (*StartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{51}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StartAgentRequest) GetAgentName() string {
@@ -3969,7 +4042,7 @@ type StartAgentResponse struct {
 
 func (x *StartAgentResponse) Reset() {
 	*x = StartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3981,7 +4054,7 @@ func (x *StartAgentResponse) String() string {
 func (*StartAgentResponse) ProtoMessage() {}
 
 func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3994,7 +4067,7 @@ func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentResponse.ProtoReflect.Descriptor instead.
 func (*StartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{52}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *StartAgentResponse) GetAgent() *Agent {
@@ -4031,7 +4104,7 @@ type StopAgentRequest struct {
 
 func (x *StopAgentRequest) Reset() {
 	*x = StopAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4043,7 +4116,7 @@ func (x *StopAgentRequest) String() string {
 func (*StopAgentRequest) ProtoMessage() {}
 
 func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4056,7 +4129,7 @@ func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentRequest.ProtoReflect.Descriptor instead.
 func (*StopAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{53}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *StopAgentRequest) GetAgentName() string {
@@ -4089,7 +4162,7 @@ type StopAgentResponse struct {
 
 func (x *StopAgentResponse) Reset() {
 	*x = StopAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4101,7 +4174,7 @@ func (x *StopAgentResponse) String() string {
 func (*StopAgentResponse) ProtoMessage() {}
 
 func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4114,7 +4187,7 @@ func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentResponse.ProtoReflect.Descriptor instead.
 func (*StopAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{54}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *StopAgentResponse) GetAgent() *Agent {
@@ -4160,7 +4233,7 @@ type RestartAgentRequest struct {
 
 func (x *RestartAgentRequest) Reset() {
 	*x = RestartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4172,7 +4245,7 @@ func (x *RestartAgentRequest) String() string {
 func (*RestartAgentRequest) ProtoMessage() {}
 
 func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[55]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4185,7 +4258,7 @@ func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentRequest.ProtoReflect.Descriptor instead.
 func (*RestartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{55}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RestartAgentRequest) GetAgentName() string {
@@ -4246,7 +4319,7 @@ type RestartAgentResponse struct {
 
 func (x *RestartAgentResponse) Reset() {
 	*x = RestartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4258,7 +4331,7 @@ func (x *RestartAgentResponse) String() string {
 func (*RestartAgentResponse) ProtoMessage() {}
 
 func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[56]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4271,7 +4344,7 @@ func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentResponse.ProtoReflect.Descriptor instead.
 func (*RestartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{56}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *RestartAgentResponse) GetAgent() *Agent {
@@ -4308,7 +4381,7 @@ type ShowAgentLogRequest struct {
 
 func (x *ShowAgentLogRequest) Reset() {
 	*x = ShowAgentLogRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4320,7 +4393,7 @@ func (x *ShowAgentLogRequest) String() string {
 func (*ShowAgentLogRequest) ProtoMessage() {}
 
 func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[57]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4333,7 +4406,7 @@ func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogRequest.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{57}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ShowAgentLogRequest) GetAgentName() string {
@@ -4363,7 +4436,7 @@ type ShowAgentLogResponse struct {
 
 func (x *ShowAgentLogResponse) Reset() {
 	*x = ShowAgentLogResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4375,7 +4448,7 @@ func (x *ShowAgentLogResponse) String() string {
 func (*ShowAgentLogResponse) ProtoMessage() {}
 
 func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[58]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4388,7 +4461,7 @@ func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogResponse.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{58}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ShowAgentLogResponse) GetLines() []string {
@@ -4424,7 +4497,7 @@ type ShareAgentRequest struct {
 
 func (x *ShareAgentRequest) Reset() {
 	*x = ShareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[59]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4436,7 +4509,7 @@ func (x *ShareAgentRequest) String() string {
 func (*ShareAgentRequest) ProtoMessage() {}
 
 func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[59]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4449,7 +4522,7 @@ func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
 func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{59}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ShareAgentRequest) GetAgentName() string {
@@ -4500,7 +4573,7 @@ type ShareAgentResponse struct {
 
 func (x *ShareAgentResponse) Reset() {
 	*x = ShareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4512,7 +4585,7 @@ func (x *ShareAgentResponse) String() string {
 func (*ShareAgentResponse) ProtoMessage() {}
 
 func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4525,7 +4598,7 @@ func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
 func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{60}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ShareAgentResponse) GetMessage() string {
@@ -4559,7 +4632,7 @@ type UnshareAgentRequest struct {
 
 func (x *UnshareAgentRequest) Reset() {
 	*x = UnshareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4571,7 +4644,7 @@ func (x *UnshareAgentRequest) String() string {
 func (*UnshareAgentRequest) ProtoMessage() {}
 
 func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4584,7 +4657,7 @@ func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
 func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{61}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *UnshareAgentRequest) GetAgentName() string {
@@ -4628,7 +4701,7 @@ type UnshareAgentResponse struct {
 
 func (x *UnshareAgentResponse) Reset() {
 	*x = UnshareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4640,7 +4713,7 @@ func (x *UnshareAgentResponse) String() string {
 func (*UnshareAgentResponse) ProtoMessage() {}
 
 func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4653,7 +4726,7 @@ func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
 func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *UnshareAgentResponse) GetMessage() string {
@@ -4681,7 +4754,7 @@ type ListAgentSharesRequest struct {
 
 func (x *ListAgentSharesRequest) Reset() {
 	*x = ListAgentSharesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4693,7 +4766,7 @@ func (x *ListAgentSharesRequest) String() string {
 func (*ListAgentSharesRequest) ProtoMessage() {}
 
 func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4706,7 +4779,7 @@ func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{63}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ListAgentSharesRequest) GetAgentName() string {
@@ -4727,7 +4800,7 @@ type ListAgentSharesResponse struct {
 
 func (x *ListAgentSharesResponse) Reset() {
 	*x = ListAgentSharesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4739,7 +4812,7 @@ func (x *ListAgentSharesResponse) String() string {
 func (*ListAgentSharesResponse) ProtoMessage() {}
 
 func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4752,7 +4825,7 @@ func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{64}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListAgentSharesResponse) GetShares() []*Share {
@@ -4890,7 +4963,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"unfinished\x18\x03 \x01(\bH\x00R\n" +
 	"unfinished\x88\x01\x01B\r\n" +
-	"\v_unfinished\"\xa5\x06\n" +
+	"\v_unfinished\"\xed\x06\n" +
 	"\x15StartAgentTaskRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12=\n" +
@@ -4910,7 +4983,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\fmax_cost_usd\x18\v \x01(\x01B\x03\xe0A\x01H\x06R\n" +
 	"maxCostUsd\x88\x01\x01\x12:\n" +
 	"\x14append_system_prompt\x18\f \x01(\tB\x03\xe0A\x01H\aR\x12appendSystemPrompt\x88\x01\x01\x12A\n" +
-	"\routput_schema\x18\r \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x01R\foutputSchemaB\x12\n" +
+	"\routput_schema\x18\r \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x01R\foutputSchema\x12F\n" +
+	"\vattachments\x18\x0e \x03(\v2\x17.fleet.v1.NewAttachmentB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10\x14R\vattachmentsB\x12\n" +
 	"\x10_timeout_secondsB\n" +
 	"\n" +
 	"\b_retriesB\x18\n" +
@@ -4920,7 +4994,12 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"_max_turnsB\x0f\n" +
 	"\r_max_cost_usdB\x17\n" +
-	"\x15_append_system_prompt\"\x91\x01\n" +
+	"\x15_append_system_prompt\"k\n" +
+	"\rNewAttachment\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
+	"\n" +
+	"media_type\x18\x02 \x01(\tB\x03\xe0A\x01R\tmediaType\x12\x1d\n" +
+	"\acontent\x18\x03 \x01(\fB\x03\xe0A\x02R\acontent\"\x91\x01\n" +
 	"\x16StartAgentTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x129\n" +
 	"\fagent_status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\vagentStatus\x12\x18\n" +
@@ -5356,7 +5435,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -5375,237 +5454,239 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*RestoreAgentRequest)(nil),          // 14: fleet.v1.RestoreAgentRequest
 	(*RestoreAgentResponse)(nil),         // 15: fleet.v1.RestoreAgentResponse
 	(*StartAgentTaskRequest)(nil),        // 16: fleet.v1.StartAgentTaskRequest
-	(*StartAgentTaskResponse)(nil),       // 17: fleet.v1.StartAgentTaskResponse
-	(*RetryTaskRequest)(nil),             // 18: fleet.v1.RetryTaskRequest
-	(*RetryTaskResponse)(nil),            // 19: fleet.v1.RetryTaskResponse
-	(*StopAgentTaskRequest)(nil),         // 20: fleet.v1.StopAgentTaskRequest
-	(*StopAgentTaskResponse)(nil),        // 21: fleet.v1.StopAgentTaskResponse
-	(*ListAgentRolesRequest)(nil),        // 22: fleet.v1.ListAgentRolesRequest
-	(*ListAgentRolesResponse)(nil),       // 23: fleet.v1.ListAgentRolesResponse
-	(*ListAgentProjectsRequest)(nil),     // 24: fleet.v1.ListAgentProjectsRequest
-	(*ListAgentProjectsResponse)(nil),    // 25: fleet.v1.ListAgentProjectsResponse
-	(*WatchFleetRequest)(nil),            // 26: fleet.v1.WatchFleetRequest
-	(*WatchFleetResponse)(nil),           // 27: fleet.v1.WatchFleetResponse
-	(*WaitTasksRequest)(nil),             // 28: fleet.v1.WaitTasksRequest
-	(*WaitTasksResponse)(nil),            // 29: fleet.v1.WaitTasksResponse
-	(*ShowTaskRequest)(nil),              // 30: fleet.v1.ShowTaskRequest
-	(*ShowTaskResponse)(nil),             // 31: fleet.v1.ShowTaskResponse
-	(*DownloadTaskPayloadRequest)(nil),   // 32: fleet.v1.DownloadTaskPayloadRequest
-	(*DownloadAgentBundleRequest)(nil),   // 33: fleet.v1.DownloadAgentBundleRequest
-	(*PayloadInfo)(nil),                  // 34: fleet.v1.PayloadInfo
-	(*ShowTaskChangesRequest)(nil),       // 35: fleet.v1.ShowTaskChangesRequest
-	(*ShowTaskChangesResponse)(nil),      // 36: fleet.v1.ShowTaskChangesResponse
-	(*ShowTaskOutputRequest)(nil),        // 37: fleet.v1.ShowTaskOutputRequest
-	(*ShowTaskOutputResponse)(nil),       // 38: fleet.v1.ShowTaskOutputResponse
-	(*ListTaskStepsRequest)(nil),         // 39: fleet.v1.ListTaskStepsRequest
-	(*ListTaskStepsResponse)(nil),        // 40: fleet.v1.ListTaskStepsResponse
-	(*ListTasksRequest)(nil),             // 41: fleet.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),            // 42: fleet.v1.ListTasksResponse
-	(*DeleteTaskRequest)(nil),            // 43: fleet.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),           // 44: fleet.v1.DeleteTaskResponse
-	(*SendTaskMessageRequest)(nil),       // 45: fleet.v1.SendTaskMessageRequest
-	(*SendTaskMessageResponse)(nil),      // 46: fleet.v1.SendTaskMessageResponse
-	(*ListQuestionsRequest)(nil),         // 47: fleet.v1.ListQuestionsRequest
-	(*ListQuestionsResponse)(nil),        // 48: fleet.v1.ListQuestionsResponse
-	(*AnswerQuestionRequest)(nil),        // 49: fleet.v1.AnswerQuestionRequest
-	(*AnswerQuestionResponse)(nil),       // 50: fleet.v1.AnswerQuestionResponse
-	(*RemoveAgentRuleRequest)(nil),       // 51: fleet.v1.RemoveAgentRuleRequest
-	(*RemoveAgentRuleResponse)(nil),      // 52: fleet.v1.RemoveAgentRuleResponse
-	(*StartAgentRequest)(nil),            // 53: fleet.v1.StartAgentRequest
-	(*StartAgentResponse)(nil),           // 54: fleet.v1.StartAgentResponse
-	(*StopAgentRequest)(nil),             // 55: fleet.v1.StopAgentRequest
-	(*StopAgentResponse)(nil),            // 56: fleet.v1.StopAgentResponse
-	(*RestartAgentRequest)(nil),          // 57: fleet.v1.RestartAgentRequest
-	(*RestartAgentResponse)(nil),         // 58: fleet.v1.RestartAgentResponse
-	(*ShowAgentLogRequest)(nil),          // 59: fleet.v1.ShowAgentLogRequest
-	(*ShowAgentLogResponse)(nil),         // 60: fleet.v1.ShowAgentLogResponse
-	(*ShareAgentRequest)(nil),            // 61: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 62: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 63: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 64: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 65: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 66: fleet.v1.ListAgentSharesResponse
-	nil,                                  // 67: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 68: fleet.v1.RestartAgentRequest.ParametersEntry
-	(*Agent)(nil),                        // 69: fleet.v1.Agent
-	(Agent_Status)(0),                    // 70: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 71: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 72: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 73: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 74: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 75: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 76: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 77: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 78: google.protobuf.Struct
-	(*Role)(nil),                         // 79: fleet.v1.Role
-	(*Project)(nil),                      // 80: fleet.v1.Project
-	(*Event)(nil),                        // 81: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 82: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 83: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 84: fleet.v1.FileChange
-	(StepKind)(0),                        // 85: fleet.v1.StepKind
-	(*Step)(nil),                         // 86: fleet.v1.Step
-	(Task_Status)(0),                     // 87: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 88: fleet.v1.Task.Source
-	(*Question)(nil),                     // 89: fleet.v1.Question
-	(Question_Remember)(0),               // 90: fleet.v1.Question.Remember
-	(Share_Access)(0),                    // 91: fleet.v1.Share.Access
-	(*Share)(nil),                        // 92: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 93: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 94: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 95: fleet.v1.SearchFleetRequest
-	(*ListAuditRequest)(nil),             // 96: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 97: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 98: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 99: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 100: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 101: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 102: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 103: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 104: fleet.v1.SearchFleetResponse
-	(*ListAuditResponse)(nil),            // 105: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 106: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 107: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 108: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 109: fleet.v1.ReloadConfigResponse
+	(*NewAttachment)(nil),                // 17: fleet.v1.NewAttachment
+	(*StartAgentTaskResponse)(nil),       // 18: fleet.v1.StartAgentTaskResponse
+	(*RetryTaskRequest)(nil),             // 19: fleet.v1.RetryTaskRequest
+	(*RetryTaskResponse)(nil),            // 20: fleet.v1.RetryTaskResponse
+	(*StopAgentTaskRequest)(nil),         // 21: fleet.v1.StopAgentTaskRequest
+	(*StopAgentTaskResponse)(nil),        // 22: fleet.v1.StopAgentTaskResponse
+	(*ListAgentRolesRequest)(nil),        // 23: fleet.v1.ListAgentRolesRequest
+	(*ListAgentRolesResponse)(nil),       // 24: fleet.v1.ListAgentRolesResponse
+	(*ListAgentProjectsRequest)(nil),     // 25: fleet.v1.ListAgentProjectsRequest
+	(*ListAgentProjectsResponse)(nil),    // 26: fleet.v1.ListAgentProjectsResponse
+	(*WatchFleetRequest)(nil),            // 27: fleet.v1.WatchFleetRequest
+	(*WatchFleetResponse)(nil),           // 28: fleet.v1.WatchFleetResponse
+	(*WaitTasksRequest)(nil),             // 29: fleet.v1.WaitTasksRequest
+	(*WaitTasksResponse)(nil),            // 30: fleet.v1.WaitTasksResponse
+	(*ShowTaskRequest)(nil),              // 31: fleet.v1.ShowTaskRequest
+	(*ShowTaskResponse)(nil),             // 32: fleet.v1.ShowTaskResponse
+	(*DownloadTaskPayloadRequest)(nil),   // 33: fleet.v1.DownloadTaskPayloadRequest
+	(*DownloadAgentBundleRequest)(nil),   // 34: fleet.v1.DownloadAgentBundleRequest
+	(*PayloadInfo)(nil),                  // 35: fleet.v1.PayloadInfo
+	(*ShowTaskChangesRequest)(nil),       // 36: fleet.v1.ShowTaskChangesRequest
+	(*ShowTaskChangesResponse)(nil),      // 37: fleet.v1.ShowTaskChangesResponse
+	(*ShowTaskOutputRequest)(nil),        // 38: fleet.v1.ShowTaskOutputRequest
+	(*ShowTaskOutputResponse)(nil),       // 39: fleet.v1.ShowTaskOutputResponse
+	(*ListTaskStepsRequest)(nil),         // 40: fleet.v1.ListTaskStepsRequest
+	(*ListTaskStepsResponse)(nil),        // 41: fleet.v1.ListTaskStepsResponse
+	(*ListTasksRequest)(nil),             // 42: fleet.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),            // 43: fleet.v1.ListTasksResponse
+	(*DeleteTaskRequest)(nil),            // 44: fleet.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),           // 45: fleet.v1.DeleteTaskResponse
+	(*SendTaskMessageRequest)(nil),       // 46: fleet.v1.SendTaskMessageRequest
+	(*SendTaskMessageResponse)(nil),      // 47: fleet.v1.SendTaskMessageResponse
+	(*ListQuestionsRequest)(nil),         // 48: fleet.v1.ListQuestionsRequest
+	(*ListQuestionsResponse)(nil),        // 49: fleet.v1.ListQuestionsResponse
+	(*AnswerQuestionRequest)(nil),        // 50: fleet.v1.AnswerQuestionRequest
+	(*AnswerQuestionResponse)(nil),       // 51: fleet.v1.AnswerQuestionResponse
+	(*RemoveAgentRuleRequest)(nil),       // 52: fleet.v1.RemoveAgentRuleRequest
+	(*RemoveAgentRuleResponse)(nil),      // 53: fleet.v1.RemoveAgentRuleResponse
+	(*StartAgentRequest)(nil),            // 54: fleet.v1.StartAgentRequest
+	(*StartAgentResponse)(nil),           // 55: fleet.v1.StartAgentResponse
+	(*StopAgentRequest)(nil),             // 56: fleet.v1.StopAgentRequest
+	(*StopAgentResponse)(nil),            // 57: fleet.v1.StopAgentResponse
+	(*RestartAgentRequest)(nil),          // 58: fleet.v1.RestartAgentRequest
+	(*RestartAgentResponse)(nil),         // 59: fleet.v1.RestartAgentResponse
+	(*ShowAgentLogRequest)(nil),          // 60: fleet.v1.ShowAgentLogRequest
+	(*ShowAgentLogResponse)(nil),         // 61: fleet.v1.ShowAgentLogResponse
+	(*ShareAgentRequest)(nil),            // 62: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 63: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 64: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 65: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 66: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 67: fleet.v1.ListAgentSharesResponse
+	nil,                                  // 68: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 69: fleet.v1.RestartAgentRequest.ParametersEntry
+	(*Agent)(nil),                        // 70: fleet.v1.Agent
+	(Agent_Status)(0),                    // 71: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 72: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 73: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 74: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 75: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 76: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 77: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 78: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 79: google.protobuf.Struct
+	(*Role)(nil),                         // 80: fleet.v1.Role
+	(*Project)(nil),                      // 81: fleet.v1.Project
+	(*Event)(nil),                        // 82: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 83: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 84: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 85: fleet.v1.FileChange
+	(StepKind)(0),                        // 86: fleet.v1.StepKind
+	(*Step)(nil),                         // 87: fleet.v1.Step
+	(Task_Status)(0),                     // 88: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 89: fleet.v1.Task.Source
+	(*Question)(nil),                     // 90: fleet.v1.Question
+	(Question_Remember)(0),               // 91: fleet.v1.Question.Remember
+	(Share_Access)(0),                    // 92: fleet.v1.Share.Access
+	(*Share)(nil),                        // 93: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 94: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 95: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 96: fleet.v1.SearchFleetRequest
+	(*ListAuditRequest)(nil),             // 97: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 98: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 99: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 100: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 101: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 102: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 103: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 104: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 105: fleet.v1.SearchFleetResponse
+	(*ListAuditResponse)(nil),            // 106: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 107: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 108: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 109: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 110: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	67,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	69,  // 1: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	70,  // 2: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	71,  // 3: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	72,  // 4: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	73,  // 5: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	69,  // 6: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	72,  // 7: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	74,  // 8: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	75,  // 9: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	76,  // 10: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	77,  // 11: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	69,  // 12: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	78,  // 13: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
-	75,  // 14: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	70,  // 15: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	75,  // 16: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	70,  // 17: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	75,  // 18: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	70,  // 19: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	79,  // 20: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	80,  // 21: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	73,  // 22: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	81,  // 23: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
-	0,   // 24: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	75,  // 25: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	82,  // 26: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	83,  // 27: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	84,  // 28: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	85,  // 29: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	86,  // 30: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	87,  // 31: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	88,  // 32: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	72,  // 33: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
-	1,   // 34: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	75,  // 35: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	75,  // 36: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	89,  // 37: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	90,  // 38: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	89,  // 39: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	74,  // 40: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	69,  // 41: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	69,  // 42: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	68,  // 43: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	69,  // 44: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	91,  // 45: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	92,  // 46: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	92,  // 47: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	92,  // 48: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,   // 49: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,   // 50: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,   // 51: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,   // 52: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10,  // 53: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12,  // 54: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	14,  // 55: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	16,  // 56: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	18,  // 57: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	20,  // 58: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	22,  // 59: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	24,  // 60: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	26,  // 61: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	28,  // 62: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	30,  // 63: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	32,  // 64: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	33,  // 65: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	35,  // 66: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	37,  // 67: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	39,  // 68: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	41,  // 69: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	93,  // 70: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	94,  // 71: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	95,  // 72: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	43,  // 73: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	45,  // 74: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	47,  // 75: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	49,  // 76: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	51,  // 77: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	53,  // 78: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	55,  // 79: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	57,  // 80: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	61,  // 81: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	63,  // 82: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	65,  // 83: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	96,  // 84: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	97,  // 85: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	98,  // 86: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	99,  // 87: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	100, // 88: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	59,  // 89: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,   // 90: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,   // 91: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,   // 92: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,   // 93: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11,  // 94: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13,  // 95: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15,  // 96: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	17,  // 97: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	19,  // 98: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	21,  // 99: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	23,  // 100: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	25,  // 101: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	27,  // 102: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	29,  // 103: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	31,  // 104: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	101, // 105: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	101, // 106: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	36,  // 107: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	38,  // 108: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	40,  // 109: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	42,  // 110: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	102, // 111: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	103, // 112: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	104, // 113: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	44,  // 114: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	46,  // 115: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	48,  // 116: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	50,  // 117: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	52,  // 118: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	54,  // 119: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	56,  // 120: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	58,  // 121: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	62,  // 122: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	64,  // 123: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	66,  // 124: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	105, // 125: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	106, // 126: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	107, // 127: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	108, // 128: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	109, // 129: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	60,  // 130: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	90,  // [90:131] is the sub-list for method output_type
-	49,  // [49:90] is the sub-list for method input_type
-	49,  // [49:49] is the sub-list for extension type_name
-	49,  // [49:49] is the sub-list for extension extendee
-	0,   // [0:49] is the sub-list for field type_name
+	68,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	70,  // 1: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	71,  // 2: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	72,  // 3: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	73,  // 4: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	74,  // 5: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	70,  // 6: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	73,  // 7: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	75,  // 8: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	76,  // 9: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	77,  // 10: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	78,  // 11: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	70,  // 12: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	79,  // 13: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	17,  // 14: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
+	76,  // 15: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	71,  // 16: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	76,  // 17: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	71,  // 18: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	76,  // 19: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	71,  // 20: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	80,  // 21: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	81,  // 22: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	74,  // 23: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	82,  // 24: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	0,   // 25: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
+	76,  // 26: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	83,  // 27: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	84,  // 28: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	85,  // 29: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	86,  // 30: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	87,  // 31: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	88,  // 32: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	89,  // 33: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	73,  // 34: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	1,   // 35: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
+	76,  // 36: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	76,  // 37: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	90,  // 38: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	91,  // 39: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	90,  // 40: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	75,  // 41: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	70,  // 42: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	70,  // 43: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	69,  // 44: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	70,  // 45: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	92,  // 46: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	93,  // 47: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	93,  // 48: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	93,  // 49: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,   // 50: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,   // 51: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,   // 52: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,   // 53: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10,  // 54: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12,  // 55: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	14,  // 56: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	16,  // 57: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	19,  // 58: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	21,  // 59: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	23,  // 60: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	25,  // 61: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	27,  // 62: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	29,  // 63: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	31,  // 64: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	33,  // 65: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	34,  // 66: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	36,  // 67: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	38,  // 68: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	40,  // 69: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	42,  // 70: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	94,  // 71: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	95,  // 72: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	96,  // 73: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	44,  // 74: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	46,  // 75: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	48,  // 76: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	50,  // 77: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	52,  // 78: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	54,  // 79: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	56,  // 80: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	58,  // 81: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	62,  // 82: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	64,  // 83: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	66,  // 84: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	97,  // 85: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	98,  // 86: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	99,  // 87: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	100, // 88: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	101, // 89: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	60,  // 90: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,   // 91: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,   // 92: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,   // 93: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,   // 94: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11,  // 95: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13,  // 96: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15,  // 97: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	18,  // 98: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	20,  // 99: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	22,  // 100: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	24,  // 101: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	26,  // 102: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	28,  // 103: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	30,  // 104: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	32,  // 105: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	102, // 106: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	102, // 107: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	37,  // 108: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	39,  // 109: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	41,  // 110: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	43,  // 111: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	103, // 112: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	104, // 113: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	105, // 114: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	45,  // 115: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	47,  // 116: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	49,  // 117: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	51,  // 118: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	53,  // 119: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	55,  // 120: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	57,  // 121: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	59,  // 122: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	63,  // 123: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	65,  // 124: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	67,  // 125: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	106, // 126: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	107, // 127: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	108, // 128: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	109, // 129: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	110, // 130: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	61,  // 131: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	91,  // [91:132] is the sub-list for method output_type
+	50,  // [50:91] is the sub-list for method input_type
+	50,  // [50:50] is the sub-list for extension type_name
+	50,  // [50:50] is the sub-list for extension extendee
+	0,   // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -5642,14 +5723,13 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[12].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[13].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[14].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[20].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[21].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[22].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[23].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[24].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[26].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[28].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[33].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[25].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[27].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[29].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[34].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[35].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[36].OneofWrappers = []any{}
@@ -5657,19 +5737,20 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[38].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[39].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[40].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[45].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[41].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[46].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[52].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[54].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[56].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[47].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[53].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[55].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[57].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[58].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   67,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -262,6 +262,23 @@ func (m *StartAgentTaskRequest) ReadField(r *wire.Reader, name []byte) bool {
 		wire.Optional(r, &m.AppendSystemPrompt, (*wire.Reader).String)
 	case "output_schema":
 		r.Struct(&m.OutputSchema)
+	case "attachments":
+		wire.List(r, &m.Attachments, wire.Message[NewAttachment])
+	default:
+		return false
+	}
+	return true
+}
+
+// ReadField reads the value of the named field from r. It reports whether there is such a field.
+func (m *NewAttachment) ReadField(r *wire.Reader, name []byte) bool {
+	switch string(name) {
+	case "name":
+		r.String(&m.Name)
+	case "media_type":
+		r.String(&m.MediaType)
+	case "content":
+		r.Bytes(&m.Content)
 	default:
 		return false
 	}

@@ -561,7 +561,8 @@ const fleetServiceStartAgentTaskInput = `{"type":"object","properties":{
 "max_turns":{"type":"integer","description":"The task fails after so many turns."},
 "max_cost_usd":{"type":"number","description":"The task fails when it has cost so many US dollars."},
 "append_system_prompt":{"type":"string","description":"Instructions for this task, after those of the role."},
-"output_schema":{"type":"object","description":"A JSON Schema of an object, which the task has to return as its output."}
+"output_schema":{"type":"object","description":"A JSON Schema of an object, which the task has to return as its output."},
+"attachments":{"type":"array","items":{"$ref":"#/$defs/NewAttachment"},"maxItems":20,"description":"Files for the task, together at most 20 MiB."}
 },"required":["agent_name","task_description"],"additionalProperties":false}`
 
 const fleetServiceStartAgentTaskOutput = `{"type":"object","properties":{
@@ -962,7 +963,13 @@ const fleetServiceShowAgentLogOutput = `{"type":"object","properties":{
 "truncated":{"type":"boolean","description":"Whether older lines were left out."}
 },"required":["lines","truncated"]}`
 
-var fleetServiceInputs = tool.Defs{}
+var fleetServiceInputs = tool.Defs{
+	"NewAttachment": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the file, without directories."},
+"media_type":{"type":"string","description":"Media type, such as image/png; Fleet recognises common types."},
+"content":{"type":"string","contentEncoding":"base64","description":"Content of the file."}
+},"required":["name","content"],"additionalProperties":false,"description":"NewAttachment is a file for a task."}`,
+}
 
 var fleetServiceOutputs = tool.Defs{
 	"Agent": `{"type":"object","properties":{
@@ -1313,8 +1320,14 @@ var fleetServiceOutputs = tool.Defs{
 "max_turns":{"type":"integer","description":"The task fails after so many turns."},
 "max_cost_usd":{"type":"number","description":"The task fails when it has cost so many US dollars."},
 "append_system_prompt":{"type":"string","description":"Instructions for this task, after those of the role."},
-"output_schema":{"type":["object","null"],"description":"The JSON Schema of the task's output."}
-},"description":"TaskOptions are options of a task for its agent's program, as in ` + "`" + `start_agent_task` + "`" + `."}`,
+"output_schema":{"type":["object","null"],"description":"The JSON Schema of the task's output."},
+"attachments":{"type":"array","items":{"$ref":"#/$defs/Attachment"},"description":"Files of the task, without their contents."}
+},"required":["attachments"],"description":"TaskOptions are options of a task for its agent's program, as in ` + "`" + `start_agent_task` + "`" + `."}`,
+	"Attachment": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the file."},
+"media_type":{"type":"string","description":"Media type."},
+"size":{"type":"integer","description":"Size in bytes."}
+},"required":["name","media_type","size"],"description":"Attachment describes a file of a task."}`,
 	"FileChange": `{"type":"object","properties":{
 "path":{"type":"string","description":"Path of the file in the repository."},
 "from":{"type":"string","description":"The previous path of a renamed file; absent otherwise."},

@@ -859,7 +859,9 @@ type TaskOptions struct {
 	// Instructions for this task, after those of the role.
 	AppendSystemPrompt *string `protobuf:"bytes,5,opt,name=append_system_prompt,json=appendSystemPrompt,proto3,oneof" json:"append_system_prompt,omitempty"`
 	// The JSON Schema of the task's output.
-	OutputSchema  *structpb.Struct `protobuf:"bytes,6,opt,name=output_schema,json=outputSchema,proto3,oneof" json:"output_schema,omitempty"`
+	OutputSchema *structpb.Struct `protobuf:"bytes,6,opt,name=output_schema,json=outputSchema,proto3,oneof" json:"output_schema,omitempty"`
+	// Files of the task, without their contents.
+	Attachments   []*Attachment `protobuf:"bytes,7,rep,name=attachments,proto3" json:"attachments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -936,6 +938,77 @@ func (x *TaskOptions) GetOutputSchema() *structpb.Struct {
 	return nil
 }
 
+func (x *TaskOptions) GetAttachments() []*Attachment {
+	if x != nil {
+		return x.Attachments
+	}
+	return nil
+}
+
+// Attachment describes a file of a task.
+type Attachment struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the file.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Media type.
+	MediaType string `protobuf:"bytes,2,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
+	// Size in bytes.
+	Size          int32 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attachment) Reset() {
+	*x = Attachment{}
+	mi := &file_fleet_v1_task_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attachment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attachment) ProtoMessage() {}
+
+func (x *Attachment) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_task_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
+func (*Attachment) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_task_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Attachment) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Attachment) GetMediaType() string {
+	if x != nil {
+		return x.MediaType
+	}
+	return ""
+}
+
+func (x *Attachment) GetSize() int32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
 // TaskUsage is a task's usage of its agent's model.
 type TaskUsage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -953,7 +1026,7 @@ type TaskUsage struct {
 
 func (x *TaskUsage) Reset() {
 	*x = TaskUsage{}
-	mi := &file_fleet_v1_task_proto_msgTypes[3]
+	mi := &file_fleet_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1038,7 @@ func (x *TaskUsage) String() string {
 func (*TaskUsage) ProtoMessage() {}
 
 func (x *TaskUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_task_proto_msgTypes[3]
+	mi := &file_fleet_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1051,7 @@ func (x *TaskUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskUsage.ProtoReflect.Descriptor instead.
 func (*TaskUsage) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_fleet_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TaskUsage) GetModel() string {
@@ -1032,7 +1105,7 @@ type ModelUsage struct {
 
 func (x *ModelUsage) Reset() {
 	*x = ModelUsage{}
-	mi := &file_fleet_v1_task_proto_msgTypes[4]
+	mi := &file_fleet_v1_task_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1117,7 @@ func (x *ModelUsage) String() string {
 func (*ModelUsage) ProtoMessage() {}
 
 func (x *ModelUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_task_proto_msgTypes[4]
+	mi := &file_fleet_v1_task_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1130,7 @@ func (x *ModelUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelUsage.ProtoReflect.Descriptor instead.
 func (*ModelUsage) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_fleet_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ModelUsage) GetModel() string {
@@ -1263,7 +1336,7 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"\b_optionsB\v\n" +
 	"\t_retry_ofB\t\n" +
-	"\a_output\"\xe7\x02\n" +
+	"\a_output\"\x9f\x03\n" +
 	"\vTaskOptions\x12\x19\n" +
 	"\x05model\x18\x01 \x01(\tH\x00R\x05model\x88\x01\x01\x12\x1b\n" +
 	"\x06effort\x18\x02 \x01(\tH\x01R\x06effort\x88\x01\x01\x12 \n" +
@@ -1271,14 +1344,21 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\fmax_cost_usd\x18\x04 \x01(\x01H\x03R\n" +
 	"maxCostUsd\x88\x01\x01\x125\n" +
 	"\x14append_system_prompt\x18\x05 \x01(\tH\x04R\x12appendSystemPrompt\x88\x01\x01\x12A\n" +
-	"\routput_schema\x18\x06 \x01(\v2\x17.google.protobuf.StructH\x05R\foutputSchema\x88\x01\x01B\b\n" +
+	"\routput_schema\x18\x06 \x01(\v2\x17.google.protobuf.StructH\x05R\foutputSchema\x88\x01\x01\x126\n" +
+	"\vattachments\x18\a \x03(\v2\x14.fleet.v1.AttachmentR\vattachmentsB\b\n" +
 	"\x06_modelB\t\n" +
 	"\a_effortB\f\n" +
 	"\n" +
 	"_max_turnsB\x0f\n" +
 	"\r_max_cost_usdB\x17\n" +
 	"\x15_append_system_promptB\x10\n" +
-	"\x0e_output_schema\"\x88\x01\n" +
+	"\x0e_output_schema\"S\n" +
+	"\n" +
+	"Attachment\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"media_type\x18\x02 \x01(\tR\tmediaType\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x05R\x04size\"\x88\x01\n" +
 	"\tTaskUsage\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12!\n" +
 	"\finput_tokens\x18\x02 \x01(\x05R\vinputTokens\x12#\n" +
@@ -1308,45 +1388,47 @@ func file_fleet_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_fleet_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_fleet_v1_task_proto_goTypes = []any{
 	(Task_Status)(0),              // 0: fleet.v1.Task.Status
 	(Task_Source)(0),              // 1: fleet.v1.Task.Source
 	(*Task)(nil),                  // 2: fleet.v1.Task
 	(*TaskDetail)(nil),            // 3: fleet.v1.TaskDetail
 	(*TaskOptions)(nil),           // 4: fleet.v1.TaskOptions
-	(*TaskUsage)(nil),             // 5: fleet.v1.TaskUsage
-	(*ModelUsage)(nil),            // 6: fleet.v1.ModelUsage
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-	(*TaskChanges)(nil),           // 8: fleet.v1.TaskChanges
-	(*TaskChecks)(nil),            // 9: fleet.v1.TaskChecks
-	(*structpb.Struct)(nil),       // 10: google.protobuf.Struct
+	(*Attachment)(nil),            // 5: fleet.v1.Attachment
+	(*TaskUsage)(nil),             // 6: fleet.v1.TaskUsage
+	(*ModelUsage)(nil),            // 7: fleet.v1.ModelUsage
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*TaskChanges)(nil),           // 9: fleet.v1.TaskChanges
+	(*TaskChecks)(nil),            // 10: fleet.v1.TaskChecks
+	(*structpb.Struct)(nil),       // 11: google.protobuf.Struct
 }
 var file_fleet_v1_task_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Task.status:type_name -> fleet.v1.Task.Status
 	1,  // 1: fleet.v1.Task.source:type_name -> fleet.v1.Task.Source
-	7,  // 2: fleet.v1.Task.created_at:type_name -> google.protobuf.Timestamp
-	7,  // 3: fleet.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	7,  // 4: fleet.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
-	7,  // 5: fleet.v1.Task.retry_at:type_name -> google.protobuf.Timestamp
+	8,  // 2: fleet.v1.Task.created_at:type_name -> google.protobuf.Timestamp
+	8,  // 3: fleet.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	8,  // 4: fleet.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
+	8,  // 5: fleet.v1.Task.retry_at:type_name -> google.protobuf.Timestamp
 	0,  // 6: fleet.v1.TaskDetail.status:type_name -> fleet.v1.Task.Status
 	1,  // 7: fleet.v1.TaskDetail.source:type_name -> fleet.v1.Task.Source
-	7,  // 8: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
-	7,  // 9: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
-	7,  // 10: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
-	8,  // 11: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
-	5,  // 12: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
-	7,  // 13: fleet.v1.TaskDetail.retry_at:type_name -> google.protobuf.Timestamp
-	6,  // 14: fleet.v1.TaskDetail.models:type_name -> fleet.v1.ModelUsage
-	9,  // 15: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
+	8,  // 8: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
+	8,  // 9: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
+	8,  // 10: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
+	9,  // 11: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
+	6,  // 12: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
+	8,  // 13: fleet.v1.TaskDetail.retry_at:type_name -> google.protobuf.Timestamp
+	7,  // 14: fleet.v1.TaskDetail.models:type_name -> fleet.v1.ModelUsage
+	10, // 15: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
 	4,  // 16: fleet.v1.TaskDetail.options:type_name -> fleet.v1.TaskOptions
-	10, // 17: fleet.v1.TaskDetail.output:type_name -> google.protobuf.Struct
-	10, // 18: fleet.v1.TaskOptions.output_schema:type_name -> google.protobuf.Struct
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	11, // 17: fleet.v1.TaskDetail.output:type_name -> google.protobuf.Struct
+	11, // 18: fleet.v1.TaskOptions.output_schema:type_name -> google.protobuf.Struct
+	5,  // 19: fleet.v1.TaskOptions.attachments:type_name -> fleet.v1.Attachment
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_task_proto_init() }
@@ -1367,7 +1449,7 @@ func file_fleet_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_task_proto_rawDesc), len(file_fleet_v1_task_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -192,6 +192,19 @@ func (m *TaskOptions) AppendJSON(b []byte) []byte {
 	if m.OutputSchema != nil {
 		b = wire.AppendStruct(append(b, `,"output_schema":`...), m.OutputSchema)
 	}
+	b = wire.AppendList(append(b, `,"attachments":`...), m.Attachments, wire.AppendMessage)
+	return wire.End(b, begin)
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *Attachment) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendString(append(b, `,"name":`...), m.Name)
+	b = wire.AppendString(append(b, `,"media_type":`...), m.MediaType)
+	b = wire.AppendInt(append(b, `,"size":`...), m.Size)
 	return wire.End(b, begin)
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,6 +17,7 @@ type order struct {
 	req                   fleetv1.StartAgentTaskRequest
 	model, effort, system string
 	schema                string
+	attached              []string
 	turns                 int32
 	cost                  float64
 }
@@ -41,6 +43,7 @@ func (o *order) addOptions(cmd *cobra.Command) {
 	f.Float64Var(&o.cost, "max-cost", 0, "the task fails when it has cost `USD`")
 	f.StringVar(&o.system, "append-system-prompt", "", "instructions for this task, after those of the role: `TEXT`")
 	f.StringVar(&o.schema, "output-schema", "", "the task has to return an object that matches this JSON `SCHEMA`, or @FILE")
+	f.StringArrayVar(&o.attached, "attach", nil, "give the agent this `FILE` for the task; can be repeated")
 	for _, name := range []string{"model", "effort", "max-turns", "max-cost", "append-system-prompt", "output-schema"} {
 		complete(cmd, name, cobra.NoFileCompletions)
 	}
@@ -73,8 +76,18 @@ func (o *order) setOptions(s *session, f *pflag.FlagSet) error {
 			return usagef("--output-schema is not a JSON object; write {\"type\": \"object\", \"properties\": ...}, or @FILE")
 		}
 	}
+	for _, file := range o.attached {
+		data, err := s.fileText(maxAttached, file, "attachment")
+		if err != nil {
+			return err
+		}
+		o.req.Attachments = append(o.req.Attachments, &fleetv1.NewAttachment{Name: filepath.Base(file), Content: []byte(data)})
+	}
 	return nil
 }
+
+// maxAttached is the largest attachment that the API accepts, in bytes.
+const maxAttached = 20 << 20
 
 // start starts the task.
 func (o *order) start(ctx context.Context, s *session, agent, description string) (*fleetv1.StartAgentTaskResponse, error) {

@@ -156,6 +156,9 @@ func optionsLine(o *fleetv1.TaskOptions) string {
 	if o.OutputSchema != nil {
 		parts = append(parts, "output schema")
 	}
+	for _, a := range o.GetAttachments() {
+		add("attachment", a.GetName())
+	}
 	return strings.Join(parts, ", ")
 }
 

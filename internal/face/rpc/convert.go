@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"math"
+	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -139,7 +140,7 @@ func taskUsageOf(u fleet.Usage) *fleetv1.TaskUsage {
 }
 
 // optionsOf returns nil if no option is set.
-func optionsOf(o fleet.TaskOptions) *fleetv1.TaskOptions {
+func optionsOf(o fleet.TaskOptions, attached []fleet.Attachment) *fleetv1.TaskOptions {
 	if !o.IsSet() {
 		return nil
 	}
@@ -151,7 +152,23 @@ func optionsOf(o fleet.TaskOptions) *fleetv1.TaskOptions {
 		n := int32Of(*o.MaxTurns)
 		p.MaxTurns = &n
 	}
+	for _, a := range attached {
+		p.Attachments = append(p.Attachments, &fleetv1.Attachment{Name: a.Name, MediaType: a.MediaType, Size: int32Of(a.Size)})
+	}
 	return p
+}
+
+// attachmentsIn recognises the media types that the caller has left out.
+func attachmentsIn(all []*fleetv1.NewAttachment) []fleet.Attachment {
+	var out []fleet.Attachment
+	for _, a := range all {
+		kind := a.GetMediaType()
+		if kind == "" {
+			kind, _, _ = strings.Cut(http.DetectContentType(a.GetContent()), ";")
+		}
+		out = append(out, fleet.Attachment{Name: a.GetName(), MediaType: kind, Size: len(a.GetContent()), Content: a.GetContent()})
+	}
+	return out
 }
 
 func optionsIn(r *fleetv1.StartAgentTaskRequest) (fleet.TaskOptions, error) {
@@ -180,7 +197,7 @@ func detailOf(t *service.Shown) *fleetv1.TaskDetail {
 		Description: textOf(t.Description), Preview: textOf(t.Preview), Owner: t.Owner, Turns: int32Of(t.Turns),
 		Changes: changesOf(t.Changes), FromTerminal: only(t.Terminal), ConversationLost: someText(t.ConversationLost),
 		Usage:      taskUsageOf(t.Usage),
-		ReasonCode: someText(string(t.ReasonCode)), RetryAt: timeOf(t.RetryAt), Checks: checksOf(t.Checks), Options: optionsOf(t.Options), RetryOf: some(t.RetryOf), Output: inputOf(t.Output),
+		ReasonCode: someText(string(t.ReasonCode)), RetryAt: timeOf(t.RetryAt), Checks: checksOf(t.Checks), Options: optionsOf(t.Options, t.Attachments), RetryOf: some(t.RetryOf), Output: inputOf(t.Output),
 		CostBasis: someText(string(t.Spent.Basis)), DeniedCalls: someNumber(int64(t.Spent.Denied)), Models: modelsOf(t.Spent.Models),
 		ContextTokens: someNumber(t.Spent.Context), ContextWindow: someNumber(t.Spent.Window),
 	}

@@ -28,7 +28,7 @@ func (f *Fleet) StartAgentTask(ctx context.Context, r *fleetv1.StartAgentTaskReq
 	}
 	t, err := f.svc.StartTask(ctx, service.StartTaskRequest{
 		Agent: r.GetAgentName(), Description: r.GetTaskDescription(), RequestID: r.GetRequestId(),
-		Timeout: time.Duration(r.GetTimeoutSeconds()) * time.Second, Checks: checksAsked(r), Options: options,
+		Timeout: time.Duration(r.GetTimeoutSeconds()) * time.Second, Checks: checksAsked(r), Options: options, Attachments: attachmentsIn(r.GetAttachments()),
 	})
 	if err != nil {
 		return nil, err

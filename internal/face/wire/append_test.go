@@ -165,6 +165,8 @@ func value(t *rapid.T, f protoreflect.FieldDescriptor, empty func() protoreflect
 		return protoreflect.ValueOfBool(rapid.Bool().Draw(t, "bool"))
 	case protoreflect.StringKind:
 		return protoreflect.ValueOfString(rapid.String().Draw(t, "string"))
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))
 	case protoreflect.EnumKind:
 		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(rapid.IntRange(0, 30).Draw(t, "enum"))) // some of the values are unknown
 	case protoreflect.Int32Kind:

@@ -62,6 +62,7 @@ func FuzzUnmarshal(f *testing.F) {
 		`{"task_ids":["a","b"],"mode":"any","timeout_seconds":5}`, `{"name":"papi","project":"Setup","spec":"\ud83d\ude00"}`,
 		`{"status":"idle","offset":"12","cursor":null,"since":"2025-10-29T10:00:00Z"}`, `{"since":"2025-10-29T10:00:00.5+01:00"}`,
 		`{"context":{"b":[{"c":[1,2,{}]},true,false,null,"x",1e2]}}`, "{\"name\":\"\xff\"}", `{"name":"a"}{`, `{"status":1}`, `{"follow":true,"cursor":"now"}`,
+		`{"attachments":[{"name":"a","content":"aGk="},{}]}`, `{"content":"_-8"}`,
 	} {
 		f.Add(uint16(i), []byte(seed))
 	}

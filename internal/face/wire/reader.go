@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/base64"
 	"math"
 	"strconv"
 	"time"
@@ -14,11 +15,13 @@ import (
 // A method does not set the field if its value is null. After an error, the fields have no meaning.
 type Reader struct {
 	data    []byte
-	at      int // next byte
-	request Request
-	field   []byte // name of the field that is read
-	item    int    // index of the item that is read, plus 1; 0 outside of lists
-	null    bool   // the value of the field is null
+	at      int     // next byte
+	request Request // the request, or the message in it that is read
+	within  string  // path of the message in the request, with a dot at the end; empty for the request itself
+	depth   int     // level of nesting of the message's fields
+	field   []byte  // name of the field that is read
+	item    int     // index of the item that is read, plus 1; 0 outside of lists
+	null    bool    // the value of the field is null
 	err     error
 }
 
@@ -30,6 +33,14 @@ func (r *Reader) readRequest() {
 		}
 		return
 	}
+	r.fields()
+	if r.err == nil && (r.peek() != 0 || r.at < len(r.data)) {
+		r.err = Invalid(invalidArgument, "", "there is more after the end of the JSON object; send one object")
+	}
+}
+
+// fields reads the object of r.request.
+func (r *Reader) fields() {
 	var few [16][]byte
 	seen := few[:0]
 	for range r.members() {
@@ -44,9 +55,6 @@ func (r *Reader) readRequest() {
 		if !r.request.ReadField(r, r.field) {
 			r.unknownField()
 		}
-	}
-	if r.err == nil && (r.peek() != 0 || r.at < len(r.data)) {
-		r.err = Invalid(invalidArgument, "", "there is more after the end of the JSON object; send one object")
 	}
 }
 
@@ -70,6 +78,30 @@ func (r *Reader) String(to *string) {
 			*to = string(s)
 		}
 	}
+}
+
+// Bytes reads base64 of either alphabet, with or without padding.
+func (r *Reader) Bytes(to *[]byte) {
+	const want = "a string in base64"
+	if !r.begins('"', want) {
+		return
+	}
+	s, ok := r.text()
+	if !ok {
+		return
+	}
+	encoding := base64.RawStdEncoding
+	if bytes.ContainsAny(s, "-_") {
+		encoding = base64.RawURLEncoding
+	}
+	text := bytes.TrimRight(s, "=")
+	out := make([]byte, encoding.DecodedLen(len(text)))
+	n, err := encoding.Decode(out, text)
+	if padding := len(s) - len(text); err != nil || padding > 0 && len(s)%4 != 0 || padding > 2 {
+		r.fail("%s must be %s, got %q", r.path(), want, short(string(s)))
+		return
+	}
+	*to = out[:n]
 }
 
 // Bool reads true or false.
@@ -138,8 +170,7 @@ func (r *Reader) Time(to **timestamppb.Timestamp) {
 // Struct reads any JSON object.
 func (r *Reader) Struct(to **structpb.Struct) {
 	if r.begins('{', "an object") {
-		const depth = 2 // the request is the first level
-		*to = r.object(depth)
+		*to = r.object(r.depth)
 	}
 }
 
@@ -206,6 +237,21 @@ func List[T any](r *Reader, to *[]T, each func(*Reader, *T)) {
 		each(r, &v)
 		*to = append(*to, v)
 	}
+}
+
+// Message reads a message.
+func Message[M any, P interface {
+	*M
+	Request
+}](r *Reader, to *P) {
+	if !r.begins('{', "an object") {
+		return
+	}
+	*to = new(M)
+	outer := *r
+	r.request, r.within, r.depth, r.field, r.item = *to, r.path()+".", r.depth+2, nil, 0 // one level for the list
+	r.fields()
+	r.request, r.within, r.depth, r.field, r.item, r.null = outer.request, outer.within, outer.depth, outer.field, outer.item, false
 }
 
 // object reads an object. depth is its level of nesting.

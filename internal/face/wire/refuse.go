@@ -17,12 +17,12 @@ func (r *Reader) descriptor() protoreflect.FieldDescriptor {
 	return r.request.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(r.field))
 }
 
-// path returns the name of the field that is read, and in a list also the index of the item, from 0.
+// path returns the path of the field that is read, and in a list also the index of the item, from 0.
 func (r *Reader) path() string {
 	if r.item > 0 {
-		return fmt.Sprintf("%s[%d]", r.field, r.item-1)
+		return fmt.Sprintf("%s%s[%d]", r.within, r.field, r.item-1)
 	}
-	return string(r.field)
+	return r.within + string(r.field)
 }
 
 // subject returns the field that is read, or "the JSON" outside of a field. It is the beginning of an error.
@@ -68,13 +68,12 @@ func (r *Reader) wrongType(want string) {
 
 // got reads the next value and describes its type.
 func (r *Reader) got() string {
-	const depth = 2 // the request is the first level
 	switch c := r.peek(); c {
 	case '{':
-		r.any(depth)
+		r.any(r.depth)
 		return "an object"
 	case '[':
-		r.any(depth)
+		r.any(r.depth)
 		return "a list"
 	case '"':
 		s, _ := r.text()
@@ -101,7 +100,7 @@ func (r *Reader) unknownField() {
 	} else if len(names) > 0 {
 		hint = "the known fields are " + strings.Join(names, ", ")
 	}
-	r.err = Invalid(invalidArgument, short(name), "unknown field %q: %s", short(name), hint)
+	r.err = Invalid(invalidArgument, r.within+short(name), "unknown field %q: %s", r.within+short(name), hint)
 }
 
 // enumNames returns the names of the values that the field can have. It leaves out the zero value, which means that the

@@ -31,7 +31,7 @@ func Unmarshal(data []byte, m proto.Message) error {
 	if !ok {
 		return unmarshalOther(data, m)
 	}
-	r := Reader{data: data, request: request}
+	r := Reader{data: data, request: request, depth: 2} // the request is the first level
 	r.readRequest()
 	return r.err
 }

@@ -42,6 +42,11 @@ func TestUnmarshal(t *testing.T) {
 		{"a time", `{"since":"2025-10-29T10:00:00.5+01:00"}`, &fleetv1.ListTasksRequest{Since: &timestamppb.Timestamp{Seconds: 1761728400, Nanos: 5e8}}},
 		{"any object", `{"context":{"a":[{},[],true,false,null,-1.5e3,"\n"]}}`, &fleetv1.ExecuteAgentRequestRequest{Context: context}},
 		{"texts by name", `{"parameters":{"region":"eu","size":""}}`, &fleetv1.CreateAgentRequest{Parameters: map[string]string{"region": "eu", "size": ""}}},
+		{"messages", `{"attachments":[{"name":"a","content":"+/8="},{"media_type":"b","content":null},{}],"agent_name":"papi"}`, &fleetv1.StartAgentTaskRequest{
+			AgentName: "papi", Attachments: []*fleetv1.NewAttachment{{Name: "a", Content: []byte{0xfb, 0xff}}, {MediaType: "b"}, {}},
+		}},
+		{"base64 of the other alphabet without padding", `{"content":"-_8"}`, &fleetv1.NewAttachment{Content: []byte{0xfb, 0xff}}},
+		{"no bytes", `{"content":""}`, &fleetv1.NewAttachment{}},
 		{"numbers of 64 bits", `{"offset":92233720368547758070e-1}`, &fleetv1.DownloadTaskPayloadRequest{Offset: math.MaxInt64}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -69,6 +74,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 		output = &fleetv1.ShowTaskOutputRequest{}
 		load   = &fleetv1.DownloadTaskPayloadRequest{}
 		tasks  = &fleetv1.ListTasksRequest{}
+		start  = &fleetv1.StartAgentTaskRequest{}
 		run    = &fleetv1.ExecuteAgentRequestRequest{}
 	)
 	for _, c := range []struct {
@@ -113,6 +119,18 @@ func TestUnmarshalRefuses(t *testing.T) {
 		{"key of an object twice", run, `{"context":{"a":{"k":1,"k":2}}}`, "INVALID_ARGUMENT", "context", `context has the key "k" twice; give it once`},
 		{"number in an object is huge", run, `{"context":{"a":1e999}}`, "INVALID_ARGUMENT", "context", `context has a number that is too large: 1e999`},
 		{"deep object", run, `{"context":` + strings.Repeat(`{"a":`, 64) + `1` + strings.Repeat("}", 65), "INVALID_ARGUMENT", "", `the JSON is nested deeper than 64 levels; send a flat object`},
+		{"message is a string", start, `{"attachments":["a"]}`, "INVALID_ARGUMENT", "attachments[0]", `attachments[0] must be an object, got the string "a"`},
+		{"message is null", start, `{"attachments":[{},null]}`, "INVALID_ARGUMENT", "attachments[1]", `attachments[1] must be an object, got null`},
+		{"messages are an object", start, `{"attachments":{"name":"a"}}`, "INVALID_ARGUMENT", "attachments", `attachments must be a list, got an object`},
+		{"field of a message", start, `{"attachments":[{},{"name":1}]}`, "INVALID_ARGUMENT", "attachments[1].name", `attachments[1].name must be a string, got the number 1`},
+		{"unknown field of a message", start, `{"attachments":[{"nam":1}]}`, "INVALID_ARGUMENT", "attachments[0].nam", `unknown field "attachments[0].nam": did you mean "name"?`},
+		{"field of a message twice", start, `{"attachments":[{"name":"a","name":"a"}]}`, "INVALID_ARGUMENT", "attachments[0].name", `the field "attachments[0].name" is given twice; give it once`},
+		{"field after a message", start, `{"attachments":[{"name":"a"}],"agent_name":1}`, "INVALID_ARGUMENT", "agent_name", `agent_name must be a string, got the number 1`},
+		{"deep message", start, `{"attachments":[{"name":` + strings.Repeat("[", 62) + strings.Repeat("]", 62) + `}]}`, "INVALID_ARGUMENT", "", `the JSON is nested deeper than 64 levels; send a flat object`},
+		{"message is cut off", start, `{"attachments":[{"name":"a"`, "INVALID_ARGUMENT", "", `the JSON ends too early`},
+		{"bytes are a number", start, `{"attachments":[{"content":1}]}`, "INVALID_ARGUMENT", "attachments[0].content", `attachments[0].content must be a string in base64, got the number 1`},
+		{"bytes are a text", start, `{"attachments":[{"content":"a text"}]}`, "INVALID_ARGUMENT", "attachments[0].content", `attachments[0].content must be a string in base64, got "a text"`},
+		{"bytes with too much padding", start, `{"attachments":[{"content":"aGk=="}]}`, "INVALID_ARGUMENT", "attachments[0].content", `attachments[0].content must be a string in base64, got "aGk=="`},
 		{"number is a string", output, `{"offset":"1"}`, "INVALID_ARGUMENT", "offset", `offset must be a number, got the string "1"`},
 		{"number is huge", output, `{"offset":1e999}`, "INVALID_ARGUMENT", "offset", `offset is too large: 1e999`},
 		{"text in quotes for 64 bits", load, `{"offset":"x"}`, "INVALID_ARGUMENT", "offset", `offset must be a whole number, got the string "x"`},

@@ -415,7 +415,10 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 		if w.busy() {
 			return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q is busy with another task: wait for it, or stop it", a.Name)
 		}
-		b.start(w, r)
+		run := b.start(w, r)
+		for _, a := range r.Attachments {
+			b.put(run, fmt.Sprintf("attached %s (%s): %s", a.Name, a.MediaType, a.Content), true)
+		}
 		return nil
 	})
 }

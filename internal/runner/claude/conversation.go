@@ -154,14 +154,20 @@ func (c *conversation) begin() {
 		initialize[name] = c.job.System
 	}
 	c.control(initialize)
-	c.say(c.job.ID, "", c.job.Prompt)
+	var images []any
+	for _, i := range c.job.Images {
+		if b, err := i.block(); err == nil { // the prompt also has the path of the image
+			images = append(images, b)
+		}
+	}
+	c.say(c.job.ID, "", c.job.Prompt, images...)
 }
 
 // say sends a message to Claude Code. receipt is its id in the mailbox, if it comes from there.
-func (c *conversation) say(id, receipt, text string) {
+func (c *conversation) say(id, receipt, text string, images ...any) {
 	u := uuid(id)
 	c.waiting[u] = receipt
-	c.in.send(message(u, text))
+	c.in.send(message(u, text, images...))
 }
 
 // control sends a request and returns its id.

@@ -14,10 +14,23 @@ type Job struct {
 	System   string   `json:"system,omitempty"`   // instructions that extend the system prompt
 	Alone    bool     `json:"alone,omitempty"`    // System replaces the system prompt
 	Prompt   string   `json:"prompt"`             // the first message
+	Images   []Image  `json:"images,omitempty"`   // images of the first message
 	Ask      string   `json:"ask,omitempty"`      // the run's directory, for questions; if empty, Claude Code asks nobody
 	Requests bool     `json:"requests,omitempty"` // pass on the events of the model's API, which show when a request is active
 	Trust    *bool    `json:"trust,omitempty"`    // whether Claude Code trusts the current directory; nil: as it was
 	Messages int      `json:"messages,omitempty"` // the file descriptor of the mailbox; 0 for no messages
+}
+
+// Image is a file with an image.
+type Image struct {
+	Path      string `json:"path"`
+	MediaType string `json:"media_type"`
+}
+
+// block returns the image as a part of a message.
+func (i Image) block() (any, error) {
+	data, err := os.ReadFile(i.Path)
+	return map[string]any{"type": "image", "source": map[string]any{"type": "base64", "media_type": i.MediaType, "data": data}}, err
 }
 
 // AskServer is the name of the MCP server with the tool ask_user, which Main serves over Claude Code's input and output.

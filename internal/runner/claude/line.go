@@ -99,8 +99,8 @@ func control(id string, request map[string]any) any {
 }
 
 // message returns a message of the user.
-func message(uuid, text string) any {
-	content := []any{map[string]any{"type": "text", "text": text}}
+func message(uuid, text string, images ...any) any {
+	content := append(images, map[string]any{"type": "text", "text": text})
 	return map[string]any{
 		"type": "user", "message": map[string]any{"role": "user", "content": content}, "parent_tool_use_id": nil, "session_id": "", "uuid": uuid,
 	}

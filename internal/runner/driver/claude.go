@@ -56,7 +56,7 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		SplitStderr: true, Messages: true, Mailbox: true, Starts: c.Program(), Env: maps.Clone(claudeVariables),
 		Format: Format{Kind: "claude", Resumed: j.Session, Told: told, Tested: claudeTested},
 	}
-	job := claude.Job{Trust: j.Role.Trust, ID: j.RunDir, System: system, Alone: j.Role.Alone, Prompt: prompt, Messages: shim.MessagesFD}
+	job := claude.Job{Trust: j.Role.Trust, ID: j.RunDir, System: system, Alone: j.Role.Alone, Prompt: prompt, Images: images(j), Messages: shim.MessagesFD}
 	argv := append(slices.Clone(c.argv), "-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json",
 		"--replay-user-messages", "--include-partial-messages", "--include-hook-events", "--forward-subagent-text", "--setting-sources", sources(j.Role))
 	flag := func(name, value string) {
@@ -73,6 +73,7 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		flag("--max-budget-usd", strconv.FormatFloat(usd, 'f', -1, 64))
 	}
 	flag("--json-schema", string(j.Options.OutputSchema))
+	flag("--add-dir", attachmentsDir(j)) // otherwise reading them needs a permission
 	// Each list is one argument. If a list had several arguments, Claude Code would also read the arguments after the
 	// list as a part of it.
 	if j.Role.Tools != nil {

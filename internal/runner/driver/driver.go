@@ -84,13 +84,21 @@ type Job struct {
 	Since    time.Time // when Session was last used
 	Lost     string    // why the agent's previous conversation cannot continue; empty if it can, or if the agent had none
 
-	Options fleet.TaskOptions // see With
+	Options     fleet.TaskOptions // see With
+	Attachments []Attachment      // files of the task, in the run's directory
 
 	Client   []string      // talks to the program; a protocol and a job file are appended; if empty, it cannot run
 	Ask      []string      // runs ask.Main; a verb is appended; if empty, the run cannot ask questions
 	Confined bool          // Fleet confines the program
 	OneTask  bool          // the agent gets only this task, so the conversation need not be stored
 	Report   *fleet.Report // how the agent reports to Fleet; nil if the agent cannot report
+}
+
+// Attachment is a file of a task.
+type Attachment struct {
+	Path      string
+	MediaType string
+	Size      int
 }
 
 // Role is the part of an agent's role that concerns its driver.

@@ -9,9 +9,11 @@ import (
 
 // taskOptions are the options of tasks and roles that each kind of driver supports. Roles have more options, which other code checks.
 var taskOptions = map[string][]string{
-	"claude": {fleet.OptionModel, fleet.OptionEffort, fleet.OptionMaxTurns, fleet.OptionMaxCost, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema},
-	"codex":  {fleet.OptionModel, fleet.OptionEffort, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema},
-	"acp":    {fleet.OptionModel, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema},
+	"claude":  {fleet.OptionModel, fleet.OptionEffort, fleet.OptionMaxTurns, fleet.OptionMaxCost, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema, fleet.OptionAttachments},
+	"codex":   {fleet.OptionModel, fleet.OptionEffort, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema, fleet.OptionAttachments},
+	"shell":   {fleet.OptionAttachments},
+	"command": {fleet.OptionAttachments},
+	"acp":     {fleet.OptionModel, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema, fleet.OptionAttachments},
 }
 
 // OptionsDriver is a driver of another package, which says itself which options of a task it supports.

@@ -38,6 +38,9 @@ func runTo(r fleet.Run) *runnerv1.Run {
 			p.Options.MaxCostUsd = *o.MaxCostUSD
 		}
 	}
+	for _, a := range r.Attachments {
+		p.Attachments = append(p.Attachments, &runnerv1.Attachment{Name: a.Name, MediaType: a.MediaType, Content: a.Content})
+	}
 	for _, m := range r.Messages {
 		p.Messages = append(p.Messages, &runnerv1.Message{Id: m.ID, Text: m.Text})
 	}
@@ -59,6 +62,10 @@ func runFrom(p *runnerv1.Run) fleet.Run {
 			r.Options.MaxCostUSD = &usd
 		}
 	}
+	for _, a := range p.GetAttachments() {
+		r.Attachments = append(r.Attachments, fleet.Attachment{Name: a.GetName(), MediaType: a.GetMediaType(), Size: len(a.GetContent()), Content: a.GetContent()})
+	}
+	r.Options.Attachments = len(r.Attachments)
 	for _, m := range p.GetMessages() {
 		r.Messages = append(r.Messages, fleet.Message{ID: m.GetId(), TaskID: r.TaskID, Text: m.GetText()})
 	}

@@ -26,6 +26,7 @@ const (
 // dropTask are the statements that remove the rows that refer to a task, and then the task.
 var dropTask = []string{
 	`DELETE FROM payloads WHERE task_id = $1`, dropRest, `DELETE FROM task_changes WHERE task_id = $1`, `DELETE FROM task_checks WHERE task_id = $1`,
+	`DELETE FROM task_attachments WHERE task_id = $1`,
 	`DELETE FROM messages WHERE task_id = $1`, `DELETE FROM questions WHERE task_id = $1`,
 	`DELETE FROM inbox WHERE task_id = $1`, // before the log, because events move from the inbox to the log
 	`DELETE FROM events WHERE task_id <> '' AND task_id = $1`, `DELETE FROM tasks WHERE id = $1`,
@@ -166,7 +167,7 @@ func (t *tx) DeleteTask(id string) error {
 	return nil
 }
 
-// PrunePayloads removes old payloads and old remains of agents, see fleet.Store.
+// PrunePayloads removes old payloads and attachments, and old remains of agents, see fleet.Store.
 func (s *Store) PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.Update(ctx, func(ftx fleet.Tx) error {
 		t := ftx.(*tx) //nolint:forcetypeassert // Update passes a *tx
@@ -184,10 +185,15 @@ func (s *Store) PrunePayloads(ctx context.Context, before time.Time, limit int) 
 		}
 		removed = len(ids)
 		t.wrote = true
-		return t.each(func(row scanner) error {
-			removed++
-			return row.Scan(new(string))
-		}, oldRemains, before, limit)
+		for _, query := range []string{oldAttachments, oldRemains} {
+			if err := t.each(func(row scanner) error {
+				removed++
+				return row.Scan(new(string))
+			}, query, before, limit); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return removed, err
 }

@@ -45,7 +45,8 @@ func TestDamageOfALargeFile(t *testing.T) {
 
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
-	for i := len(data) / 2; i < len(data)/2+8192; i++ {
+	begin := len(data) / 4 * 3 // pages of the events, which come after the pages of the schema
+	for i := begin; i < begin+8192; i++ {
 		data[i] = 0xff
 	}
 	require.NoError(t, os.WriteFile(path, data, 0o600))

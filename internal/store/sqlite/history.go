@@ -50,7 +50,7 @@ func (t *tx) DeleteTask(id string) error {
 	case task.Active():
 		err = errors.New("it has not ended")
 	}
-	for _, query := range []string{dropPayload, dropRest, dropChanges, dropChecks, dropMessages, dropQuestions, dropEvents, dropTask} {
+	for _, query := range []string{dropPayload, dropRest, dropChanges, dropChecks, dropAttachments, dropMessages, dropQuestions, dropEvents, dropTask} {
 		if err == nil {
 			_, err = t.exec(query, id)
 		}
@@ -61,7 +61,7 @@ func (t *tx) DeleteTask(id string) error {
 	return nil
 }
 
-// PrunePayloads removes old payloads and old remains of agents, see fleet.Store.
+// PrunePayloads removes old payloads and attachments, and old remains of agents, see fleet.Store.
 func (s *Store) PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.Update(ctx, func(ftx fleet.Tx) error {
 		t := ftx.(*tx) //nolint:forcetypeassert // Update passes a *tx
@@ -77,10 +77,15 @@ func (s *Store) PrunePayloads(ctx context.Context, before time.Time, limit int) 
 			}
 		}
 		removed = len(ids)
-		return t.each(func(row scanner) error {
-			removed++
-			return row.Scan(new(string))
-		}, oldRemains, micros(before), limit)
+		for _, query := range []string{oldAttachments, oldRemains} {
+			if err := t.each(func(row scanner) error {
+				removed++
+				return row.Scan(new(string))
+			}, query, micros(before), limit); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return removed, err
 }

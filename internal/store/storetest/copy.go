@@ -21,6 +21,7 @@ func Fill(t *testing.T, s fleet.Store) {
 		for _, err := range []error{
 			tx.InsertAgent(a), tx.InsertAgent(gone), tx.InsertTask(ended), tx.InsertTask(task),
 			tx.PutPayload("t0", []byte("pay\x00load")), tx.PutChanges("t0", &fleet.Changes{Base: "b"}), tx.PutChecks("t0", &fleet.TaskChecks{Try: 1}),
+			tx.AddAttachments("t0", []fleet.Attachment{{Name: "a.bin", MediaType: "image/png", Content: []byte("\x00\xff")}}),
 			tx.InsertMessage(&fleet.Message{ID: "m1", TaskID: "t1", Text: "hello", CreatedAt: noon}),
 			tx.InsertQuestion(newQuestion("t1-1", "t1", a)),
 			tx.PutRequest(&fleet.Request{Principal: "alice", ID: "r1", Method: "M", CreatedAt: noon}),
@@ -65,6 +66,7 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 		both(t, one, two, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id) })
 		both(t, one, two, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(id) })
 		both(t, one, two, func(tx fleet.ReadTx) (*fleet.TaskChecks, error) { return tx.Checks(id) })
+		both(t, one, two, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(id, true) })
 		both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Message, error) { return tx.Messages(id) })
 	}
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Question, error) { return tx.Question("t1-1") })

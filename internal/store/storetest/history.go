@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -352,6 +354,37 @@ var historyCases = []testCase{
 		}
 		require.NotNil(t, getPayload(t, s, "running"))
 		require.False(t, getTask(t, s, "running").PayloadRemoved)
+	}},
+
+	{"attachments are removed after their retention, and with their task", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		files := []fleet.Attachment{{Name: "b.png", MediaType: "image/png", Content: []byte("\x00\xff")}, {Name: "a ä.txt", MediaType: "text/plain", Content: []byte("text")}}
+		for i, ended := range []time.Duration{-3, 1} {
+			task := newTask(id("t", i), a)
+			task.Status, task.EndedAt = fleet.TaskCompleted, noon.Add(ended*time.Hour)
+			update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.InsertTask(task), tx.AddAttachments(task.ID, files)) })
+		}
+		update(t, s, func(tx fleet.Tx) error {
+			return errors.Join(tx.InsertTask(newTask("running", a)), tx.AddAttachments("running", files[:1]))
+		})
+		attached := func(task string, content bool) []fleet.Attachment {
+			return read(t, s, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(task, content) })
+		}
+		want := slices.Clone(files)
+		want[0].Size, want[1].Size = 2, 4
+		require.Equal(t, want, attached(id("t", 0), true))
+		want[0].Content, want[1].Content = nil, nil
+		require.Equal(t, want, attached(id("t", 0), false))
+		for _, want := range []int{2, 0} {
+			n, err := s.PrunePayloads(t.Context(), noon, 2)
+			require.NoError(t, err)
+			require.Equal(t, want, n)
+		}
+		require.Empty(t, attached(id("t", 0), true))
+		require.Len(t, attached("running", true), 1)
+		require.Equal(t, want, attached(id("t", 1), false))
+		update(t, s, func(tx fleet.Tx) error { return tx.DeleteTask(id("t", 1)) })
+		require.Empty(t, attached(id("t", 1), false))
 	}},
 }
 

@@ -124,6 +124,9 @@ var holdingCases = []testCase{
 			grows(10_000, func(tx fleet.Tx) error { return errors.Join(tx.InsertAgent(a), tx.InsertTask(task)) })
 			grows(100, func(tx fleet.Tx) error { return tx.PutPayload(task.ID, make([]byte, 100)) })
 			grows(50, func(tx fleet.Tx) error { return tx.AppendPayload(task.ID, make([]byte, 50)) })
+			grows(70, func(tx fleet.Tx) error {
+				return tx.AddAttachments(task.ID, []fleet.Attachment{{Name: "a", MediaType: "text/plain", Content: make([]byte, 40)}, {Name: "b", MediaType: "text/plain", Content: make([]byte, 30)}})
+			})
 			e := newEvent(fleet.EventTaskOutput, a, "output")
 			e.TaskID, e.Data = task.ID, []byte("{}")
 			grows(8, func(tx fleet.Tx) error { return tx.Append(e) })
@@ -137,10 +140,10 @@ var holdingCases = []testCase{
 		require.Zero(t, inProject(t, s, "").StoredBytes)
 		prune(t, s, noon.Add(time.Hour), 10)
 		grows(-2*8, func(fleet.Tx) error { return nil })
-		grows(-10_003-150, func(tx fleet.Tx) error { return tx.DeleteTask(id("t", 1)) })
+		grows(-10_003-150-70, func(tx fleet.Tx) error { return tx.DeleteTask(id("t", 1)) })
 		_, err := s.PrunePayloads(t.Context(), noon.Add(time.Hour), 10)
 		require.NoError(t, err)
-		grows(-150, func(fleet.Tx) error { return nil })
+		grows(-150-70, func(fleet.Tx) error { return nil })
 		grows(-10_003, func(tx fleet.Tx) error { return tx.DeleteTask(id("t", 0)) })
 		require.Zero(t, want)
 	}},

@@ -77,7 +77,7 @@ func (x Outcome_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome_Status.Descriptor instead.
 func (Outcome_Status) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{6, 0}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{7, 0}
 }
 
 // Agent is the agent that executes a run.
@@ -206,7 +206,9 @@ type Run struct {
 	// Rules for calls that people have allowed before.
 	Allowed []string `protobuf:"bytes,11,rep,name=allowed,proto3" json:"allowed,omitempty"`
 	// Options for the agent's program. Only runners of protocol 2 have it.
-	Options       *RunOptions `protobuf:"bytes,12,opt,name=options,proto3" json:"options,omitempty"`
+	Options *RunOptions `protobuf:"bytes,12,opt,name=options,proto3" json:"options,omitempty"`
+	// Files for the run. Only Dispatch has them.
+	Attachments   []*Attachment `protobuf:"bytes,13,rep,name=attachments,proto3" json:"attachments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -325,6 +327,77 @@ func (x *Run) GetOptions() *RunOptions {
 	return nil
 }
 
+func (x *Run) GetAttachments() []*Attachment {
+	if x != nil {
+		return x.Attachments
+	}
+	return nil
+}
+
+// Attachment is a file for a run.
+type Attachment struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the file, without directories.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Media type.
+	MediaType string `protobuf:"bytes,2,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
+	// Content of the file.
+	Content       []byte `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attachment) Reset() {
+	*x = Attachment{}
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attachment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attachment) ProtoMessage() {}
+
+func (x *Attachment) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
+func (*Attachment) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Attachment) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Attachment) GetMediaType() string {
+	if x != nil {
+		return x.MediaType
+	}
+	return ""
+}
+
+func (x *Attachment) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
 // RunOptions are options of a task, as in fleet.v1.StartAgentTaskRequest.
 type RunOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -346,7 +419,7 @@ type RunOptions struct {
 
 func (x *RunOptions) Reset() {
 	*x = RunOptions{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[2]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -358,7 +431,7 @@ func (x *RunOptions) String() string {
 func (*RunOptions) ProtoMessage() {}
 
 func (x *RunOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[2]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -371,7 +444,7 @@ func (x *RunOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunOptions.ProtoReflect.Descriptor instead.
 func (*RunOptions) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RunOptions) GetModel() string {
@@ -429,7 +502,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[3]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +514,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[3]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +527,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Message) GetId() string {
@@ -496,7 +569,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -508,7 +581,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -521,7 +594,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Output) GetCursor() string {
@@ -619,7 +692,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -631,7 +704,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -644,7 +717,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Question) GetId() string {
@@ -805,7 +878,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[6]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +890,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[6]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +903,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Outcome) GetStatus() Outcome_Status {
@@ -1005,7 +1078,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[7]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1090,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[7]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1103,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Fault) GetReason() string {
@@ -1073,7 +1146,7 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\aproject\x18\x04 \x01(\tR\aproject\x12\x12\n" +
 	"\x04role\x18\x05 \x01(\tR\x04role\x12\x12\n" +
 	"\x04spec\x18\x06 \x01(\tR\x04spec\x12\x19\n" +
-	"\bone_task\x18\a \x01(\bR\aoneTask\"\xce\x03\n" +
+	"\bone_task\x18\a \x01(\bR\aoneTask\"\x8d\x04\n" +
 	"\x03Run\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06prompt\x18\x02 \x01(\tR\x06prompt\x123\n" +
@@ -1087,7 +1160,14 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\bfeedback\x18\n" +
 	" \x01(\tR\bfeedback\x12\x18\n" +
 	"\aallowed\x18\v \x03(\tR\aallowed\x125\n" +
-	"\aoptions\x18\f \x01(\v2\x1b.fleet.runner.v1.RunOptionsR\aoptions\"\xd0\x01\n" +
+	"\aoptions\x18\f \x01(\v2\x1b.fleet.runner.v1.RunOptionsR\aoptions\x12=\n" +
+	"\vattachments\x18\r \x03(\v2\x1b.fleet.runner.v1.AttachmentR\vattachments\"Y\n" +
+	"\n" +
+	"Attachment\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"media_type\x18\x02 \x01(\tR\tmediaType\x12\x18\n" +
+	"\acontent\x18\x03 \x01(\fR\acontent\"\xd0\x01\n" +
 	"\n" +
 	"RunOptions\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x16\n" +
@@ -1188,41 +1268,43 @@ func file_fleet_runner_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_runner_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fleet_runner_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_fleet_runner_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_fleet_runner_v1_run_proto_goTypes = []any{
 	(Outcome_Status)(0),           // 0: fleet.runner.v1.Outcome.Status
 	(*Agent)(nil),                 // 1: fleet.runner.v1.Agent
 	(*Run)(nil),                   // 2: fleet.runner.v1.Run
-	(*RunOptions)(nil),            // 3: fleet.runner.v1.RunOptions
-	(*Message)(nil),               // 4: fleet.runner.v1.Message
-	(*Output)(nil),                // 5: fleet.runner.v1.Output
-	(*Question)(nil),              // 6: fleet.runner.v1.Question
-	(*Outcome)(nil),               // 7: fleet.runner.v1.Outcome
-	(*Fault)(nil),                 // 8: fleet.runner.v1.Fault
-	nil,                           // 9: fleet.runner.v1.Fault.MetadataEntry
-	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*Attachment)(nil),            // 3: fleet.runner.v1.Attachment
+	(*RunOptions)(nil),            // 4: fleet.runner.v1.RunOptions
+	(*Message)(nil),               // 5: fleet.runner.v1.Message
+	(*Output)(nil),                // 6: fleet.runner.v1.Output
+	(*Question)(nil),              // 7: fleet.runner.v1.Question
+	(*Outcome)(nil),               // 8: fleet.runner.v1.Outcome
+	(*Fault)(nil),                 // 9: fleet.runner.v1.Fault
+	nil,                           // 10: fleet.runner.v1.Fault.MetadataEntry
+	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
 }
 var file_fleet_runner_v1_run_proto_depIdxs = []int32{
-	10, // 0: fleet.runner.v1.Run.timeout:type_name -> google.protobuf.Duration
-	11, // 1: fleet.runner.v1.Run.started:type_name -> google.protobuf.Timestamp
-	4,  // 2: fleet.runner.v1.Run.messages:type_name -> fleet.runner.v1.Message
-	10, // 3: fleet.runner.v1.Run.linger:type_name -> google.protobuf.Duration
-	3,  // 4: fleet.runner.v1.Run.options:type_name -> fleet.runner.v1.RunOptions
-	6,  // 5: fleet.runner.v1.Output.question:type_name -> fleet.runner.v1.Question
-	11, // 6: fleet.runner.v1.Question.asked_at:type_name -> google.protobuf.Timestamp
-	11, // 7: fleet.runner.v1.Question.expires_at:type_name -> google.protobuf.Timestamp
-	11, // 8: fleet.runner.v1.Question.answered_at:type_name -> google.protobuf.Timestamp
-	0,  // 9: fleet.runner.v1.Outcome.status:type_name -> fleet.runner.v1.Outcome.Status
-	11, // 10: fleet.runner.v1.Outcome.ended_at:type_name -> google.protobuf.Timestamp
-	11, // 11: fleet.runner.v1.Outcome.retry_at:type_name -> google.protobuf.Timestamp
-	9,  // 12: fleet.runner.v1.Fault.metadata:type_name -> fleet.runner.v1.Fault.MetadataEntry
-	10, // 13: fleet.runner.v1.Fault.retry_after:type_name -> google.protobuf.Duration
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	11, // 0: fleet.runner.v1.Run.timeout:type_name -> google.protobuf.Duration
+	12, // 1: fleet.runner.v1.Run.started:type_name -> google.protobuf.Timestamp
+	5,  // 2: fleet.runner.v1.Run.messages:type_name -> fleet.runner.v1.Message
+	11, // 3: fleet.runner.v1.Run.linger:type_name -> google.protobuf.Duration
+	4,  // 4: fleet.runner.v1.Run.options:type_name -> fleet.runner.v1.RunOptions
+	3,  // 5: fleet.runner.v1.Run.attachments:type_name -> fleet.runner.v1.Attachment
+	7,  // 6: fleet.runner.v1.Output.question:type_name -> fleet.runner.v1.Question
+	12, // 7: fleet.runner.v1.Question.asked_at:type_name -> google.protobuf.Timestamp
+	12, // 8: fleet.runner.v1.Question.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 9: fleet.runner.v1.Question.answered_at:type_name -> google.protobuf.Timestamp
+	0,  // 10: fleet.runner.v1.Outcome.status:type_name -> fleet.runner.v1.Outcome.Status
+	12, // 11: fleet.runner.v1.Outcome.ended_at:type_name -> google.protobuf.Timestamp
+	12, // 12: fleet.runner.v1.Outcome.retry_at:type_name -> google.protobuf.Timestamp
+	10, // 13: fleet.runner.v1.Fault.metadata:type_name -> fleet.runner.v1.Fault.MetadataEntry
+	11, // 14: fleet.runner.v1.Fault.retry_after:type_name -> google.protobuf.Duration
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_fleet_runner_v1_run_proto_init() }
@@ -1230,14 +1312,14 @@ func file_fleet_runner_v1_run_proto_init() {
 	if File_fleet_runner_v1_run_proto != nil {
 		return
 	}
-	file_fleet_runner_v1_run_proto_msgTypes[6].OneofWrappers = []any{}
+	file_fleet_runner_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_runner_v1_run_proto_rawDesc), len(file_fleet_runner_v1_run_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

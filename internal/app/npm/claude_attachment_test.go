@@ -1,0 +1,55 @@
+package npm
+
+import (
+	"bytes"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestClaudeAttachments gives Claude Code an image and a text file.
+func TestClaudeAttachments(t *testing.T) {
+	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash(cat *)"}})
+	c.create(t, "papi", "coder")
+	var picture bytes.Buffer
+	require.NoError(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 8, 8))))
+	runs, err := filepath.Glob(c.home.path("data", "agents", "*", "runs"))
+	require.NoError(t, err)
+	require.Len(t, runs, 1)
+	ask := func(prompt string) string {
+		r, err := c.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{
+			AgentName: "papi", TaskDescription: prompt, Attachments: []*fleetv1.NewAttachment{
+				{Name: "picture.png", Content: picture.Bytes()}, {Name: "my notes.txt", Content: []byte("remember the milk")},
+			},
+		})
+		require.NoError(t, err)
+		return r.GetTask().GetId()
+	}
+	id := ask("Look at this.\n" + `model: tool Bash {"command":"cat ` + runs[0] + `/*/attachments/*.txt"}` + "\nmodel: hang looking")
+	g := c.arrive(t, "looking")
+	dir := filepath.Join(runs[0], id, "attachments")
+	require.FileExists(t, filepath.Join(dir, "my notes.txt"))
+	close(g.open)
+	task := c.wait(t, id)
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	q := c.asked("Look at this.")[0]
+	found := false
+	for _, m := range q.Messages {
+		for _, b := range m.Content {
+			found = found || b.Type == "image"
+		}
+	}
+	require.True(t, found, "the first message must have the image")
+	require.Contains(t, q.said(), filepath.Join(dir, "my notes.txt"))
+	// Claude Code refuses the pattern, because it is not the path in the prompt, and lists the directories that it may read.
+	require.Contains(t, c.asked("Look at this.")[1].results()[0].Content.text(), dir)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left, "the files must be removed when the run has ended")
+}

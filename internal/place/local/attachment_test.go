@@ -1,0 +1,50 @@
+package local_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+// TestAttachments checks that the agent can read the files of its task, but not change them, and that they are removed.
+func TestAttachments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	r := newRun(`cd "$FLEET_ATTACHMENTS"; cat "notes ä.txt"; ls | wc -l; rm -f "notes ä.txt" 2>/dev/null || echo kept`)
+	r.Attachments = []fleet.Attachment{
+		{Name: "notes ä.txt", MediaType: "text/plain", Content: []byte("hello\n")}, {Name: strings.Repeat("x", 255), MediaType: "image/png", Content: []byte("\x00\xff")},
+	}
+	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
+	output, o := w.follow(a, r)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Equal(t, []string{"hello", "2", "kept"}, strings.Fields(output))
+	for _, f := range r.Attachments {
+		require.NoFileExists(t, w.runDir(a, r, "attachments", f.Name))
+	}
+	r = newRun("true")
+	r.Attachments = []fleet.Attachment{{Name: "../notes.txt", MediaType: "text/plain", Content: []byte("hello")}}
+	err := w.Connect(a).Dispatch(w.ctx, r)
+	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%v", err)
+	require.ErrorContains(t, err, "attachments")
+}
+
+// TestAttachmentsInPrompt checks that a program that is not a shell reads the paths of the files in its prompt.
+func TestAttachmentsInPrompt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *local.Config) {
+		c.Projects = []local.Project{{Name: "cat", Driver: "command", Command: []string{"printf", "%s", "{{.Prompt}}"}}}
+	})
+	a := w.agent("cat")
+	r := newRun("Read this.")
+	r.Attachments = []fleet.Attachment{{Name: "notes.txt", MediaType: "text/plain", Content: []byte("hello")}}
+	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
+	output, o := w.follow(a, r)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Contains(t, output, "Read this.\n")
+	require.Contains(t, output, "- "+w.runDir(a, r, "attachments", "notes.txt")+" (text/plain)")
+}

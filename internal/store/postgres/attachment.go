@@ -1,0 +1,36 @@
+package postgres
+
+import (
+	"fmt"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	putAttachment  = `INSERT INTO task_attachments (task_id, n, name, media_type, size, content) VALUES ($1, $2, $3, $4, $5, $6)`
+	getAttachments = `SELECT name, media_type, size, CASE WHEN $1::boolean THEN content END FROM task_attachments WHERE task_id = $2 ORDER BY n`
+	oldAttachments = `DELETE FROM task_attachments WHERE task_id IN (SELECT id FROM tasks WHERE id IN (SELECT task_id FROM task_attachments)
+		AND status NOT IN ('pending', 'running') AND ended_at < $1 ORDER BY ended_at LIMIT $2) RETURNING name`
+)
+
+func (t *readTx) Attachments(taskID string, content bool) ([]fleet.Attachment, error) {
+	t.lock(lockTask, taskID)
+	return all(t, scanAttachment, getAttachments, content, taskID)
+}
+
+func (t *tx) AddAttachments(taskID string, all []fleet.Attachment) error {
+	if err := t.grow(); err != nil {
+		return err
+	}
+	t.lock(lockTask, taskID)
+	for i, a := range all {
+		if err := t.exec(putAttachment, taskID, i, a.Name, a.MediaType, len(a.Content), a.Content); err != nil {
+			return t.failed(fmt.Errorf("keep the attachments of task %s: %w", taskID, err))
+		}
+	}
+	return nil
+}
+
+func scanAttachment(row scanner) (a fleet.Attachment, err error) {
+	return a, row.Scan(&a.Name, &a.MediaType, &a.Size, &a.Content)
+}
