@@ -1,6 +1,8 @@
 package npm
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,9 +22,12 @@ type home string
 
 func newHome(t *testing.T) home {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
+	temp, err := filepath.EvalSymlinks(os.TempDir())
 	require.NoError(t, err)
-	h := home(dir)
+	// All homes have paths of the same length, because long texts with paths are cut, and goldens have such texts.
+	h := home(filepath.Join(temp, fmt.Sprintf("fleet-npm-%08x", rand.Uint32())))
+	require.NoError(t, os.Mkdir(string(h), 0o700))
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(string(h))) })
 	require.NoError(t, os.Mkdir(h.path("tmp"), 0o700))
 	t.Cleanup(func() {
 		left := h.processes()
