@@ -115,7 +115,7 @@ func TestReload(t *testing.T) {
 	r.agent("lina", "docs", "coder")
 	_, err = r.try(reloadProjects + fmt.Sprintf(web, "operator") + "  - name: docs\ncagent: {prices: {mine/bird: {input: 7}}}\n")
 	require.NoError(t, err)
-	price, ok := r.App.places.prices.Of("mine/bird")
+	price, ok := r.places.prices.Of("mine/bird")
 	require.True(t, ok)
 	require.InDelta(t, 7, price.Input, 0)
 	other, err := r.start("toni", "echo fine")
