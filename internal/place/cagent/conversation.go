@@ -82,8 +82,8 @@ func (c *conversation) UpdateSession(_ context.Context, s *session.Session) erro
 	return nil
 }
 
-// save appends the session's new items to the file. If there are tool calls among them, they are on the disk when save returns,
-// so that the next server knows that the tools may have been used. After an error, save writes nothing more.
+// save appends the session's new items to the file. If there are tool calls among them, they are on the disk when save returns, so
+// that a crash of the machine does not let the agent forget what its tools may have done. After an error, save writes nothing more.
 func (c *conversation) save(s *session.Session) {
 	items := s.Messages[c.written:]
 	if c.lost || len(items) == 0 {

@@ -205,12 +205,7 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 		x.home.log(b.config.Now(), "stopped")
 	}
 	x.mu.Unlock()
-	return b.endRuns(ctx, x, errStopped)
-}
-
-// endRuns ends the active run of the agent, for the reason why, and waits until it has ended.
-func (b *Place) endRuns(ctx context.Context, x *member, why error) error {
-	return b.host.End(ctx, runner.Home(x.home), why.Error())
+	return b.host.End(ctx, runner.Home(x.home), "its workspace was stopped")
 }
 
 // Delete implements fleet.Place.
@@ -225,7 +220,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	x.mu.Lock()
 	x.stopped = true // from now on, it accepts no runs
 	x.mu.Unlock()
-	if err := b.endRuns(ctx, x, errDeleted); err != nil {
+	if err := b.host.End(ctx, runner.Home(x.home), "its agent was deleted"); err != nil {
 		return "", err
 	}
 	kept, err := b.removeWorkingCopy(ctx, a)

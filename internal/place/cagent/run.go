@@ -23,8 +23,6 @@ import (
 // Reasons for ending a run.
 var (
 	errInterrupted = errors.New("it was interrupted")
-	errStopped     = errors.New("its workspace was stopped")
-	errDeleted     = errors.New("its agent was deleted")
 	errDeadline    = errors.New("deadline")
 	errReported    = errors.New("the agent has reported its result")
 	errTooMuch     = errors.New("its output exceeded the limit")
@@ -115,7 +113,7 @@ func (r *run) kill(why error) {
 }
 
 // report accepts the result that the agent reports. Only the first report counts, and only while the run is not over.
-func (r *run) report(summary string, payload []byte) error {
+func (r *run) report(summary string, payload []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.reported == nil && r.why == nil {
@@ -126,18 +124,12 @@ func (r *run) report(summary string, payload []byte) error {
 		r.reported, r.why = o, errReported
 	}
 	// The tools are not cancelled, because the call that reports is a tool call and must still return.
-	return nil
 }
 
 // serverError logs an error of this machine, and returns one for the agent and its user.
 func (r *run) serverError(what string, err error) error {
 	r.engine.config.Logger.Error(what, "task", r.ID, "error", err)
 	return errors.New(hostError(what, err).Message)
-}
-
-// stops reports whether a run that ends for the reason why has been stopped. Otherwise it has failed.
-func stops(why error) bool {
-	return errors.Is(why, errInterrupted) || errors.Is(why, errStopped) || errors.Is(why, errDeleted)
 }
 
 // hide returns an error with the same text, without secrets.
@@ -174,7 +166,7 @@ func (r *run) conclusion(final string, err error) fleet.Outcome {
 	switch {
 	case reported != nil:
 		o = *reported
-	case stops(why):
+	case errors.Is(why, errInterrupted):
 		o.Status, o.Reason = fleet.TaskStopped, why.Error()
 	case errors.Is(why, errDeadline):
 		fail("it ran longer than its time limit of %s", r.Timeout)

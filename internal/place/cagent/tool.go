@@ -97,9 +97,7 @@ func (t *reporter) Tools(context.Context) ([]tools.Tool, error) {
 			case in.AgentID != "" && in.AgentID != t.run.Record.UID:
 				return tools.ResultError("agent_id is not yours: your id is " + t.run.Record.UID + "."), nil
 			}
-			if err := t.run.report(clean(in.Summary), payload(in.Payload)); err != nil {
-				return tools.ResultError("Your report was not received: " + err.Error() + ". Try again."), nil
-			}
+			t.run.report(clean(in.Summary), payload(in.Payload))
 			return tools.ResultSuccess("Your report was received. Your work has ended."), nil
 		},
 	}}, nil
