@@ -93,17 +93,16 @@ func (a *asker) show(ctx context.Context, q *fleetv1.Question) {
 			a.where = resp.GetAgent().GetLocation()
 		}
 	}
-	text := q.GetAgentName() + " asks: " + askedOf(q)
+	asked := askedOf(q)
 	if command := q.GetInput().GetFields()["command"].GetStringValue(); command != "" {
-		text = q.GetAgentName() + " asks: " + q.GetTool() + ": " + command
+		asked = q.GetTool() + ": " + command
 	}
+	text := q.GetAgentName() + " asks: " + asked
 	if a.where != "" && q.GetKind() == fleetv1.Question_permission {
 		text += " (in " + a.where + ")"
 	}
 	a.s.screen.line(printable(text))
-	if q.GetKind() == fleetv1.Question_permission && len(q.GetRules()) > 0 {
-		a.s.screen.line(printable("a and A allow " + strings.Join(q.GetRules(), " and ")))
-	}
+	a.s.showRules(q)
 	for i, option := range q.GetOptions() {
 		if q.GetKind() != fleetv1.Question_permission && i < maxChoices {
 			a.s.screen.line(printable(fmt.Sprintf("  %d  %s", i+1, option)))

@@ -136,9 +136,7 @@ func (s *session) askPerson(ctx context.Context, req *fleetv1.AnswerQuestionRequ
 		req.Answer, err = s.ask(ctx, "Answer: ")
 		return err
 	}
-	if rules := q.GetRules(); len(rules) > 0 {
-		s.screen.line(printable("a and A allow " + strings.Join(rules, " and ")))
-	}
+	s.showRules(q)
 	for {
 		text, err := s.ask(ctx, choicesOf(q)+": ")
 		if err != nil {
@@ -151,6 +149,13 @@ func (s *session) askPerson(ctx context.Context, req *fleetv1.AnswerQuestionRequ
 		if text == "" {
 			return Fail(ExitError, "", "nothing was answered")
 		}
+	}
+}
+
+// showRules says what the answers that last allow, if the question is a request for permission with rules.
+func (s *session) showRules(q *fleetv1.Question) {
+	if rules := q.GetRules(); q.GetKind() == fleetv1.Question_permission && len(rules) > 0 {
+		s.screen.line(printable("a and A allow " + strings.Join(rules, " and ")))
 	}
 }
 
