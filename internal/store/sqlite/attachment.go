@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
@@ -15,7 +16,7 @@ const (
 )
 
 func (t *readTx) Attachments(taskID string, content bool) ([]fleet.Attachment, error) {
-	return all(t, scanAttachment, getAttachments, content, taskID)
+	return all(t, record.ScanAttachment, getAttachments, content, taskID)
 }
 
 func (t *tx) AddAttachments(taskID string, all []fleet.Attachment) error {
@@ -28,8 +29,4 @@ func (t *tx) AddAttachments(taskID string, all []fleet.Attachment) error {
 		}
 	}
 	return nil
-}
-
-func scanAttachment(row scanner) (a fleet.Attachment, err error) {
-	return a, row.Scan(&a.Name, &a.MediaType, &a.Size, &a.Content)
 }
