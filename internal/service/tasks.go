@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +66,7 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 	if err != nil {
 		return nil, err
 	}
+	r.Attachments = withMediaTypes(r.Attachments)
 	if err := s.checkTask(r); err != nil {
 		return nil, err
 	}
@@ -202,6 +205,17 @@ func (r StartTaskRequest) body() any {
 }
 
 // sizeOf returns the size of the attachments, in bytes.
+// withMediaTypes recognises the media types that the caller has left out.
+func withMediaTypes(all []fleet.Attachment) []fleet.Attachment {
+	all = slices.Clone(all)
+	for i, a := range all {
+		if a.MediaType == "" {
+			all[i].MediaType, _, _ = strings.Cut(http.DetectContentType(a.Content), ";")
+		}
+	}
+	return all
+}
+
 func sizeOf(all []fleet.Attachment) (n int) {
 	for _, a := range all {
 		n += len(a.Content)

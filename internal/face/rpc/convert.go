@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"math"
-	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -158,15 +157,10 @@ func optionsOf(o fleet.TaskOptions, attached []fleet.Attachment) *fleetv1.TaskOp
 	return p
 }
 
-// attachmentsIn recognises the media types that the caller has left out.
 func attachmentsIn(all []*fleetv1.NewAttachment) []fleet.Attachment {
 	var out []fleet.Attachment
 	for _, a := range all {
-		kind := a.GetMediaType()
-		if kind == "" {
-			kind, _, _ = strings.Cut(http.DetectContentType(a.GetContent()), ";")
-		}
-		out = append(out, fleet.Attachment{Name: a.GetName(), MediaType: kind, Size: len(a.GetContent()), Content: a.GetContent()})
+		out = append(out, fleet.Attachment{Name: a.GetName(), MediaType: a.GetMediaType(), Size: len(a.GetContent()), Content: a.GetContent()})
 	}
 	return out
 }
