@@ -67,8 +67,8 @@ func (r *Rates) SetLimits(limits fleet.Limits) {
 	r.current.Store(s)
 }
 
-// Share divides the limits among so many servers, this one included. It removes the buckets of principals that have not called
-// lately.
+// Share gives this server its part of the limits. servers is the number of servers, this one included. Share also removes the
+// buckets of principals that have not called lately.
 func (r *Rates) Share(servers int) {
 	r.servers.Store(int64(max(servers, 1)))
 	now, set := r.now(), r.current.Load()

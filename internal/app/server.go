@@ -241,7 +241,7 @@ func (s *Server) localAddr() string {
 func (s *Server) GRPCAddr() string { return s.grpcListener.Addr().String() }
 
 // Serve runs the fleet and answers calls until ctx is done or a listener fails. Then it ends open calls and closes
-// everything. Before that, if ctx is done, it waits for runs of models in this process.
+// everything.
 func (s *Server) Serve(ctx context.Context) error {
 	address, serveHTTP := "http://"+s.localAddr(), s.http.Serve
 	forAgents := address

@@ -160,7 +160,7 @@ type CreateAgentRequest struct {
 	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
 	// Required. Specification of the agent's work: objective, context and deliverables.
 	Spec string `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
 	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Values of the project's parameters, which `list_agent_projects` shows, such as a region. The place may show them to
 	// people who see the agent's workspace, so they must not be secret.
@@ -803,7 +803,7 @@ type DeleteAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent to delete, even if it is busy.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Refuse with UNSAVED_WORK if the agent has work that exists only in its workspace, or if Fleet cannot tell. Absent
 	// means false: the agent is deleted, and the answer says what was kept and what may be lost.
@@ -1055,7 +1055,7 @@ type RestoreAgentRequest struct {
 	// Optional. Id of the agent, as `list_kept_work` shows it, if several deleted agents have the name. Absent means the one
 	// that was deleted last.
 	AgentId *string `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3,oneof" json:"agent_id,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1184,7 +1184,7 @@ type StartAgentTaskRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. Description of the task to be performed.
 	TaskDescription string `protobuf:"bytes,2,opt,name=task_description,json=taskDescription,proto3" json:"task_description,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given.
 	TimeoutSeconds *int32 `protobuf:"varint,4,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
@@ -1604,7 +1604,7 @@ type StopAgentTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent whose task should be stopped.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3343,7 +3343,7 @@ type DeleteTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the task, or a prefix of at least 6 characters that only this task has.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3455,7 +3455,7 @@ type SendTaskMessageRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. The message.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3723,7 +3723,7 @@ type AnswerQuestionRequest struct {
 	Answer string `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	// Optional. A message to the agent in addition to the answer, for example why the permission is denied.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. For how long "allow" holds: once, for the task, or for the agent. For the latter two, the rules of the question
 	// are allowed.
@@ -3859,7 +3859,7 @@ type RemoveAgentRuleRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. The rule, as `show_agent` shows it, for example "Bash(go test *)".
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3976,7 +3976,7 @@ type StartAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4096,7 +4096,7 @@ type StopAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4218,7 +4218,7 @@ type RestartAgentRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Optional. The agent's new role. By default it keeps its role.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Update the workspace to the newest version of its project. By default it keeps its version.
 	Update bool `protobuf:"varint,4,opt,name=update,proto3" json:"update,omitempty"`
@@ -4489,7 +4489,7 @@ type ShareAgentRequest struct {
 	Group string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
 	// Optional. What the person or the group may do; view when not given.
 	Access Share_Access `protobuf:"varint,4,opt,name=access,proto3,enum=fleet.v1.Share_Access" json:"access,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4624,7 +4624,7 @@ type UnshareAgentRequest struct {
 	Person string `protobuf:"bytes,2,opt,name=person,proto3" json:"person,omitempty"`
 	// Optional. Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person.
 	Group string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
-	// Optional. An id that the caller chooses. A repeated call with it returns the first result and does nothing.
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -455,7 +455,7 @@ const fleetServiceCreateAgentInput = `{"type":"object","properties":{
 "project":{"type":"string","minLength":1,"description":"Project name, one of ` + "`" + `list_agent_projects` + "`" + `; PLACE/PROJECT if several places have it."},
 "role":{"type":"string","description":"Agent role, one of ` + "`" + `list_agent_roles` + "`" + `; the project's default role when not given."},
 "spec":{"type":"string","minLength":1,"maxLength":1048576,"description":"Specification of the agent's work: objective, context and deliverables."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
 "parameters":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":100,"description":"Values of the project's parameters, which ` + "`" + `list_agent_projects` + "`" + ` shows, such as a region. The place may show them to people who see the agent's workspace, so they must not be secret."}
 },"required":["name","project","spec"],"additionalProperties":false}`
 
@@ -515,7 +515,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{"type":"object","properties":{
 
 const fleetServiceDeleteAgentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent to delete, even if it is busy."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
 "keep_unsaved":{"type":"boolean","description":"Refuse with UNSAVED_WORK if the agent has work that exists only in its workspace, or if Fleet cannot tell. Absent means false: the agent is deleted, and the answer says what was kept and what may be lost."}
 },"required":["agent_name"],"additionalProperties":false}`
 
@@ -539,7 +539,7 @@ const fleetServiceListKeptWorkOutput = `{"type":"object","properties":{
 const fleetServiceRestoreAgentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the deleted agent."},
 "agent_id":{"type":"string","description":"Id of the agent, as ` + "`" + `list_kept_work` + "`" + ` shows it, if several deleted agents have the name. Absent means the one that was deleted last."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
 },"required":["agent_name"],"additionalProperties":false}`
 
 const fleetServiceRestoreAgentOutput = `{"type":"object","properties":{
@@ -551,7 +551,7 @@ const fleetServiceRestoreAgentOutput = `{"type":"object","properties":{
 const fleetServiceStartAgentTaskInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent to assign the task to."},
 "task_description":{"type":"string","minLength":1,"maxLength":1048576,"description":"Description of the task to be performed."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
 "timeout_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given."},
 "checks":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"Shell commands that check the work when the agent says that it is done, in addition to the checks of its project and role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed."},
 "retries":{"type":"integer","maximum":10,"minimum":0,"description":"How often the agent may try again after failed checks; it gets their output. The default comes from its role or project, or else is 1."},
@@ -585,7 +585,7 @@ const fleetServiceRetryTaskOutput = `{"type":"object","properties":{
 
 const fleetServiceStopAgentTaskInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent whose task should be stopped."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
 },"required":["agent_name"],"additionalProperties":false}`
 
 const fleetServiceStopAgentTaskOutput = `{"type":"object","properties":{
@@ -775,7 +775,7 @@ const fleetServiceSearchFleetOutput = `{"type":"object","properties":{
 
 const fleetServiceDeleteTaskInput = `{"type":"object","properties":{
 "task_id":{"type":"string","description":"Id of the task, or a prefix of at least 6 characters that only this task has."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
 },"required":["task_id"],"additionalProperties":false}`
 
 const fleetServiceDeleteTaskOutput = `{"type":"object","properties":{
@@ -786,7 +786,7 @@ const fleetServiceDeleteTaskOutput = `{"type":"object","properties":{
 const fleetServiceSendTaskMessageInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent. Its running task gets the message."},
 "message":{"type":"string","minLength":1,"maxLength":1048576,"description":"The message."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
 },"required":["agent_name","message"],"additionalProperties":false}`
 
 const fleetServiceSendTaskMessageOutput = `{"type":"object","properties":{
@@ -812,7 +812,7 @@ const fleetServiceAnswerQuestionInput = `{"type":"object","properties":{
 "question_id":{"type":"string","description":"Id of the question, or a prefix of at least 6 characters that only this question has. While a task has one question, a prefix of the task's id is enough."},
 "answer":{"type":"string","minLength":1,"maxLength":65536,"description":"The answer: \"allow\" or \"deny\" if the agent asks for a permission, otherwise any text."},
 "message":{"type":"string","maxLength":65536,"description":"A message to the agent in addition to the answer, for example why the permission is denied."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
 "remember":{"type":"string","enum":["once","task","agent"],"description":"For how long \"allow\" holds: once, for the task, or for the agent. For the latter two, the rules of the question are allowed."}
 },"required":["question_id","answer"],"additionalProperties":false}`
 
@@ -824,7 +824,7 @@ const fleetServiceAnswerQuestionOutput = `{"type":"object","properties":{
 const fleetServiceRemoveAgentRuleInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent."},
 "rule":{"type":"string","minLength":1,"maxLength":600,"description":"The rule, as ` + "`" + `show_agent` + "`" + ` shows it, for example \"Bash(go test *)\"."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
 },"required":["agent_name","rule"],"additionalProperties":false}`
 
 const fleetServiceRemoveAgentRuleOutput = `{"type":"object","properties":{
@@ -834,7 +834,7 @@ const fleetServiceRemoveAgentRuleOutput = `{"type":"object","properties":{
 
 const fleetServiceStartAgentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
 },"required":["agent_name"],"additionalProperties":false}`
 
 const fleetServiceStartAgentOutput = `{"type":"object","properties":{
@@ -845,7 +845,7 @@ const fleetServiceStartAgentOutput = `{"type":"object","properties":{
 
 const fleetServiceStopAgentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
 },"required":["agent_name"],"additionalProperties":false}`
 
 const fleetServiceStopAgentOutput = `{"type":"object","properties":{
@@ -857,7 +857,7 @@ const fleetServiceStopAgentOutput = `{"type":"object","properties":{
 const fleetServiceRestartAgentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent."},
 "role":{"type":"string","description":"The agent's new role. By default it keeps its role."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
 "update":{"type":"boolean","description":"Update the workspace to the newest version of its project. By default it keeps its version."},
 "parameters":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":100,"description":"New values of the project's parameters. Others keep their values."},
 "take_over":{"type":"boolean","description":"Make a workspace of another Fleet or of a person this Fleet's, which ends what runs in it. By default such an agent is not changed."}
@@ -874,7 +874,7 @@ const fleetServiceShareAgentInput = `{"type":"object","properties":{
 "person":{"type":"string","description":"Name of the person; leave it out to name a group."},
 "group":{"type":"string","description":"Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person."},
 "access":{"type":"string","enum":["view","run"],"description":"What the person or the group may do; view when not given."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
 },"required":["agent_name"],"additionalProperties":false}`
 
 const fleetServiceShareAgentOutput = `{"type":"object","properties":{
@@ -886,7 +886,7 @@ const fleetServiceUnshareAgentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent."},
 "person":{"type":"string","description":"Name of the person; leave it out to name a group."},
 "group":{"type":"string","description":"Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. A repeated call with it returns the first result and does nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
 },"required":["agent_name"],"additionalProperties":false}`
 
 const fleetServiceUnshareAgentOutput = `{"type":"object","properties":{

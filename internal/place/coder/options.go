@@ -2,9 +2,8 @@ package coder
 
 import "fleet/internal/fleet"
 
-// CheckOptions implements fleet.Optioner. It uses what Coder and the agent's fleet-runner have said before. If they have not said
-// anything yet, or if only the runner knows whether its program supports an option, the runner refuses the option when the task is
-// dispatched.
+// CheckOptions implements fleet.Optioner. It makes no request: it knows only what Coder and the agent's fleet-runner have said
+// before. What it cannot know, the runner refuses when the task is dispatched.
 func (b *Place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	id, known := b.known.workspace(a.UID)
 	if !known {

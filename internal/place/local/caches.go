@@ -31,7 +31,8 @@ const (
 // DefaultCacheMax is the default of Config.CacheMax.
 const DefaultCacheMax = 20 << 30
 
-// A shared cache that no run has used for cacheRetention is removed. One that no run has used for cacheIdle cannot have grown.
+// A shared cache that no run has used for cacheRetention is removed. One that no run has used for cacheIdle cannot have grown, so it
+// is not measured.
 const (
 	cacheRetention = 7 * 24 * time.Hour
 	cacheIdle      = 24 * time.Hour
@@ -182,8 +183,8 @@ func (b *Place) retireCache(dir string, now time.Time) (idle time.Duration, err 
 	return idle, err
 }
 
-// shrinkCache removes what was not used for the longest time from a cache that is too large. A cache whose size agents keep from
-// being limited, for example with millions of files in one directory, is emptied.
+// shrinkCache removes what was not used for the longest time from a cache that is too large. If that is impossible, for example
+// because agents have put millions of files into one directory, it empties the cache.
 func (b *Place) shrinkCache(ctx context.Context, dir string) error {
 	most := b.config.CacheMax
 	if most < 0 {

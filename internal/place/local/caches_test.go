@@ -104,8 +104,8 @@ func TestCachesAfterReload(t *testing.T) {
 	require.ErrorContains(t, err, `caches is "all": use owner`)
 }
 
-// TestCacheLimit checks that a cache that is too large loses its oldest files while an agent has it open, that one whose size
-// cannot be limited is emptied, and that one that nobody uses is removed.
+// TestCacheLimit checks three caches. One is too large, and loses its oldest files while an agent has it open. The size of another
+// cannot be limited, so it is emptied. The last is not used any more, so it is removed.
 func TestCacheLimit(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

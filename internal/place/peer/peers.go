@@ -40,7 +40,7 @@ type Config struct {
 
 // Peers lets the servers on a store read data on each other's machines. All servers share one key, which is in the store. It
 // signs their requests, and both ends of their TLS connections use it. So only a program that can read the database can act as
-// a server. A nil *Peers is a server that shares its store with no other one.
+// a server. A nil *Peers belongs to a server that has its store for itself.
 type Peers struct {
 	config  Config
 	key     ed25519.PrivateKey

@@ -14,8 +14,8 @@ import (
 	"fleet/internal/runner/filetree"
 )
 
-// TestShrink checks that the oldest files and directories are removed first, and that a module, a directory that a pattern names,
-// and a locked file are removed as a whole or not at all.
+// TestShrink checks that the oldest files and directories are removed first. Modules and directories that a pattern names are removed
+// as a whole or not at all, and locked files stay.
 func TestShrink(t *testing.T) {
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
