@@ -99,12 +99,16 @@ test-postgres: beside-tests ## the suites of the store, the API and crashes over
 	@$(INSTALL); [ -x /usr/sbin/pgbouncer ] || install pgbouncer || echo "PgBouncer cannot be installed: its test is skipped" >&2
 	FLEET_TEST_POSTGRES=1 $(TEST) -p 2 -count=1 $(FLAGS) ./internal/app ./internal/app/crash ./internal/app/chaos ./internal/app/bench ./internal/store/postgres/...
 
-test-upgrade: BASE = $(shell git log -1 --diff-filter=A --format=%h~ -- 'internal/store/*/migrations/*.sql')
+UPGRADES = $(filter-out %/00001_schema.sql,$(wildcard internal/store/*/migrations/*.sql))
+upgrade-base test-upgrade: BASE = $(if $(UPGRADES),$(shell git log -1 --diff-filter=A --format=%h~ -- $(UPGRADES)),HEAD)
 test-upgrade: ## test that the program of BASE (default: before the newest migration) works with a database that this or a later program has upgraded
 	@rm -rf .build/old && mkdir -p .build/old
 	git archive $(BASE) | tar -x -C .build/old
 	cd .build/old && $(GO) build -o ../fleet-old ./cmd/fleet
 	FLEET_TEST_POSTGRES=1 FLEET_TEST_OLD=$(CURDIR)/.build/fleet-old $(GO) test -count=1 -vet=off -run TestOldProgram $(FLAGS) ./internal/app
+
+upgrade-base: # print the commit that test-upgrade builds
+	@echo $(BASE)
 
 generate: $(DEPS) ## write gen/ from proto/
 	$(BUF) generate
@@ -231,4 +235,4 @@ bench-coder: ## measure list_agents of 300 agents beside Coder's own lists
 
 .PHONY: coder-up coder-down e2e record chaos chaos-store soak bench-coder
 .PHONY: page page-pictures page-dev page-check
-.PHONY: help build fleet-runner release run demo test checks deploy-lint test-postgres test-upgrade lint race beside-tests generate generated proto-lint breaking fmt bench bench-page bench-large conformance lint-openapi test-systemd test-claude test-agents fuzz
+.PHONY: help build fleet-runner release run demo test checks deploy-lint test-postgres test-upgrade upgrade-base lint race beside-tests generate generated proto-lint breaking fmt bench bench-page bench-large conformance lint-openapi test-systemd test-claude test-agents fuzz

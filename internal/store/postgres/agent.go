@@ -17,7 +17,7 @@ const (
 	newestAgent  = record.SelectAgents + `WHERE name_key = $1 AND toolset = '' AND ($2 = '' OR owner = $2) ORDER BY created_at DESC, n DESC LIMIT 1`
 	someAgents   = record.SelectAgents + `WHERE uid = ANY($1)` + byName
 	sharedAgents = record.SelectAgents + `WHERE shares IS NOT NULL ORDER BY uid`
-	insertRecipe = `INSERT INTO recipes (agent_uid, recipe) VALUES ($1, $2)`
+	insertConfig = `INSERT INTO agent_configs (agent_uid, config) VALUES ($1, $2)`
 )
 
 var (
@@ -88,11 +88,11 @@ func (t *tx) InsertAgent(a *fleet.Agent) error {
 	if a.Config == nil {
 		return nil
 	}
-	recipe, err := json.Marshal(a.Config)
+	config, err := json.Marshal(a.Config)
 	if err != nil {
 		return t.failed(explain(err))
 	}
-	return t.execLater(explain, insertRecipe, a.UID, string(recipe))
+	return t.execLater(explain, insertConfig, a.UID, string(config))
 }
 
 // UpdateAgent writes the agent without its configuration, which never changes.

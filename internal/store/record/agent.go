@@ -15,7 +15,7 @@ const agentColumns = `traceparent, name, owner, project, role, spec, workspace_i
 const AgentColumns = agentColumns + `, name_key`
 
 // SelectAgents is the beginning of a query whose rows ScanAgent reads.
-const SelectAgents = `SELECT uid, ` + agentColumns + `, revision, recipe FROM agents LEFT JOIN recipes ON agent_uid = uid `
+const SelectAgents = `SELECT uid, ` + agentColumns + `, revision, config FROM agents LEFT JOIN agent_configs ON agent_uid = uid `
 
 // AgentArgs returns the values of AgentColumns.
 func AgentArgs(a *fleet.Agent) ([]any, error) {

@@ -9,7 +9,7 @@ import (
 
 const (
 	byName       = ` ORDER BY name_key, owner`
-	insertConfig = `INSERT INTO recipes (agent_uid, recipe) VALUES (?, ?)`
+	insertConfig = `INSERT INTO agent_configs (agent_uid, config) VALUES (?, ?)`
 )
 
 var (
