@@ -20,6 +20,7 @@ RACE  := -race $(UNWATCHED:%=-gcflags=%=-race=false) $(JSON)
 BASE  ?= HEAD
 DEPS  := .build/protodeps/.stamp
 FLAGS ?=
+BIN   ?= bin
 # The version that the program reports: the tag, else the pseudo-version that Go would give to the commit.
 VERSION ?= $(shell git describe --tags --dirty 2>/dev/null || TZ=UTC git log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=v0.0.0-%cd-%h 2>/dev/null)
 
@@ -28,8 +29,9 @@ VERSION ?= $(shell git describe --tags --dirty 2>/dev/null || TZ=UTC git log -1 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
 
-build: ## build bin/fleet
-	$(GO) build -ldflags '-X fleet/internal/app.version=$(VERSION)' -o bin/fleet ./cmd/fleet
+build: ## build bin/fleet, and beside it the fleet-runner that supervises runs
+	$(GO) build -ldflags '-X fleet/internal/app.version=$(VERSION)' -o $(BIN)/fleet ./cmd/fleet
+	CGO_ENABLED=0 $(GO) build -ldflags '-X main.version=$(VERSION)' -o $(BIN)/fleet-runner-$$($(GO) env GOOS)-$$($(GO) env GOARCH) ./cmd/fleet-runner
 
 fleet-runner: ## build bin/fleet-runner-linux-amd64 and -arm64, static, for workspaces
 	@for arch in amd64 arm64; do \

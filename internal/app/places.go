@@ -18,7 +18,6 @@ import (
 	"fleet/internal/place/local"
 	"fleet/internal/price"
 	"fleet/internal/runner/remote"
-	"fleet/internal/runner/sandbox"
 	"fleet/internal/service"
 )
 
@@ -138,13 +137,13 @@ func (p *places) newLocal() (fleet.Place, error) {
 
 // localPlace returns the configuration of the place of agents on this machine.
 func (cfg Config) localPlace() (local.Config, error) {
-	self, err := sandbox.Executable()
+	supervisor, err := cfg.supervisor(context.Background())
 	if err != nil {
 		return local.Config{}, fmt.Errorf("cannot find the path of this program, which supervises runs: %w", err)
 	}
 	return local.Config{
-		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Projects: projectsOf(cfg), ShimCommand: []string{self, shimCommand}, ClientCommand: []string{self, clientCommand},
-		AskCommand: []string{self, askCommand}, PassEnv: cfg.Local.PassEnv,
+		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Projects: projectsOf(cfg), ShimCommand: []string{supervisor, shimCommand}, ClientCommand: []string{supervisor, clientCommand},
+		AskCommand: []string{supervisor, askCommand}, PassEnv: cfg.Local.PassEnv,
 		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, Private: cfg.private(),
 		MaxOutput: cfg.MaxOutput, OutputMax: cfg.Output.Max, StopGrace: cfg.StopGrace,
 		KeptRetention: cfg.KeptRetention, KeptMax: cfg.KeptMax, CacheMax: cfg.Local.CacheMax,

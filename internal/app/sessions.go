@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -8,7 +9,6 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
-	"fleet/internal/runner/sandbox"
 	"fleet/internal/service"
 	"fleet/internal/toolset/sessions"
 )
@@ -59,7 +59,7 @@ func (p *places) newCagent() (fleet.Place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the path of this program, which executes model runs: %w", err)
 	}
-	supervisor, err := sandbox.Executable()
+	supervisor, err := p.cfg.supervisor(context.Background())
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the path of the program that supervises runs: %w", err)
 	}

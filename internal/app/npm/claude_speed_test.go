@@ -26,7 +26,7 @@ import (
 // These are what a task may take longer than `claude -p`, and what a run may need beside Claude Code.
 const (
 	mostDelay  = 400 * time.Millisecond
-	mostMemory = 28 << 20 // the goal is 12 MB; the supervisor and the client each initialise all packages of the program
+	mostMemory = 12 << 20
 	mostAnswer = 100 * time.Millisecond
 )
 

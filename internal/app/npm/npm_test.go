@@ -66,13 +66,13 @@ func install(t *testing.T, set string) string {
 	return dir
 }
 
-// fleet builds the program from the current sources.
+// fleet builds the program and the fleet-runner beside it from the current sources.
 var fleet = sync.OnceValues(func() (string, error) {
 	path, err := filepath.Abs(filepath.Join(root, ".build", "npm", "fleet"))
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/fleet")
+	cmd := exec.Command("make", "build", "BIN="+filepath.Dir(path))
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.New(string(out))

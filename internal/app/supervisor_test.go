@@ -1,0 +1,34 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/runner/sandbox"
+)
+
+// TestSupervisor checks that only a fleet-runner of the same version supervises runs.
+func TestSupervisor(t *testing.T) {
+	t.Parallel()
+	self, err := sandbox.Executable()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	small := filepath.Join(dir, "fleet-runner-"+runtime.GOOS+"-"+runtime.GOARCH)
+	for _, c := range []struct{ script, want string }{
+		{"", self},
+		{"echo v0.0.1", self},
+		{"echo " + Version(), small},
+		{"echo " + Version() + "; exit 1", self},
+	} {
+		if c.script != "" {
+			require.NoError(t, os.WriteFile(small, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700))
+		}
+		got, err := Config{RunnerDir: dir}.supervisor(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, c.want, got, c.script)
+	}
+}
