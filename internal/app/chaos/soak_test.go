@@ -238,20 +238,16 @@ func (s *soaked) turn(ctx context.Context, agent string, first, last bool, r *ra
 	return err
 }
 
-// overHTTP lists the agents over REST, and begins and ends an MCP session.
+// overHTTP lists the agents over REST, and begins an MCP session.
 func (s *soaked) overHTTP(ctx context.Context) error {
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"soak","version":"1"}}}`
-	session := ""
-	for _, c := range []struct{ method, path, body string }{{"GET", "/v1/agents", ""}, {"POST", "/mcp", initialize}, {"DELETE", "/mcp", ""}} {
+	for _, c := range []struct{ method, path, body string }{{"GET", "/v1/agents", ""}, {"POST", "/mcp", initialize}} {
 		request, err := http.NewRequestWithContext(ctx, c.method, "http://"+s.server.HTTPAddr()+c.path, strings.NewReader(c.body))
 		if err != nil {
 			return err
 		}
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("Accept", "application/json, text/event-stream")
-		if session != "" {
-			request.Header.Set("Mcp-Session-Id", session)
-		}
 		answer, err := http.DefaultClient.Do(request)
 		if err != nil {
 			return err
@@ -263,7 +259,6 @@ func (s *soaked) overHTTP(ctx context.Context) error {
 		if err != nil || answer.StatusCode >= http.StatusBadRequest {
 			return fmt.Errorf("%s %s: %s, %w", c.method, c.path, answer.Status, err)
 		}
-		session = answer.Header.Get("Mcp-Session-Id")
 	}
 	return nil
 }

@@ -53,14 +53,10 @@ type Config struct {
 	// SessionKey is a secret with which all servers on a store sign the ids of sessions, so that they accept each other's. If
 	// it is nil, a session is known only to the process that has begun it.
 	SessionKey []byte
-	// SessionTTL is how long a session lives without a request; 0 means 24 hours.
-	SessionTTL time.Duration
 	// WriteTimeout is how long a client may take to accept a progress notification; 0 means 30 seconds.
 	WriteTimeout time.Duration
 	// Log receives transport errors; nil logs nothing.
 	Log *slog.Logger
-	// Now returns the current time; nil means time.Now.
-	Now func() time.Time
 }
 
 const defaultToolset = "fleet"
@@ -77,9 +73,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxResult <= 0 {
 		c.MaxResult = tool.DefaultMaxResult
-	}
-	if c.SessionTTL <= 0 {
-		c.SessionTTL = 24 * time.Hour
 	}
 	if c.WriteTimeout <= 0 {
 		c.WriteTimeout = 30 * time.Second
@@ -98,9 +91,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Refused == nil {
 		c.Refused = func(context.Context) error { return nil }
-	}
-	if c.Now == nil {
-		c.Now = time.Now
 	}
 	return c
 }

@@ -20,10 +20,10 @@ import (
 )
 
 // endpoint serves one toolset over streamable HTTP. mcp-go interprets the messages. The endpoint limits what it reads,
-// keeps the sessions, and sends the progress.
+// checks the sessions, and sends the progress.
 type endpoint struct {
 	next     http.Handler
-	sessions *sessions
+	sessions sessions
 	identify func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
 	refused  func(ctx context.Context) error
 	take     func(ctx context.Context) (leave func(), err error)
@@ -38,10 +38,10 @@ type endpoint struct {
 // the tools. It also holds for a caller who has reached a limit.
 const maxUnknownBody = 64 << 10
 
-func newEndpoint(s *server.MCPServer, known *sessions, c Config) *endpoint {
+func newEndpoint(s *server.MCPServer, known sessions, c Config) *endpoint {
 	return &endpoint{
 		next: server.NewStreamableHTTPServer(s,
-			server.WithStateLess(true),                  // the endpoint keeps the sessions
+			server.WithStateLess(true),                  // the endpoint checks the sessions
 			server.WithDisableStreaming(true),           // the server sends nothing without a request
 			server.WithDisableLocalhostProtection(true), // inbound.Guard protects, and knows the configured hosts
 			server.WithStreamableHTTPLogger(c.Log),
@@ -50,15 +50,16 @@ func newEndpoint(s *server.MCPServer, known *sessions, c Config) *endpoint {
 	}
 }
 
-// ServeHTTP answers a POST with the answer to its message, and ends the session on DELETE.
+// ServeHTTP answers a POST with the answer to its message.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodPost:
 		e.post(w, r)
 	case http.MethodDelete:
-		e.delete(w, r)
+		w.Header().Set("Allow", http.MethodPost)
+		refuse(w, http.StatusMethodNotAllowed, mcp.INVALID_REQUEST, "the server keeps no sessions, so there is nothing to end: stop using the session's id")
 	default:
-		w.Header().Set("Allow", "POST, DELETE")
+		w.Header().Set("Allow", http.MethodPost)
 		refuse(w, http.StatusMethodNotAllowed, mcp.INVALID_REQUEST, "send messages by POST, as streamable HTTP does: there is no stream to GET, because each POST is answered by a stream of its own. "+
 			"If this client uses the older transport HTTP+SSE (often called sse), set its transport to streamable HTTP (often called http)")
 	}
@@ -130,11 +131,11 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case m.Method == string(mcp.MethodInitialize):
 			header.Del(server.HeaderKeySessionID)
-			if unknown == nil { // unknown callers need no session, and must not displace the sessions of others
+			if unknown == nil { // unknown callers need no session
 				out.begin = func() string { return e.sessions.begin(caller) }
 			}
-		case id != "" && !e.sessions.use(caller, id):
-			refuse(w, http.StatusNotFound, sessionNotFound, "this session is unknown or has ended; initialize a new one")
+		case id != "" && !e.sessions.has(caller, id):
+			refuse(w, http.StatusNotFound, sessionNotFound, "this session is unknown; initialize a new one")
 			return
 		}
 	} else {
@@ -153,15 +154,6 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	r.Header, r.Body, r.ContentLength = header, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	e.next.ServeHTTP(out, r)
-}
-
-func (e *endpoint) delete(w http.ResponseWriter, r *http.Request) {
-	_, caller, _ := e.identify(r.Context(), r.Header.Values("Authorization")) // an unknown caller has no session
-	if !e.sessions.end(caller, r.Header.Get(server.HeaderKeySessionID)) {
-		refuse(w, http.StatusNotFound, sessionNotFound, "this session is unknown or has ended")
-		return
-	}
-	w.WriteHeader(http.StatusOK)
 }
 
 // outgoing returns a context whose calls are marked as MCP calls and carry the caller's authorization and other

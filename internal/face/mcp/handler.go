@@ -23,7 +23,7 @@ func Handler(conn grpc.ClientConnInterface, c Config) http.Handler {
 // newMux returns the handler of all endpoints.
 func newMux(conn grpc.ClientConnInterface, c Config) http.Handler {
 	sets := c.choose(toolsets(conn))
-	known := newSessions(c.SessionKey, c.SessionTTL, c.Now)
+	known := newSessions(c.SessionKey)
 	mux := http.NewServeMux()
 	for _, s := range sets {
 		e := newEndpoint(newServer(s, c), known, c)

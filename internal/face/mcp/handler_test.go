@@ -152,7 +152,7 @@ func TestRefusals(t *testing.T) {
 func TestOtherMethods(t *testing.T) {
 	t.Parallel()
 	ts := serve(t, newStub(), mcp.Config{})
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodOptions} {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions} {
 		r, err := http.NewRequestWithContext(t.Context(), method, ts.URL+"/mcp", nil)
 		require.NoError(t, err)
 		r.Header.Set("Accept", "text/event-stream")
@@ -161,6 +161,11 @@ func TestOtherMethods(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, method)
-		require.Equal(t, "POST, DELETE", resp.Header.Get("Allow"))
+		require.Equal(t, "POST", resp.Header.Get("Allow"))
 	}
+}
+
+func TestARequestNeedsNoSession(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 200, post(t, serve(t, newStub(), mcp.Config{}).URL+"/mcp", showPapi).status)
 }

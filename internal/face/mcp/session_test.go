@@ -1,50 +1,23 @@
-package mcp_test
+package mcp
 
 import (
-	"net/http"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"fleet/internal/face/mcp"
 )
 
-func TestSessionsEnd(t *testing.T) {
+// TestSessionsBelongToTheirCaller checks that every server with the same key accepts a session, and only from its caller.
+func TestSessionsBelongToTheirCaller(t *testing.T) {
 	t.Parallel()
-	var passed atomic.Int64
-	now := func() time.Time { return time.Unix(0, passed.Load()) }
-	ts := serve(t, newStub(), mcp.Config{SessionTTL: time.Hour, Now: now})
-	begin := func() string { return post(t, ts.URL+"/mcp", initialize).header.Get("Mcp-Session-Id") }
-	use := func(id string) int { return post(t, ts.URL+"/mcp", showPapi, "Mcp-Session-Id", id).status }
-	end := func(id string) int {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, ts.URL+"/mcp", nil)
-		require.NoError(t, err)
-		r.Header.Set("Mcp-Session-Id", id)
-		resp, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		return resp.StatusCode
+	key := []byte("the key of the servers on a store")
+	id := newSessions(key).begin("alice")
+	require.NotEqual(t, id, newSessions(key).begin("alice"))
+	s := newSessions(key)
+	require.True(t, s.has("alice", id))
+	require.False(t, s.has("bob", id))
+	require.False(t, s.has("", id))
+	require.False(t, newSessions(nil).has("alice", id))
+	for _, forged := range []string{"", ".", "x", id + "x", "x" + id, "x" + id[len(id)-44:]} {
+		require.False(t, s.has("alice", forged), forged)
 	}
-
-	a, b := begin(), begin()
-	require.NotEqual(t, a, b)
-	require.Equal(t, 200, use(a))
-	require.Equal(t, 200, end(a))
-	require.Equal(t, 404, use(a))
-	require.Equal(t, 404, end(a))
-	require.Equal(t, 404, end(""))
-
-	c := begin()
-	passed.Add(int64(40 * time.Minute))
-	require.Equal(t, 200, use(b), "a request must keep a session alive")
-	passed.Add(int64(40 * time.Minute))
-	require.Equal(t, 200, use(b))
-	require.Equal(t, 404, use(c), "an idle session must end")
-}
-
-func TestARequestNeedsNoSession(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, 200, post(t, serve(t, newStub(), mcp.Config{}).URL+"/mcp", showPapi).status)
 }
