@@ -15,11 +15,10 @@ import (
 	"fleet/internal/service"
 	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
-	"fleet/internal/store/sqlite"
 )
 
-// TestTwoProcesses runs two services and reconcilers on one store, each with a connection of its own, and calls both at
-// random about the same agents. No task may be dispatched twice, and each agent must reach the requested state.
+// TestTwoProcesses runs two services and reconcilers on one store, as two processes do, and calls both at random about the
+// same agents. No task may be dispatched twice, and each agent must reach the requested state.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	t.Run("store works", func(t *testing.T) { t.Parallel(); twoProcesses(t, 0) })
@@ -30,15 +29,10 @@ func TestTwoProcesses(t *testing.T) {
 // 0, no call fails.
 func twoProcesses(t *testing.T, fails int64) {
 	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = 300 * time.Millisecond })
-	second, err := sqlite.Open(t.Context(), h.Path, sqlite.Config{})
-	require.NoError(t, err)
-	st := state.New(second, []fleet.Place{h.World}, h.Config)
+	st := state.New(flaky.Store, []fleet.Place{h.World}, h.Config)
 	other, r := service.New(st), reconcile.New(st)
 	r.Start()
-	t.Cleanup(func() {
-		r.Stop()
-		require.NoError(t, second.Close())
-	})
+	t.Cleanup(r.Stop)
 
 	flaky.Fails.Store(fails)
 	services := []*service.Service{h.Service, other}
@@ -99,6 +93,7 @@ func twoProcesses(t *testing.T, fails int64) {
 	}
 	var listed *service.AgentList
 	h.Stored(func() bool { // a deletion whose call failed may still be under way
+		var err error
 		listed, err = other.ListAgents(h.Context(), fleet.ListAgentsRequest{})
 		require.NoError(t, err)
 		return !slices.ContainsFunc(listed.Agents, func(v *fleet.AgentView) bool { return v.Desired == fleet.DesiredDeleted })

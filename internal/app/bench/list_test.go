@@ -69,9 +69,9 @@ func BenchmarkList(b *testing.B) {
 				versus(b, d, p.row)
 			}
 			if load.clients == 1 { // with many clients that change the list, the store would be the bottleneck
-				versus(b, d, row{name: "gRPC-changed", turn: overGRPC(s.conn, t.change)}, peer{grpcGo, 0})
-				versus(b, d, row{name: "REST-changed", turn: overHTTP(s.HTTPAddr(), list, agents, t.change)}, peer{netHTTP, 0})
-				versus(b, d, row{name: "MCP-changed", turn: overHTTP(s.HTTPAddr(), tool, agents, t.change)}, peer{mcpGo, 0})
+				versus(b, d, row{name: "gRPC-changed", turn: overGRPC(s.conn, s.touch)}, peer{grpcGo, 0})
+				versus(b, d, row{name: "REST-changed", turn: overHTTP(s.HTTPAddr(), list, agents, s.touch)}, peer{netHTTP, 0})
+				versus(b, d, row{name: "MCP-changed", turn: overHTTP(s.HTTPAddr(), tool, agents, s.touch)}, peer{mcpGo, 0})
 			}
 		})
 	}

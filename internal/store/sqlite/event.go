@@ -29,37 +29,30 @@ const smallEvent = 4096
 
 var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + record.Marks(eventColumns) + `)`
 
-// newest caches the Seq of the newest event. It is valid as long as the index still has this header.
-type newest struct {
-	header header
-	seq    int64
-}
+// unknownSeq is the value of Store.newest while a transaction with events commits, and after a commit has failed.
+const unknownSeq = -1
 
-// LastSeq returns the Seq of the newest event, see fleet.Store. It queries the database only if something was committed
-// since its last query.
+// LastSeq returns the Seq of the newest event, see fleet.Store. Only this process appends events, so it normally knows
+// the Seq without a query.
 func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
-	var now header
-	known := s.index.memory != nil
-	if known {
-		if err := s.enter(); err != nil {
-			return 0, err
-		}
-		defer s.leave()
-		now = s.index.header() // read before the query, so that seq is at least as new as the header
-		if last := s.newest.Load(); last != nil && last.header == now {
-			return last.seq, ctx.Err()
-		}
+	if err := s.enter(); err != nil {
+		return 0, err
 	}
-	err = s.read(ctx, func(c *conn) error {
+	defer s.leave()
+	if seq := s.newest.Load(); seq != unknownSeq {
+		return seq, ctx.Err()
+	}
+	err = s.reader.with(ctx, func(c *conn) error {
 		// The query reads one row and never waits. Making it interruptible would double its cost.
 		seq, err = c.int64(context.WithoutCancel(ctx), lastSeq)
 		return plain(ctx, err)
 	})
-	if err == nil && known {
-		s.newest.Store(&newest{now, seq})
-	}
 	return seq, err
 }
+
+// Subscribe returns a channel that gets a value after a commit, see fleet.Store. Taking a lease does not count as a
+// commit.
+func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.subs.Subscribe() }
 
 func (t *readTx) LastSeq() (int64, error) { return first(t, scanInt64, lastSeq) }
 
@@ -102,7 +95,7 @@ func (t *tx) Append(e *fleet.Event) error {
 			return err
 		}
 	}
-	_, err := t.exec(insertEvent, micros(e.Time), string(e.Type), e.AgentUID, e.AgentName, record.Key(e.AgentName), e.Owner,
+	seq, err := t.exec(insertEvent, micros(e.Time), string(e.Type), e.AgentUID, e.AgentName, record.Key(e.AgentName), e.Owner,
 		e.TaskID, e.Status, e.Text, e.Data)
 	if err != nil {
 		return t.failed(fmt.Errorf("append event %s of agent %s: %w", e.Type, e.AgentUID, err))
@@ -110,6 +103,7 @@ func (t *tx) Append(e *fleet.Event) error {
 	if t.first == nil {
 		t.first = e
 	}
+	t.last = seq
 	return nil
 }
 

@@ -1,8 +1,8 @@
 // Package sqlite implements fleet.Store in one SQLite file. It is the embedded default.
 //
 // The file is in WAL mode. One connection writes. Its transactions take the write lock at their start, so that the data
-// that a transaction has read cannot change before it commits. Several connections read concurrently. Other processes
-// may use the same file. Committed data survives the end of the process, even by kill -9. A crash of the machine can
+// that a transaction has read cannot change before it commits. Several connections read concurrently. Only one
+// process appends events at a time; other processes may read the file or upgrade its schema. Committed data survives the end of the process, even by kill -9. A crash of the machine can
 // lose the last commits but never corrupts the file.
 //
 // After a failed call on a transaction the whole transaction fails, even if its fn returns nil.
@@ -28,6 +28,7 @@ import (
 	_ "modernc.org/sqlite" // the driver
 
 	"fleet/internal/fleet"
+	"fleet/internal/notify"
 )
 
 // ErrClosed is returned by every call on a closed store.
@@ -60,9 +61,8 @@ type Store struct {
 	dbs    []*sql.DB
 	writer *pool
 	reader *pool
-	pulse  *pulse
-	index  *index // nil until it is open
-	newest atomic.Pointer[newest]
+	newest atomic.Int64 // the Seq of the newest event, or unknownSeq
+	subs   notify.Subscribers
 	copier *checkpointer
 	space  *space
 	check  *checker // nil if the file was checked before the first use
@@ -135,15 +135,16 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.retry(ctx, func() (err error) { s.schema, err = migrate(ctx, w); return err }); err != nil {
 		return err
 	}
-	r, err := s.db(path, reading, readers()+1) // one more connection, for the index
+	r, err := s.db(path, reading, readers())
 	if err != nil {
 		return err
 	}
 	s.writer, s.reader = newPool(w, 1), newPool(r, readers())
-	if s.index, err = openIndex(ctx, r, path); err != nil {
+	if err := s.reader.with(ctx, func(c *conn) error {
+		seq, err := c.int64(ctx, lastSeq)
+		s.newest.Store(seq)
 		return err
-	}
-	if s.pulse, err = newPulse(ctx, s.index); err != nil {
+	}); err != nil {
 		return err
 	}
 	beside, err := s.db(path, url.Values{"_busy_timeout": {"250"}}, 1)
@@ -210,13 +211,12 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.check.close()
-	s.pulse.close()
 	s.copier.close()
 	return s.closePools()
 }
 
 func (s *Store) closePools() error {
-	errs := []error{s.index.close()}
+	var errs []error
 	for _, p := range []*pool{s.reader, s.writer} {
 		if p != nil {
 			errs = append(errs, p.close())
@@ -225,9 +225,8 @@ func (s *Store) closePools() error {
 	for _, db := range s.dbs {
 		errs = append(errs, db.Close())
 	}
-	errs = append(errs, s.index.closeFile()) // must be after the connections are closed: see makeFile
 	if s.file != nil {
-		errs = append(errs, s.file.Close())
+		errs = append(errs, s.file.Close()) // must be after the connections are closed: see makeFile
 	}
 	return errors.Join(errs...)
 }

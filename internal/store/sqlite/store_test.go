@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -22,7 +23,13 @@ type reopenable struct {
 	path string
 }
 
-func (r reopenable) Reopen(t *testing.T) fleet.Store { return openAt(t, r.path) }
+// Reopen returns the store itself if it is open, because only one process works on a file.
+func (r reopenable) Reopen(t *testing.T) fleet.Store {
+	if _, err := r.LastSeq(t.Context()); !errors.Is(err, sqlite.ErrClosed) {
+		return r
+	}
+	return openAt(t, r.path)
+}
 
 func openAt(t testing.TB, path string) reopenable {
 	t.Helper()

@@ -26,6 +26,7 @@ type tx struct {
 	wrote bool
 	full  bool         // the disk is full: the transaction may only end or remove things
 	first *fleet.Event // the first event that the transaction has appended
+	last  int64        // the Seq of the last event that the transaction has appended; 0 if there is none
 }
 
 // Update runs fn in a transaction, see fleet.Store. An Update inside fn deadlocks.
@@ -33,7 +34,6 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	return s.write(ctx, func(c *conn) error {
 		t := &tx{readTx: readTx{ctx: ctx, conn: c}}
 		_, t.full = s.space.full()
-		var commits int64
 		settle := func(error) {}
 		err := t.run("BEGIN IMMEDIATE", func() error {
 			if err := t.fenced(); err != nil {
@@ -46,18 +46,23 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 				return nil
 			}
 			var err error
-			if settle, err = t.addAudit(); err != nil {
-				return err
+			if settle, err = t.addAudit(); err == nil && t.last > 0 {
+				s.newest.Store(unknownSeq) // until the commit has succeeded
 			}
-			commits, err = c.int64(ctx, `UPDATE commits SET n = n + 1 RETURNING n`)
-			return plain(ctx, err)
+			return err
 		})
 		settle(err)
-		if err == nil {
-			s.pulse.reached(commits)
-			s.copier.committed()
+		if err != nil {
+			return err
 		}
-		return err
+		if t.last > 0 {
+			s.newest.Store(t.last)
+		}
+		if t.wrote {
+			s.subs.Notify()
+		}
+		s.copier.committed()
+		return nil
 	})
 }
 

@@ -91,7 +91,7 @@ func TestViewCannotWrite(t *testing.T) {
 		return nil
 	}))
 	err := s.View(t.Context(), func(x fleet.ReadTx) error {
-		_, err := first(x.(*readTx), scanInt, `DELETE FROM commits RETURNING n`)
+		_, err := first(x.(*readTx), scanInt, `DELETE FROM events RETURNING seq`)
 		return err
 	})
 	require.ErrorContains(t, err, "attempt to write a readonly database")

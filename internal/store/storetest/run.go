@@ -16,7 +16,8 @@ import (
 
 // Reopener is an optional interface of a store. If a store does not implement it, the tests that need it are skipped.
 type Reopener interface {
-	// Reopen opens the store's data again, as another process would. The store may be open or closed.
+	// Reopen opens the store's data again, as another process would. The store may be open or closed. If only one process can
+	// use the data, and the store is open, Reopen returns the store itself.
 	Reopen(t *testing.T) fleet.Store
 }
 

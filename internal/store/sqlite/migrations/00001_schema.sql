@@ -612,11 +612,4 @@ CREATE TABLE secrets (
     value BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Number of writing transactions, from which a process sees that another one has committed. Leases do not count.
-CREATE TABLE commits (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    n  INTEGER NOT NULL
-) STRICT;
-INSERT INTO commits (id, n) VALUES (1, 0);
-
 -- +goose StatementEnd
