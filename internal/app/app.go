@@ -126,9 +126,6 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if len(cfg.unknownEnv) > 0 {
 		log.WarnContext(ctx, "unknown environment variables, ignoring them", slog.Any("names", cfg.unknownEnv))
 	}
-	if cfg.oldBackend {
-		log.WarnContext(ctx, "the setting backend is deprecated, use places", slog.Any("places", cfg.Places))
-	}
 	if err := checkData(cfg.Data); err != nil {
 		return nil, err
 	}

@@ -46,7 +46,6 @@ type Config struct {
 	Auth             Auth          `yaml:"auth" help:"who may call: none (loopback addresses only), or one or several of tokens, coder (session tokens) and oidc"`
 	AnyLocalUser     bool          `yaml:"any_local_user" help:"with auth none: serve every user of this machine, not only the server's own"`
 	Places           []string      `yaml:"places" help:"where agents live, one or several of local, coder and cagent; fake has no real agents and is for tests and for trying clients"`
-	Backend          string        `yaml:"backend" help:"one place; deprecated, use places"`
 	AllowedHosts     []string      `yaml:"allowed_hosts" help:"host names, besides localhost, under which clients reach the http address"`
 	CreateWait       time.Duration `yaml:"create_wait" help:"how long a call that creates, starts, stops or deletes an agent waits for the result"`
 	TaskTimeout      time.Duration `yaml:"task_timeout" help:"how long a task may run if its request names no timeout"`
@@ -93,7 +92,6 @@ type Config struct {
 	Cagent Cagent `yaml:"cagent"`
 
 	unknownEnv []string // unknown FLEET_ variables of the environment
-	oldBackend bool     // places were set by the old key backend
 
 	file string // absolute path of the file from which this configuration was read; empty: no file
 }

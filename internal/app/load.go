@@ -52,31 +52,11 @@ func Load(file string, environ []string, flags *pflag.FlagSet) (Config, error) {
 		func() error { return readEnviron(environ, &c) },
 		func() error { return readFlags(flags, &c) },
 	} {
-		if err := c.readPlaces(read); err != nil {
+		if err := read(); err != nil {
 			return c, err
 		}
 	}
 	return c, c.Validate()
-}
-
-// readPlaces calls read, which reads settings into the configuration. If read has set backend, the old name of places,
-// readPlaces uses it for places.
-func (c *Config) readPlaces(read func() error) error {
-	before := c.Places
-	c.Places = nil
-	if err := read(); err != nil {
-		return err
-	}
-	switch {
-	case c.Backend != "" && c.Places != nil:
-		return errors.New("places and backend are both given: leave out backend, which is the old name of places")
-	case c.Backend != "":
-		c.Places, c.oldBackend = []string{c.Backend}, true
-	case c.Places == nil:
-		c.Places = before
-	}
-	c.Backend = ""
-	return nil
 }
 
 // readFlags reads the flags that were set on the command line.

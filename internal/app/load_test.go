@@ -174,22 +174,18 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// TestPlaces checks that backend is accepted as the old name of places, in the file, the environment and flags.
+// TestPlaces checks that each source of settings replaces the list of the one before.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		file, env string
 		flags     []string
 		want      []string
-		old       bool
 	}{
 		{want: []string{"local"}},
 		{file: "places: [coder, local]", want: []string{"coder", "local"}},
-		{file: "backend: coder", want: []string{"coder"}, old: true},
-		{file: "places: [coder, local]", env: "FLEET_PLACES=fake,local", want: []string{"fake", "local"}},
-		{file: "places: [coder, local]", env: "FLEET_BACKEND=fake", want: []string{"fake"}, old: true},
-		{env: "FLEET_BACKEND=fake", flags: []string{"--places", "local,cagent"}, want: []string{"local", "cagent"}, old: true},
-		{file: "places: [coder, local]", flags: []string{"--backend=fake"}, want: []string{"fake"}, old: true},
+		{file: "places: [coder, local]", env: "FLEET_PLACES=fake", want: []string{"fake"}},
+		{env: "FLEET_PLACES=fake", flags: []string{"--places", "local,cagent"}, want: []string{"local", "cagent"}},
 	} {
 		flags, c := pflag.NewFlagSet("", pflag.ContinueOnError), DefaultConfig()
 		addFlags(flags, &c)
@@ -197,11 +193,7 @@ func TestPlaces(t *testing.T) {
 		got, err := Load(writeConfig(t, x.file), []string{x.env}, flags)
 		require.NoError(t, err)
 		require.Equal(t, x.want, got.Places)
-		require.Equal(t, x.old, got.oldBackend)
-		require.Empty(t, got.Backend)
 	}
-	_, err := Load(writeConfig(t, "places: [local]\nbackend: coder\n"), nil, nil)
-	require.ErrorContains(t, err, "leave out backend")
 }
 
 // TestInvalidSettingsAreUsageErrors checks that an invalid value is a usage error before anything is opened.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -160,12 +159,11 @@ func orUnknown(reason string) string {
 // DeleteAgent destroys the agent's workspace, even if it is busy, and waits for that, at most Config.CreateWait. With
 // keepUnsaved, the error is UNSAVED_WORK if the agent may have work that exists only in its workspace.
 func (s *Service) DeleteAgent(ctx context.Context, ref string, keepUnsaved bool, requestID string) (*fleet.AgentView, string, error) {
-	var arg []string
 	var check func(*fleet.AgentView) error
 	if keepUnsaved {
-		arg, check = []string{"keep_unsaved"}, func(v *fleet.AgentView) error { return s.checkSaved(ctx, v) }
+		check = func(v *fleet.AgentView) error { return s.checkSaved(ctx, v) }
 	}
-	v, err := s.changeDesired(ctx, "DeleteAgent", ref, requestID, arg, check, func(v *fleet.AgentView) error {
+	v, err := s.changeDesired(ctx, "DeleteAgent", ref, requestID, keepUnsaved, check, func(v *fleet.AgentView) error {
 		v.Desired = fleet.DesiredDeleted
 		v.Attempts, v.RetryAt = 0, time.Time{}
 		return nil
@@ -252,23 +250,7 @@ type RestartAgentRequest struct {
 	Update     bool              // use the newest version of the project
 	TakeOver   bool              // make a workspace of another Fleet or of a person this Fleet's
 	Parameters map[string]string // new values; others stay as they are
-	RequestID  string
-}
-
-// body returns what else identifies the request. Without the fields that old versions did not have, it is the same as in
-// those versions.
-func (r RestartAgentRequest) body() []string {
-	body := []string{r.Role}
-	if r.Update {
-		body = append(body, "update")
-	}
-	if r.TakeOver {
-		body = append(body, "take_over")
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
-		body = append(body, name, r.Parameters[name])
-	}
-	return body
+	RequestID  string            `json:"-"`
 }
 
 // RestartAgent stops and starts the agent's workspace with the requested changes, and waits until it is ready, at most
@@ -278,7 +260,7 @@ func (s *Service) RestartAgent(ctx context.Context, r RestartAgentRequest) (*fle
 		r.Role, err = s.restartable(ctx, v, r)
 		return err
 	}
-	v, err := s.changeDesired(ctx, "RestartAgent", r.Agent, r.RequestID, r.body(), check, func(v *fleet.AgentView) error {
+	v, err := s.changeDesired(ctx, "RestartAgent", r.Agent, r.RequestID, r, check, func(v *fleet.AgentView) error {
 		v.Desired = fleet.DesiredRunning
 		v.Restart++
 		v.Attempts, v.RetryAt = 0, time.Time{}
@@ -383,12 +365,9 @@ func notStopped(v *fleet.AgentView, why string) *fleet.Error {
 // refuse the change before the transaction. It may be nil, and is not called for a repeated request. change can also refuse
 // it.
 func (s *Service) changeDesired(
-	ctx context.Context, method, ref, requestID string, args []string, check, change func(*fleet.AgentView) error, text string,
+	ctx context.Context, method, ref, requestID string, args any, check, change func(*fleet.AgentView) error, text string,
 ) (*fleet.AgentView, error) {
-	if len(args) == 0 {
-		args = []string{""}
-	}
-	c := Call{Method: method, RequestID: requestID, Body: append([]string{ref}, args...)}
+	c := Call{Method: method, RequestID: requestID, Body: []any{ref, args}}
 	old, err := s.Before(ctx, c)
 	if err != nil {
 		return nil, err

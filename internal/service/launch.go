@@ -21,7 +21,7 @@ type LaunchRequest struct {
 	Place         string
 	Project, Role string
 	Spec          string
-	Config        *fleet.AgentConfig `json:"Recipe"` // part of the request's hash, so this old name must stay
+	Config        *fleet.AgentConfig
 	// UID is the agent's uid, for a caller that needs it before the launch; empty means a new one.
 	UID string
 	// Name is the prefix of the agent's name in events; empty means its id.

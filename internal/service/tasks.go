@@ -182,29 +182,15 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	return task, tx.Append(task.Event(fleet.EventTaskCreated, now, task.Title()))
 }
 
-// body returns the Body of the call. Without checks and options it is the same as in versions that had none, so that a request that
-// is repeated after an upgrade is recognised.
+// body returns the Body of the call, which has digests instead of the attachments.
 func (r StartTaskRequest) body() any {
-	plain := struct {
-		Agent, Description string
-		Timeout            time.Duration
-	}{r.Agent, r.Description, r.Timeout}
-	switch {
-	case len(r.Attachments) > 0:
-		digests := make([][3]string, len(r.Attachments))
-		for i, a := range r.Attachments {
-			digests[i] = a.Digest()
-		}
-		return []any{plain, r.Checks, r.Options, digests}
-	case r.Options.IsSet():
-		return []any{plain, r.Checks, r.Options}
-	case r.Checks.IsSet():
-		return []any{plain, r.Checks}
+	digests := make([][3]string, len(r.Attachments))
+	for i, a := range r.Attachments {
+		digests[i] = a.Digest()
 	}
-	return plain
+	return []any{r, digests}
 }
 
-// sizeOf returns the size of the attachments, in bytes.
 // withMediaTypes recognises the media types that the caller has left out.
 func withMediaTypes(all []fleet.Attachment) []fleet.Attachment {
 	all = slices.Clone(all)
@@ -216,6 +202,7 @@ func withMediaTypes(all []fleet.Attachment) []fleet.Attachment {
 	return all
 }
 
+// sizeOf returns the size of the attachments, in bytes.
 func sizeOf(all []fleet.Attachment) (n int) {
 	for _, a := range all {
 		n += len(a.Content)
