@@ -104,7 +104,7 @@ func newMachine(s settings) (*machine, error) {
 		return nil, err
 	}
 	return &machine{s, program, worktree.New(environ(nil), temp.Path()), runner.New(runner.Config{
-		ShimCommand: []string{self, "shim"}, ClientCommand: []string{self, "client"}, AskCommand: []string{self, "ask"},
+		Program:   self,
 		MaxOutput: s.maxPayloadOutput, OutputMax: s.maxRawOutput, StopGrace: s.grace, Logger: s.logger,
 	}), temp}, nil
 }

@@ -39,6 +39,9 @@ const usage = `fleet-runner runs the tasks of an agent for Fleet.
 `
 
 func run(args []string, stdout, stderr io.Writer) int {
+	if code, ran := runner.Main(args); ran {
+		return code
+	}
 	if len(args) == 0 {
 		args = []string{""}
 	}
@@ -51,12 +54,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 			return 1
 		}
 		return 0
-	case "shim": // internal: supervises a run
-		return runner.ShimMain(args[1:]...)
-	case "client": // internal: talks to an agent program
-		return runner.ClientMain(args[1:]...)
-	case "ask": // internal: lets an agent's program ask people
-		return runner.AskMain(args[1:]...)
 	case "version":
 		fmt.Fprintln(stdout, version)
 		return 0

@@ -15,19 +15,13 @@ import (
 	"fleet/internal/admission"
 	"fleet/internal/face/cli"
 	"fleet/internal/place/cagent"
-	"fleet/internal/place/local"
+	"fleet/internal/runner"
 )
 
 // Main runs the program with the arguments after its name and returns its exit code.
 func Main(args []string) int {
-	if len(args) > 0 && args[0] == shimCommand {
-		return local.ShimMain(args[1:]...)
-	}
-	if len(args) > 0 && args[0] == clientCommand {
-		return local.ClientMain(args[1:]...)
-	}
-	if len(args) > 0 && args[0] == askCommand {
-		return local.AskMain(args[1:]...)
+	if code, ran := runner.Main(args); ran {
+		return code
 	}
 	if len(args) > 0 && args[0] == modelCommand {
 		return cagent.Main()

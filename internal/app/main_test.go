@@ -4,16 +4,19 @@ import (
 	"flag"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
 	"testing"
 
+	"fleet/internal/runner"
 	"fleet/internal/store/postgres/pgtest"
 )
 
 // TestMain lets the test binary also act as the program, which a server under test starts for its runs.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{shimCommand, clientCommand, askCommand, modelCommand}, os.Args[1]) {
+	if code, ran := runner.Main(os.Args[1:]); ran {
+		os.Exit(code)
+	}
+	if len(os.Args) > 1 && os.Args[1] == modelCommand {
 		os.Exit(Main(os.Args[1:]))
 	}
 	// Unlike tests of other packages, most of these tests need the CPU. Running more of them in parallel makes each one

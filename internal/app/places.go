@@ -21,15 +21,6 @@ import (
 	"fleet/internal/service"
 )
 
-// shimCommand is the hidden first argument with which the program supervises one run.
-const shimCommand = "shim"
-
-// clientCommand is the hidden first argument with which the program talks to one agent program.
-const clientCommand = "client"
-
-// askCommand is the hidden first argument with which the program lets an agent's program ask questions.
-const askCommand = "ask"
-
 // modelCommand is the hidden first argument with which the program executes one run of a model.
 const modelCommand = "model-run"
 
@@ -142,8 +133,7 @@ func (cfg Config) localPlace() (local.Config, error) {
 		return local.Config{}, fmt.Errorf("cannot find the path of this program, which supervises runs: %w", err)
 	}
 	return local.Config{
-		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Projects: projectsOf(cfg), ShimCommand: []string{supervisor, shimCommand}, ClientCommand: []string{supervisor, clientCommand},
-		AskCommand: []string{supervisor, askCommand}, PassEnv: cfg.Local.PassEnv,
+		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Projects: projectsOf(cfg), Program: supervisor, PassEnv: cfg.Local.PassEnv,
 		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, Private: cfg.private(),
 		MaxOutput: cfg.MaxOutput, OutputMax: cfg.Output.Max, StopGrace: cfg.StopGrace,
 		KeptRetention: cfg.KeptRetention, KeptMax: cfg.KeptMax, CacheMax: cfg.Local.CacheMax,

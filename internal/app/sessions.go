@@ -66,8 +66,8 @@ func (p *places) newCagent() (fleet.Place, error) {
 	copies, _ := here.(cagent.Places)
 	cfg := p.cfg
 	c := cagent.Config{
-		Name:        fleet.PlaceOn("cagent", cfg.Replica),
-		ShimCommand: []string{supervisor, shimCommand}, RunCommand: []string{self, modelCommand}, StopGrace: cfg.StopGrace,
+		Name:    fleet.PlaceOn("cagent", cfg.Replica),
+		Program: supervisor, RunCommand: []string{self, modelCommand}, StopGrace: cfg.StopGrace,
 		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, Hide: []string{cfg.Data},
 		Places: copies, NoPrograms: cfg.noPrograms(), Dir: filepath.Join(cfg.Data, "cagent"), Catalog: p.catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,
 		Prices: p.prices, Now: p.store.Now, Logger: p.log,

@@ -22,11 +22,8 @@ import (
 
 // TestMain lets the test binary also act as the shim.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == "shim" {
-		os.Exit(ShimMain(os.Args[2:]...))
-	}
-	if len(os.Args) > 2 && os.Args[1] == "ask" {
-		os.Exit(AskMain(os.Args[2:]...))
+	if code, ran := Main(os.Args[1:]); ran {
+		os.Exit(code)
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets shims end at once, also under the race detector
 	goleak.VerifyTestMain(m)
@@ -47,7 +44,7 @@ func newBench(t *testing.T) (*bench, context.Context) {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	x := &bench{t: t, host: New(Config{ShimCommand: []string{exe, "shim"}, AskCommand: []string{exe, "ask"}}), home: Home(t.TempDir())}
+	x := &bench{t: t, host: New(Config{Program: exe}), home: Home(t.TempDir())}
 	require.NoError(t, os.Mkdir(x.home.path("runs"), 0o700))
 	x.agent = x.host.Agent("papi", x.home, x)
 	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)

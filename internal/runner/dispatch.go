@@ -170,11 +170,11 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	run := h.run(r.TaskID)
 	job := w.Job
 	job.TaskID, job.Prompt, job.Report = r.TaskID, r.Prompt, r.Report
-	job.RunDir, job.Client = string(run), host.config.ClientCommand
+	job.RunDir, job.Client = string(run), []string{host.config.Program, clientCommand}
 	job.Session, job.Since, job.Lost = h.conversation(w.Driver, r)
-	asks := askSpec(w, r, host.config.AskCommand)
+	asks := askSpec(w, r)
 	if asks != nil {
-		job.Ask = append(slices.Clone(host.config.AskCommand), string(run))
+		job.Ask = []string{host.config.Program, askCommand, string(run)}
 	}
 	job.Feedback, job.Confined = r.Feedback, w.Sandbox != nil
 	if err := fleet.CheckAttachments(r.Attachments); err != nil { // their names become paths

@@ -28,14 +28,14 @@ func (p papi) Work(fleet.Run) (runner.Work, error) {
 func (p papi) Tree() (*runner.Tree, error) { return nil, nil }
 
 // A place on this machine gives its agents' runs to a Host. Each run has a supervisor. The supervisor is the same
-// program, whose main calls ShimMain if the first argument is "shim".
+// program, whose main calls Main first.
 func Example() {
 	dir, err := os.MkdirTemp("", "papi")
 	check(err)
 	defer os.RemoveAll(dir)
 	self, err := os.Executable()
 	check(err)
-	host := runner.New(runner.Config{ShimCommand: []string{self, "shim"}})
+	host := runner.New(runner.Config{Program: self})
 	defer host.Close()
 	home := runner.Home(dir)
 	check(home.Make())

@@ -1,9 +1,7 @@
 package runner
 
 import (
-	"fmt"
 	"log/slog"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -17,15 +15,13 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Config configures a Host. Only ShimCommand is required.
+// Config configures a Host. Only Program is required.
 type Config struct {
-	ShimCommand   []string      // runs shim.Main; the directory of the run is appended
-	ClientCommand []string      // runs ClientMain; a protocol and a job file are appended; if empty, the drivers claude and acp cannot run
-	AskCommand    []string      // runs ask.Main; the run's directory and a verb are appended; if empty, runs cannot ask questions
-	MaxOutput     int64         // limit for the output in a run's payload, in bytes; 0 means DefaultMaxOutput
-	OutputMax     int64         // limit for a run's stored raw output, in bytes, at least MaxOutput; 0 means DefaultOutputMax
-	StopGrace     time.Duration // how long a run may take to stop before it is killed; 0 means DefaultStopGrace
-	Logger        *slog.Logger  // nil disables logging
+	Program   string        // a program whose main calls Main: it supervises runs, and talks to agent programs
+	MaxOutput int64         // limit for the output in a run's payload, in bytes; 0 means DefaultMaxOutput
+	OutputMax int64         // limit for a run's stored raw output, in bytes, at least MaxOutput; 0 means DefaultOutputMax
+	StopGrace time.Duration // how long a run may take to stop before it is killed; 0 means DefaultStopGrace
+	Logger    *slog.Logger  // nil disables logging
 }
 
 // Defaults of Config.
@@ -110,21 +106,29 @@ var _ fleet.Runner = Agent{}
 // Agent returns the runner of the agent with the directory home. It accesses no files.
 func (h *Host) Agent(name string, home Home, ws Workspace) Agent { return Agent{h, home, name, ws} }
 
-// ShimMain supervises a run. It must be called from main's goroutine when the program is started with
-// Config.ShimCommand. It returns the exit code.
-func ShimMain(args ...string) int { return shim.Main(args) }
+// The commands of Main.
+const (
+	shimCommand   = "shim"   // supervises a run
+	clientCommand = "client" // talks to an agent program in the protocol that the next argument names
+	askCommand    = "ask"    // lets an agent's program ask people
+)
 
-// ClientMain talks to an agent program in the protocol that the first argument names. It must be called from main's
-// goroutine when the program is started with Config.ClientCommand. It returns the exit code.
-func ClientMain(args ...string) int {
-	clients := map[string]func([]string) int{driver.ProtocolACP: acp.Main, driver.ProtocolClaude: claude.Main}
-	if len(args) > 0 && clients[args[0]] != nil {
-		return clients[args[0]](args[1:])
+// Main executes a command of this package if the arguments of the program name one, and returns its exit code. It must be
+// called from main's goroutine.
+func Main(args []string) (code int, ran bool) {
+	if len(args) < 2 {
+		return 0, false
 	}
-	fmt.Fprintln(os.Stderr, "usage: pass a protocol and the file of a job; this command is internal to Fleet")
-	return 2
+	switch args[0] {
+	case shimCommand:
+		return shim.Main(args[1:]), true
+	case askCommand:
+		return ask.Main(args[1:]), true
+	case clientCommand:
+		clients := map[string]func([]string) int{driver.ProtocolACP: acp.Main, driver.ProtocolClaude: claude.Main}
+		if talk := clients[args[1]]; talk != nil {
+			return talk(args[2:]), true
+		}
+	}
+	return 0, false
 }
-
-// AskMain lets an agent's program ask questions when the program is started with Config.AskCommand. It returns the exit
-// code.
-func AskMain(args ...string) int { return ask.Main(args) }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -89,7 +88,7 @@ func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
 		return nil, errors.Join(err, r.Close())
 	}
 	defer func() { _ = own.Close() }()
-	cmd := exec.Command(host.config.ShimCommand[0], append(append([]string{}, host.config.ShimCommand[1:]...), string(run))...)
+	cmd := exec.Command(host.config.Program, shimCommand, string(run))
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = env, string(run), own, own, []*os.File{w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // so that signals to the server do not reach the shim
 	// A program that is not confined may have tasks that concern other processes of the machine.
@@ -104,7 +103,7 @@ func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
 		return host.spawn(run, env)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", strings.Join(host.config.ShimCommand, " "), err), r.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", host.config.Program, err), r.Close())
 	}
 	pid := cmd.Process.Pid
 	_ = cmd.Process.Release()

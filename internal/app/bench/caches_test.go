@@ -87,7 +87,7 @@ func newModule(b *testing.B) *module {
 	exe, err := sandbox.Executable()
 	require.NoError(b, err)
 	m.place, err = local.New(local.Config{
-		Dir: filepath.Join(dir, "data"), ShimCommand: []string{exe, "shim"},
+		Dir: filepath.Join(dir, "data"), Program: exe,
 		Projects: []local.Project{
 			{Name: shareCaches, Repository: m.repo, Env: m.env, Read: []string{downloads}},
 			{Name: shareNoCaches, Repository: m.repo, Env: m.env, Read: []string{downloads}, Caches: local.CachesOfAgent},

@@ -22,6 +22,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
 	"fleet/internal/place/local"
+	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/state"
@@ -46,15 +47,11 @@ const leaseTTL = time.Second
 
 // TestMain lets the test binary also act as a server, and as the shim of the server's runs.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case "shim":
-			os.Exit(local.ShimMain(os.Args[2:]...))
-		case "ask":
-			os.Exit(local.AskMain(os.Args[2:]...))
-		case "model-run":
-			os.Exit(cagent.Main())
-		}
+	if code, ran := runner.Main(os.Args[1:]); ran {
+		os.Exit(code)
+	}
+	if len(os.Args) > 1 && os.Args[1] == "model-run" {
+		os.Exit(cagent.Main())
 	}
 	if os.Getenv(dataEnv) != "" {
 		if err := serve(); err != nil {
@@ -89,7 +86,7 @@ func serve() error {
 		projects = append(projects, local.Project{Name: "repo", Repository: repo, Sandbox: sandbox.None})
 	}
 	own, err := local.New(local.Config{
-		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, ShimCommand: []string{self, "shim"}, AskCommand: []string{self, "ask"},
+		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Program: self,
 		Projects: projects,
 		PassEnv:  []string{"GORACE"}, Sandbox: sandbox.None, StopGrace: cfg.StopGrace, PollInterval: 500 * time.Millisecond,
 	})

@@ -151,7 +151,7 @@ func soak(t *testing.T, name, url string) *soaked {
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Store = "127.0.0.1:0", "127.0.0.1:0", dir, url
 	cfg.Limits = fleet.Limits{}
 	place, err := local.New(local.Config{
-		Name: fleet.PlaceOn("local", cfg.Replica), Dir: dir, ShimCommand: []string{self, "shim"}, AskCommand: []string{self, "ask"},
+		Name: fleet.PlaceOn("local", cfg.Replica), Dir: dir, Program: self,
 		Projects: []local.Project{{Name: "shell", Sandbox: sandbox.None, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}}}},
 		PassEnv:  []string{"GORACE"}, Sandbox: sandbox.None, PollInterval: 500 * time.Millisecond,
 	})

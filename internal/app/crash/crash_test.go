@@ -29,6 +29,7 @@ import (
 	"fleet/internal/place/cagent"
 	"fleet/internal/place/local"
 	"fleet/internal/reconcile"
+	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
 	"fleet/internal/state"
 	"fleet/internal/store/postgres/pgtest"
@@ -45,11 +46,8 @@ const (
 // TestMain lets the test binary also act as a server that dies at a given point, as the shim of the server's runs, and
 // as a run of a model.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "shim" {
-		os.Exit(local.ShimMain(os.Args[2:]...))
-	}
-	if len(os.Args) > 1 && os.Args[1] == "ask" {
-		os.Exit(local.AskMain(os.Args[2:]...))
+	if code, ran := runner.Main(os.Args[1:]); ran {
+		os.Exit(code)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "model-run" {
 		os.Exit(cagent.Main())

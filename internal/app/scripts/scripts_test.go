@@ -14,6 +14,7 @@ import (
 
 	"fleet/internal/app"
 	"fleet/internal/place/local"
+	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
 	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/toolset/lifecycle"
@@ -21,11 +22,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "shim" {
-		os.Exit(local.ShimMain(os.Args[2:]...))
-	}
-	if len(os.Args) > 1 && os.Args[1] == "ask" {
-		os.Exit(local.AskMain(os.Args[2:]...))
+	if code, ran := runner.Main(os.Args[1:]); ran {
+		os.Exit(code)
 	}
 	testscript.Main(m, map[string]func(){
 		"fleet":    func() { os.Exit(app.Main(os.Args[1:])) },

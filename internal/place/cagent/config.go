@@ -36,10 +36,9 @@ type Config struct {
 	// be created.
 	Places Places `json:"-"`
 
-	// ShimCommand runs runner.ShimMain, with the run's directory appended, to supervise a run in its own process.
-	// RunCommand runs Main, to execute that run. Without these commands, runs that need their own process fail.
-	ShimCommand []string `json:"-"`
-	RunCommand  []string `json:"-"`
+	// Program supervises runs: see runner.Config. RunCommand runs Main, to execute a run.
+	Program    string   `json:"-"`
+	RunCommand []string `json:"-"`
 	// StopGrace is how long a run in its own process may take to stop before it is killed; 0: the runner's default.
 	StopGrace time.Duration `json:"-"`
 	// Sandbox is how a run in its own process is confined; empty: by the best available method.

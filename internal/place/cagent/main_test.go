@@ -21,10 +21,11 @@ var mu sync.Mutex // guards variables that tests share
 
 // TestMain lets the test binary also act as a supervisor of runs, as a run, and as an MCP server.
 func TestMain(m *testing.M) {
+	if code, ran := runner.Main(os.Args[1:]); ran {
+		os.Exit(code)
+	}
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case "shim":
-			os.Exit(runner.ShimMain(os.Args[2:]...))
 		case "model-run":
 			os.Exit(cagent.Main())
 		case "serve":
@@ -45,6 +46,6 @@ func withProcesses(t testing.TB, c *cagent.Config) {
 	require.NoError(t, err)
 	supervisor, err := sandbox.Executable()
 	require.NoError(t, err)
-	c.ShimCommand, c.RunCommand = []string{supervisor, "shim"}, []string{exe, "model-run"}
+	c.Program, c.RunCommand = supervisor, []string{exe, "model-run"}
 	c.StopGrace = 2 * time.Second
 }

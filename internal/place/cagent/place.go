@@ -52,7 +52,7 @@ func New(c Config) (*Place, error) {
 		return nil, err
 	}
 	b.host = runner.New(runner.Config{
-		ShimCommand: c.ShimCommand, MaxOutput: 2 * e.config.MaxOutput, StopGrace: c.StopGrace, Logger: e.config.Logger, // twice the limit at which a run ends itself
+		Program: c.Program, MaxOutput: 2 * e.config.MaxOutput, StopGrace: c.StopGrace, Logger: e.config.Logger, // twice the limit at which a run ends itself
 	})
 	return b, nil
 }

@@ -33,7 +33,7 @@ func newRepository(t *testing.T) string {
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	repository := newRepository(t)
-	places, err := local.New(local.Config{Dir: t.TempDir(), ShimCommand: []string{"true"}, Projects: []local.Project{{Name: "shop", Repository: repository}}})
+	places, err := local.New(local.Config{Dir: t.TempDir(), Program: "true", Projects: []local.Project{{Name: "shop", Repository: repository}}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, places.Close()) })
 	d := newFixture(t, fleet.AgentConfig{Document: filesDoc}, func(c *cagent.Config) { c.Places = places })
@@ -70,7 +70,7 @@ func TestProgramsInPlace(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
 	repository := newRepository(t)
-	places, err := local.New(local.Config{Dir: t.TempDir(), ShimCommand: []string{"true"}, Projects: []local.Project{
+	places, err := local.New(local.Config{Dir: t.TempDir(), Program: "true", Projects: []local.Project{
 		{Name: "shop", Repository: repository}, {Name: "alone", Repository: repository, Network: sandbox.Offline},
 	}})
 	if sandbox.Available() != nil {

@@ -63,7 +63,7 @@ func serve(file string) {
 		exe, _ := os.Executable()
 		supervisor, _ := sandbox.Executable()
 		var b *cagent.Place
-		if b, err = cagent.New(cagent.Config{Dir: s.Dir, LookupEnv: environment, ShimCommand: []string{supervisor, "shim"}, RunCommand: []string{exe, "model-run"}}); err == nil {
+		if b, err = cagent.New(cagent.Config{Dir: s.Dir, LookupEnv: environment, Program: supervisor, RunCommand: []string{exe, "model-run"}}); err == nil {
 			err = b.Connect(s.Agent).Dispatch(context.Background(), s.Run)
 		}
 	}

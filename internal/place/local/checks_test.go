@@ -37,7 +37,7 @@ roles:
 	require.Equal(t, fleet.Checks{Commands: []string{"make lint"}, Retries: new(0)}, roles[0].Checks)
 
 	p.Commands = []string{" "}
-	_, err = local.New(local.Config{Dir: t.TempDir(), ShimCommand: []string{"x"}, Projects: []local.Project{p}})
+	_, err = local.New(local.Config{Dir: t.TempDir(), Program: "x", Projects: []local.Project{p}})
 	require.ErrorContains(t, err, "check 1 is empty")
 }
 

@@ -100,11 +100,11 @@ func TestProgramCannotStart(t *testing.T) {
 	_, o := w.do(a, "echo next")
 	require.Equal(t, "next", o.Summary)
 
-	broken := newWorld(t, func(c *local.Config) { c.ShimCommand = []string{"/no/such/shim"} })
+	broken := newWorld(t, func(c *local.Config) { c.Program = "/no/such/shim" })
 	err := broken.Connect(broken.agent("shell")).Dispatch(broken.ctx, newRun("true"))
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 
-	silent := newWorld(t, func(c *local.Config) { c.ShimCommand = []string{"false"} })
+	silent := newWorld(t, func(c *local.Config) { c.Program = "false" })
 	b := silent.agent("shell")
 	never := newRun("true")
 	err = silent.Connect(b).Dispatch(silent.ctx, never)

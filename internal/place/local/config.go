@@ -19,20 +19,18 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// Config configures a Place. Dir and ShimCommand are required.
+// Config configures a Place. Dir and Program are required.
 type Config struct {
-	Name          string       // name of the place; empty: local
-	Dir           string       // directory for all files of the place; created with access for the user only
-	Projects      []Project    // the projects that agents can work on; see Discover
-	ShimCommand   []string     // runs ShimMain; the directory of the run is appended
-	ClientCommand []string     // runs ClientMain; a protocol and a job file are appended; empty: the drivers claude and acp are unavailable
-	AskCommand    []string     // runs AskMain; the run's directory and a verb are appended; empty: agents cannot ask questions
-	PassEnv       []string     // variables of the server that all agents get; a * at the end matches any suffix
-	Sandbox       sandbox.Mode // the default for projects; empty: sandbox.Auto
-	Read          []string     // paths that programs may read, besides the system and their own files
-	Write         []string     // paths that programs may write besides their own files; each must exist
-	MaxOutput     int64        // limit of the output in the payload of a run, in bytes; 0: 16 MiB
-	OutputMax     int64        // limit of the raw output that is kept of a run, in bytes; 0: 256 MiB; at least MaxOutput
+	Name      string       // name of the place; empty: local
+	Dir       string       // directory for all files of the place; created with access for the user only
+	Projects  []Project    // the projects that agents can work on; see Discover
+	Program   string       // supervises runs: see runner.Config
+	PassEnv   []string     // variables of the server that all agents get; a * at the end matches any suffix
+	Sandbox   sandbox.Mode // the default for projects; empty: sandbox.Auto
+	Read      []string     // paths that programs may read, besides the system and their own files
+	Write     []string     // paths that programs may write besides their own files; each must exist
+	MaxOutput int64        // limit of the output in the payload of a run, in bytes; 0: 16 MiB
+	OutputMax int64        // limit of the raw output that is kept of a run, in bytes; 0: 256 MiB; at least MaxOutput
 	// KeptRetention is how long the home of a deleted agent is kept if it may have work that exists nowhere else; 0: 7 days;
 	// negative: for ever. KeptMax limits the size of all kept homes, in bytes; 0: 20 GiB; negative: no limit. The oldest are
 	// removed first.
@@ -139,8 +137,8 @@ type project struct {
 
 // check validates the configuration, fills in the defaults, and returns the projects, sorted by name.
 func (c *Config) check() ([]project, error) {
-	if c.Dir == "" || len(c.ShimCommand) == 0 {
-		return nil, errors.New("a place needs Dir and ShimCommand")
+	if c.Dir == "" || c.Program == "" {
+		return nil, errors.New("a place needs Dir and Program")
 	}
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {

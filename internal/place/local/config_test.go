@@ -21,7 +21,7 @@ func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	one := func(p local.Project) []local.Project { p.Name = "p"; return []local.Project{p} }
 	for want, c := range map[string]local.Config{
-		"a place needs Dir and ShimCommand":             {ShimCommand: nil, Projects: nil},
+		"a place needs Dir and Program":                 {Projects: nil},
 		"needs a name":                                  {Projects: []local.Project{{Name: "../p"}}},
 		"two projects named":                            {Projects: []local.Project{{Name: "p"}, {Name: "P"}}},
 		`no driver "perl"`:                              {Projects: one(local.Project{Driver: "perl"})},
@@ -58,8 +58,8 @@ func TestConfigErrors(t *testing.T) {
 		`env: "CODER_URL" is reserved for Fleet`:                                     {Projects: one(local.Project{Env: map[string]string{"CODER_URL": "x"}})},
 		`env: "A*" is not a valid name`:                                              {Projects: one(local.Project{Env: map[string]string{"A*": "x"}})},
 	} {
-		if want != "a place needs Dir and ShimCommand" {
-			c.Dir, c.ShimCommand = t.TempDir(), []string{"shim"}
+		if want != "a place needs Dir and Program" {
+			c.Dir, c.Program = t.TempDir(), "shim"
 		}
 		_, err := local.New(c)
 		require.ErrorContains(t, err, want)
@@ -78,7 +78,7 @@ func TestDiscover(t *testing.T) {
 	all := local.Discover(func(p string) (string, error) { return "/usr/bin/" + p, nil })
 	require.Equal(t, []string{"shell", "claude", "codex", "gemini", "opencode", "codex-acp", "claude-agent-acp"}, names(all))
 
-	b, err := local.New(local.Config{Dir: t.TempDir(), ShimCommand: []string{"shim"}, Projects: all})
+	b, err := local.New(local.Config{Dir: t.TempDir(), Program: "shim", Projects: all})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.Close()) }()
 	for _, p := range all {
@@ -130,7 +130,7 @@ func TestYAML(t *testing.T) {
 	require.Equal(t, []string{"Bash", "Edit"}, projects[0].Roles[0].AllowedTools)
 	require.Equal(t, "30m0s", projects[0].Timeout.String())
 	require.Equal(t, driver.Fields{Text: "a.b", Delta: true}, projects[1].Fields)
-	b, err := local.New(local.Config{Dir: t.TempDir(), ShimCommand: []string{"shim"}, Projects: projects})
+	b, err := local.New(local.Config{Dir: t.TempDir(), Program: "shim", Projects: projects})
 	require.NoError(t, err)
 	require.NoError(t, b.Close())
 }

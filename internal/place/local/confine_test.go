@@ -226,7 +226,7 @@ func TestUnconfined(t *testing.T) {
 		return
 	}
 	require.Empty(t, w.Unconfined(fleet.Agent{Project: "shell"}))
-	_, err := local.New(local.Config{Dir: t.TempDir(), ShimCommand: []string{"x"}, Projects: []local.Project{{Name: "p", Sandbox: "none", Network: "none"}}})
+	_, err := local.New(local.Config{Dir: t.TempDir(), Program: "x", Projects: []local.Project{{Name: "p", Sandbox: "none", Network: "none"}}})
 	require.ErrorContains(t, err, "network none needs a sandbox")
 }
 

@@ -23,7 +23,7 @@ func crashed(t *testing.T) (*Place, fleet.Agent, context.Context) {
 	exe, err := sandbox.Executable()
 	require.NoError(t, err)
 	b, err := New(Config{
-		Dir: t.TempDir(), ShimCommand: []string{exe, "shim"}, PassEnv: []string{"GORACE"},
+		Dir: t.TempDir(), Program: exe, PassEnv: []string{"GORACE"},
 		Projects: Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
 	})
 	require.NoError(t, err)

@@ -31,7 +31,7 @@ func serve(dir string) {
 		panic(err)
 	}
 	b, err := local.New(local.Config{
-		Dir: dir, ShimCommand: []string{exe, "shim"},
+		Dir: dir, Program: exe,
 		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
+	"fleet/internal/runner"
 	"fleet/internal/runner/acp/acptest"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/waittest"
@@ -23,14 +24,11 @@ import (
 
 // TestMain lets the test binary also act as the shim, and as a server that can be killed.
 func TestMain(m *testing.M) {
+	if code, ran := runner.Main(os.Args[1:]); ran {
+		os.Exit(code)
+	}
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
-		case "shim":
-			os.Exit(local.ShimMain(os.Args[2:]...))
-		case "client":
-			os.Exit(local.ClientMain(os.Args[2:]...))
-		case "ask":
-			os.Exit(local.AskMain(os.Args[2:]...))
 		case "forge":
 			os.Exit(forge(os.Args[2], os.Args[3]))
 		case "peer":
@@ -62,8 +60,7 @@ func supervisor(t testing.TB) string {
 func newBackend(t testing.TB, dir string, change func(*local.Config)) *local.Place {
 	t.Helper()
 	c := local.Config{
-		Dir: dir, ShimCommand: []string{supervisor(t), "shim"}, ClientCommand: []string{supervisor(t), "client"},
-		AskCommand: []string{supervisor(t), "ask"}, StopGrace: 200 * time.Millisecond, PassEnv: []string{"GORACE"},
+		Dir: dir, Program: supervisor(t), StopGrace: 200 * time.Millisecond, PassEnv: []string{"GORACE"},
 		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
 	}
 	if change != nil {

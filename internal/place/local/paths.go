@@ -95,11 +95,7 @@ func (s *paths) addConfig(c *Config) error {
 		}
 	}
 	s.addVariables(c.Environ, "", "which PATH or another variable of the server names")
-	for _, command := range [][]string{c.ShimCommand, c.ClientCommand, c.AskCommand} {
-		if len(command) > 0 {
-			s.addFixed(command[0], "a program of Fleet")
-		}
-	}
+	s.addFixed(c.Program, "a program of Fleet")
 	if git, err := worktree.Program(); err == nil {
 		s.addFixed(git, "a program that the server runs")
 	}

@@ -87,7 +87,7 @@ func TestPathsOfTheConfiguration(t *testing.T) {
 		"PATH in the data": {func(c *local.Config, _ *local.Project) { c.Environ = []string{"PATH=" + at("data/agents/a/work/bin")} }, []string{"an agent could replace it"}},
 		"data on PATH":     {func(c *local.Config, _ *local.Project) { c.Environ = []string{"PATH=" + root + ":/usr/bin"} }, nil}, // see runner.Readable
 	} {
-		c := local.Config{Dir: at("data"), ShimCommand: []string{supervisor(t), "shim"}, Environ: []string{path}}
+		c := local.Config{Dir: at("data"), Program: supervisor(t), Environ: []string{path}}
 		p := local.Project{Name: "p"}
 		tc.change(&c, &p)
 		c.Projects = []local.Project{p}
@@ -119,7 +119,7 @@ func TestDirectoryOfCaller(t *testing.T) {
 	}
 	git(t, at("src/app"), "git init -q")
 	b, err := local.New(local.Config{
-		Dir: at("data"), ShimCommand: []string{supervisor(t), "shim"}, Environ: []string{"PATH=" + at("tools/bin") + ":/usr/bin:/bin"},
+		Dir: at("data"), Program: supervisor(t), Environ: []string{"PATH=" + at("tools/bin") + ":/usr/bin:/bin"},
 		Private: map[string]string{"tls.key": at("keys/tls.key")}, Read: []string{at("docs")}, Write: []string{at("cache")},
 		Projects: []local.Project{{Name: "p", Repository: at("src/app"), Roles: []local.Role{{Name: "r", PromptFile: at("prompts/role.md")}}}},
 	})

@@ -60,7 +60,7 @@ func New(c Config) (*Place, error) {
 		c.sweep(p)
 	}
 	b := &Place{config: c, temp: temp, git: worktree.New(gitEnviron(c), temp.Path()), host: runner.New(runner.Config{
-		ShimCommand: c.ShimCommand, ClientCommand: c.ClientCommand, AskCommand: c.AskCommand, MaxOutput: c.MaxOutput, OutputMax: c.OutputMax, StopGrace: c.StopGrace, Logger: c.Logger,
+		Program: c.Program, MaxOutput: c.MaxOutput, OutputMax: c.OutputMax, StopGrace: c.StopGrace, Logger: c.Logger,
 	})}
 	b.current.Store(&setup{projects: projects, paths: all})
 	return b, nil
@@ -80,23 +80,11 @@ func (c *Config) sweep(p project) {
 	}
 }
 
-// ShimMain supervises a run and returns the exit code of the process. The server's binary calls ShimMain when it is
-// started with Config.ShimCommand. It must be called from main's goroutine.
-func ShimMain(args ...string) int { return runner.ShimMain(args...) }
-
-// ClientMain talks to an agent program. It returns the exit code of the process. The server's binary calls ClientMain
-// when it is started with Config.ClientCommand. It must be called from main's goroutine.
-func ClientMain(args ...string) int { return runner.ClientMain(args...) }
-
-// AskMain lets an agent's program ask questions. It returns the exit code of the process. The server's binary calls
-// AskMain when it is started with Config.AskCommand.
-func AskMain(args ...string) int { return runner.AskMain(args...) }
-
 // Traits implements fleet.Place.
 func (b *Place) Traits() fleet.Traits {
 	return fleet.Traits{
 		Name: cmp.Or(b.config.Name, "local"), PollInterval: b.config.PollInterval, StopGrace: b.config.StopGrace, Drivers: Drivers(), TakesReport: true,
-		Keeps: true, Changes: true, Checks: true, ProjectChecks: true, Bundles: true, Output: true, KeepsWork: true, Asks: len(b.config.AskCommand) > 0,
+		Keeps: true, Changes: true, Checks: true, ProjectChecks: true, Bundles: true, Output: true, KeepsWork: true, Asks: true,
 	}
 }
 

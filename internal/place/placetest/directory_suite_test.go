@@ -14,8 +14,8 @@ import (
 
 // TestMain lets the test binary also act as the supervisor of runs.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == "shim" {
-		os.Exit(runner.ShimMain(os.Args[2:]...))
+	if code, ran := runner.Main(os.Args[1:]); ran {
+		os.Exit(code)
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets supervisors end at once under the race detector
 	os.Exit(m.Run())
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 // TestBrokenRecord checks that List shows all agents if the record of one agent cannot be read.
 func TestBrokenRecord(t *testing.T) {
-	d, err := newDirectory(t.TempDir(), nil)
+	d, err := newDirectory(t.TempDir(), "")
 	require.NoError(t, err)
 	broken, whole := fleet.Agent{UID: "1", Name: "ada", Project: "scripts"}, fleet.Agent{UID: "2", Name: "otto", Project: "scripts"}
 	for _, a := range []fleet.Agent{broken, whole} {
@@ -47,7 +47,7 @@ func TestDirectory(t *testing.T) {
 	open := func(t *testing.T, root string) fleet.Place {
 		supervisor, err := sandbox.Executable()
 		require.NoError(t, err)
-		d, err := newDirectory(root, []string{supervisor, "shim"})
+		d, err := newDirectory(root, supervisor)
 		require.NoError(t, err)
 		return d
 	}

@@ -25,11 +25,11 @@ type directory struct {
 	host  *runner.Host
 }
 
-// newDirectory returns a place that keeps its agents in the directory root, which must exist. shim is the command that
-// runs runner.ShimMain.
-func newDirectory(root string, shim []string) (*directory, error) {
+// newDirectory returns a place that keeps its agents in the directory root, which must exist. program is a program
+// whose main calls runner.Main.
+func newDirectory(root, program string) (*directory, error) {
 	shell, err := driver.New(driver.Options{Kind: "shell"})
-	return &directory{root, shell, runner.New(runner.Config{ShimCommand: shim})}, err
+	return &directory{root, shell, runner.New(runner.Config{Program: program})}, err
 }
 
 // Traits implements fleet.Place. The only optional feature is Output.

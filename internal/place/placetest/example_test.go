@@ -50,7 +50,7 @@ func Example() {
 	defer os.RemoveAll(root)
 	self, err := os.Executable()
 	check(err)
-	place, err := newDirectory(root, []string{self, "shim"})
+	place, err := newDirectory(root, self)
 	check(err)
 	defer place.Close()
 

@@ -16,6 +16,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
 	"fleet/internal/place/placetest"
+	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/remote"
 	"fleet/internal/runner/sandbox"
@@ -24,14 +25,8 @@ import (
 
 // TestMain lets the test binary also act as the runner's helpers.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == "shim" {
-		os.Exit(local.ShimMain(os.Args[2:]...))
-	}
-	if len(os.Args) > 2 && os.Args[1] == "client" {
-		os.Exit(local.ClientMain(os.Args[2:]...))
-	}
-	if len(os.Args) > 2 && os.Args[1] == "ask" {
-		os.Exit(local.AskMain(os.Args[2:]...))
+	if code, ran := runner.Main(os.Args[1:]); ran {
+		os.Exit(code)
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets shims end at once, also under the race detector
 	os.Exit(m.Run())
@@ -83,7 +78,7 @@ func openLocal(t *testing.T, dir, repository string, talker placetest.FakeClaude
 	exe, err := sandbox.Executable()
 	require.NoError(t, err)
 	c := local.Config{
-		Dir: dir, ShimCommand: []string{exe, "shim"}, ClientCommand: []string{exe, "client"}, AskCommand: []string{exe, "ask"}, StopGrace: 300 * time.Millisecond, PassEnv: []string{"GORACE"},
+		Dir: dir, Program: exe, StopGrace: 300 * time.Millisecond, PassEnv: []string{"GORACE"},
 		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
 	}
 	c.Projects = append(c.Projects, local.Project{Name: "repository", Repository: repository}, local.Project{

@@ -25,6 +25,7 @@ import (
 	"fleet/internal/place/placetest/model"
 	"fleet/internal/place/probe"
 	"fleet/internal/reconcile"
+	"fleet/internal/runner"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/service"
 	"fleet/internal/state"
@@ -35,8 +36,8 @@ import (
 
 // TestMain lets the test binary act as the shim of runs, and as the run of a model.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == "shim" {
-		os.Exit(local.ShimMain(os.Args[2:]...))
+	if code, ran := runner.Main(os.Args[1:]); ran {
+		os.Exit(code)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "model-run" {
 		os.Exit(cagent.Main())
@@ -82,12 +83,12 @@ func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.P
 	supervisor, err := sandbox.Executable()
 	require.NoError(t, err)
 	clis, err := local.New(local.Config{
-		Dir: filepath.Join(r.data, "local"), ShimCommand: []string{supervisor, "shim"}, ClientCommand: []string{supervisor, "client"}, Environ: environ, PassEnv: []string{"GORACE"},
+		Dir: filepath.Join(r.data, "local"), Program: supervisor, Environ: environ, PassEnv: []string{"GORACE"},
 		StopGrace: 200 * time.Millisecond, Logger: logger,
 	})
 	require.NoError(t, err)
 	models, err := cagent.New(cagent.Config{
-		ShimCommand: []string{supervisor, "shim"}, RunCommand: []string{exe, "model-run"},
+		Program: supervisor, RunCommand: []string{exe, "model-run"},
 		Dir: filepath.Join(r.data, "cagent"), ToolEnv: []string{"WEATHER_TOKEN"}, Logger: logger,
 		LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	})

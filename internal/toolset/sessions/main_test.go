@@ -10,13 +10,11 @@ import (
 
 // TestMain lets the test binary act as the supervisor of runs, and as the run of a model.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case "shim":
-			os.Exit(runner.ShimMain(os.Args[2:]...))
-		case "model-run":
-			os.Exit(cagent.Main())
-		}
+	if code, ran := runner.Main(os.Args[1:]); ran {
+		os.Exit(code)
+	}
+	if len(os.Args) > 1 && os.Args[1] == "model-run" {
+		os.Exit(cagent.Main())
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // processes of runs end at once under the race detector too
 	os.Exit(m.Run())

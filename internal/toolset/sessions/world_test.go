@@ -116,7 +116,7 @@ func (w *world) open() {
 	require.NoError(w.t, err)
 	supervisor, err := sandbox.Executable()
 	require.NoError(w.t, err)
-	models, err := cagent.New(cagent.Config{ShimCommand: []string{supervisor, "shim"}, RunCommand: []string{exe, "model-run"}, Dir: filepath.Join(w.dir, "cagent"), Catalog: w.catalog, LookupEnv: func(name string) (string, bool) {
+	models, err := cagent.New(cagent.Config{Program: supervisor, RunCommand: []string{exe, "model-run"}, Dir: filepath.Join(w.dir, "cagent"), Catalog: w.catalog, LookupEnv: func(name string) (string, bool) {
 		return "sk-stub-0123456789", name == "ANTHROPIC_API_KEY"
 	}})
 	require.NoError(w.t, err)

@@ -23,6 +23,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
 	"fleet/internal/reconcile"
+	"fleet/internal/runner"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/service"
 	"fleet/internal/state"
@@ -33,13 +34,11 @@ import (
 
 // TestMain lets the test binary act as its own shim and as the tests' claude program.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 {
-		switch os.Args[1] {
-		case "shim":
-			os.Exit(local.ShimMain(os.Args[2:]...))
-		case "claude":
-			claude(os.Args[2:])
-		}
+	if code, ran := runner.Main(os.Args[1:]); ran {
+		os.Exit(code)
+	}
+	if len(os.Args) > 2 && os.Args[1] == "claude" {
+		claude(os.Args[2:])
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims end at once under the race detector too
 	goleak.VerifyTestMain(m)
@@ -193,7 +192,7 @@ func newWorldWith(t *testing.T, mode sandbox.Mode, change func(*subagents.Config
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(dir, "fleet.db"))
 	require.NoError(t, err)
 	environ := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "GORACE=atexit_sleep_ms=0", "KEY=s3cret", "FLEET_TOKEN=never"}
-	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), ShimCommand: []string{supervisor, "shim"}, ClientCommand: []string{supervisor, "client"}, StopGrace: 200 * time.Millisecond, Sandbox: mode, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{filepath.Join(dir, "home")}})
+	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), Program: supervisor, StopGrace: 200 * time.Millisecond, Sandbox: mode, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{filepath.Join(dir, "home")}})
 	require.NoError(t, err)
 	w := &world{t: t, store: store, remote: fake.New(fake.Config{Traits: fleet.Traits{Name: "coder"}}), dir: dir}
 	log := slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
