@@ -82,7 +82,7 @@ func TestGolden(t *testing.T) {
 	response, err := run(t, "sample/sample.proto", map[string]string{"sample/sample.proto": string(source)})
 	require.NoError(t, err)
 	require.Len(t, response.File, 1)
-	require.Equal(t, "sample/sample.pb.mcp.go", response.File[0].GetName())
+	require.Equal(t, "sample/samplemcp/sample.pb.mcp.go", response.File[0].GetName())
 	golden := filepath.Join("testdata", "sample", "sample.pb.mcp.go.golden")
 	if *update {
 		require.NoError(t, os.WriteFile(golden, []byte(response.File[0].GetContent()), 0o644))

@@ -1,5 +1,5 @@
-// Command protoc-gen-fleet-mcp writes *.pb.mcp.go, with one MCP tool for each method of every service that names a
-// toolset. It derives a tool's name, description, JSON Schemas and hints from the method alone.
+// Command protoc-gen-fleet-mcp writes the package NAMEmcp beside the package NAME, with one MCP tool for each method of every service
+// that names a toolset. It derives a tool's name, description, JSON Schemas and hints from the method alone.
 package main
 
 import (

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/compiler/protogen"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -41,12 +42,12 @@ func (g generator) watch(s *protogen.Service) error {
 	if cursor == nil || agent == nil || follow == nil || at == nil {
 		return fmt.Errorf("%s of %s names a field that does not exist", eventStream, m.Desc.Name())
 	}
-	client := "c"
+	client := []any{"c"}
 	if m.Parent != s {
-		client = "New" + m.Parent.GoName + "Client(conn)"
+		client = []any{g.file.GoImportPath.Ident("New" + m.Parent.GoName + "Client"), "(conn)"}
 	}
 	in, out := m.Input.GoIdent, m.Output.GoIdent
-	g.P("watch := ", toolPackage.Ident("Watcher"), "(", client, ".", m.GoName, ",")
+	g.P(slices.Concat([]any{"watch := ", toolPackage.Ident("Watcher"), "("}, client, []any{".", m.GoName, ","})...)
 	g.P("func(q ", toolPackage.Ident("Query"), ") *", in, " {")
 	g.P("return &", in, "{", cursor.GoName, ": q.Cursor, ", agent.GoName, ": q.Agent, ", follow.GoName, ": q.Follow}")
 	g.P("}, (*", out, ").Get", at.GoName, ", ", textsOf(m), ")")

@@ -11,7 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 	"google.golang.org/grpc"
 
-	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/gen/fleet/v1/fleetv1mcp"
 	"fleet/internal/face/mcp/tool"
 )
 
@@ -21,11 +21,11 @@ const allTools = "all"
 // toolsets returns the tools of every service with a toolset, and the toolset of all of them.
 func toolsets(conn grpc.ClientConnInterface) []tool.Set {
 	return withAll([]tool.Set{
-		fleetv1.FleetServiceToolset(conn),
-		fleetv1.LifecycleServiceToolset(conn),
-		fleetv1.ProviderServiceToolset(conn),
-		fleetv1.SessionServiceToolset(conn),
-		fleetv1.SubagentServiceToolset(conn),
+		fleetv1mcp.FleetServiceToolset(conn),
+		fleetv1mcp.LifecycleServiceToolset(conn),
+		fleetv1mcp.ProviderServiceToolset(conn),
+		fleetv1mcp.SessionServiceToolset(conn),
+		fleetv1mcp.SubagentServiceToolset(conn),
 	})
 }
 
