@@ -93,7 +93,10 @@ func (t *Task) addRequest(u *StepUsed, main bool, price func(string) (Price, boo
 		t.Turns++
 		run.Turns++
 		t.Usage.Model = u.Model
-		t.Spent.Context, t.Spent.Window = u.All()+u.Output, int64(p.Context)
+		t.Spent.Context, t.Spent.Window = u.Context, u.Window
+		if !u.Turn {
+			t.Spent.Context, t.Spent.Window = u.All()+u.Output, int64(p.Context)
+		}
 	}
 	i := slices.IndexFunc(t.Spent.Models, func(m ModelUsage) bool { return m.Model == u.Model })
 	if i < 0 && len(t.Spent.Models) < maxModels {

@@ -112,6 +112,10 @@ type StepUsed struct {
 	CacheWrite int64   `json:"cache_write,omitempty"` // tokens
 	Output     int64   `json:"output"`                // tokens
 	CostUSD    float64 `json:"cost_usd,omitempty"`    // 0 if it is unknown
+	// Turn says that this is the sum of all requests of a turn. Otherwise it also says how long the conversation is.
+	Turn    bool  `json:"turn,omitempty"`
+	Context int64 `json:"context,omitempty"` // tokens in the conversation after the turn; 0 if they are unknown
+	Window  int64 `json:"window,omitempty"`  // tokens that fit into the conversation; 0 if they are unknown
 }
 
 // All returns the tokens that the request read.

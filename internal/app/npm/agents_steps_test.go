@@ -27,9 +27,15 @@ func TestAgentsSteps(t *testing.T) {
 			a.role["permissions"] = map[string]any{}
 			if a.asks {
 				a.role["permissions"] = map[string]any{"deny": []string{"Bash(rm *)"}, "ask": []string{"Bash(git init *)"}}
+				a.role["disallowed_tools"] = []string{"Bash(touch *)"}
 			}
 			c := newTeam(t, a)
 			c.create(t, "papi", "coder")
+			for name, text := range a.files {
+				path := filepath.Join(c.work(t, "papi"), name)
+				require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
+				require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+			}
 			first := c.do(t, "papi", "Look around.", "model: say Done")
 			require.Equal(t, fleetv1.Task_completed, first.GetStatus(), first.GetReason())
 			tools := c.last(t, "Look around.").ToolNames()
@@ -38,8 +44,12 @@ func TestAgentsSteps(t *testing.T) {
 				script = strings.ReplaceAll(script, "ASK_USER", tools[i])
 			}
 			id := c.start(t, "papi", "Do many things.", script)
-			q := c.asksNow(t, id, 0)
-			c.answer(t, q, map[fleetv1.Question_Kind]string{fleetv1.Question_permission: "allow", fleetv1.Question_question: "tabs"}[q.GetKind()], "")
+			c.until(t, id, func(e *fleetv1.Event) bool {
+				if e.GetType() == fleetv1.Event_task_question {
+					c.answerAll(t, id)
+				}
+				return e.GetType() == fleetv1.Event_task_ended
+			})
 			task := c.wait(t, id)
 			for _, r := range c.last(t, "Do many things.").Results() {
 				t.Logf("a tool answered: %.300s", r.Text)
@@ -51,6 +61,16 @@ func TestAgentsSteps(t *testing.T) {
 	}
 }
 
+// answerAll answers the open questions of the task.
+func (c *crew) answerAll(t *testing.T, id string) {
+	t.Helper()
+	r, err := c.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{TaskId: id})
+	require.NoError(t, err)
+	for _, q := range r.GetQuestions() {
+		c.answer(t, q, map[fleetv1.Question_Kind]string{fleetv1.Question_permission: "allow", fleetv1.Question_question: "tabs"}[q.GetKind()], "")
+	}
+}
+
 // record writes the output of the task's run to the recordings of package driver, without what tells about this machine. It does
 // so only with -update.
 func (c *crew) record(t *testing.T, id, name string) {
@@ -59,7 +79,7 @@ func (c *crew) record(t *testing.T, id, name string) {
 		return
 	}
 	output := read(t, filepath.Join(c.run(t, id), "output"))
-	output = bytes.ReplaceAll(output, []byte(c.home), []byte("/home/fleet"))
+	output = bytes.ReplaceAll(output, []byte(c.home)[1:], []byte("home/fleet"))
 	for _, change := range machine {
 		output = change.pattern.ReplaceAll(output, []byte(change.with))
 	}
@@ -75,5 +95,6 @@ var machine = []struct {
 }{
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:9911"},
 	{regexp.MustCompile(`agents/[0-9a-f-]{36}`), "agents/papi"},
+	{regexp.MustCompile(`-[0-9a-z-]*-fleet-npm-[0-9a-f]{8}-data-agents-[0-9a-f-]{36}`), "-home-fleet-data-agents-papi"},
 	{regexp.MustCompile(`/[^" :]*/\.build/npm/`), "/opt/"},
 }

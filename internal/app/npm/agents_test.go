@@ -27,10 +27,12 @@ type agent struct {
 	command []string // starts the program, which is in the set
 	env     func(url string) map[string]string
 	role    role
-	runs    string   // a prompt line that makes the program run a command; %s is the command in JSON
-	edits   string   // a prompt line that makes the program create the file made.txt
-	steps   []string // texts that the steps for runs and edits must contain
-	many    []string // prompt lines for steps of many kinds; ASK_USER is the tool for questions
+	runs    string            // a prompt line that makes the program run a command; %s is the command in JSON
+	edits   string            // a prompt line that makes the program create the file made.txt
+	steps   []string          // texts that the steps for runs and edits must contain
+	codes   map[string]string // codes of failures, by the answer of the model's API
+	many    []string          // prompt lines for steps of many kinds; ASK_USER is the tool for questions
+	files   map[string]string // files in the agent's directory, for many
 	// questioned says that people can answer the program's questions.
 	questioned bool
 	asks       bool   // the program asks before it runs a command, so a role can allow and deny commands
@@ -154,7 +156,7 @@ func (c *team) works(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(work, "denied"))
 	require.Empty(t, task.GetConversationLost())
 	require.Contains(t, c.last(t, "Try this.").Said(), "Name the birds.")
-	require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.Contains(s, "permission denied") }), "%q", steps)
+	require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, "denied: ") }), "%q", steps)
 }
 
 // returns runs a task with an output schema.

@@ -40,6 +40,7 @@ type client struct {
 	dir        string
 	stop       <-chan struct{} // closed when the run must end
 	version    string          // the program's version, as the program reports it
+	meta       map[string]any  // what a new session needs besides the protocol's fields
 
 	mu      sync.Mutex
 	session string
@@ -62,7 +63,7 @@ func run(ctx context.Context, j *Job, out *output) error {
 		return err
 	}
 	c := &client{job: j, out: out, program: p, dir: dir, stop: ctx.Done(), calls: map[string]call{}}
-	c.lineReader = &lineReader{lines: bufio.NewReader(p.Stdout), update: c.update}
+	c.lineReader = &lineReader{lines: bufio.NewReader(p.Stdout), update: c.update, claude: c.claudeEvent}
 	c.conn = acp.NewConnection(c.handle, p.Stdin, c.lineReader)
 	c.conn.SetLogger(slog.New(slog.DiscardHandler)) // the connection's log messages contain the agent's texts
 	in := mailbox.Open(j.Messages)
@@ -219,6 +220,11 @@ func (c *client) update(params json.RawMessage) {
 		Content struct {
 			Text string `json:"text"`
 		} `json:"content"`
+		Meta struct {
+			Claude struct {
+				Parent string `json:"parentToolUseId"`
+			} `json:"claudeCode"`
+		} `json:"_meta"`
 	}
 	if json.Unmarshal(params, &p) != nil || len(p.Update) == 0 {
 		return
@@ -240,9 +246,9 @@ func (c *client) update(params json.RawMessage) {
 	switch {
 	case quiet && u.Kind != "usage_update", u.Kind == "available_commands_update", u.Kind == "user_message_chunk":
 	case u.Kind == "agent_message_chunk" && u.Content.Text != "":
-		c.out.text(Line{Type: LineText, ID: u.Message, Text: u.Content.Text})
+		c.out.text(Line{Type: LineText, ID: u.Message, Parent: u.Meta.Claude.Parent, Text: u.Content.Text})
 	case u.Kind == "agent_thought_chunk":
-		c.out.text(Line{Type: LineThought, ID: u.Message, Text: u.Content.Text})
+		c.out.text(Line{Type: LineThought, ID: u.Message, Parent: u.Meta.Claude.Parent, Text: u.Content.Text})
 	default:
 		c.out.write(Line{Type: LineUpdate, Update: p.Update, At: time.Now().UnixMilli()})
 	}
@@ -289,7 +295,7 @@ func (c *client) turn(ctx context.Context, prompt string) error {
 	case string(acp.StopReasonEndTurn), string(acp.StopReasonCancelled):
 		return nil
 	case string(acp.StopReasonMaxTokens):
-		return fmt.Errorf("%s reached the limit of tokens of its model", c.name())
+		return failure{fmt.Errorf("%s reached the limit of tokens of its model", c.name()), c.codeOfTokens()}
 	case string(acp.StopReasonMaxTurnRequests):
 		return failure{fmt.Errorf("%s reached its limit of requests to its model", c.name()), fleet.CodeMaxTurns}
 	case string(acp.StopReasonRefusal):

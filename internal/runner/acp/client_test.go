@@ -109,8 +109,15 @@ func TestPermissions(t *testing.T) {
 	require.Equal(t, "selected yes\nselected no\nselected yes\nselected no\n", said(lines))
 	asked := of(lines, LinePermission)
 	require.Len(t, asked, 4)
+	for i := range asked {
+		require.NotZero(t, asked[i].At)
+		asked[i].At = 0
+	}
 	require.Equal(t, Line{Type: LinePermission, ID: "t1", Title: "terminal", Allowed: true, Text: "allowed by Bash(ls *)"}, asked[0])
 	require.Equal(t, Line{Type: LinePermission, ID: "t4", Title: "make", Text: "no rule allows it"}, asked[3])
+	calls := of(lines, LineAsked)
+	require.Len(t, calls, 4)
+	require.Contains(t, string(calls[3].Update), `"title":"make"`)
 	var states []string
 	for _, l := range of(lines, LineState) {
 		states = append(states, l.State)

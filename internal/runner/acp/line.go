@@ -15,10 +15,12 @@ const (
 	LineAgent      = "agent"      // the program has introduced itself: Name, Version
 	LineSession    = "session"    // a session has started: Session, Resumed, Model if it is known, and Text with the reason if the requested session is lost
 	LineState      = "state"      // the turn's state has changed: State
-	LineText       = "text"       // a piece of the message ID: Text
-	LineThought    = "thought"    // a piece of the agent's thoughts in the message ID: Text
+	LineText       = "text"       // a piece of the message ID: Text, and Parent if a subagent wrote it
+	LineThought    = "thought"    // a piece of the agent's thoughts in the message ID: Text, and Parent
 	LineUpdate     = "update"     // an update of the program: Update, in the protocol's format
+	LineAsked      = "asked"      // a request for permission has arrived: Update has its call, as an update has it
 	LinePermission = "permission" // a request for permission was answered: ID, Title, Allowed, Text with the reason
+	LineClaude     = "claude"     // an event of Claude Code, which its adapter passes on: Update, in the format of Claude Code
 	LineTurn       = "turn"       // a turn has ended: StopReason, Usage, Models
 	LineError      = "error"      // the run has failed: Text
 )
@@ -39,8 +41,9 @@ type Line struct {
 	Resumed    bool            `json:"resumed,omitempty"`
 	State      string          `json:"state,omitempty"`
 	Update     json.RawMessage `json:"update,omitempty"`
-	At         int64           `json:"at,omitempty"` // when an update arrived, in Unix milliseconds
+	At         int64           `json:"at,omitempty"` // when an update, a request or its answer arrived, in Unix milliseconds
 	ID         string          `json:"id,omitempty"`
+	Parent     string          `json:"parent,omitempty"` // the call of the subagent that wrote the text; empty for the main agent
 	Title      string          `json:"title,omitempty"`
 	Allowed    bool            `json:"allowed,omitempty"`
 	StopReason string          `json:"stop_reason,omitempty"`
@@ -70,7 +73,7 @@ const (
 func (o *output) text(l Line) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.held.Type != l.Type || o.held.ID != l.ID {
+	if o.held.Type != l.Type || o.held.ID != l.ID || o.held.Parent != l.Parent {
 		o.flush()
 	}
 	l.Text = o.held.Text + l.Text

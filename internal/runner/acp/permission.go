@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"time"
 
 	"github.com/coder/acp-go-sdk"
 
@@ -24,7 +26,10 @@ func (c *client) permission(ctx context.Context, params json.RawMessage) (any, *
 		Options []option `json:"options"`
 		Call    call     `json:"toolCall"`
 	}
-	if err := json.Unmarshal(params, &p); err != nil {
+	var raw struct {
+		Call map[string]json.RawMessage `json:"toolCall"`
+	}
+	if err := errors.Join(json.Unmarshal(params, &p), json.Unmarshal(params, &raw)); err != nil {
 		return nil, acp.NewInvalidParams(map[string]any{"error": err.Error()})
 	}
 	c.mu.Lock()
@@ -34,6 +39,7 @@ func (c *client) permission(ctx context.Context, params json.RawMessage) (any, *
 	if cancelled {
 		return outcome(""), nil
 	}
+	c.asked(raw.Call)
 	allowed, decided, why := c.job.Policy.decide(p.Call)
 	if !decided {
 		c.waiting(1)
@@ -45,8 +51,19 @@ func (c *client) permission(ctx context.Context, params json.RawMessage) (any, *
 		default:
 		}
 	}
-	c.out.write(Line{Type: LinePermission, ID: p.Call.ID, Title: p.Call.Title, Allowed: allowed, Text: why})
+	c.out.write(Line{Type: LinePermission, ID: p.Call.ID, Title: p.Call.Title, Allowed: allowed, Text: why, At: time.Now().UnixMilli()})
 	return outcome(choose(p.Options, allowed)), nil
+}
+
+// asked passes on the call that needs a permission. Some programs report the call only in this request.
+func (c *client) asked(call map[string]json.RawMessage) {
+	if len(call) == 0 {
+		return
+	}
+	call["sessionUpdate"] = json.RawMessage(`"tool_call_update"`)
+	if update, err := json.Marshal(call); err == nil { // it was decoded from JSON
+		c.out.write(Line{Type: LineAsked, Update: update, At: time.Now().UnixMilli()})
+	}
 }
 
 // ask asks people about a call that no rule of the job decides. If nobody can be asked, it denies the call.
@@ -63,7 +80,7 @@ func (c *client) ask(ctx context.Context, p call, why string) (allowed bool, bec
 		case <-ctx.Done():
 		}
 	}()
-	q := ask.Question{Kind: ask.Permission, Tool: cmp.Or(p.Meta.Claude.Tool, p.Kind), Text: p.Title, Sort: p.Kind, Input: p.RawInput}
+	q := ask.Question{Kind: ask.Permission, Tool: cmp.Or(p.named(), p.Kind), Text: p.Title, Sort: p.Kind, Input: p.RawInput}
 	if q.Tool == "" || q.Tool == "other" {
 		q.Tool, q.Text = cmp.Or(p.Title, "a tool"), ""
 	}

@@ -37,7 +37,8 @@ type call struct {
 	Content json.RawMessage `json:"content"`
 	Meta    struct {
 		Claude struct {
-			Tool string `json:"toolName"`
+			Tool   string `json:"toolName"`
+			Parent string `json:"parentToolUseId"` // the call whose subagent made this one
 		} `json:"claudeCode"`
 	} `json:"_meta"`
 }
@@ -93,7 +94,7 @@ func Unasked(rules []string) string {
 
 // decide reports whether the policy allows the call, whether the policy decides about the call, and why.
 func (p Policy) decide(c call) (allowed, decided bool, why string) {
-	if rule := c.match(p.Deny, false); rule != "" {
+	if rule := c.seen().match(p.Deny, false); rule != "" {
 		return false, true, "denied by " + rule
 	}
 	if rule := c.match(p.Allow, true); rule != "" {
@@ -103,6 +104,14 @@ func (p Policy) decide(c call) (allowed, decided bool, why string) {
 		return true, true, "the agent may change files"
 	}
 	return false, false, "no rule allows it"
+}
+
+// seen returns the call as rules that deny calls see it: they also check a command that is only in the title.
+func (c call) seen() call {
+	if c.Kind == "execute" && len(c.subjects()) == 0 {
+		c.RawInput, _ = json.Marshal(map[string]string{"command": c.Title}) // strings can always be encoded
+	}
+	return c
 }
 
 // within reports whether the call names its files, and all of them are in the directory, also if symbolic links are followed.
@@ -164,7 +173,7 @@ func (c call) match(rules []string, whole bool) string {
 	}
 	for _, rule := range rules {
 		name, pattern, _ := strings.Cut(rule, "(")
-		if !c.named(strings.ToLower(strings.TrimSpace(name))) {
+		if !c.answers(strings.ToLower(strings.TrimSpace(name))) {
 			continue
 		}
 		pattern, patterned := strings.CutSuffix(pattern, ")")
@@ -190,7 +199,7 @@ func (c call) matchParts(rules []string) string {
 		rule := ""
 		for _, r := range rules {
 			name, pattern, _ := strings.Cut(r, "(")
-			if pattern, ok := strings.CutSuffix(pattern, ")"); ok && c.named(strings.ToLower(strings.TrimSpace(name))) && globbed(pattern).MatchString(part) {
+			if pattern, ok := strings.CutSuffix(pattern, ")"); ok && c.answers(strings.ToLower(strings.TrimSpace(name))) && globbed(pattern).MatchString(part) {
 				rule = r
 				break
 			}
@@ -247,7 +256,7 @@ func commands(s string) (parts []string, ok bool) {
 	return parts, quote == 0 && len(parts) > 0
 }
 
-func (c call) named(name string) bool {
+func (c call) answers(name string) bool {
 	if name == "" {
 		return false
 	}

@@ -14,6 +14,7 @@ import (
 type lineReader struct {
 	lines  *bufio.Reader
 	update func(params json.RawMessage)
+	claude func(params json.RawMessage)
 	rest   []byte // unread rest of a line for the connection
 
 	mu   sync.Mutex
@@ -53,6 +54,8 @@ func (w *lineReader) take(line []byte) {
 		w.mu.Unlock()
 	case err == nil && m.Method == acp.ClientMethodSessionUpdate:
 		w.update(m.Params)
+	case err == nil && m.Method == claudeEvent:
+		w.claude(m.Params)
 	default:
 		w.rest = append(line, '\n')
 	}

@@ -2,7 +2,6 @@ package acp
 
 import (
 	"cmp"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -46,7 +45,7 @@ func (r Rules) Offer(suggested []string, tool, title, sort string, input []byte)
 	for _, rule := range suggested[:min(len(suggested), maxRules)] {
 		name, pattern, _ := strings.Cut(rule, "(")
 		pattern, patterned := strings.CutSuffix(pattern, ")")
-		if len(rule) > maxRule || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !word.MatchString(name) || !c.named(strings.ToLower(name)) {
+		if len(rule) > maxRule || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !word.MatchString(name) || !c.answers(strings.ToLower(name)) {
 			continue
 		}
 		if c.Kind != "execute" || patterned && startsAlike(pattern, commandLine) {
@@ -87,10 +86,7 @@ func startsAlike(pattern, command string) bool {
 // program's description of the call, and sort is the protocol's kind of tool. Both may be empty.
 func (r Rules) Decide(tool, title, sort string, input []byte) (allowed, decided bool, why string) {
 	c := callOf(tool, title, sort, input)
-	seen := c // deny rules also check a command that is only in the title
-	if c.Kind == "execute" && len(c.subjects()) == 0 {
-		seen.RawInput, _ = json.Marshal(map[string]string{"command": c.Title})
-	}
+	seen := c.seen()
 	if rule := seen.match(r.Deny, false); rule != "" {
 		return false, true, "denied by the rule " + rule
 	}

@@ -55,7 +55,7 @@ func (c *client) initialize(ctx context.Context) (greeting, error) {
 		}
 		return g, err
 	}
-	c.version = g.Agent.Version
+	c.version, c.meta = g.Agent.Version, c.job.claudeMeta(g.Agent.Name)
 	if version := strings.TrimSpace(string(g.Version)); version != fmt.Sprint(acp.ProtocolVersionNumber) {
 		if version == "" {
 			version = "an unknown version"
@@ -138,7 +138,7 @@ func (c *client) begin(ctx context.Context, g greeting) (resumed bool, err error
 		}
 	}
 	if !resumed {
-		params := acp.NewSessionRequest{Cwd: c.dir, McpServers: servers}
+		params := acp.NewSessionRequest{Meta: c.meta, Cwd: c.dir, McpServers: servers}
 		b, err = authorized(ctx, c, g, func() (sessionInfo, error) {
 			return request[sessionInfo](ctx, c, requestTime, acp.AgentMethodSessionNew, params)
 		})
@@ -174,9 +174,9 @@ func (c *client) resume(ctx context.Context, g greeting, servers []acp.McpServer
 	return authorized(ctx, c, g, func() (sessionInfo, error) {
 		switch {
 		case g.Capabilities.Session.Resume != nil:
-			return request[sessionInfo](ctx, c, requestTime, acp.AgentMethodSessionResume, acp.ResumeSessionRequest{SessionId: id, Cwd: c.dir, McpServers: servers})
+			return request[sessionInfo](ctx, c, requestTime, acp.AgentMethodSessionResume, acp.ResumeSessionRequest{Meta: c.meta, SessionId: id, Cwd: c.dir, McpServers: servers})
 		case g.Capabilities.Load:
-			b, err := request[sessionInfo](ctx, c, requestTime, acp.AgentMethodSessionLoad, acp.LoadSessionRequest{SessionId: id, Cwd: c.dir, McpServers: servers})
+			b, err := request[sessionInfo](ctx, c, requestTime, acp.AgentMethodSessionLoad, acp.LoadSessionRequest{Meta: c.meta, SessionId: id, Cwd: c.dir, McpServers: servers})
 			if err == nil {
 				c.settle(ctx)
 			}

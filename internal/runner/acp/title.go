@@ -1,17 +1,19 @@
 package acp
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 )
 
 // Tool describes a tool call, for people and for programs.
 type Tool struct {
-	ID    string
-	Name  string
-	Text  string // a description in one line
-	Input json.RawMessage
-	Edits []Edit // changes of files; only after the call's end
+	ID     string
+	Parent string // the call whose subagent made this one
+	Name   string
+	Text   string          // a description in one line
+	Input  json.RawMessage // nil if it is unknown
+	Edits  []Edit          // changes of files; only after the call's end
 }
 
 // Edit is a change of a file. Old is empty if the file is new.
@@ -50,14 +52,17 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 	if !known && u.Kind == "tool_call_update" && c.begun[now.ID] { // the update is about a call that has ended
 		return nil, nil, "", false
 	}
-	if known { // the first title of a call is its name
+	now.merge(before)
+	if known && now.named() == "" { // the first title of a call is its name
 		now.Title = before.Title
 	}
-	now.merge(before)
+	if len(changed(now.Content)) < len(changed(before.Content)) { // OpenCode first reports whole files, and then only the changed parts
+		now.Content = before.Content
+	}
 	c.calls[now.ID] = now
 	over := u.Status == "completed" || u.Status == "failed"
-	// The arguments of a pending call may follow later: opencode first sends only the directory.
-	if len(now.subjects()) > 0 || u.Status != "" && u.Status != "pending" {
+	// The arguments of a pending call may follow later: opencode first sends only the directory, and Claude Code nothing.
+	if len(now.subjects()) > 0 || known && !empty(now.RawInput) || u.Status != "" && u.Status != "pending" {
 		begun = c.Begin(now.ID)
 	}
 	if !over {
@@ -65,17 +70,25 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 	}
 	delete(c.open, now.ID)
 	delete(c.calls, now.ID)
-	result = contents(u.Content)
+	if json.Unmarshal(u.Output, &result) != nil || result == "" { // a text is what the model reads; contents may be formatted for people
+		result = contents(u.Content)
+	}
 	if result == "" && !empty(u.Output) {
 		result = string(u.Output)
-		var s string
-		if json.Unmarshal(u.Output, &s) == nil {
-			result = s
-		}
 	}
 	ended = now.tool()
-	ended.Edits = edits(u.Content)
+	ended.Edits = edits(now.Content)
 	return begun, ended, result, u.Status == "failed"
+}
+
+// Denied returns the call, which was denied and no longer counts as open, or nil if it is unknown.
+func (c *Calls) Denied(id string) *Tool {
+	delete(c.open, id)
+	now, ok := c.calls[id]
+	if !ok {
+		return nil
+	}
+	return now.tool()
 }
 
 // Begin returns the call and counts it as open, or returns nil if the call is unknown or was reported before. A call
@@ -95,25 +108,28 @@ func (c *Calls) Open() int { return len(c.open) }
 // End ends all calls, because the turn has ended.
 func (c *Calls) End() { clear(c.open) }
 
+// named returns the name of the tool, or an empty text if the program does not say it. The protocol has no field for it. Gemini
+// CLI, which reports no arguments, begins the ids of calls with it.
+func (c call) named() string {
+	if name, _, ok := strings.Cut(c.ID, "__"); ok && len(c.RawInput) == 0 && c.Meta.Claude.Tool == "" {
+		return name
+	}
+	return c.Meta.Claude.Tool
+}
+
 func (c call) tool() *Tool {
-	t := &Tool{ID: c.ID, Name: c.Meta.Claude.Tool, Input: c.RawInput}
-	title := strings.Trim(strings.TrimSpace(c.Title), "`")
-	if t.Name == "" {
-		t.Name = title
-	}
-	if t.Name == "" {
-		t.Name = c.Kind
-	}
+	named, title := c.named(), strings.Trim(strings.TrimSpace(c.Title), "`")
+	t := &Tool{ID: c.ID, Parent: c.Meta.Claude.Parent, Name: cmp.Or(named, title, c.Kind), Input: c.RawInput}
 	subject := ""
 	if all := c.subjects(); len(all) > 0 {
 		subject = all[0]
 	}
 	switch {
-	case subject != "" && !strings.Contains(title, subject):
+	case subject != "" && (named != "" || !strings.Contains(title, subject)):
 		t.Text = t.Name + ": " + subject
-	case c.Meta.Claude.Tool != "":
+	case named != "" && title != "" && title != named:
 		t.Text = t.Name + ": " + title
-	case c.Kind != "" && c.Kind != "other" && !strings.EqualFold(c.Kind, title):
+	case named == "" && c.Kind != "" && c.Kind != "other" && !strings.EqualFold(c.Kind, title):
 		t.Text = c.Kind + ": " + title
 	default:
 		t.Text = t.Name
@@ -141,6 +157,15 @@ func edits(raw json.RawMessage) []Edit {
 	return all
 }
 
+// changed returns all texts in the changes of files.
+func changed(raw json.RawMessage) string {
+	var all strings.Builder
+	for _, e := range edits(raw) {
+		all.WriteString(e.Old + e.New)
+	}
+	return all.String()
+}
+
 // contents returns the text of a tool result.
 func contents(raw json.RawMessage) string {
 	var list []struct {
@@ -153,14 +178,17 @@ func contents(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &list) != nil {
 		return ""
 	}
-	var texts []string
+	var texts, files []string
 	for _, b := range list {
 		switch {
 		case b.Content.Text != "":
 			texts = append(texts, b.Content.Text)
 		case b.Type == "diff":
-			texts = append(texts, "changed "+b.Path)
+			files = append(files, "changed "+b.Path)
 		}
+	}
+	if len(texts) == 0 {
+		texts = files
 	}
 	return strings.Join(texts, "\n")
 }

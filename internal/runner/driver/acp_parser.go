@@ -20,10 +20,12 @@ type acpParser struct {
 	before  float64 // cost of the session before this run, in US dollars
 	calls   *acp.Calls
 	waits   bool // a request for a permission waits for its answer
+	claude  *claudeParser
 
 	session       string
 	heard         bool             // the model has answered, so it has received this run's instructions
-	thoughts      []byte           // thoughts that were not reported so far
+	aside         acp.Line         // a thought or a text of a subagent that was not reported so far
+	asideText     []byte           // of aside
 	begun         map[string]int64 // when tool calls began, in Unix milliseconds; 0 if unknown
 	lastText      []byte           // text of the agent's current or last message
 	message       string           // id of that message
@@ -36,14 +38,15 @@ type acpParser struct {
 	turns         int
 	model         string // of the session, or the one that answered last
 	used          tokens
+	context       int64 // tokens in the conversation
+	window        int64 // tokens that fit into the conversation
 	tools         int
 	cost          float64 // of the session so far
-	costs         bool    // the cost is known
 	unknownOutput string  // the last line that is not from the client in package acp
 }
 
 func newACPParser(f Format) *acpParser {
-	p := &acpParser{format: f, resumed: parseConversation(f.Resumed), calls: acp.NewCalls(), begun: map[string]int64{}, model: f.Model}
+	p := &acpParser{format: f, resumed: parseConversation(f.Resumed), calls: acp.NewCalls(), claude: newClaudeParser(Format{}), begun: map[string]int64{}, model: f.Model}
 	told, cost, _ := strings.Cut(p.resumed.told, " ")
 	p.resumed.told = told
 	p.before, _ = strconv.ParseFloat(cost, 64)
@@ -66,20 +69,29 @@ func (p *acpParser) Line(line []byte) []Piece {
 		p.unknownOutput = plain(text)
 		return []Piece{{Text: text + "\n"}}
 	}
-	if l.Type == acp.LineThought {
-		p.thoughts = join(p.thoughts, l.Text)
-		return []Piece{{}} // a sign of progress
+	if l.Type != acp.LineThought && (l.Type != acp.LineText || l.Parent == "") {
+		return append(p.endAside(), p.line(l)...)
 	}
-	return append(p.thought(), p.line(l)...)
+	pieces := []Piece{{}} // a sign of progress
+	if l.Type != p.aside.Type || l.Parent != p.aside.Parent || l.Parent != "" && l.ID != p.aside.ID {
+		pieces = append(pieces, p.endAside()...)
+	}
+	p.aside, p.asideText = l, join(p.asideText, l.Text)
+	return pieces
 }
 
-// thought reports the thoughts before the current line.
-func (p *acpParser) thought() []Piece {
-	text := strings.TrimSpace(string(p.thoughts))
-	if p.thoughts = p.thoughts[:0]; text == "" {
+// endAside reports the thought, or the text of a subagent, before the current line.
+func (p *acpParser) endAside() []Piece {
+	text := strings.TrimSpace(string(p.asideText))
+	if p.asideText = p.asideText[:0]; text == "" {
 		return nil
 	}
-	return append(p.endLine(), thought(text))
+	said := thought(text)
+	if p.aside.Type == acp.LineText {
+		said = subagentText("", text)
+	}
+	said.Data.Parent = p.aside.Parent
+	return append(p.endLine(), said)
 }
 
 func (p *acpParser) line(l acp.Line) []Piece {
@@ -88,6 +100,17 @@ func (p *acpParser) line(l acp.Line) []Piece {
 		return p.text(l)
 	case acp.LineUpdate:
 		return p.update(l)
+	case acp.LineClaude:
+		return p.claudeEvent(l)
+	case acp.LineAsked:
+		pieces := p.update(l)
+		var call struct {
+			ID string `json:"toolCallId"`
+		}
+		if json.Unmarshal(l.Update, &call) == nil {
+			pieces = append(pieces, p.begin(call.ID, l.At)...)
+		}
+		return pieces
 	case acp.LineSession:
 		p.session, p.model = l.Session, cmp.Or(p.model, oneLine(valid(l.Model)))
 		if !l.Resumed {
@@ -101,12 +124,18 @@ func (p *acpParser) line(l acp.Line) []Piece {
 		p.errored = p.errored && l.State != acp.StateRunning
 		return []Piece{{}}
 	case acp.LinePermission:
-		var pieces []Piece
-		if t := p.calls.Begin(l.ID); t != nil {
-			pieces = p.call(t, 0)
+		pieces := p.begin(l.ID, l.At)
+		p.begun[l.ID] = l.At // the time in which nobody answered does not count
+		if l.Allowed {
+			return pieces
 		}
-		if !l.Allowed {
-			pieces = append(pieces, p.step(denied(l.ID, l.Title, l.Text))...)
+		name, text := l.Title, l.Title
+		if t := p.calls.Denied(l.ID); t != nil {
+			name, text = t.Name, t.Text
+		}
+		for _, d := range p.claude.deny(l.ID, name, l.Text) {
+			d.Text = oneLine(valid("denied: " + text + ": " + l.Text))
+			pieces = append(pieces, p.step(d)...)
 		}
 		return pieces
 	case acp.LineTurn:
@@ -116,6 +145,30 @@ func (p *acpParser) line(l acp.Line) []Piece {
 		return append(p.endLine(), p.usage(l)...)
 	case acp.LineError:
 		p.failed, p.code = l.Text, l.Code
+	}
+	return nil
+}
+
+// begin reports a call that needs a permission, unless it was reported before.
+func (p *acpParser) begin(id string, at int64) []Piece {
+	if t := p.calls.Begin(id); t != nil {
+		return p.call(t, at)
+	}
+	return nil
+}
+
+// claudeEvent handles an event of Claude Code that its adapter passes on.
+func (p *acpParser) claudeEvent(l acp.Line) []Piece {
+	var e claudeEvent
+	if err := json.Unmarshal(l.Update, &e); err != nil && !wrongType(err) {
+		return nil
+	}
+	if e.Type == "result" {
+		return p.claude.ended(&e)
+	}
+	pieces := p.claude.notice(l.Update)
+	if len(pieces) > 0 {
+		return p.step(pieces...)
 	}
 	return nil
 }
@@ -131,6 +184,7 @@ func (p *acpParser) usage(l acp.Line) (pieces []Piece) {
 		p.used.add(tokens{in: u.Input, out: u.Output})
 		pieces = append(pieces, usageStep(fleet.StepUsed{
 			Model: p.model, Input: u.Input - u.CacheRead - u.CacheWrite, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output,
+			Turn: true, Context: p.context, Window: p.window,
 		}))
 	}
 	return pieces
@@ -167,7 +221,36 @@ func (p *acpParser) step(steps ...Piece) []Piece {
 func (p *acpParser) call(t *acp.Tool, at int64) []Piece {
 	p.tools++
 	p.begun[t.ID] = at
-	return p.step(toolCall(t.Text, t.ID, t.Name, t.Input))
+	pieces := p.step(by(t, toolCall(t.Text, t.ID, toolName(t.Name), t.Input)))
+	if items := todos(t.Input); len(items) > 0 {
+		pieces = append(pieces, by(t, todoList(items)))
+	}
+	return pieces
+}
+
+// by adds to the piece which subagent made the call.
+func by(t *acp.Tool, p Piece) Piece {
+	p.Data.Parent = t.Parent
+	return p
+}
+
+// todos returns the list of things to do in the arguments of a call, or nil if there is none. OpenCode does not report its list in
+// another way.
+func todos(arguments json.RawMessage) []fleet.TodoItem {
+	var list struct {
+		Todos []struct {
+			Content string `json:"content"`
+			Status  string `json:"status"`
+		} `json:"todos"`
+	}
+	if json.Unmarshal(arguments, &list) != nil {
+		return nil
+	}
+	items := make([]fleet.TodoItem, len(list.Todos))
+	for i, t := range list.Todos {
+		items[i] = fleet.TodoItem{Text: t.Content, Status: oneLine(valid(t.Status))}
+	}
+	return items
 }
 
 func (p *acpParser) update(l acp.Line) []Piece {
@@ -177,6 +260,8 @@ func (p *acpParser) update(l acp.Line) []Piece {
 			Content string `json:"content"`
 			Status  string `json:"status"`
 		} `json:"entries"`
+		Used int64 `json:"used"`
+		Size int64 `json:"size"`
 		Cost *struct {
 			Amount   float64 `json:"amount"`
 			Currency string  `json:"currency"`
@@ -190,8 +275,11 @@ func (p *acpParser) update(l acp.Line) []Piece {
 			} `json:"codex"`
 		} `json:"_meta"`
 	}
-	if json.Unmarshal(l.Update, &u) == nil && u.Kind == "usage_update" && u.Cost != nil && u.Cost.Currency == "USD" {
-		p.cost, p.costs = u.Cost.Amount, true
+	if json.Unmarshal(l.Update, &u) == nil && u.Kind == "usage_update" {
+		p.context, p.window = max(0, u.Used), max(0, u.Size)
+		if u.Cost != nil && u.Cost.Currency == "USD" {
+			p.cost = u.Cost.Amount
+		}
 	}
 	if u.Meta.Codex.Thread.Type == "systemError" { // Codex reports a normal end of the turn even after an error
 		p.errored = true
@@ -220,10 +308,10 @@ func (p *acpParser) update(l acp.Line) []Piece {
 		took = time.Duration(l.At-at) * time.Millisecond
 	}
 	delete(p.begun, ended.ID)
-	pieces = append(pieces, p.step(toolResult(ended.ID, ended.Name, result, failed, took))...)
+	pieces = append(pieces, p.step(by(ended, toolResult(ended.ID, toolName(ended.Name), result, failed, took)))...)
 	for _, e := range ended.Edits {
 		if !failed {
-			pieces = append(pieces, fileEdit(ended.ID, e.Path, unified(e.Old, e.New)))
+			pieces = append(pieces, by(ended, fileEdit(ended.ID, e.Path, unified(e.Old, e.New))))
 		}
 	}
 	return pieces
@@ -242,6 +330,10 @@ func (p *acpParser) Result(e Exit) Result {
 	case p.failed != "":
 		fail(&o, shorten(valid(p.failed), maxReason))
 		o.ReasonCode = p.code
+		if res := p.claude.result; res != nil && res.failed() {
+			code, until := p.claude.failureCode(res)
+			o.ReasonCode, o.RetryAt = cmp.Or(code, p.code), until
+		}
 		if last := lastLine(e.Stderr); p.turns == 0 && last != "" {
 			o.Reason = shorten(valid(p.failed+" (its last error: "+last+")"), maxReason)
 		}
@@ -280,6 +372,9 @@ const maxDiffed = 256 << 10
 func unified(before, after string) string {
 	if len(before)+len(after) > maxDiffed {
 		return ""
+	}
+	if before != "" && after != "" && !strings.HasSuffix(before, "\n") && !strings.HasSuffix(after, "\n") { // they are parts of lines
+		before, after = before+"\n", after+"\n"
 	}
 	patch := udiff.Unified("", "", before, after)
 	_, patch, _ = strings.Cut(patch, "\n") // --- and +++

@@ -302,7 +302,7 @@ func (p *claudeParser) Result(e Exit) Result {
 	case p.gaveUp != "":
 		fail(&o, p.gaveUp)
 		o.ReasonCode = fleet.CodeAuth
-	case res.IsError || strings.HasPrefix(res.Subtype, "error"):
+	case res.failed():
 		fail(&o, claudeFailure(res))
 		o.ReasonCode, o.RetryAt = p.failureCode(res)
 		report(&o, p.lastText)
@@ -327,6 +327,9 @@ func (p *claudeParser) conversation() conversation {
 	}
 	return c
 }
+
+// failed reports whether the result reports a failure.
+func (e *claudeEvent) failed() bool { return e.IsError || strings.HasPrefix(e.Subtype, "error") }
 
 // claudeFailure returns the reason of a failure from a result that reports one, in Claude's own words if there are any.
 // The number of turns and the cost are not limits: Claude checks its limits after a turn.

@@ -39,7 +39,9 @@ func warning(text string) Piece {
 func toolCall(text, id, name string, arguments json.RawMessage) Piece {
 	s := &fleet.Step{Type: fleet.StepToolCall, ID: id, Name: oneLine(valid(name))}
 	s.Arguments = json.RawMessage(valid(string(arguments)))
-	if !json.Valid(s.Arguments) || len(s.Arguments) > maxStepData {
+	if len(arguments) == 0 {
+		s.Arguments = nil
+	} else if !json.Valid(s.Arguments) || len(s.Arguments) > maxStepData {
 		s.Arguments, _ = json.Marshal(cut(s, string(arguments))) // strings can always be encoded
 	}
 	return step(text, s)

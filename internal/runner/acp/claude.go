@@ -1,0 +1,60 @@
+package acp
+
+import (
+	"encoding/json"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// claudeEvent is the notification with which claude-agent-acp passes on an event of Claude Code.
+const claudeEvent = "_claude/sdkMessage"
+
+// claudeEvents are the events of Claude Code that say what the protocol has no update for.
+var claudeEvents = []map[string]string{
+	{"type": "result"},
+	{"type": "rate_limit_event"},
+	{"type": "system", "subtype": "api_retry"},
+	{"type": "system", "subtype": "compact_boundary"},
+	{"type": "system", "subtype": "hook_response"},
+	{"type": "system", "subtype": "model_fallback"},
+	{"type": "system", "subtype": "permission_denied"},
+	{"type": "system", "subtype": "task_started"},
+	{"type": "system", "subtype": "task_notification"},
+}
+
+// claudeMeta returns the settings of a session of claude-agent-acp, and nil for another program. Claude Code does not ask before
+// calls that its own settings allow, so it must know the rules of the job that deny calls. The suggestions of a next prompt
+// would cost a request to the model in every turn.
+func (j *Job) claudeMeta(program string) map[string]any {
+	if !strings.HasSuffix(program, "/claude-agent-acp") {
+		return nil
+	}
+	options := map[string]any{"promptSuggestions": false, "forwardSubagentText": true, "includeHookEvents": true}
+	if len(j.Policy.Deny) > 0 {
+		options["disallowedTools"] = j.Policy.Deny
+	}
+	return map[string]any{"claudeCode": map[string]any{"options": options, "emitRawSDKMessages": claudeEvents}}
+}
+
+// claudeEvent passes on an event of Claude Code.
+func (c *client) claudeEvent(params json.RawMessage) {
+	var p struct {
+		Message json.RawMessage `json:"message"`
+	}
+	c.mu.Lock()
+	quiet := c.quiet
+	c.mu.Unlock()
+	if json.Unmarshal(params, &p) == nil && len(p.Message) > 0 && !quiet {
+		c.out.write(Line{Type: LineClaude, Update: p.Message})
+	}
+}
+
+// codeOfTokens returns the code for a turn that ended at a limit of tokens. Gemini CLI reports a full context in this way, and
+// Claude Code an answer that is too long.
+func (c *client) codeOfTokens() fleet.ReasonCode {
+	if c.meta != nil {
+		return ""
+	}
+	return fleet.CodeContextFull
+}
