@@ -74,3 +74,17 @@ func TestSpent(t *testing.T) {
 	task.AddStep(used("new", "", 1, 1, 0.01), price)
 	require.Equal(t, fleet.CostReported, task.Spent.Basis)
 }
+
+// TestContextOfTurns checks that the sum of a turn's requests is not taken for the length of the conversation.
+func TestContextOfTurns(t *testing.T) {
+	t.Parallel()
+	task := &fleet.Task{}
+	turn := used("known", "", 9000, 4500, 0)
+	turn.Usage.Turn = true
+	task.AddStep(turn, price)
+	require.Zero(t, task.Spent.Context)
+	turn.Usage.Context, turn.Usage.Window = 1500, 200000
+	task.AddStep(turn, price)
+	require.EqualValues(t, 1500, task.Spent.Context)
+	require.EqualValues(t, 200000, task.Spent.Window)
+}

@@ -55,6 +55,7 @@ func TestAgentsSteps(t *testing.T) {
 				t.Logf("a tool answered: %.300s", r.Text)
 			}
 			require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+			require.Equal(t, a.context, task.GetContextTokens())
 			c.requireSteps(t, id, a.name)
 			c.record(t, id, a.name)
 		})

@@ -33,6 +33,7 @@ type agent struct {
 	codes   map[string]string // codes of failures, by the answer of the model's API
 	many    []string          // prompt lines for steps of many kinds; ASK_USER is the tool for questions
 	files   map[string]string // files in the agent's directory, for many
+	context int32             // tokens in the conversation after many; 0 if the program does not tell
 	// questioned says that people can answer the program's questions.
 	questioned bool
 	asks       bool   // the program asks before it runs a command, so a role can allow and deny commands
@@ -104,7 +105,7 @@ func TestAgents(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) {
 			c := newTeam(t, a)
 			c.create(t, "papi", "coder")
-			for _, step := range []func(*testing.T){c.works, c.returns, c.questions, c.goesOn, c.outlives, c.stops, c.dies, c.forgets} {
+			for _, step := range []func(*testing.T){c.works, c.returns, c.questions, c.goesOn, c.hears, c.outlives, c.stops, c.dies, c.forgets} {
 				step(t) // all steps are in one test, because the servers stop when their test ends
 			}
 		})
@@ -211,6 +212,24 @@ func (c *team) goesOn(t *testing.T) {
 	c.create(t, "mami", "coder")
 	c.do(t, "mami", "Greet.", "model: say Hello")
 	require.NotContains(t, c.last(t, "Greet.").Said(), "Ducks")
+}
+
+// hears sends a message to a busy agent. Codex takes none.
+func (c *team) hears(t *testing.T) {
+	id := c.start(t, "papi", "Work on.", "model: hang busy")
+	g := c.arrive(t, "busy")
+	_, err := c.api.SendTaskMessage(t.Context(), &fleetv1.SendTaskMessageRequest{AgentName: "papi", Message: "Greet Bob.\nmodel: say Hi Bob"})
+	g.Open()
+	if c.driver == "codex" {
+		require.Error(t, err)
+		c.wait(t, id)
+		return
+	}
+	require.NoError(t, err)
+	task := c.wait(t, id)
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	require.Contains(t, task.GetSummary(), "Hi Bob")
+	require.Contains(t, c.last(t, "Greet Bob.").Said(), "Went on")
 }
 
 func (c *team) outlives(t *testing.T) {

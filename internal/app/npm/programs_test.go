@@ -69,7 +69,8 @@ var agents = []agent{
 		runs:  `model: tool exec_command {"cmd":%s,"sandbox_permissions":"require_escalated","justification":"the test"}`,
 		edits: `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`,
 		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, process: "app-server",
-		codes: map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST", "400 [context_length_exceeded] too long": "CONTEXT_FULL"},
+		codes:   map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST", "400 [context_length_exceeded] too long": "CONTEXT_FULL"},
+		context: 1500,
 		many: []string{
 			`model: think "Where should I begin?" tool exec_command {"cmd":"echo one","sandbox_permissions":"require_escalated","justification":"the test"}`,
 			`model: tool exec_command {"cmd":"cat missing.txt","sandbox_permissions":"require_escalated","justification":"the test"}`,
@@ -98,7 +99,8 @@ var agents = []agent{
 		runs:  `model: tool bash {"command":%s,"description":"Runs it"}`,
 		edits: `model: tool write {"filePath":"made.txt","content":"made by a tool\n"}`,
 		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, costs: true, process: "acp",
-		codes: map[string]string{"401 bad key": "AUTH", "400 wrong": "INVALID_REQUEST"},
+		codes:   map[string]string{"400 wrong": "", "400 [context_length_exceeded] too long": "CONTEXT_FULL"}, // it does not tell the status
+		context: 1000,
 		many: []string{
 			`model: think "Where should I begin?" tool bash {"command":"echo one","description":"Says it"}`,
 			`model: tool read {"filePath":"missing.txt"}`,
@@ -117,7 +119,7 @@ var agents = []agent{
 		runs:  `model: tool run_shell_command {"command":%s}`,
 		edits: `model: tool write_file {"file_path":"made.txt","content":"made by a tool\n"}`,
 		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, process: "--acp",
-		codes: map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST"},
+		codes: map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "400 wrong": "INVALID_REQUEST"},
 		many: []string{
 			`model: think "**Begin** Where should I begin?" tool run_shell_command {"command":"echo one"}`,
 			`model: tool read_file {"file_path":"missing.txt"}`,
@@ -135,8 +137,9 @@ var agents = []agent{
 		runs:  `model: tool Bash {"command":%s}`,
 		edits: `model: tool Write {"file_path":"made.txt","content":"made by a tool\n"}`,
 		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, costs: true, process: "claude",
-		codes: map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST"},
-		files: map[string]string{".claude/settings.json": `{"hooks":{"PreToolUse":[{"matcher":"Write","hooks":[{"type":"command","command":"echo about to write"}]}]}}`},
+		codes:   map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST"},
+		files:   map[string]string{".claude/settings.json": `{"hooks":{"PreToolUse":[{"matcher":"Write","hooks":[{"type":"command","command":"echo about to write"}]}]}}`},
+		context: 1500,
 		many: []string{
 			`model: think "Where should I begin?" tool Bash {"command":"echo one"}`,
 			`model: tool Read {"file_path":"missing.txt"}`,

@@ -3,8 +3,6 @@ package acp
 import (
 	"encoding/json"
 	"strings"
-
-	"fleet/internal/fleet"
 )
 
 // claudeEvent is the notification with which claude-agent-acp passes on an event of Claude Code.
@@ -48,13 +46,4 @@ func (c *client) claudeEvent(params json.RawMessage) {
 	if json.Unmarshal(params, &p) == nil && len(p.Message) > 0 && !quiet {
 		c.out.write(Line{Type: LineClaude, Update: p.Message})
 	}
-}
-
-// codeOfTokens returns the code for a turn that ended at a limit of tokens. Gemini CLI reports a full context in this way, and
-// Claude Code an answer that is too long.
-func (c *client) codeOfTokens() fleet.ReasonCode {
-	if c.meta != nil {
-		return ""
-	}
-	return fleet.CodeContextFull
 }

@@ -39,6 +39,7 @@ type client struct {
 	conn       *acp.Connection
 	dir        string
 	stop       <-chan struct{} // closed when the run must end
+	agent      string          // the program's own name
 	version    string          // the program's version, as the program reports it
 	meta       map[string]any  // what a new session needs besides the protocol's fields
 
@@ -295,7 +296,7 @@ func (c *client) turn(ctx context.Context, prompt string) error {
 	case string(acp.StopReasonEndTurn), string(acp.StopReasonCancelled):
 		return nil
 	case string(acp.StopReasonMaxTokens):
-		return failure{fmt.Errorf("%s reached the limit of tokens of its model", c.name()), c.codeOfTokens()}
+		return failure{fmt.Errorf("%s reached the limit of tokens of its model", c.name()), codeOfTokens(c.agent)}
 	case string(acp.StopReasonMaxTurnRequests):
 		return failure{fmt.Errorf("%s reached its limit of requests to its model", c.name()), fleet.CodeMaxTurns}
 	case string(acp.StopReasonRefusal):

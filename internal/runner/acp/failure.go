@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 
@@ -31,18 +32,28 @@ func codeOfRequest(r *acp.RequestError) fleet.ReasonCode {
 		return code
 	}
 	var data struct {
-		Claude string          `json:"errorKind"`
-		Codex  json.RawMessage `json:"codexErrorInfo"`
+		Claude   string          `json:"errorKind"`
+		OpenCode string          `json:"errorName"`
+		Codex    json.RawMessage `json:"codexErrorInfo"`
 	}
 	raw, err := json.Marshal(r.Data)
 	if err != nil || json.Unmarshal(raw, &data) != nil {
 		return ""
 	}
-	if code := ErrorsOfClaude[data.Claude]; code != "" {
+	if code := cmp.Or(ErrorsOfClaude[data.Claude], errorsOfOpenCode[data.OpenCode]); code != "" {
 		return code
 	}
 	code, _ := CodexError(data.Codex)
 	return code
+}
+
+// codeOfTokens returns the code for a turn of the program that ended at a limit of tokens. Gemini CLI reports a full context in
+// this way, and the others an answer that is too long.
+func codeOfTokens(program string) fleet.ReasonCode {
+	if program == "gemini-cli" {
+		return fleet.CodeContextFull
+	}
+	return ""
 }
 
 // ErrorsOfClaude are the codes of the errors that Claude Code names in its messages and repeated requests.
@@ -56,6 +67,9 @@ var ErrorsOfClaude = map[string]fleet.ReasonCode{
 	"invalid_request":       fleet.CodeInvalidRequest,
 	"model_not_found":       fleet.CodeInvalidRequest,
 }
+
+// errorsOfOpenCode are the codes of the errors that OpenCode names. It names most errors of the model's API APIError.
+var errorsOfOpenCode = map[string]fleet.ReasonCode{"ContextOverflowError": fleet.CodeContextFull}
 
 // errorsOfCodex are the codes of the errors that Codex names.
 var errorsOfCodex = map[string]fleet.ReasonCode{

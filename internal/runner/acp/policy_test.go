@@ -54,6 +54,7 @@ func TestPolicy(t *testing.T) {
 		},
 		{name: "denied before allowed", policy: Policy{Allow: []string{"Bash"}, Deny: []string{"Bash(rm *)"}}, call: bash("rm x")},
 		{name: "denied within a compound", policy: Policy{Allow: []string{"Bash"}, Deny: []string{"Bash(rm *)"}}, call: bash("true && rm x")},
+		{name: "denied, although the command is only in the title", policy: Policy{Allow: []string{"Bash"}, Deny: []string{"Bash(rm *)"}}, call: call{Kind: "execute", Title: "rm x"}},
 		{name: "a list of words", policy: Policy{Allow: []string{"Bash(ls -l)"}}, call: call{Kind: "execute", RawInput: json.RawMessage(`{"command":["/bin/bash","-lc","ls -l"]}`)}, allowed: true},
 		{name: "edits", policy: Policy{Edits: true, dir: "/w"}, call: edit, allowed: true},
 		{name: "edits elsewhere", policy: Policy{Edits: true, dir: "/v"}, call: edit, undecided: true},

@@ -55,7 +55,7 @@ func (c *client) initialize(ctx context.Context) (greeting, error) {
 		}
 		return g, err
 	}
-	c.version, c.meta = g.Agent.Version, c.job.claudeMeta(g.Agent.Name)
+	c.agent, c.version, c.meta = g.Agent.Name, g.Agent.Version, c.job.claudeMeta(g.Agent.Name)
 	if version := strings.TrimSpace(string(g.Version)); version != fmt.Sprint(acp.ProtocolVersionNumber) {
 		if version == "" {
 			version = "an unknown version"

@@ -28,11 +28,16 @@ type Calls struct {
 	calls map[string]call
 	begun map[string]bool
 	open  map[string]bool
+	// printed is the output of commands that Codex reports in pieces, up to maxPrinted.
+	printed map[string]string
 }
+
+// maxPrinted limits the output of a command that comes in pieces, in bytes.
+const maxPrinted = 256 << 10
 
 // NewCalls returns an empty Calls.
 func NewCalls() *Calls {
-	return &Calls{calls: map[string]call{}, begun: map[string]bool{}, open: map[string]bool{}}
+	return &Calls{calls: map[string]call{}, begun: map[string]bool{}, open: map[string]bool{}, printed: map[string]string{}}
 }
 
 // Update handles an update. begun is the call when the updates first describe it well enough to report it, and nil
@@ -43,6 +48,11 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 		Status  string          `json:"status"`
 		Content json.RawMessage `json:"content"`
 		Output  json.RawMessage `json:"rawOutput"`
+		Meta    struct {
+			Printed struct {
+				Data string `json:"data"`
+			} `json:"terminal_output_delta"`
+		} `json:"_meta"`
 	}
 	var now call
 	if json.Unmarshal(update, &u) != nil || !strings.HasPrefix(u.Kind, "tool_call") || json.Unmarshal(update, &now) != nil || now.ID == "" {
@@ -60,6 +70,9 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 		now.Content = before.Content
 	}
 	c.calls[now.ID] = now
+	if data := u.Meta.Printed.Data; data != "" && len(c.printed[now.ID]) < maxPrinted {
+		c.printed[now.ID] += data
+	}
 	over := u.Status == "completed" || u.Status == "failed"
 	// The arguments of a pending call may follow later: opencode first sends only the directory, and Claude Code nothing.
 	if len(now.subjects()) > 0 || known && !empty(now.RawInput) || u.Status != "" && u.Status != "pending" {
@@ -71,8 +84,9 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 	delete(c.open, now.ID)
 	delete(c.calls, now.ID)
 	if json.Unmarshal(u.Output, &result) != nil || result == "" { // a text is what the model reads; contents may be formatted for people
-		result = contents(u.Content)
+		result = cmp.Or(contents(u.Content), c.printed[now.ID])
 	}
+	delete(c.printed, now.ID)
 	if result == "" && !empty(u.Output) {
 		result = string(u.Output)
 	}
@@ -119,11 +133,15 @@ func (c call) named() string {
 
 func (c call) tool() *Tool {
 	named, title := c.named(), strings.Trim(strings.TrimSpace(c.Title), "`")
-	t := &Tool{ID: c.ID, Parent: c.Meta.Claude.Parent, Name: cmp.Or(named, title, c.Kind), Input: c.RawInput}
 	subject := ""
 	if all := c.subjects(); len(all) > 0 {
 		subject = all[0]
 	}
+	name := cmp.Or(named, title, c.Kind)
+	if named == "" && (strings.Contains(title, " ") || title == subject) && c.Kind != "" && c.Kind != "other" { // it describes the call
+		name = c.Kind
+	}
+	t := &Tool{ID: c.ID, Parent: c.Meta.Claude.Parent, Name: name, Input: c.RawInput}
 	switch {
 	case subject != "" && (named != "" || !strings.Contains(title, subject)):
 		t.Text = t.Name + ": " + subject

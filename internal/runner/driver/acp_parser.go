@@ -334,7 +334,7 @@ func (p *acpParser) Result(e Exit) Result {
 			code, until := p.claude.failureCode(res)
 			o.ReasonCode, o.RetryAt = cmp.Or(code, p.code), until
 		}
-		if last := lastLine(e.Stderr); p.turns == 0 && last != "" {
+		if last := lastLine(e.Stderr); p.session == "" && last != "" {
 			o.Reason = shorten(valid(p.failed+" (its last error: "+last+")"), maxReason)
 		}
 	case e.Code == 0 && p.errored:

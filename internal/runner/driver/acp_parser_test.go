@@ -22,3 +22,23 @@ func TestACPErrorOfCodex(t *testing.T) {
 	require.Equal(t, fleet.TaskFailed, r.Outcome.Status)
 	require.Equal(t, "that is too much", r.Outcome.Reason)
 }
+
+// TestACPEventsOfClaude parses events of Claude Code that claude-agent-acp passes on. Their forms are those of Claude Code 2.1.332.
+func TestACPEventsOfClaude(t *testing.T) {
+	pieces, r := feed(t, Format{Kind: "acp"}, []byte(`{"type":"session","session":"s1"}
+{"type":"claude","update":{"type":"system","subtype":"compact_boundary","compact_metadata":{"trigger":"auto","pre_tokens":170000,"post_tokens":9000}}}
+{"type":"claude","update":{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1795822800,"rateLimitType":"five_hour","utilization":1}}}
+{"type":"claude","update":{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":502,"error_status":429,"error":"rate_limit"}}
+{"type":"claude","update":{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"You've hit your limit"}}
+{"type":"error","text":"claude-agent-acp: the prompt failed","code":"RATE_LIMITED"}
+`), func() int { return 1 << 20 })
+	var steps []fleet.StepType
+	for _, p := range pieces {
+		if p.Data != nil {
+			steps = append(steps, p.Data.Type)
+		}
+	}
+	require.Equal(t, []fleet.StepType{fleet.StepCompaction, fleet.StepLimit, fleet.StepRetry}, steps)
+	require.Equal(t, fleet.CodeUsageWindow, r.Outcome.ReasonCode)
+	require.EqualValues(t, 1795822800, r.Outcome.RetryAt.Unix())
+}
