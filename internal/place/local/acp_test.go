@@ -37,7 +37,7 @@ func TestACP(t *testing.T) {
 	a := w.agent("load")
 	output, o := w.do(a, "say Let me see.\ntool t1 execute go test\ndone t1 ok\nask t2 execute ls -l\nask t3 execute rm -rf x\ncost 0.25\nsay All well.")
 	require.Equal(t, "Let me see.\n<execute: go test>\n<terminal: ls -l>\nselected yes\n<terminal: rm -rf x>\n"+
-		"<denied: terminal: no rule allows it>\nselected no\nAll well.\n", output)
+		"<denied: terminal: rm -rf x: no rule allows it>\nselected no\nAll well.\n", output)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, "selected no\nAll well.", o.Summary)
 	require.Equal(t, 0, *o.ExitCode)
