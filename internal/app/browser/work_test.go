@@ -1,6 +1,8 @@
 package browser
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -115,5 +117,30 @@ func TestLongOutput(t *testing.T) {
 	s.touch(t, "papi", "more")
 	b.sees("late-42")
 	s.touch(t, "papi", "done")
+	b.sees("completed")
+}
+
+// TestAttachments starts a task with a file, and starts it again. The agent reads the file both times.
+func TestAttachments(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.agent(t, "papi")
+	file := filepath.Join(t.TempDir(), "notes.txt")
+	require.NoError(t, os.WriteFile(file, []byte("buy milk\n"), 0o600))
+	b := open(t, s.home)
+	b.goTo("/")
+	b.sees("1 agent")
+	b.press("New task")
+	b.fill("Agent", "papi")
+	b.fill("What is to be done", `cat "$FLEET_ATTACHMENTS/notes.txt"`)
+	b.run(chromedp.SetUploadFiles(chromedp.CSS(`dialog input[type=file]`), []string{file}))
+	b.sees("9 B")
+	b.press("Start task")
+	b.sees("notes.txt, text/plain")
+	b.sees("buy milk")
+	b.sees("completed")
+	b.press("Retry")
+	b.sees("Retry of an earlier task")
+	b.sees("notes.txt, text/plain")
 	b.sees("completed")
 }
