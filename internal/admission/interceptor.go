@@ -215,10 +215,7 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 }
 
 // admit identifies the caller and checks that the caller may call the method. It returns the context for the call. The
-// function leave must be called when the call has ended. The code of admit is not a part of around, because an open
-// stream keeps the stack of around in memory, which would be larger.
-//
-//go:noinline
+// function leave must be called when the call has ended.
 func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ context.Context, leave func(), err error) {
 	id := identityOf(ctx)
 	if id == nil {

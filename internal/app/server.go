@@ -74,7 +74,6 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	if err := a.cfg.Validate(); err != nil { // again, because a caller may have built the configuration: a server must not be open to everybody by accident
 		return nil, err
 	}
-	keepHeap()
 	s := &Server{App: a, closeGrace: closeGrace, closed: make(chan error, 1)}
 	httpKeys, grpcKeys, err := a.keys()
 	if err != nil {
