@@ -6,6 +6,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,19 +14,30 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
+func picture(t *testing.T) []byte {
+	var b bytes.Buffer
+	require.NoError(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, 8, 8))))
+	return b.Bytes()
+}
+
+// hasImage reports whether a message of the request has an image.
+func (r request) hasImage() bool {
+	return slices.ContainsFunc(r.Messages, func(m message) bool {
+		return slices.ContainsFunc(m.Content, func(b block) bool { return b.Type == "image" })
+	})
+}
+
 // TestClaudeAttachments gives Claude Code an image and a text file.
 func TestClaudeAttachments(t *testing.T) {
 	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash(cat *)"}})
 	c.create(t, "papi", "coder")
-	var picture bytes.Buffer
-	require.NoError(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 8, 8))))
 	runs, err := filepath.Glob(c.home.path("data", "agents", "*", "runs"))
 	require.NoError(t, err)
 	require.Len(t, runs, 1)
 	ask := func(prompt string) string {
 		r, err := c.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{
 			AgentName: "papi", TaskDescription: prompt, Attachments: []*fleetv1.NewAttachment{
-				{Name: "picture.png", Content: picture.Bytes()}, {Name: "my notes.txt", Content: []byte("remember the milk")},
+				{Name: "picture.png", Content: picture(t)}, {Name: "my notes.txt", Content: []byte("remember the milk")},
 			},
 		})
 		require.NoError(t, err)
@@ -39,13 +51,7 @@ func TestClaudeAttachments(t *testing.T) {
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	q := c.asked("Look at this.")[0]
-	found := false
-	for _, m := range q.Messages {
-		for _, b := range m.Content {
-			found = found || b.Type == "image"
-		}
-	}
-	require.True(t, found, "the first message must have the image")
+	require.True(t, q.hasImage(), "the first message must have the image")
 	require.Contains(t, q.said(), filepath.Join(dir, "my notes.txt"))
 	// Claude Code refuses the pattern, because it is not the path in the prompt, and lists the directories that it may read.
 	require.Contains(t, c.asked("Look at this.")[1].results()[0].Content.text(), dir)

@@ -61,8 +61,9 @@ func TestClaudeInWorkspace(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var options core.TaskOptions
+	var attachments []core.Attachment
 	do := func(id, prompt string, answers ...string) (string, []core.Question, core.Outcome) {
-		r := core.Run{TaskID: id, Timeout: patience, Started: time.Now(), Prompt: prompt, Continues: id != "task-1", Options: options}
+		r := core.Run{TaskID: id, Timeout: patience, Started: time.Now(), Prompt: prompt, Continues: id != "task-1", Options: options, Attachments: attachments}
 		require.NoError(t, a.Dispatch(ctx, r))
 		said, asked := "", []core.Question(nil)
 		o, err := a.Follow(ctx, r, "", func(out core.Output) error {
@@ -123,6 +124,15 @@ func TestClaudeInWorkspace(t *testing.T) {
 	require.JSONEq(t, `{"n":3}`, string(o.Output))
 	q := m.asked("Count.")[0]
 	require.Contains(t, q.System.text()+q.said(), "Be brief.")
+
+	// It passes files and images on.
+	options, attachments = core.TaskOptions{}, []core.Attachment{{Name: "notes.txt", MediaType: "text/plain", Content: []byte("buy milk")}, {Name: "dot.png", MediaType: "image/png", Content: picture(t)}}
+	_, _, o = do("task-5", "Look.\n"+`model: tool Bash {"command":"cat $FLEET_ATTACHMENTS/notes.txt"}`+"\nmodel: say Seen", "allow")
+	require.Equal(t, "Seen", o.Summary)
+	asks := m.asked("Look.")
+	require.True(t, asks[0].hasImage())
+	results := asks[1].results()
+	require.Contains(t, results[len(results)-1].Content.text(), "buy milk")
 	err = a.Dispatch(ctx, core.Run{TaskID: "task-4", Timeout: patience, Started: time.Now(), Options: core.TaskOptions{Effort: "huge"}})
 	require.Equal(t, core.ReasonInvalidArgument, core.ReasonOf(err))
 	require.ErrorContains(t, err, "the driver claude has low")
