@@ -141,10 +141,7 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	if prompt != "" {
 		v.Task = s.newTask(ctx, p, a, prompt, r.Timeout, now)
 		v.Task.SessionID, v.Task.SelfStarted = r.SessionID, r.selfStarted
-		if err := tx.InsertTask(v.Task); err != nil {
-			return nil, err
-		}
-		if err := tx.Append(v.Task.Event(fleet.EventTaskCreated, now, v.Task.Title())); err != nil {
+		if err := insertTask(tx, v.Task); err != nil {
 			return nil, err
 		}
 	}
@@ -256,27 +253,4 @@ func taskID(t *fleet.Task) string {
 		return ""
 	}
 	return t.ID
-}
-
-// newTask returns a running task of the agent.
-func (s *Service) newTask(ctx context.Context, p fleet.Principal, a *fleet.Agent, prompt string, timeout time.Duration, now time.Time) *fleet.Task {
-	if timeout == 0 {
-		timeout = s.cfg.TaskTimeout
-	}
-	return &fleet.Task{
-		ID: s.cfg.NewID(), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: prompt, Source: p.Source(),
-		Status: fleet.TaskRunning, Timeout: timeout, CreatedAt: now, StartedAt: now, Trace: fleet.TraceFrom(ctx),
-	}
-}
-
-// ownAgent returns an agent by its uid, with its active task, if p may change it. It may be deleted.
-func ownAgent(tx fleet.ReadTx, p fleet.Principal, uid string) (*fleet.AgentView, error) {
-	v, err := state.AgentView(tx, uid)
-	if err != nil {
-		return nil, err
-	}
-	if v == nil || !p.MayTouch(&v.Agent) {
-		return nil, fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q not found", fleet.Shorten(uid, 60)).With("agent_id", fleet.Shorten(uid, 60))
-	}
-	return v, nil
 }

@@ -162,7 +162,7 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	now := s.now()
 	task := s.newTask(ctx, p, a, r.Description, r.Timeout, now)
 	task.Options, task.RetryOf = r.Options, r.retryOf
-	if err := tx.InsertTask(task); err != nil {
+	if err := insertTask(tx, task); err != nil {
 		return nil, err
 	}
 	if r.Checks.IsSet() {
@@ -176,10 +176,7 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 		}
 	}
 	a.UpdatedAt = now
-	if err := tx.UpdateAgent(a); err != nil {
-		return nil, err
-	}
-	return task, tx.Append(task.Event(fleet.EventTaskCreated, now, task.Title()))
+	return task, tx.UpdateAgent(a)
 }
 
 // body returns the Body of the call, which has digests instead of the attachments.
@@ -316,4 +313,23 @@ func (s *Service) askStop(ctx context.Context, c Call, p fleet.Principal, ref st
 		}
 		return task, tx.Append(task.Event(fleet.EventTaskStopping, now, "stop requested by "+p.Name))
 	})
+}
+
+// newTask returns a running task of the agent.
+func (s *Service) newTask(ctx context.Context, p fleet.Principal, a *fleet.Agent, prompt string, timeout time.Duration, now time.Time) *fleet.Task {
+	if timeout == 0 {
+		timeout = s.cfg.TaskTimeout
+	}
+	return &fleet.Task{
+		ID: s.cfg.NewID(), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: prompt, Source: p.Source(),
+		Status: fleet.TaskRunning, Timeout: timeout, CreatedAt: now, StartedAt: now, Trace: fleet.TraceFrom(ctx),
+	}
+}
+
+// insertTask adds the task to the store. Everything that starts a task comes here.
+func insertTask(tx fleet.Tx, t *fleet.Task) error {
+	if err := tx.InsertTask(t); err != nil {
+		return err
+	}
+	return tx.Append(t.Event(fleet.EventTaskCreated, t.CreatedAt, t.Title()))
 }

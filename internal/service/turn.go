@@ -56,14 +56,9 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (*fleet.Task, error) 
 		now := s.now()
 		task := s.newTask(ctx, p, a, r.Prompt, r.Timeout, now)
 		task.SessionID = r.SessionID
-		if err := tx.InsertTask(task); err != nil {
-			return nil, err
+		if err := insertTask(tx, task); err != nil || r.Message == nil {
+			return task, err
 		}
-		if r.Message != nil {
-			if err := countMessage(tx, r.SessionID, *r.Message); err != nil {
-				return nil, err
-			}
-		}
-		return task, tx.Append(task.Event(fleet.EventTaskCreated, now, task.Title()))
+		return task, countMessage(tx, r.SessionID, *r.Message)
 	})
 }

@@ -6,17 +6,7 @@ import (
 	"strings"
 
 	"fleet/internal/fleet"
-	"fleet/internal/state"
 )
-
-// asInvalid turns a catalog's NotFound error into an error about a request's field.
-func asInvalid(err error, field string) error {
-	if e, ok := err.(*fleet.Error); ok && e.Code == fleet.NotFound { //nolint:errorlint // only the catalog's own errors
-		e.Code, e.Field = fleet.InvalidArgument, field
-		return e.With("field", field)
-	}
-	return err
-}
 
 // AgentList is a part of the matching agents, and the state of the fleet's places.
 type AgentList struct {
@@ -109,45 +99,4 @@ func (s *Service) knownRole(ctx context.Context, name string, projects []fleet.P
 	}
 	return fleet.Invalid(fleet.ReasonRoleNotFound, "role", "no project has a role %q: the roles are %s", fleet.Shorten(name, 60), fleet.JoinNames(names)).
 		With("role", fleet.Shorten(name, 60)).With("available", strings.Join(names, ", "))
-}
-
-// ListProjects returns the projects of all places, with the names that create_agent accepts, and the state of the places.
-// It fails only if no place lists its projects.
-func (s *Service) ListProjects(ctx context.Context) ([]fleet.Project, []fleet.PlaceState, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	all, errs := s.places.Projects(ctx, s.places.Fleet)
-	if len(errs) == len(s.places.Fleet) {
-		return nil, nil, errs[s.places.Fleet[0].Name]
-	}
-	for i, ref := range state.ProjectRefs(all) {
-		all[i].Name = ref
-	}
-	if err := s.snap.Refresh(ctx); err != nil {
-		return nil, nil, err
-	}
-	states := s.Places(p)
-	for i := range states {
-		if err := errs[states[i].Name]; err != nil {
-			states[i].Problem = fleet.PublicMessage(err)
-		}
-	}
-	return all, states, nil
-}
-
-// ListRoles returns the roles of a project.
-func (s *Service) ListRoles(ctx context.Context, project string) ([]fleet.Role, error) {
-	if _, err := fleet.PrincipalFrom(ctx); err != nil {
-		return nil, err
-	}
-	if project == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "project", "project is required").Next("{list_agent_projects} shows the projects")
-	}
-	p, place, err := s.places.FindInFleet(ctx, project)
-	if err != nil {
-		return nil, err
-	}
-	return place.Catalog.Roles(ctx, p.Name)
 }

@@ -173,3 +173,51 @@ func (s *Service) lastAgentUID(ctx context.Context, ref string, needed fleet.Acc
 	}
 	return a.UID, requireAccess(p, a, needed)
 }
+
+// History is a page of tasks, newest first.
+type History struct {
+	Tasks                        []*fleet.Task
+	Total, Page, PageSize, Pages int
+	More                         bool   // there may be more tasks than Total; Pages is computed from Total
+	Next                         string // cursor of the next page; "" on the last one
+}
+
+// TaskHistory returns a page of the agent's tasks. If no existing agent has the name, it returns the tasks of the agent of
+// that name that was deleted last. A page beyond the end is empty.
+func (s *Service) TaskHistory(ctx context.Context, ref string, r fleet.PageRequest) (*History, error) {
+	h, offset, count, err := newHistory(r)
+	if err != nil {
+		return nil, err
+	}
+	uid, err := s.lastAgentUID(ctx, ref, fleet.AccessView)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		h.Tasks, h.Total, err = tx.Tasks(uid, count, offset)
+		return err
+	})
+	h.number(offset)
+	return h, err
+}
+
+// newHistory returns the requested page without its tasks. The page's tasks are count tasks after the first offset ones.
+func newHistory(r fleet.PageRequest) (h *History, offset, count int, err error) {
+	page, size, err := r.Resolve(fleet.DefaultPageSize)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if offset, count, err = r.Window(fleet.DefaultPageSize); err != nil {
+		return nil, 0, 0, err
+	}
+	if r.Cursor != "" {
+		page = offset/size + 1
+	}
+	return &History{Page: page, PageSize: size}, offset, count, nil
+}
+
+// number sets the fields of h that depend on the total.
+func (h *History) number(offset int) {
+	h.Next = fleet.NextCursor(offset, len(h.Tasks), h.Total)
+	h.Pages = (h.Total + h.PageSize - 1) / h.PageSize
+}

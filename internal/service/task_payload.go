@@ -122,3 +122,8 @@ func payloadTooLarge(size, limit int) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonLimitReached, "the payload would have %d bytes and the limit is %d: put the rest into a file", size, limit).
 		AtLimit("payload bytes", int64(size), int64(limit)).With("field", "payload")
 }
+
+// payloadExpires reports whether the retention period of the task's payload is over. The payload may still be in the store.
+func (s *Service) payloadExpires(t *fleet.Task) bool {
+	return t.PayloadSize > 0 && s.cfg.PayloadRetention >= 0 && t.EndedAt.Add(s.cfg.PayloadRetention).Before(s.now())
+}

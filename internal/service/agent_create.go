@@ -1,0 +1,170 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// CreateAgentRequest describes the agent to create.
+type CreateAgentRequest struct {
+	Name, Project, Role, Spec string
+	Parameters                map[string]string `json:",omitempty"` // of the project
+	RequestID                 string            `json:"-"`
+}
+
+// CreateAgent creates an agent and waits until it is ready, at most Config.CreateWait. If the agent is not ready by then,
+// CreateAgent returns it with its current state, and the message says that it is not ready. PROVISIONING_FAILED means that
+// its workspace could not be created. The agent then exists in state failed, so that its log can be read. AGENT_OFFLINE and
+// AGENT_NOT_FOUND mean that somebody has stopped or deleted the agent since its creation. If the place
+// refuses the request, for example because the name is taken there, CreateAgent returns the place's error, and no agent
+// exists.
+func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet.AgentView, string, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := fleet.ValidateName(r.Name); err != nil {
+		return nil, "", err
+	}
+	if err := checkText(fleet.ReasonSpecRequired, "spec", "the agent's spec", r.Spec); err != nil {
+		return nil, "", err
+	}
+	c := Call{Method: "CreateAgent", RequestID: r.RequestID, Body: r}
+	old, err := s.Before(ctx, c)
+	if err != nil {
+		return nil, "", err
+	}
+	var made Made
+	if old != nil {
+		made = *old
+	} else if made, err = s.insertAgent(ctx, p, c, r); err != nil {
+		return nil, "", err
+	}
+	v, err := s.waitFor(ctx, made.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() || !v.DeletedAt.IsZero() })
+	switch {
+	case err != nil:
+		return nil, "", err
+	case v.Refused != "":
+		return nil, "", refusedError(&v.Agent)
+	case old != nil && !v.DeletedAt.IsZero():
+		return nil, "", fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q was created by this request, and has been deleted since", v.Name).With("agent_name", v.Name)
+	}
+	return s.ready(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
+}
+
+// insertAgent checks whether the agent may be created, and adds it to the store.
+func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r CreateAgentRequest) (Made, error) {
+	project, place, err := s.places.FindInFleet(ctx, r.Project)
+	if err != nil {
+		return Made{}, asInvalid(err, "project")
+	}
+	if err := place.Known(ctx); err != nil {
+		return Made{}, err
+	}
+	role, err := place.Catalog.Role(ctx, project.Name, r.Role)
+	if err != nil {
+		return Made{}, asInvalid(err, "role")
+	}
+	if err := project.CheckParameters(role, r.Parameters); err != nil {
+		return Made{}, err
+	}
+	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+		if err := place.Available(); err != nil {
+			return Made{}, err
+		}
+		if same, err := place.SameName(tx, r.Name, p.Name); err != nil || same != nil {
+			if same != nil {
+				err = agentExists(same.Name)
+			}
+			return Made{}, err
+		}
+		wanted := increase{agents: 1, project: project.Name}
+		if project.SpecIsTask {
+			wanted.tasks = 1
+		}
+		if err := admit(ctx, s.Limits(), tx, p, p.Name, wanted); err != nil {
+			return Made{}, err
+		}
+		now := s.now()
+		a := &fleet.Agent{
+			UID: s.cfg.NewID(), Name: r.Name, Owner: p.Name, Place: place.Name, Project: project.Name, Role: role.Name, Spec: r.Spec, Parameters: r.Parameters,
+			State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now, Trace: fleet.TraceFrom(ctx),
+		}
+		if err := s.checkConfined(p, a); err != nil {
+			return Made{}, err
+		}
+		if err := tx.InsertAgent(a); err != nil {
+			return Made{}, err
+		}
+		made := Made{AgentUID: a.UID}
+		if err := tx.Append(a.Event(fleet.EventAgentCreated, now, fmt.Sprintf("agent created in project %s as %s", a.Project, a.Role))); err != nil {
+			return Made{}, err
+		}
+		if !project.SpecIsTask {
+			return made, nil
+		}
+		t := s.newTask(ctx, p, a, a.Spec, 0, now)
+		t.SelfStarted = true
+		return made, insertTask(tx, t)
+	})
+	return made, err
+}
+
+func agentExists(name string) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonAgentExists, "agent %q already exists", name).Next("choose another name, or delete it with {delete_agent} first").
+		With("agent_name", name).With("field", "name")
+}
+
+// ready answers a call that has waited for the agent to become ready.
+func (s *Service) ready(v *fleet.AgentView, done string) (*fleet.AgentView, string, error) {
+	switch {
+	case v.State == fleet.StateRunning && v.Settled():
+		return v, done, nil
+	case v.State == fleet.StateDeleted || v.Desired == fleet.DesiredDeleted:
+		return nil, "", fleet.AgentNotFound(v.Name)
+	case v.Foreign():
+		return nil, "", foreign(&v.Agent)
+	case v.Settled() && v.State == fleet.StateStopped:
+		return nil, "", fleet.Errorf(fleet.ReasonAgentOffline, "agent %q was stopped meanwhile", v.Name).Next("{start_agent} starts it").
+			With("agent_name", v.Name).With("state", string(v.State))
+	case v.Settled():
+		return nil, "", fleet.Errorf(fleet.ReasonProvisioningFailed,
+			"the workspace of agent %q is %s: %s. show_agent_log shows details; start_agent tries again, delete_agent removes it",
+			v.Name, v.State, orUnknown(v.StateReason)).With("agent_name", v.Name).With("state", string(v.State))
+	}
+	why := ""
+	if v.StateReason != "" {
+		why = " (" + v.StateReason + ")"
+	}
+	return v, fmt.Sprintf("Agent '%s' is not ready yet, its workspace is %s%s: show_agent shows its state", v.Name, v.State, why), nil
+}
+
+func orUnknown(reason string) string {
+	if reason == "" {
+		return "its host does not say why"
+	}
+	return strings.TrimRight(reason, ". ")
+}
+
+func (s *Service) awaitReady(ctx context.Context, v *fleet.AgentView, done func(*fleet.AgentView) string) (*fleet.AgentView, string, error) {
+	v, err := s.waitFor(ctx, v.UID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() })
+	if err != nil {
+		return nil, "", err
+	}
+	return s.ready(v, done(v))
+}
+
+// refusedError returns the error with which the place refused to create the agent.
+func refusedError(a *fleet.Agent) *fleet.Error {
+	e := fleet.Errorf(a.Refused, "%s", a.StateReason).With("agent_name", a.Name)
+	if a.RefusedField != "" {
+		e = e.With("field", a.RefusedField)
+		if e.Code == fleet.InvalidArgument {
+			e.Field = a.RefusedField
+		}
+	}
+	return e
+}

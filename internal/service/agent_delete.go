@@ -1,0 +1,42 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// DeleteAgent destroys the agent's workspace, even if it is busy, and waits for that, at most Config.CreateWait. With
+// keepUnsaved, the error is UNSAVED_WORK if the agent may have work that exists only in its workspace.
+func (s *Service) DeleteAgent(ctx context.Context, ref string, keepUnsaved bool, requestID string) (*fleet.AgentView, string, error) {
+	var check func(*fleet.AgentView) error
+	if keepUnsaved {
+		check = func(v *fleet.AgentView) error { return s.checkSaved(ctx, v) }
+	}
+	v, err := s.changeDesired(ctx, "DeleteAgent", ref, requestID, keepUnsaved, check, func(v *fleet.AgentView) error {
+		v.Desired = fleet.DesiredDeleted
+		v.Attempts, v.RetryAt = 0, time.Time{}
+		return nil
+	}, "deletion requested")
+	if err != nil {
+		return nil, "", err
+	}
+	v, err = s.waitFor(ctx, v.UID, s.cfg.CreateWait, func(v *fleet.AgentView) bool {
+		return v.State == fleet.StateDeleted || v.Attempts > 0
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	switch {
+	case v.State == fleet.StateDeleted && v.StateReason != "":
+		return v, fmt.Sprintf("Agent '%s' deleted successfully; %s", v.Name, v.StateReason), nil
+	case v.State == fleet.StateDeleted:
+		return v, fmt.Sprintf("Agent '%s' deleted successfully", v.Name), nil
+	case v.Attempts > 0:
+		return nil, "", fleet.Errorf(fleet.ReasonBackendUnavailable, "agent %q is not deleted yet: %s. Fleet keeps trying", v.Name, orUnknown(v.StateReason)).
+			With("agent_name", v.Name)
+	}
+	return v, fmt.Sprintf("Agent '%s' is being deleted: list_agents shows it until it is deleted", v.Name), nil
+}

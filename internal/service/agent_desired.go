@@ -1,0 +1,153 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// StartAgent starts the agent's workspace and waits until it is ready, at most Config.CreateWait. If the workspace runs
+// according to the store, StartAgent asks its place whether it still does. AGENT_BUSY if the workspace is unhealthy and the agent
+// has a task: the task may still run, and starting the workspace again would end it.
+func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
+	var seen *fleet.Workspace
+	look := func(v *fleet.AgentView) (err error) {
+		if v.State == fleet.StateRunning {
+			seen, err = s.look(ctx, &v.Agent)
+		}
+		return err
+	}
+	v, err := s.changeDesired(ctx, "StartAgent", ref, requestID, nil, look, func(v *fleet.AgentView) error {
+		if seen != nil && v.State == fleet.StateRunning {
+			v.State, v.StateReason = seen.State, seen.Reason
+		}
+		starts := v.State == fleet.StatePending || v.State == fleet.StateStarting || v.Restart != v.Restarted // somebody may be stopping it at its host
+		switch {
+		case v.Desired == fleet.DesiredRunning && (starts || v.State == fleet.StateRunning):
+			return nil
+		case v.State == fleet.StateUnhealthy && v.Task != nil:
+			return unhealthyBusy(v)
+		}
+		v.Desired = fleet.DesiredRunning
+		v.Restart++
+		v.Attempts, v.RetryAt = 0, time.Time{}
+		return nil
+	}, "start requested")
+	if err != nil {
+		return nil, "", err
+	}
+	return s.awaitReady(ctx, v, func(v *fleet.AgentView) string { return fmt.Sprintf("Agent '%s' is running", v.Name) })
+}
+
+// look asks the agent's place for the workspace: somebody may have stopped it since the last listing. A place of another server
+// cannot be asked, so look returns nil.
+func (s *Service) look(ctx context.Context, a *fleet.Agent) (*fleet.Workspace, error) {
+	place := s.places.Lookup(a.Place)
+	if place == nil {
+		return nil, nil
+	}
+	if err := place.Available(); err != nil {
+		return nil, err
+	}
+	ws, err := place.Inspect(ctx, *a)
+	return &ws, err
+}
+
+// unhealthyBusy returns the error for starting an unhealthy agent that has a task.
+func unhealthyBusy(v *fleet.AgentView) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonAgentBusy, "the workspace of agent %q runs, but is unhealthy (%s), and its task %s may still run there: starting it again would end the task",
+		v.Name, orUnknown(v.StateReason), v.Task.ID).
+		Next("wait for it with {wait_tasks}, or end it with {restart_agent}").With("agent_name", v.Name).With("task_id", v.Task.ID).With("state", string(v.State))
+}
+
+// StopAgent stops the agent's workspace, keeps its content, and waits for that, at most Config.CreateWait.
+func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
+	v, err := s.changeDesired(ctx, "StopAgent", ref, requestID, nil, nil, func(v *fleet.AgentView) error {
+		v.Desired = fleet.DesiredStopped
+		v.Restarted = v.Restart
+		v.Attempts, v.RetryAt = 0, time.Time{}
+		return nil
+	}, "stop requested")
+	if err != nil {
+		return nil, "", err
+	}
+	v, err = s.waitFor(ctx, v.UID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() })
+	switch {
+	case err != nil:
+		return nil, "", err
+	case v.Settled() && v.State == fleet.StateStopped:
+		return v, fmt.Sprintf("Agent '%s' is stopped", v.Name), nil
+	case v.Settled() && v.Desired == fleet.DesiredRunning:
+		return nil, "", notStopped(v, "it was started meanwhile").Next("{stop_agent} stops it")
+	case v.Settled():
+		return nil, "", notStopped(v, orUnknown(v.StateReason)).Next("{start_agent} starts it again, {delete_agent} removes it")
+	}
+	return v, fmt.Sprintf("Agent '%s' is not stopped yet, its workspace is %s: show_agent shows its state", v.Name, v.State), nil
+}
+
+// notStopped returns the error for an agent that was to be stopped and is not.
+func notStopped(v *fleet.AgentView, why string) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of agent %q is not stopped, it is %s: %s", v.Name, v.State, why).
+		With("agent_name", v.Name).With("state", string(v.State))
+}
+
+// changeDesired changes the desired state of an agent, once per request id, and returns the agent as it was before the
+// change. For a repeated request, it returns the agent's current state. args are what else identifies the request. check can
+// refuse the change before the transaction. It may be nil, and is not called for a repeated request. change can also refuse
+// it.
+func (s *Service) changeDesired(
+	ctx context.Context, method, ref, requestID string, args any, check, change func(*fleet.AgentView) error, text string,
+) (*fleet.AgentView, error) {
+	c := Call{Method: method, RequestID: requestID, Body: []any{ref, args}}
+	old, err := s.Before(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if old != nil {
+		return s.madeAgent(ctx, *old)
+	}
+	v, _, err := s.agent(ctx, ref, fleet.AccessOwn)
+	if err != nil {
+		return nil, err
+	}
+	if check != nil {
+		if err := check(v); err != nil {
+			return nil, err
+		}
+	}
+	_, _, err = s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+		now := s.now()
+		current, err := state.AgentView(tx, v.UID)
+		if err != nil {
+			return Made{}, err
+		}
+		if current == nil || !current.DeletedAt.IsZero() || current.Desired == fleet.DesiredDeleted && method != "DeleteAgent" {
+			return Made{}, fleet.AgentNotFound(v.Name)
+		}
+		a := &current.Agent
+		if err := s.places.Of(a).Available(); err != nil {
+			return Made{}, err
+		}
+		if err := change(current); err != nil {
+			return Made{}, err
+		}
+		if a.Foreign() {
+			return Made{}, foreign(a)
+		}
+		a.UpdatedAt, a.Trace = now, fleet.TraceFrom(ctx)
+		if err := tx.UpdateAgent(a); err != nil {
+			return Made{}, err
+		}
+		return Made{AgentUID: a.UID}, tx.Append(a.Event(fleet.EventAgentChanged, now, text))
+	})
+	return v, err
+}
+
+// foreign returns the error for changing an agent whose workspace is not this Fleet's.
+func foreign(a *fleet.Agent) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonPermissionDenied, "the workspace of agent %q belongs to %s, so this Fleet does not change it", a.Name, a.Host.OtherFleet).
+		Next("{restart_agent} with take_over makes it this Fleet's, and ends what runs in it").With("agent_name", a.Name)
+}

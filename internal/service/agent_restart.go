@@ -1,0 +1,89 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// RestartAgentRequest describes a restart.
+type RestartAgentRequest struct {
+	Agent      string
+	Role       string            // the new role; empty: the agent keeps its role
+	Update     bool              // use the newest version of the project
+	TakeOver   bool              // make a workspace of another Fleet or of a person this Fleet's
+	Parameters map[string]string // new values; others stay as they are
+	RequestID  string            `json:"-"`
+}
+
+// RestartAgent stops and starts the agent's workspace with the requested changes, and waits until it is ready, at most
+// Config.CreateWait. It first checks whether the workspace can be started with them.
+func (s *Service) RestartAgent(ctx context.Context, r RestartAgentRequest) (*fleet.AgentView, string, error) {
+	check := func(v *fleet.AgentView) (err error) {
+		r.Role, err = s.restartable(ctx, v, r)
+		return err
+	}
+	v, err := s.changeDesired(ctx, "RestartAgent", r.Agent, r.RequestID, r, check, func(v *fleet.AgentView) error {
+		v.Desired = fleet.DesiredRunning
+		v.Restart++
+		v.Attempts, v.RetryAt = 0, time.Time{}
+		r.applyTo(&v.Agent)
+		return nil
+	}, "restart requested")
+	if err != nil {
+		return nil, "", err
+	}
+	return s.awaitReady(ctx, v, func(v *fleet.AgentView) string {
+		return fmt.Sprintf("Agent '%s' restarted as %s", v.Name, v.Role)
+	})
+}
+
+// applyTo sets what the next start of the agent's workspace changes.
+func (r RestartAgentRequest) applyTo(a *fleet.Agent) {
+	a.Next.Update, a.Next.TakeOver = a.Next.Update || r.Update, a.Next.TakeOver || r.TakeOver
+	if r.Role != "" {
+		a.Role, a.Next.Role = r.Role, true
+	}
+	if len(r.Parameters) > 0 {
+		values := maps.Clone(a.Parameters)
+		if values == nil {
+			values = map[string]string{}
+		}
+		maps.Copy(values, r.Parameters)
+		a.Parameters, a.Next.Parameters = values, true
+	}
+}
+
+// restartable checks whether the agent can be restarted as requested, and returns the exact name of the requested role.
+func (s *Service) restartable(ctx context.Context, v *fleet.AgentView, r RestartAgentRequest) (role string, err error) {
+	place := s.places.Of(&v.Agent)
+	if checks, ok := place.Place.(fleet.Versioner); ok && place.Facts.Versions {
+		if err := place.Available(); err != nil {
+			return "", err
+		}
+		next := v.Agent
+		r.applyTo(&next)
+		exact, err := checks.CheckStart(ctx, next)
+		if e, ok := errors.AsType[*fleet.Error](err); ok && e.Reason == fleet.ReasonRoleNotFound && v.Host.Outdated && !r.Update {
+			err = e.Next("the agent has an older version of its project: {restart_agent} with update takes the newest")
+		}
+		if err != nil || r.Role == "" {
+			return "", asInvalid(err, "role")
+		}
+		return exact, nil
+	}
+	switch {
+	case r.Update:
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "update", "agents of the place %q have no versions: restart agent %q without update", place.Name, v.Name)
+	case len(r.Parameters) > 0:
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "parameters", "agents of the place %q have no parameters: restart agent %q without them", place.Name, v.Name)
+	case r.Role == "":
+		return "", nil
+	}
+	found, err := place.Catalog.Role(ctx, v.Project, r.Role)
+	return found.Name, asInvalid(err, "role")
+}

@@ -1,0 +1,37 @@
+package service
+
+import (
+	"context"
+
+	"fleet/internal/fleet"
+)
+
+// ShowAgent returns the agent.
+func (s *Service) ShowAgent(ctx context.Context, ref string) (*fleet.AgentView, error) {
+	v, _, err := s.agent(ctx, ref, fleet.AccessView)
+	return v, err
+}
+
+// MayDo returns what the caller may do with the agent.
+func (s *Service) MayDo(ctx context.Context, v *fleet.AgentView) (fleet.Access, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	return p.May(&v.Agent), err
+}
+
+// These limit the lines of a log.
+const (
+	DefaultLogLines = 200
+	MaxLogLines     = 10000
+)
+
+// ShowAgentLog returns the last lines of the log of the agent's workspace, and whether there were more.
+func (s *Service) ShowAgentLog(ctx context.Context, ref string, lines int) ([]string, bool, error) {
+	if lines < 1 || lines > MaxLogLines {
+		return nil, false, fleet.Invalid(fleet.ReasonInvalidArgument, "lines", "lines is %d: ask for 1 to %d", lines, MaxLogLines)
+	}
+	v, _, err := s.agent(ctx, ref, fleet.AccessView)
+	if err != nil {
+		return nil, false, err
+	}
+	return s.places.Of(&v.Agent).Log(ctx, v.Agent, lines)
+}

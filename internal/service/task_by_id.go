@@ -1,0 +1,69 @@
+package service
+
+import (
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+)
+
+// errNoTaskID returns the error for a call that lacks the id of its task.
+func errNoTaskID() *fleet.Error {
+	return fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
+}
+
+// MinTaskPrefix is the shortest prefix of a task's id that is accepted, in bytes.
+const MinTaskPrefix = 6
+
+// task returns the task with the id. id may be a prefix if p may see only one task whose id begins with it. The error is
+// PERMISSION_DENIED if p may see the task but does not have the needed access to its agent.
+func (s *Service) task(tx fleet.ReadTx, p fleet.Principal, id string, needed fleet.Access) (*fleet.Task, error) {
+	t, err := s.seenTask(tx, p, id)
+	if err != nil || p.OwnsAll(t.Owner) {
+		return t, err
+	}
+	access, err := accessTo(tx, p, t.Owner, t.AgentUID)
+	if err == nil && access == fleet.AccessNone { // the prefix matched a task of a share that has ended meanwhile
+		err = taskNotFound(id)
+	}
+	if err == nil {
+		err = requireLevel(access, needed, t.AgentName, t.Owner)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (s *Service) seenTask(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Task, error) {
+	t, err := tx.Task(id)
+	if err != nil {
+		return nil, err
+	}
+	if t != nil {
+		if access, err := accessTo(tx, p, t.Owner, t.AgentUID); err != nil || access != fleet.AccessNone {
+			return t, err
+		}
+	}
+	if len(id) >= MinTaskPrefix && len(id) <= MaxRequestID && utf8.ValidString(id) {
+		f := fleet.TaskFilter{Projects: p.Projects}
+		if !p.Admin() {
+			f.Owner, f.Shared = p.Name, s.snap.Shares().With(p)
+		}
+		ids, err := tx.TaskIDs(id, f, 2)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(ids) == 1:
+			if t, err = tx.Task(ids[0]); err != nil || t != nil {
+				return t, err
+			}
+		case len(ids) > 1:
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "the ids of several tasks begin with %q: give more of the id", id)
+		}
+	}
+	return nil, taskNotFound(id)
+}
+
+func taskNotFound(id string) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonTaskNotFound, "task %q not found", fleet.Shorten(id, 60)).With("task_id", fleet.Shorten(id, 60)).Next("{list_tasks} shows the tasks and their ids")
+}

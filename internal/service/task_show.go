@@ -1,0 +1,93 @@
+package service
+
+import (
+	"context"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// previewSize is how much of a running task's output is shown, in bytes.
+const previewSize = 4 << 10
+
+// Shown is a task with the details that a caller requested.
+type Shown struct {
+	*fleet.Task
+	Payload     *fleet.Portion     // nil if it was not requested or does not exist
+	Preview     string             // end of its output while it is running
+	Checks      *fleet.TaskChecks  // nil if it has none
+	Attachments []fleet.Attachment // without their contents
+	Changes     *fleet.Changes     // nil if they are not known; always nil while it is running
+}
+
+// ShowTask returns the task and the requested portion of its payload; nil requests none.
+func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.PortionRequest) (*Shown, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if id == "" {
+		return nil, errNoTaskID()
+	}
+	if err := payload.Check("payload_"); err != nil {
+		return nil, err
+	}
+	shown := &Shown{}
+	var body []byte
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if shown.Task, err = s.task(tx, p, id, fleet.AccessView); err != nil {
+			return err
+		}
+		if payload != nil {
+			if body, err = tx.Payload(shown.ID); err != nil {
+				return err
+			}
+		}
+		if shown.Checks, err = tx.Checks(shown.ID); err != nil {
+			return err
+		}
+		if shown.Options.Attachments > 0 {
+			if shown.Attachments, err = tx.Attachments(shown.ID, false); err != nil {
+				return err
+			}
+		}
+		if !shown.Active() {
+			shown.Changes, err = tx.Changes(shown.ID)
+			return err
+		}
+		shown.Preview, err = preview(tx, shown.ID)
+		return err
+	})
+	if err == nil && body != nil {
+		shown.Payload, err = payload.Of(body, "payload_")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return shown, nil
+}
+
+// preview returns the end of the task's output.
+func preview(tx fleet.ReadTx, taskID string) (string, error) {
+	events, err := tx.LastEvents(fleet.EventFilter{TaskID: taskID, Types: []fleet.EventType{fleet.EventTaskOutput, fleet.EventTaskStep}}, 64)
+	var b strings.Builder
+	for _, e := range events {
+		if e.Type == fleet.EventTaskStep { // on a line of its own, so that it cannot be mistaken for the agent's text
+			if said := b.String(); said != "" && !strings.HasSuffix(said, "\n") {
+				b.WriteByte('\n')
+			}
+			b.WriteString("[" + e.Text + "]\n")
+			continue
+		}
+		b.WriteString(e.Text)
+	}
+	return tail(b.String(), previewSize), err
+}
+
+// tail returns at most the last n bytes of s, beginning with a whole character.
+func tail(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[len(s)-n:], "")
+}
