@@ -33,8 +33,6 @@ type Interceptor struct {
 	failures *failures
 	open     *openCalls
 	unread   *unread
-
-	disconnect func(ctx context.Context) func()
 }
 
 // Observer is notified of every call, including refused calls.
@@ -48,15 +46,13 @@ type Observer interface {
 
 // Config configures an Interceptor.
 type Config struct {
-	Auth   Authenticator
-	Log    *slog.Logger
-	Remote func(ctx context.Context) string // the address from which a call comes
-	// Disconnect returns a function that closes the connection from which a call comes. The function does not refer to the call.
-	Disconnect func(ctx context.Context) func()
-	Observer   Observer
-	Rates      *Rates // nil means no limits
-	Slots      *Slots // nil means no limits
-	Audit      AuditLog
+	Auth     Authenticator
+	Log      *slog.Logger
+	Remote   func(ctx context.Context) string // the address from which a call comes
+	Observer Observer
+	Rates    *Rates // nil means no limits
+	Slots    *Slots // nil means no limits
+	Audit    AuditLog
 	// OpenCalls limits the open calls of a principal; 0 means no limit.
 	OpenCalls int
 	// Patience is how long a stream over gRPC waits for a client that does not read; 0 means 30 seconds. The REST face has a
@@ -71,7 +67,7 @@ func NewInterceptor(c Config) *Interceptor {
 	}
 	return &Interceptor{
 		auth: c.Auth, log: c.Log, remote: c.Remote, observer: c.Observer, rates: c.Rates, slots: c.Slots, lines: c.Audit,
-		failures: newFailures(c.Log, c.Audit), open: newOpenCalls(c.Auth, c.OpenCalls, c.Patience), unread: newUnread(), disconnect: c.Disconnect,
+		failures: newFailures(c.Log, c.Audit), open: newOpenCalls(c.Auth, c.OpenCalls, c.Patience), unread: newUnread(),
 	}
 }
 

@@ -23,9 +23,6 @@ const (
 	downloadSize = 64 << 20
 	// retryUnread is how long a principal with too many unread bytes should wait before it repeats a call.
 	retryUnread = 2 * time.Second
-	// unreadTime is how long an answer over gRPC may stay unread before the server closes its connection, if its principal has
-	// many unread bytes. It must be longer than the time between two garbage collections, which is 2 minutes at most: see Codec.
-	unreadTime = 5 * time.Minute
 )
 
 // unread counts the bytes of answers in memory of each principal.
@@ -106,33 +103,6 @@ func Downloads(ctx context.Context, bytes int) {
 	}
 }
 
-// late calls disconnect if the principal has many unread bytes when an answer of it has been unread for unreadTime. Otherwise
-// late waits again, because others may use the connection too, for example behind a proxy. Call stop when the answer is released.
-func (u *unread) late(principal string, disconnect func()) (stop func()) {
-	var mu sync.Mutex
-	mu.Lock()
-	defer mu.Unlock()
-	released := false
-	var t *time.Timer
-	t = time.AfterFunc(unreadTime, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case released:
-		case u.of(principal) > maxUnread/2:
-			go disconnect()
-		default:
-			t.Reset(unreadTime)
-		}
-	})
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		released = true
-		t.Stop()
-	}
-}
-
 // Unread returns how many bytes of answers the clients have not read.
 func (i *Interceptor) Unread() (n int64) {
 	i.unread.mu.Lock()
@@ -167,8 +137,7 @@ func (i *Interceptor) count(ctx context.Context, resp any) any {
 		context.AfterFunc(id.call.ctx, h.release)
 		return resp
 	}
-	stop := i.unread.late(id.principal.Name, i.disconnect(ctx)) // must not keep the call in memory, which has the buffer
-	a := &answer{message: m, size: n, release: func() { stop(); h.release() }}
+	a := &answer{message: m, size: n, release: h.release}
 	runtime.AddCleanup(a, func(release func()) { release() }, a.release)
 	return a
 }

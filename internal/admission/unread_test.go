@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -76,7 +75,7 @@ func TestUnreadOverHTTP(t *testing.T) {
 // TestForgottenAnswers checks that an answer over gRPC counts until its buffer is released or forgotten.
 func TestForgottenAnswers(t *testing.T) {
 	t.Parallel()
-	i := &Interceptor{unread: newUnread(), disconnect: func(context.Context) func() { return func() {} }}
+	i := &Interceptor{unread: newUnread()}
 	ctx := context.WithValue(t.Context(), identityKey{}, &identity{principal: fleet.Principal{Name: "alice"}, call: &openCall{}, work: &work{}})
 	codec := Codec{encoding.GetCodecV2(grpcproto.Name)}
 	marshal := func(spec string) mem.BufferSlice {
@@ -109,24 +108,3 @@ type noObserver struct{}
 func (noObserver) CallBegan(ctx context.Context, _, _ string) context.Context { return ctx }
 
 func (noObserver) CallEnded(context.Context, string, string, bool, codes.Code, time.Duration) {}
-
-// TestLate checks that a connection with an answer that nobody reads is closed only if its principal has many unread bytes,
-// because others may use the connection too.
-func TestLate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		u, closed := newUnread(), 0
-		few := u.hold("alice", minUnread)
-		stop := u.late("alice", func() { closed++ })
-		time.Sleep(3 * unreadTime)
-		synctest.Wait()
-		require.Zero(t, closed)
-		many := u.hold("alice", maxUnread/2)
-		time.Sleep(unreadTime)
-		synctest.Wait()
-		require.Equal(t, 1, closed)
-		few.release()
-		many.release()
-		stop()
-	})
-}

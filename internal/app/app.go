@@ -236,7 +236,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	a.limits = o.Limits
 	a.calls = admission.NewInterceptor(admission.Config{
-		Auth: auth, Log: log, Remote: inbound.Remote, Disconnect: inbound.Disconnect, Observer: a.telemetry, Rates: a.rates, Slots: a.slots, Audit: a.audit,
+		Auth: auth, Log: log, Remote: inbound.Remote, Observer: a.telemetry, Rates: a.rates, Slots: a.slots, Audit: a.audit,
 		OpenCalls: cfg.Limits.OpenCalls, Patience: o.Patience,
 	})
 	a.guard.unary, a.guard.stream = a.calls.Unary, a.calls.Stream

@@ -52,16 +52,6 @@ func Remote(ctx context.Context) string {
 	return ""
 }
 
-// Disconnect returns a function that closes the connection from which the call comes. The function does not refer to ctx.
-func Disconnect(ctx context.Context) func() {
-	c := From(ctx)
-	return func() {
-		if c != nil {
-			_ = c.Close()
-		}
-	}
-}
-
 // Network returns the network from which the call comes: its address, or for IPv6 the /64 of its address. It returns the zero
 // value if the call did not come over a connection.
 func Network(ctx context.Context) netip.Prefix {
