@@ -1,11 +1,13 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
-	"errors"
-	"io"
+	"crypto/ed25519"
+	"encoding/json"
 	"net"
-	"net/rpc"
+	"net/http"
+	"reflect"
 	"testing"
 	"time"
 
@@ -13,286 +15,143 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/runner/remote"
 )
 
 // shared is a place that all servers use. The agents of the place are in the process of the test, so they outlive the
-// servers. The place counts how often each task was dispatched.
+// servers. Its runners are called as those of workspaces are, and its other methods by name.
 type shared struct {
-	path   string
-	traits fleet.Traits
+	http   *http.Client
+	client *remote.Client
 }
+
+var sharedTraits = fleet.Traits{Name: "shared", PollInterval: 500 * time.Millisecond}
+
+// sharedKey is the key of the runners of the place.
+var sharedKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
 // serveShared serves a fake place at the socket path, and returns the fake place.
 func serveShared(t *testing.T, path string) *fake.Place {
-	world := fake.New(fake.Config{Traits: fleet.Traits{Name: "shared", PollInterval: 500 * time.Millisecond}})
+	world := fake.New(fake.Config{Traits: sharedTraits})
+	runners, err := remote.NewServer(world, remote.ServerConfig{Key: sharedKey.Public().(ed25519.PublicKey)}) //nolint:forcetypeassert // of an Ed25519 key
+	require.NoError(t, err)
 	l, err := net.Listen("unix", path)
 	require.NoError(t, err)
-	s := rpc.NewServer()
-	require.NoError(t, s.RegisterName("Place", &sharedServer{world}))
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go s.ServeConn(c)
-		}
-	}()
-	t.Cleanup(func() { _ = l.Close(); world.Destroy() })
+	mux := http.NewServeMux()
+	mux.Handle("/", runners.Handler())
+	mux.HandleFunc("POST /place/{method}", func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(callMethod(world, r)) // the server may have been killed
+	})
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close(); world.Destroy() })
 	return world
 }
 
-// Args and Result are the arguments and results of all calls.
-type Args struct {
-	Agent   fleet.Agent
-	Run     fleet.Run
-	Project string
-	Text    string
-	ID      string
-	Kill    bool
-}
-
-type Result struct {
-	Err       *Failure
-	Traits    fleet.Traits
-	Projects  []fleet.Project
-	Roles     []fleet.Role
-	Workspace fleet.Workspace
-	All       []fleet.Workspace
-	Text      string
-	Outputs   []fleet.Output
-	Outcome   *fleet.Outcome
-}
-
-// Failure is an error of the place.
-type Failure struct {
+// answer is the JSON form of what a method of the place returns.
+type answer struct {
+	Result  any
+	Failed  bool
 	Reason  fleet.Reason
 	Message string
 }
 
-func (r *Result) failed(err error) {
-	if err != nil {
-		r.Err = &Failure{fleet.ReasonOf(err), err.Error()}
+// callMethod calls the method of the place that the request names. Its argument is the body of the request.
+func callMethod(p fleet.Place, r *http.Request) (a answer) {
+	method := reflect.ValueOf(p).MethodByName(r.PathValue("method"))
+	args := []reflect.Value{reflect.ValueOf(context.WithoutCancel(r.Context()))} // the place finishes a call of a killed server
+	if method.Type().NumIn() > 1 {
+		arg := reflect.New(method.Type().In(1))
+		if err := json.NewDecoder(r.Body).Decode(arg.Interface()); err != nil {
+			panic(err)
+		}
+		args = append(args, arg.Elem())
 	}
-}
-
-// sharedServer serves the calls of the place.
-type sharedServer struct{ world *fake.Place }
-
-func (s *sharedServer) Traits(_ Args, r *Result) error {
-	r.Traits = s.world.Traits()
-	r.Traits.Asks = false
-	return nil
-}
-
-func (s *sharedServer) Projects(_ Args, r *Result) (_ error) {
-	var err error
-	r.Projects, err = s.world.Projects(context.Background())
-	r.failed(err)
-	return
-}
-
-func (s *sharedServer) Roles(q Args, r *Result) (_ error) {
-	var err error
-	r.Roles, err = s.world.Roles(context.Background(), q.Project)
-	r.failed(err)
-	return
-}
-
-func (s *sharedServer) Provision(q Args, r *Result) (_ error) {
-	var err error
-	r.Workspace, err = s.world.Provision(context.Background(), q.Agent)
-	r.failed(err)
-	return
-}
-
-func (s *sharedServer) Start(q Args, r *Result) (_ error) {
-	r.failed(s.world.Start(context.Background(), q.Agent))
-	return
-}
-
-func (s *sharedServer) Stop(q Args, r *Result) (_ error) {
-	r.failed(s.world.Stop(context.Background(), q.Agent))
-	return
-}
-
-func (s *sharedServer) Delete(q Args, r *Result) (_ error) {
-	var err error
-	r.Text, err = s.world.Delete(context.Background(), q.Agent)
-	r.failed(err)
-	return
-}
-
-func (s *sharedServer) Inspect(q Args, r *Result) (_ error) {
-	var err error
-	r.Workspace, err = s.world.Inspect(context.Background(), q.Agent)
-	r.failed(err)
-	return
-}
-
-func (s *sharedServer) List(_ Args, r *Result) (_ error) {
-	var err error
-	r.All, err = s.world.List(context.Background())
-	r.failed(err)
-	return
-}
-
-func (s *sharedServer) Dispatch(q Args, r *Result) (_ error) {
-	r.failed(s.world.Connect(q.Agent).Dispatch(context.Background(), q.Run))
-	return
-}
-
-// followFor is how long one call of Follow waits for output.
-const followFor = 300 * time.Millisecond
-
-func (s *sharedServer) Follow(q Args, r *Result) (_ error) {
-	ctx, cancel := context.WithTimeout(context.Background(), followFor)
-	defer cancel()
-	o, err := s.world.Connect(q.Agent).Follow(ctx, q.Run, q.Text, func(o fleet.Output) error {
-		r.Outputs = append(r.Outputs, o)
-		return nil
-	})
-	switch {
-	case err == nil:
-		r.Outcome = &o
-	case ctx.Err() == nil:
-		r.failed(err)
+	results := method.Call(args)
+	if len(results) > 1 {
+		a.Result = results[0].Interface()
 	}
-	return
-}
-
-func (s *sharedServer) Interrupt(q Args, r *Result) (_ error) {
-	r.failed(s.world.Connect(q.Agent).Interrupt(context.Background(), q.Run, q.Kill))
-	return
-}
-
-func (s *sharedServer) Send(q Args, r *Result) (_ error) {
-	r.failed(s.world.Connect(q.Agent).Send(context.Background(), q.Run, q.ID, q.Text))
-	return
+	if err, _ := results[len(results)-1].Interface().(error); err != nil {
+		a.Failed, a.Reason, a.Message = true, fleet.ReasonOf(err), err.Error()
+	}
+	return a
 }
 
 // dialShared returns the place that serveShared serves at the path.
-func dialShared(path string) (*shared, error) {
-	s := &shared{path: path}
-	r, err := s.call(context.Background(), "Traits", Args{})
-	s.traits = r.Traits
-	return s, err
+func dialShared(path string) *shared {
+	h := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}}
+	return &shared{h, remote.NewClient(remote.ClientConfig{URL: "http://shared", Key: sharedKey, HTTP: h})}
 }
 
-// call uses a connection of its own, so that one call cannot delay another.
-func (s *shared) call(ctx context.Context, method string, q Args) (r Result, err error) {
-	c, err := rpc.Dial("unix", s.path)
+// call calls the method of the place with the argument.
+func call[T any](ctx context.Context, s *shared, method string, arg any) (result T, err error) {
+	body, err := json.Marshal(arg)
 	if err != nil {
-		return r, fleet.Errorf(fleet.ReasonBackendUnavailable, "shared: %v", err)
+		return result, err
 	}
-	defer func() { _ = c.Close() }()
-	done := c.Go("Place."+method, q, &Result{}, make(chan *rpc.Call, 1)).Done
-	select {
-	case <-ctx.Done():
-		return r, ctx.Err()
-	case call := <-done:
-		if call.Error != nil {
-			return r, fleet.Errorf(fleet.ReasonBackendUnavailable, "shared: %v", call.Error)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://shared/place/"+method, bytes.NewReader(body))
+	if err != nil {
+		return result, err
+	}
+	resp, err := s.http.Do(r)
+	if err == nil {
+		defer func() { _ = resp.Body.Close() }()
+		a := answer{Result: &result}
+		if err = json.NewDecoder(resp.Body).Decode(&a); err == nil && a.Failed {
+			return result, fleet.Errorf(a.Reason, "%s", a.Message)
 		}
-		r = *call.Reply.(*Result) //nolint:forcetypeassert // as given above
 	}
-	if r.Err != nil {
-		return r, fleet.Errorf(r.Err.Reason, "%s", r.Err.Message)
+	switch {
+	case ctx.Err() != nil:
+		return result, ctx.Err()
+	case err != nil:
+		return result, fleet.Errorf(fleet.ReasonBackendUnavailable, "shared: %v", err)
 	}
-	return r, nil
+	return result, nil
 }
 
-func (s *shared) Traits() fleet.Traits { return s.traits }
+func (s *shared) Traits() fleet.Traits { return sharedTraits }
 
 func (s *shared) Projects(ctx context.Context) ([]fleet.Project, error) {
-	r, err := s.call(ctx, "Projects", Args{})
-	return r.Projects, err
+	return call[[]fleet.Project](ctx, s, "Projects", nil)
 }
 
 func (s *shared) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
-	r, err := s.call(ctx, "Roles", Args{Project: project})
-	return r.Roles, err
+	return call[[]fleet.Role](ctx, s, "Roles", project)
 }
 
 func (s *shared) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
-	r, err := s.call(ctx, "Provision", Args{Agent: a})
-	return r.Workspace, err
+	return call[fleet.Workspace](ctx, s, "Provision", a)
 }
 
 func (s *shared) Start(ctx context.Context, a fleet.Agent) error {
-	_, err := s.call(ctx, "Start", Args{Agent: a})
+	_, err := call[any](ctx, s, "Start", a)
 	return err
 }
 
 func (s *shared) Stop(ctx context.Context, a fleet.Agent) error {
-	_, err := s.call(ctx, "Stop", Args{Agent: a})
+	_, err := call[any](ctx, s, "Stop", a)
 	return err
 }
 
 func (s *shared) Delete(ctx context.Context, a fleet.Agent) (string, error) {
-	r, err := s.call(ctx, "Delete", Args{Agent: a})
-	return r.Text, err
+	return call[string](ctx, s, "Delete", a)
 }
 
 func (s *shared) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
-	r, err := s.call(ctx, "Inspect", Args{Agent: a})
-	return r.Workspace, err
+	return call[fleet.Workspace](ctx, s, "Inspect", a)
 }
 
 func (s *shared) List(ctx context.Context) ([]fleet.Workspace, error) {
-	r, err := s.call(ctx, "List", Args{})
-	return r.All, err
+	return call[[]fleet.Workspace](ctx, s, "List", nil)
 }
 
 func (s *shared) Log(context.Context, fleet.Agent, int) ([]string, bool, error) {
 	return nil, false, nil
 }
 
-func (s *shared) Connect(a fleet.Agent) fleet.Runner { return sharedRunner{place: s, agent: a} }
+func (s *shared) Connect(a fleet.Agent) fleet.Runner { return s.client.Connect(a) }
 
 func (s *shared) Close() error { return nil }
-
-// sharedRunner is a runner of the shared place. It implements only the methods that the place's traits promise.
-type sharedRunner struct {
-	fleet.Runner // nil: the rest is never called
-
-	place *shared
-	agent fleet.Agent
-}
-
-func (r sharedRunner) Dispatch(ctx context.Context, run fleet.Run) error {
-	_, err := r.place.call(ctx, "Dispatch", Args{Agent: r.agent, Run: run})
-	return err
-}
-
-func (r sharedRunner) Follow(ctx context.Context, run fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
-	for {
-		got, err := r.place.call(ctx, "Follow", Args{Agent: r.agent, Run: run, Text: cursor})
-		if err != nil {
-			return fleet.Outcome{}, err
-		}
-		for _, o := range got.Outputs {
-			if err := sink(o); err != nil {
-				return fleet.Outcome{}, err
-			}
-			cursor = o.Cursor
-		}
-		if got.Outcome != nil {
-			return *got.Outcome, nil
-		}
-	}
-}
-
-func (r sharedRunner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
-	_, err := r.place.call(ctx, "Interrupt", Args{Agent: r.agent, Run: run, Kill: kill})
-	return err
-}
-
-func (r sharedRunner) Send(ctx context.Context, run fleet.Run, id, message string) error {
-	_, err := r.place.call(ctx, "Send", Args{Agent: r.agent, Run: run, ID: id, Text: message})
-	return err
-}
-
-func (r sharedRunner) Bundle(context.Context, io.Writer) error {
-	return errors.ErrUnsupported
-}
