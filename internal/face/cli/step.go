@@ -71,7 +71,7 @@ func (d *denials) rule(e *fleetv1.Event) string {
 		return ""
 	}
 	denied := step.GetDenied()
-	if denied.GetName() == "" {
+	if denied.GetName() == "" || strings.HasPrefix(denied.GetReason(), "denied by ") { // a rule that denies takes precedence
 		return ""
 	}
 	command := d.calls[denied.GetId()].GetArguments().GetStructValue().GetFields()["command"].GetStringValue()

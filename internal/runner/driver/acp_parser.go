@@ -282,7 +282,7 @@ func (p *acpParser) update(l acp.Line) []Piece {
 		}
 	}
 	if u.Meta.Codex.Thread.Type == "systemError" { // Codex reports a normal end of the turn even after an error
-		p.errored = true
+		p.errored, p.broken = true, true // the error is the next text
 	}
 	if e := u.Meta.Codex.Error; e != nil {
 		p.apiCode, _ = acp.CodexError(e.Info)

@@ -14,6 +14,7 @@ func TestACPErrorOfCodex(t *testing.T) {
 {"type":"session","session":"01a20204-0c73-7a81-bad9-32538d4984c1","resumed":true}
 {"type":"state","state":"running"}
 {"type":"update","update":{"sessionUpdate":"session_info_update","_meta":{"codex":{"threadStatus":{"type":"active","activeFlags":[]}}}}}
+{"type":"text","text":"Warning: Model metadata is missing."}
 {"type":"update","update":{"sessionUpdate":"session_info_update","_meta":{"codex":{"threadStatus":{"type":"systemError"}}}}}
 {"type":"text","text":"{\"error\":{\"code\":null,\"message\":\"that is too much\",\"param\":null,\"type\":\"invalid_request_error\"}}\n\n\n"}
 {"type":"state","state":"idle"}

@@ -94,6 +94,7 @@ var codexMessages = []struct {
 	{"Codex ran out of room in the model's context window", fleet.CodeContextFull},
 	{"You've hit your usage limit", fleet.CodeUsageWindow},
 	{"Quota exceeded", fleet.CodeBilling},
+	{"We’re currently experiencing high demand", fleet.CodeOverloaded},
 	{"stream disconnected before completion", fleet.CodeNetwork},
 	{"Connection failed", fleet.CodeNetwork},
 	{"error sending request", fleet.CodeNetwork},
