@@ -63,7 +63,7 @@ checks: generated proto-lint deploy-lint page-check
 
 lint: ## golangci-lint, which vets too
 	lint=$$($(GO) tool -n -modfile=.tools/lint.mod golangci-lint) && GOFLAGS="$$($(GO) env GOFLAGS) $(RACE)" "$$lint" run
-	CGO_ENABLED=0 $(GO) build ./internal/place/cagent # a release for another architecture may have no C compiler
+	CGO_ENABLED=0 $(GO) build ./internal/app # a release for another architecture may have no C compiler
 
 # Tests create and remove many small files. That is faster in memory, if the system has a gigabyte for files there. Test programs
 # are large and stay on the disk.

@@ -19,8 +19,8 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
-	"fleet/internal/place/cagent"
 	"fleet/internal/place/fake"
+	"fleet/internal/place/local"
 	"fleet/internal/place/placetest/model"
 	"fleet/internal/toolset/providers"
 )
@@ -136,8 +136,10 @@ func TestProvidersWithModels(t *testing.T) {
 	t.Cleanup(world.Destroy)
 	a, err := Open(t.Context(), cfg, Options{
 		Places: []fleet.Place{world}, Providers: func(c *providers.Config) { c.Getenv = func(name string) string { return env[name] } },
-		Cagent: func(c *cagent.Config) {
-			c.LookupEnv = func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+		Local: func(c *local.Config) {
+			for name, value := range env {
+				c.Environ = append(c.Environ, name+"="+value)
+			}
 		},
 	})
 	require.NoError(t, err)

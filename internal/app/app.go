@@ -27,7 +27,7 @@ import (
 	"fleet/internal/fleet"
 	coderusers "fleet/internal/identity/coder"
 	"fleet/internal/identity/oidc"
-	"fleet/internal/place/cagent"
+	"fleet/internal/place/local"
 	"fleet/internal/place/peer"
 	"fleet/internal/price"
 	"fleet/internal/reconcile"
@@ -105,7 +105,7 @@ type Options struct {
 	Outside   providers.Outside
 	Subagents func(c *subagents.Config) // changes to the configuration of subagents
 	Sessions  func(c *sessions.Config)  // changes to the configuration of sessions
-	Cagent    func(c *cagent.Config)    // changes to the configuration of model agents
+	Local     func(c *local.Config)     // changes to the configuration of agents on this machine
 }
 
 // Open opens the fleet in cfg.Data, or in cfg.Store if that is set, and locks cfg.Data until Close. It does not touch

@@ -89,7 +89,7 @@ func users(ctx context.Context, dir string, free uint64) (text string) {
 		files      []string
 		size       uint64
 	}{
-		{what: "agents", next: "`fleet agent delete` frees it unless their work is kept", files: []string{"agents", "cagent"}},
+		{what: "agents", next: "`fleet agent delete` frees it unless their work is kept", files: []string{"agents"}},
 		{what: "kept work", next: "`fleet kept list` shows it", files: []string{"kept"}},
 		{what: "caches of agents", next: "`local.cache_max` limits them, and what is in caches/ can be removed", files: []string{"caches"}},
 		{what: "the database", next: "deleted tasks leave room in it for new ones, but the file does not shrink", files: []string{"fleet.db", "fleet.db-wal"}},

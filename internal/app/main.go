@@ -14,7 +14,7 @@ import (
 
 	"fleet/internal/admission"
 	"fleet/internal/face/cli"
-	"fleet/internal/place/cagent"
+	"fleet/internal/model/run"
 	"fleet/internal/runner"
 )
 
@@ -24,7 +24,7 @@ func Main(args []string) int {
 		return code
 	}
 	if len(args) > 0 && args[0] == modelCommand {
-		return cagent.Main()
+		return run.Main()
 	}
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // callers receive the errors anyway
 	p := &program{version: Version(), environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, setLog: slog.SetDefault}
@@ -41,7 +41,7 @@ type program struct {
 }
 
 func (p *program) run(ctx context.Context, args []string) int {
-	deps := cli.Deps{Version: p.version, Lacks: cagent.Lacks, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Dial: p.dial}
+	deps := cli.Deps{Version: p.version, Lacks: run.Lacks, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Dial: p.dial}
 	return cli.Run(ctx, args, deps, p.commands()...)
 }
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/cagent"
+	"fleet/internal/model/definition"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
@@ -29,7 +29,7 @@ type places struct {
 	cfg     Config
 	options Options
 	store   fleet.Store
-	catalog *cagent.Catalog // of definitions
+	catalog *definition.Catalog // of definitions
 	prices  *price.List
 	log     *slog.Logger
 	wrap    func(http.RoundTripper) http.RoundTripper // traces requests
@@ -55,7 +55,7 @@ func (p *places) get(name string) (place fleet.Place, err error) {
 	case "coder":
 		place, err = p.newCoder()
 	case "cagent":
-		place, err = p.newCagent()
+		place, err = p.newModels()
 	case fakePlace:
 		place = fake.New(fake.Config{})
 	default:
@@ -122,7 +122,13 @@ func (p *places) newLocal() (fleet.Place, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Models, err = p.models(); err != nil {
+		return nil, err
+	}
 	c.Logger = p.log
+	if p.options.Local != nil {
+		p.options.Local(&c)
+	}
 	return local.New(c)
 }
 

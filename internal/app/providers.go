@@ -4,7 +4,6 @@ import (
 	"log/slog"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/cagent"
 	"fleet/internal/place/local"
 	looks "fleet/internal/place/probe"
 	"fleet/internal/service"
@@ -12,7 +11,7 @@ import (
 )
 
 // drivers returns the drivers of the places that every server has.
-func drivers() []fleet.Driver { return append(local.Drivers(), cagent.Drivers()...) }
+func drivers() []fleet.Driver { return append(local.Drivers(), local.ModelDrivers()...) }
 
 // newProviders returns the providers toolset. It probes this machine and its network unless a test replaces them.
 func newProviders(cfg Config, o Options, core *service.Service, log *slog.Logger) (*providers.Service, error) {

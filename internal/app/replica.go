@@ -78,16 +78,12 @@ func newFile(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := scratch.File(path)
+	name, err := scratch.Write(path, []byte(text+"\n"))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.WriteString(text + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+	defer func() { _ = os.Remove(name) }()
+	if err := os.Link(name, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return nil

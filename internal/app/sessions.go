@@ -1,14 +1,17 @@
 package app
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/cagent"
+	"fleet/internal/model/definition"
+	"fleet/internal/model/run"
+	"fleet/internal/place/local"
+	"fleet/internal/runner/driver"
 	"fleet/internal/service"
 	"fleet/internal/toolset/sessions"
 )
@@ -31,12 +34,12 @@ type Cagent struct {
 func (c Config) noPrograms() bool { return !c.Auth.None() && !c.Cagent.Programs }
 
 // newCatalog returns the catalog of agent definitions in files and in pulled artifacts.
-func newCatalog(cfg Config) *cagent.Catalog {
+func newCatalog(cfg Config) *definition.Catalog {
 	s := cfg.Sessions
-	c := cagent.CatalogConfig{NoPrograms: cfg.noPrograms(), AgentsDir: definitionsDir(s.AgentsDir, agentsDir), StoreDir: filepath.Join(cfg.Data, "cagent", "store"), PullTimeout: s.Pulled.Timeout}
+	c := definition.CatalogConfig{NoPrograms: cfg.noPrograms(), AgentsDir: definitionsDir(s.AgentsDir, agentsDir), StoreDir: filepath.Join(cfg.Data, "pulled"), PullTimeout: s.Pulled.Timeout}
 	c.Login = s.Pulled.Login
 	if c.Login == "" && cfg.Auth.None() { // the logins belong to the only user
-		c.Login = cagent.LoginDocker
+		c.Login = definition.LoginDocker
 	}
 	c.Approve = cfg.Cagent.Approve
 	c.Policy.ModelHosts = s.Pulled.ModelHosts
@@ -46,36 +49,38 @@ func newCatalog(cfg Config) *cagent.Catalog {
 	if len(s.Pulled.Registries) > 0 {
 		c.Registries = s.Pulled.Registries
 	}
-	return cagent.NewCatalog(c)
+	return definition.NewCatalog(c)
 }
 
-// newCagent returns the place of model agents. It returns BACKEND_UNAVAILABLE in a build without cgo.
-func (p *places) newCagent() (fleet.Place, error) {
-	here, err := p.get("local")
+// newModels returns the place of agents on models. It returns BACKEND_UNAVAILABLE in a build without cgo.
+func (p *places) newModels() (fleet.Place, error) {
+	if run.Lacks != "" {
+		return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "this program lacks %s: build it with CGO_ENABLED=1", run.Lacks)
+	}
+	place, err := p.get("local")
 	if err != nil {
 		return nil, err
 	}
+	here, ok := place.(*local.Place)
+	if !ok {
+		return nil, errors.New("agents on models run on this machine, and another place has the name local")
+	}
+	return here.Models(), nil
+}
+
+// models returns the configuration of agents on models.
+func (p *places) models() (local.Models, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("cannot find the path of this program, which executes model runs: %w", err)
+		return local.Models{}, fmt.Errorf("cannot find the path of this program, which executes model runs: %w", err)
 	}
-	supervisor, err := p.cfg.supervisor(context.Background())
-	if err != nil {
-		return nil, fmt.Errorf("cannot find the path of the program that supervises runs: %w", err)
-	}
-	copies, _ := here.(cagent.Places)
 	cfg := p.cfg
-	c := cagent.Config{
-		Name:    fleet.PlaceOn("cagent", cfg.Replica),
-		Program: supervisor, RunCommand: []string{self, modelCommand}, StopGrace: cfg.StopGrace,
-		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, Hide: []string{cfg.Data},
-		Places: copies, NoPrograms: cfg.noPrograms(), Dir: filepath.Join(cfg.Data, "cagent"), Catalog: p.catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,
-		Prices: p.prices, Now: p.store.Now, Logger: p.log,
-	}
-	if p.options.Cagent != nil {
-		p.options.Cagent(&c)
-	}
-	return cagent.New(c)
+	return local.Models{
+		Name: fleet.PlaceOn("cagent", cfg.Replica), Command: []string{self, modelCommand}, Catalog: p.catalog, Needs: definition.Needs,
+		Settings: driver.ModelSettings{
+			Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, NoPrograms: cfg.noPrograms(), ToolEnv: cfg.Providers.ToolEnv, Prices: p.prices,
+		},
+	}, nil
 }
 
 // newSessions returns the toolset of sessions.

@@ -63,7 +63,7 @@ func (h Home) remember(f driver.Format, r driver.Result) error {
 		return nil
 	}
 	// An unchanged value is written too, because the file's time tells when the conversation was last used.
-	if err := shim.WriteFile(h.path("session"), []byte(r.Session), 0o600); err != nil {
+	if err := shim.WriteFile(h.path("session"), []byte(r.Session)); err != nil {
 		return err
 	}
 	found := ""
@@ -76,7 +76,7 @@ func (h Home) remember(f driver.Format, r driver.Result) error {
 	if found == h.read("record") {
 		return nil
 	}
-	return shim.WriteFile(h.path("record"), []byte(found), 0o600)
+	return shim.WriteFile(h.path("record"), []byte(found))
 }
 
 // remove removes a file of the agent if it exists.

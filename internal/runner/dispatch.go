@@ -298,7 +298,7 @@ func (h Home) writeRun(run shim.Run, files []driver.File) error {
 		}
 	}
 	// The file "active" is written before the run exists, because it does no harm if it names a missing run.
-	if err := shim.WriteFile(h.path("active"), []byte(filepath.Base(string(run))), 0o600); err != nil {
+	if err := shim.WriteFile(h.path("active"), []byte(filepath.Base(string(run)))); err != nil {
 		return err
 	}
 	return os.Rename(tmp, string(run))

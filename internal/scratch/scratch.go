@@ -118,6 +118,33 @@ func File(path string) (*os.File, error) {
 	return os.CreateTemp(dir, start+"*")
 }
 
+// Write writes the data to the disk, in a file that File creates, and returns the name of the file.
+func Write(path string, data []byte) (string, error) {
+	f, err := File(path)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		_ = os.Remove(f.Name())
+		return "", err
+	}
+	return f.Name(), nil
+}
+
+// WriteFile replaces a file atomically: a crash leaves the old or the new content. It does not sync the directory, so after a crash of
+// the machine the file may still have the old content. Only this user can read the file.
+func WriteFile(path string, data []byte) error {
+	name, err := Write(path, data)
+	if err != nil {
+		return err
+	}
+	if err = os.Rename(name, path); err != nil {
+		_ = os.Remove(name)
+	}
+	return err
+}
+
 const (
 	maxAge   = time.Hour // no process needs so much time to write a file
 	maxNames = 1000      // how many files of a directory File examines

@@ -20,7 +20,7 @@ import (
 
 	"fleet/internal/app"
 	"fleet/internal/fleet"
-	"fleet/internal/place/cagent"
+	"fleet/internal/model/run"
 	"fleet/internal/place/local"
 	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "model-run" {
-		os.Exit(cagent.Main())
+		os.Exit(run.Main())
 	}
 	if os.Getenv(dataEnv) != "" {
 		if err := serve(); err != nil {

@@ -25,8 +25,8 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
+	"fleet/internal/model/run"
 	"fleet/internal/notify"
-	"fleet/internal/place/cagent"
 	"fleet/internal/place/local"
 	"fleet/internal/reconcile"
 	"fleet/internal/runner"
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "model-run" {
-		os.Exit(cagent.Main())
+		os.Exit(run.Main())
 	}
 	if data := os.Getenv(dataEnv); data != "" {
 		if err := serve(data, os.Getenv(pointEnv)); err != nil {

@@ -2,8 +2,6 @@ package local
 
 import (
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -48,17 +46,21 @@ func Drivers() []fleet.Driver {
 func hasConfig(a fleet.Agent) bool { return a.Config != nil && a.Config.Driver != "" }
 
 // kind returns the project that describes how the agent works. For an agent with a configuration, it makes a project of
-// the configuration.
-func (b *Place) kind(a fleet.Agent) (project, error) {
+// the configuration. models are the models that a task of the agent names.
+func (b *Place) kind(a fleet.Agent, models ...string) (project, error) {
 	p, err := project{}, error(nil)
-	if hasConfig(a) {
-		if p, err = configProject(a); err == nil && p.dir != "" {
-			err = b.CheckDir(p.dir)
-		}
-	} else {
+	switch {
+	case !hasConfig(a):
 		p, err = b.projectOf(a.Project, a.Role)
+	case a.Config.Driver == driver.Cagent && len(b.config.Models.Command) > 0:
+		p, err = b.modelProject(a, models...)
+	default:
+		p, err = configProject(a)
 	}
-	if err != nil || a.Config == nil {
+	if err == nil && p.dir != "" {
+		err = b.checkDir(p.dir)
+	}
+	if err != nil || a.Config == nil || p.config != nil {
 		return p, err
 	}
 	if a.Config.Keep > 0 && p.dir == "" && p.Repository == "" {
@@ -108,11 +110,6 @@ func configProject(a fleet.Agent) (project, error) {
 	}
 	if err := checkVariables("pass_env", r.PassEnv); err != nil {
 		return refuse("the agent's configuration is invalid: %s", err)
-	}
-	if r.Dir != "" {
-		if info, err := os.Stat(r.Dir); !filepath.IsAbs(r.Dir) || err != nil || !info.IsDir() {
-			return refuse("%q is not a directory on this machine: give the full path of the agent's working directory", r.Dir)
-		}
 	}
 	role := Role{Name: a.Role, Default: true, Prompt: r.System, Model: r.Model, DisallowedTools: r.Deny}
 	if role.MCPServers, err = configServers(r); err != nil {

@@ -43,6 +43,7 @@ type Config struct {
 	StopGrace    time.Duration     // how long a run may take to stop before it is killed; 0: 5 s
 	Environ      []string          // the server's environment; nil: os.Environ()
 	PollInterval time.Duration     // see fleet.Traits; 0: the reconciler's default
+	Models       Models            // agents on models
 	Logger       *slog.Logger      // nil: no logging
 }
 
@@ -133,6 +134,7 @@ type project struct {
 	dir    string // the directory in which its agents work; empty: each agent has its own directory
 	// results is true if dir was returned by Place.results.
 	results bool
+	config  *fleet.AgentConfig // of an agent on a model; nil: another driver does its work
 }
 
 // check validates the configuration, fills in the defaults, and returns the projects, sorted by name.

@@ -85,7 +85,11 @@ func (b *Place) Unconfined(a fleet.Agent) string {
 	if err := sandbox.Available(); err != nil {
 		return fleet.PublicMessage(err)
 	}
-	return fmt.Sprintf("the configuration has sandbox: none for the project %q; the operator can change it to auto", p.Name)
+	where := ""
+	if p.Name != "" {
+		where = fmt.Sprintf(" for the project %q", p.Name)
+	}
+	return fmt.Sprintf("the configuration has sandbox: none%s; the operator can change it to auto", where)
 }
 
 // confine creates the agent's own directories and files, and returns how its programs are confined. It returns nil if
@@ -162,25 +166,6 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 		return nil, err
 	}
 	return c, nil
-}
-
-// Reach returns what programs in the agent's directory may access. It returns nil if they may access everything that
-// the server's user may access. Other places call it for programs that work in the directory.
-func (b *Place) Reach(a fleet.Agent) (*sandbox.Policy, error) {
-	p, err := b.kind(a)
-	if err != nil {
-		return nil, err
-	}
-	h := b.home(a.UID)
-	r, err := h.record()
-	if err != nil {
-		return nil, runner.HostError("cannot read the agent's record", err)
-	}
-	c, err := b.confine(p, h, r)
-	if err != nil || c == nil {
-		return nil, err
-	}
-	return &c.policy, nil
 }
 
 // variable returns a variable of the server's environment, or "" if it is not set or agents may not have it.

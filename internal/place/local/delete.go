@@ -102,7 +102,9 @@ func (b *Place) decide(ctx context.Context, a fleet.Agent, h home, r *record) er
 
 // disposable reports whether the files of the agent are temporary. The configurations of other toolsets say which files outlive
 // their agents: see fleet.AgentConfig.Keep.
-func disposable(a fleet.Agent, r *record) bool { return hasConfig(a) && r.Repository == "" }
+func disposable(a fleet.Agent, r *record) bool {
+	return (hasConfig(a) || r.Config != nil) && r.Repository == ""
+}
 
 // examination says what may exist only in an agent's home.
 type examination struct {

@@ -22,7 +22,7 @@ func FuzzRecord(f *testing.F) {
 			require.Contains(t, err.Error(), "agent.json")
 			return
 		}
-		w, err := h.workspace()
+		w, _, err := h.workspace()
 		require.NoError(t, err)
 		require.NotEmpty(t, w.State)
 		require.NoError(t, h.write(r))

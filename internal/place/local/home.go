@@ -34,6 +34,8 @@ type record struct {
 	Spec      string    `json:"spec"`
 	CreatedAt time.Time `json:"created_at"`
 
+	Config *fleet.AgentConfig `json:"config,omitempty"` // of an agent on a model
+
 	Dir        string `json:"dir,omitempty"`        // where the agent works; empty: in its own directory
 	Results    bool   `json:"results,omitempty"`    // Dir was returned by Place.results
 	Repository string `json:"repository,omitempty"` // the repository of the worktree; empty: no repository
@@ -89,7 +91,7 @@ func (h home) write(r *record) error {
 	if err != nil {
 		return err
 	}
-	return shim.WriteFile(h.path("agent.json"), append(b, '\n'), 0o600)
+	return shim.WriteFile(h.path("agent.json"), append(b, '\n'))
 }
 
 func (h home) tree(r *record) worktree.Tree {
@@ -106,21 +108,21 @@ func (h home) log(format string, args ...any) {
 	shim.AppendLog(h.path("log"), fmt.Sprintf(format, args...))
 }
 
-// workspace returns the state of the agent's workspace.
-func (h home) workspace() (fleet.Workspace, error) {
+// workspace returns the state of the agent's workspace, and its record, which is nil if there is none or it cannot be read.
+func (h home) workspace() (fleet.Workspace, *record, error) {
 	w := fleet.Workspace{ID: filepath.Base(string(h)), AgentUID: filepath.Base(string(h)), Location: h.work()}
 	if !h.exists() {
 		w.State = fleet.StateDeleted
-		return w, nil
+		return w, nil, nil
 	}
 	r, err := h.record()
 	if err != nil {
 		w.State, w.Reason = fleet.StateUnhealthy, "its record cannot be read: delete the agent, or restore the file "+h.path("agent.json")
-		return w, nil
+		return w, nil, nil
 	}
 	if r == nil {
 		w.State, w.Reason = fleet.StatePending, "its directory is being created"
-		return w, nil
+		return w, r, nil
 	}
 	w.ID, w.AgentUID, w.Name, w.Owner, w.Project = r.UID, r.UID, r.Name, r.Owner, r.Project
 	w.Role, w.Spec, w.CreatedAt = r.Role, r.Spec, r.CreatedAt
@@ -147,7 +149,7 @@ func (h home) workspace() (fleet.Workspace, error) {
 			w.State = fleet.StateUnhealthy
 		}
 	}
-	return w, nil
+	return w, r, nil
 }
 
 // problem returns why the agent cannot work, or "" if it can.

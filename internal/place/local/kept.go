@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,8 +63,13 @@ func (b *Place) keptText(k home) (string, error) {
 	return text, nil
 }
 
-// Kept implements fleet.Keeper.
-func (b *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err error) {
+// Kept implements fleet.Keeper. ModelPlace has those of the agents on models.
+func (b *Place) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
+	return b.kept(ctx, uid, func(r *record) bool { return r.Config == nil })
+}
+
+// kept returns the kept homes of which of accepts the record, and those whose record cannot be read if it accepts an empty one.
+func (b *Place) kept(ctx context.Context, uid string, of func(*record) bool) (all []fleet.KeptWork, err error) {
 	entries, err := os.ReadDir(filepath.Join(b.config.Dir, "kept"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, runner.HostError("cannot read the directory of kept agents", err)
@@ -77,7 +83,14 @@ func (b *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err
 			continue
 		}
 		w := fleet.KeptWork{AgentUID: e.Name(), Location: string(k), Reason: "its record cannot be read"}
-		if r, err := k.record(); err == nil && r != nil {
+		r, err := k.record()
+		if err != nil {
+			r = nil
+		}
+		if !of(cmp.Or(r, &record{})) {
+			continue
+		}
+		if r != nil {
 			w = fleet.KeptWork{
 				AgentUID: r.UID, AgentName: r.Name, Owner: r.Owner, Project: r.Project, Reason: r.Unsaved, Location: string(k),
 				Size: r.Size, KeptAt: r.KeptAt,
@@ -145,7 +158,7 @@ func (b *Place) tidyKept(ctx context.Context, now time.Time) error {
 			errs = append(errs, worktree.RemoveAll(filepath.Join(b.config.Dir, "kept", e.Name())))
 		}
 	}
-	all, err := b.Kept(ctx, "")
+	all, err := b.kept(ctx, "", func(*record) bool { return true })
 	if err != nil {
 		return err
 	}

@@ -49,12 +49,14 @@ func (c *Config) checkPaths(projects []project) (all paths, err error) {
 	if err := all.addConfig(c); err != nil {
 		return all, err
 	}
-	return all, all.check(filepath.Join(c.Dir, "agents"), filepath.Join(c.Dir, "caches"))
+	return all, all.check(filepath.Join(c.Dir, "agents"), filepath.Join(c.Dir, "caches"), filepath.Join(c.Dir, "memory"))
 }
 
-// CheckDir returns an error if the sandboxes of agents depend on the directory, so that no agent may work in it. The path of
-// the directory has no symbolic links.
-func (b *Place) CheckDir(dir string) error {
+// checkDir returns an error if there is no such directory, or if the sandboxes of agents depend on it, so that no agent may work in it.
+func (b *Place) checkDir(dir string) error {
+	if info, err := os.Stat(dir); !filepath.IsAbs(dir) || err != nil || !info.IsDir() {
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%q is not a directory on this machine: give the full path of the agent's working directory", dir)
+	}
 	if mode, err := sandbox.Choose(b.config.Sandbox, ""); err != nil || mode == sandbox.None {
 		return nil //nolint:nilerr // see Unconfined
 	}
@@ -180,12 +182,12 @@ func (s *paths) addFixed(path, why string) {
 	s.fixed = append(s.fixed, located{path: path, why: why})
 }
 
-// check returns the first conflict between the paths. own is the directory with the agents' own directories, and caches the one
-// with the caches that they share.
-func (s *paths) check(own, caches string) error {
+// check returns the first conflict between the paths. own is the directory with the agents' own directories, and shared are those
+// with the caches and memories that they share.
+func (s *paths) check(own string, shared ...string) error {
 	for _, f := range s.fixed {
 		for _, at := range trail(f.path) {
-			for _, dir := range []string{own, caches} {
+			for _, dir := range append(shared, own) {
 				if contains(dir, at) {
 					return fmt.Errorf("%s, %s, is in the directory of agents %s, where an agent could replace it: move it", at, f.why, dir)
 				}

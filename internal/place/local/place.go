@@ -25,6 +25,7 @@ type Place struct {
 	temp    *scratch.Dir
 	tidying sync.Mutex // only one call removes or restores kept homes
 	caching sync.Mutex // no run begins to use a shared cache while it is retired
+	closing func() error
 }
 
 var (
@@ -63,6 +64,10 @@ func New(c Config) (*Place, error) {
 		Program: c.Program, MaxOutput: c.MaxOutput, OutputMax: c.OutputMax, StopGrace: c.StopGrace, Logger: c.Logger,
 	})}
 	b.current.Store(&setup{projects: projects, paths: all})
+	b.closing = sync.OnceValue(func() error {
+		b.host.Close()
+		return b.temp.Close()
+	})
 	return b, nil
 }
 
@@ -157,7 +162,4 @@ func (p project) role(name string) (Role, error) {
 }
 
 // Close implements fleet.Place.
-func (b *Place) Close() error {
-	b.host.Close()
-	return b.temp.Close()
-}
+func (b *Place) Close() error { return b.closing() }

@@ -43,8 +43,10 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	if err == nil {
 		_, err = p.role(a.Role)
 	}
-	if closed := b.closed(a.Project, a.Role); err == nil && closed != "" {
-		err = errors.New(closed)
+	if err == nil && p.config == nil {
+		if closed := b.closed(a.Project, a.Role); closed != "" {
+			err = errors.New(closed)
+		}
 	}
 	if err != nil {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.PublicMessage(err))
@@ -54,7 +56,7 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	}
 	r := &record{
 		UID: a.UID, Name: a.Name, Owner: a.Owner, Project: p.Name, Role: a.Role, Spec: a.Spec, CreatedAt: time.Now().UTC().Truncate(time.Second),
-		Dir: p.dir, Results: p.results,
+		Dir: p.dir, Results: p.results, Config: p.config,
 	}
 	if r.Repository = p.Repository; p.Repository != "" {
 		if isRemote(p.Repository) {
@@ -228,7 +230,7 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	}
 	if _, stopped := h.stopped(); !stopped {
 		// The file is written before the run is ended, so that no new run starts.
-		if err := shim.WriteFile(h.path("stopped"), nil, 0o600); err != nil {
+		if err := shim.WriteFile(h.path("stopped"), nil); err != nil {
 			return runner.HostError("cannot stop the agent", err)
 		}
 		h.log("stopped")
@@ -244,8 +246,11 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 	return b.workspace(b.home(a.UID))
 }
 
-// List implements fleet.Place.
-func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
+// List implements fleet.Place. ModelPlace lists the agents on models.
+func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) { return b.list(ctx, false) }
+
+// list returns the workspaces of the agents on models, or of the others.
+func (b *Place) list(ctx context.Context, models bool) ([]fleet.Workspace, error) {
 	entries, err := os.ReadDir(filepath.Join(b.config.Dir, "agents"))
 	if err != nil {
 		return nil, runner.HostError("cannot read the directory of agents", err)
@@ -258,11 +263,11 @@ func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 		if !e.IsDir() || e.Name()[0] == '.' {
 			continue
 		}
-		w, err := b.workspace(home(filepath.Join(b.config.Dir, "agents", e.Name())))
+		w, onModel, err := b.look(home(filepath.Join(b.config.Dir, "agents", e.Name())))
 		if err != nil {
 			return nil, err
 		}
-		if w.State != fleet.StateDeleted { // the agent may have been deleted after the directory was read
+		if w.State != fleet.StateDeleted && onModel == models { // the agent may have been deleted after the directory was read
 			all = append(all, w)
 		}
 	}

@@ -98,12 +98,18 @@ func (b *Place) closed(name, role string) string {
 
 // workspace returns the state of the agent's workspace, and whether the agent accepts tasks.
 func (b *Place) workspace(h home) (fleet.Workspace, error) {
-	w, err := h.workspace()
-	if err != nil || w.State == fleet.StateDeleted || w.State == fleet.StateDeleting {
-		return w, err
+	w, _, err := b.look(h)
+	return w, err
+}
+
+// look returns the state of the agent's workspace, and whether the agent is an agent on a model.
+func (b *Place) look(h home) (w fleet.Workspace, onModel bool, err error) {
+	w, r, err := h.workspace()
+	if onModel = r != nil && r.Config != nil; onModel || err != nil || w.State == fleet.StateDeleted || w.State == fleet.StateDeleting {
+		return w, onModel, err
 	}
 	if w.Host.Closed = b.closed(w.Project, w.Role); w.Host.Closed != "" && w.Reason == "" {
 		w.Reason = w.Host.Closed
 	}
-	return w, nil
+	return w, false, nil
 }

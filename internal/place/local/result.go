@@ -39,7 +39,7 @@ func (b *Place) keepResults(ctx context.Context, a fleet.Agent, r *record) error
 		}
 		if found {
 			until := time.Now().Add(a.Config.Keep).UTC().Truncate(time.Second).Format(time.RFC3339)
-			if err := shim.WriteFile(dir+untilSuffix, []byte(until), 0o600); err != nil {
+			if err := shim.WriteFile(dir+untilSuffix, []byte(until)); err != nil {
 				return runner.HostError("cannot keep the agent's files", err)
 			}
 			r.Kept = fmt.Sprintf("its files are kept in %s until %s", dir, until)

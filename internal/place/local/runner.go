@@ -23,7 +23,7 @@ type workspace struct {
 
 // Ready implements runner.Workspace.
 func (s workspace) Ready() error {
-	w, err := s.home.workspace()
+	w, _, err := s.home.workspace()
 	if err != nil {
 		return err
 	}
@@ -31,8 +31,11 @@ func (s workspace) Ready() error {
 }
 
 // Work implements runner.Workspace.
-func (s workspace) Work(fleet.Run) (runner.Work, error) {
-	p, err := s.place.kind(s.agent)
+func (s workspace) Work(r fleet.Run) (runner.Work, error) {
+	p, err := s.place.kind(s.agent, r.Options.Model)
+	if err == nil && p.config != nil {
+		err = s.place.makeStores(s.agent)
+	}
 	if err != nil {
 		return runner.Work{}, err
 	}

@@ -66,7 +66,7 @@ func (d *directory) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspa
 		err = errors.Join(ctx.Err(), runner.Home(d.path(a)).Make(), os.MkdirAll(d.path(a, "work"), 0o700))
 	}
 	if err == nil {
-		err = shim.WriteFile(d.path(a, "agent.json"), record, 0o600) // writes the whole file, or none
+		err = shim.WriteFile(d.path(a, "agent.json"), record) // writes the whole file, or none
 	}
 	if err != nil {
 		return fleet.Workspace{}, runner.HostError("cannot create the agent's directory", err)

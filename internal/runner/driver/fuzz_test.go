@@ -23,7 +23,7 @@ func FuzzLines(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		requireParsed(t, Format{Kind: "text"}, data)
 		requireParsed(t, Format{Kind: "jsonl", Fields: Fields{Text: "a"}}, data)
-		requireParsed(t, Format{Kind: "outputs"}, data)
+		requireParsed(t, Format{Kind: "model"}, data)
 	})
 }
 

@@ -14,13 +14,7 @@ var taskOptions = map[string][]string{
 	"shell":   {fleet.OptionAttachments},
 	"command": {fleet.OptionAttachments},
 	"acp":     {fleet.OptionModel, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema, fleet.OptionAttachments},
-}
-
-// OptionsDriver is a driver of another package, which says itself which options of a task it supports.
-type OptionsDriver interface {
-	Driver
-	// Options returns the name of the driver, and the names of the options.
-	Options() (kind string, supported []string)
+	Cagent:    {fleet.OptionModel, fleet.OptionMaxTurns, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema},
 }
 
 // effortsOf are the values of the option effort, by kind of driver.
@@ -35,8 +29,8 @@ func CheckOptions(d Driver, o fleet.TaskOptions) error {
 	if err := o.Valid(); err != nil {
 		return err
 	}
-	kind, supported := optionsOf(d)
-	err := o.Unsupported(supported, "the driver "+kind, func(option string) (can []string) {
+	kind := kindOf(d)
+	err := o.Unsupported(taskOptions[kind], "the driver "+kind, func(option string) (can []string) {
 		for _, k := range Kinds {
 			if slices.Contains(taskOptions[k], option) {
 				can = append(can, k)
@@ -54,18 +48,7 @@ func CheckOptions(d Driver, o fleet.TaskOptions) error {
 }
 
 // SupportedOptions returns the names of the options of tasks that the driver supports.
-func SupportedOptions(d Driver) []string {
-	_, supported := optionsOf(d)
-	return supported
-}
-
-func optionsOf(d Driver) (kind string, supported []string) {
-	if other, ok := d.(OptionsDriver); ok {
-		return other.Options()
-	}
-	kind = kindOf(d)
-	return kind, taskOptions[kind]
-}
+func SupportedOptions(d Driver) []string { return taskOptions[kindOf(d)] }
 
 func kindOf(d Driver) string {
 	switch d.(type) {
@@ -77,6 +60,8 @@ func kindOf(d Driver) string {
 		return "acp"
 	case shell:
 		return "shell"
+	case model:
+		return Cagent
 	}
 	return "command"
 }

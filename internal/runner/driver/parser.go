@@ -10,7 +10,7 @@ import (
 // Format describes how to parse the output of a run. It is stored with the run, so that Fleet can parse the output even
 // after the project's configuration has changed.
 type Format struct {
-	Kind   string `json:"kind"` // text, claude, codex, acp, outputs or jsonl
+	Kind   string `json:"kind"` // text, claude, codex, acp, model or jsonl
 	Fields Fields `json:"fields,omitzero"`
 	// Resumed is the conversation that the run continues. It is empty if the run starts a new conversation.
 	Resumed string `json:"resumed,omitempty"`
@@ -97,8 +97,8 @@ func NewParser(f Format) (Parser, error) {
 		return &lines{each: newCodexParser(f), lost: f.Lost, output: f.Output}, nil
 	case "acp":
 		return &lines{each: newACPParser(f), lost: f.Lost, output: f.Output}, nil
-	case "outputs":
-		return &lines{each: &outputsParser{}}, nil
+	case "model":
+		return &lines{each: &modelParser{}}, nil
 	case "jsonl":
 		p, err := newJSONParser(f.Fields)
 		if err != nil {

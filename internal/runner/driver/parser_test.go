@@ -64,7 +64,7 @@ func TestPieces(t *testing.T) {
 		rapid.Just([]byte(`{"outcome":{"Status":"completed","Summary":"é"}}`)),
 		rapid.Just([]byte(`{"a":{"b":"text"},"type":"result","result":"r","session_id":"s"}`)),
 	)
-	formats := []Format{{Kind: "text"}, {Kind: "claude"}, {Kind: "codex"}, {Kind: "acp"}, {Kind: "outputs"}, {Kind: "jsonl", Fields: Fields{Text: "a.b", Summary: "result"}}}
+	formats := []Format{{Kind: "text"}, {Kind: "claude"}, {Kind: "codex"}, {Kind: "acp"}, {Kind: "model"}, {Kind: "jsonl", Fields: Fields{Text: "a.b", Summary: "result"}}}
 	rapid.Check(t, func(t *rapid.T) {
 		var data []byte
 		for _, l := range rapid.SliceOf(line).Draw(t, "lines") {

@@ -259,7 +259,7 @@ func (a *questions) refuse(name, why string) {
 func (a *questions) give(name string, answer ask.Answer) {
 	b, err := json.Marshal(answer)
 	if err == nil {
-		err = WriteFile(a.run.Path(filepath.Join(ask.Answers, name)), b, 0o600)
+		err = WriteFile(a.run.Path(filepath.Join(ask.Answers, name)), b)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "an answer cannot be written:", err)

@@ -192,9 +192,9 @@ func (r Run) removeSecrets(names []string) {
 	}
 }
 
-// WriteFile writes a file atomically.
-func WriteFile(path string, data []byte, mode os.FileMode) error {
-	tmp, err := writeTemp(path, data, mode)
+// WriteFile writes a file atomically. Unlike scratch.WriteFile, it also replaces a directory.
+func WriteFile(path string, data []byte) error {
+	tmp, err := scratch.Write(path, data)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func writeOnce(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := writeTemp(path, b, 0o600)
+	tmp, err := scratch.Write(path, b)
 	if isFull(err) {
 		tmp, err = writeReserve(filepath.Dir(path), b)
 	}
@@ -224,20 +224,6 @@ func writeOnce(path string, v any) error {
 	}
 	defer func() { _ = os.Remove(tmp) }()
 	return os.Link(tmp, path)
-}
-
-func writeTemp(path string, data []byte, mode os.FileMode) (string, error) {
-	f, err := scratch.File(path)
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return "", err
-	}
-	return f.Name(), nil
 }
 
 // maxFile limits the size of a file that describes a run, in bytes.

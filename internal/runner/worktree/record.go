@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 
 	"fleet/internal/place/agentfile"
+	"fleet/internal/scratch"
 )
 
 // refRecord records what Fleet knows about the refs in an agent's git directory. The file is next to that directory,
@@ -51,13 +51,10 @@ func (t Tree) readRecord() (*refRecord, error) {
 // writeRecord writes the record atomically.
 func (t Tree) writeRecord(k *refRecord) error {
 	b, err := json.Marshal(k)
-	if err == nil {
-		err = os.WriteFile(t.knownFile()+".new", b, 0o600)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = os.Rename(t.knownFile()+".new", t.knownFile())
-	}
-	return err
+	return scratch.WriteFile(t.knownFile(), b)
 }
 
 // readPublished reads only the field Published of the record. It is nil if the file does not exist or cannot be read.

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/cagent"
 	"fleet/internal/place/fake"
+	"fleet/internal/place/local"
 	"fleet/internal/service/servicetest"
 	"fleet/internal/toolset/lifecycle"
 )
@@ -30,7 +30,7 @@ func newLifecycle(t *testing.T, cfg lifecycle.Config) (s *lifecycle.Service, h *
 		}
 		return nil
 	}
-	models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: cagent.Drivers()}, Before: see})
+	models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: local.ModelDrivers()}, Before: see})
 	t.Cleanup(models.Destroy)
 	h = servicetest.New(t, fake.Config{Before: see}, servicetest.Others(models))
 	return lifecycle.New(h.Service, cfg, func() string { return "" }), h, models, func() fleet.Agent {

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/cagent"
 	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
 	"fleet/internal/reconcile"
@@ -33,7 +32,7 @@ const (
 )
 
 // drivers are the drivers of the places that every server has.
-var drivers = append(local.Drivers(), cagent.Drivers()...)
+var drivers = append(local.Drivers(), local.ModelDrivers()...)
 
 // harness is the toolset over a real core and store, with a fake place for models and another one for programs.
 type harness struct {
@@ -85,7 +84,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 		}
 		return nil
 	}
-	h.models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: cagent.Drivers()}, Before: see})
+	h.models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: local.ModelDrivers()}, Before: see})
 	h.clis = fake.New(fake.Config{Traits: fleet.Traits{Name: "local", Drivers: local.Drivers()}, Before: see})
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	st := state.New(store, []fleet.Place{h.clis}, state.Config{

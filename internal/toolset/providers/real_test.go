@@ -20,12 +20,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/cagent"
+	"fleet/internal/model/definition"
+	"fleet/internal/model/run"
 	"fleet/internal/place/local"
 	"fleet/internal/place/placetest/model"
 	"fleet/internal/place/probe"
 	"fleet/internal/reconcile"
 	"fleet/internal/runner"
+	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/service"
 	"fleet/internal/state"
@@ -40,7 +42,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "model-run" {
-		os.Exit(cagent.Main())
+		os.Exit(run.Main())
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims end at once under the race detector too
 	os.Exit(m.Run())
@@ -85,14 +87,10 @@ func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.P
 	clis, err := local.New(local.Config{
 		Dir: filepath.Join(r.data, "local"), Program: supervisor, Environ: environ, PassEnv: []string{"GORACE"},
 		StopGrace: 200 * time.Millisecond, Logger: logger,
+		Models: local.Models{Command: []string{exe, "model-run"}, Needs: definition.Needs, Settings: driver.ModelSettings{ToolEnv: []string{"WEATHER_TOKEN"}}},
 	})
 	require.NoError(t, err)
-	models, err := cagent.New(cagent.Config{
-		Program: supervisor, RunCommand: []string{exe, "model-run"},
-		Dir: filepath.Join(r.data, "cagent"), ToolEnv: []string{"WEATHER_TOKEN"}, Logger: logger,
-		LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
-	})
-	require.NoError(t, err)
+	models := clis.Models()
 	st := state.New(store, []fleet.Place{clis}, state.Config{
 		StopGrace: 200 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: logger, Others: []fleet.Place{models},
 	})
@@ -102,7 +100,6 @@ func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.P
 	t.Cleanup(func() {
 		rec.Stop()
 		require.NoError(t, clis.Close())
-		require.NoError(t, models.Close())
 		require.NoError(t, store.Close())
 		r.clean(r.log.String())
 		require.NoError(t, filepath.WalkDir(r.data, func(path string, e fs.DirEntry, err error) error {

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"fleet/internal/place/cagent"
+	"fleet/internal/model/run"
 	"fleet/internal/runner"
 )
 
@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "model-run" {
-		os.Exit(cagent.Main())
+		os.Exit(run.Main())
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // processes of runs end at once under the race detector too
 	os.Exit(m.Run())

@@ -16,8 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/cagent"
+	"fleet/internal/model/definition"
 	"fleet/internal/place/fake"
+	"fleet/internal/place/local"
 	"fleet/internal/place/placetest/model"
 	"fleet/internal/reconcile"
 	"fleet/internal/runner/sandbox"
@@ -35,12 +36,12 @@ type world struct {
 	dir     string
 	model   *model.Server
 	cfg     sessions.Config
-	tweak   func(*cagent.CatalogConfig)
+	tweak   func(*definition.CatalogConfig)
 	fake    *fake.Place
 	store   fleet.Store
 	core    *service.Service
 	svc     *sessions.Service
-	catalog *cagent.Catalog
+	catalog *definition.Catalog
 	close   func()
 
 	mu  sync.Mutex
@@ -105,21 +106,23 @@ func (w *world) open() {
 	w.t.Helper()
 	store, err := sqlitetest.Open(context.Background(), filepath.Join(w.dir, "fleet.db"))
 	require.NoError(w.t, err)
-	c := cagent.CatalogConfig{AgentsDir: filepath.Join(w.dir, "agents"), StoreDir: filepath.Join(w.dir, "store")}
+	c := definition.CatalogConfig{AgentsDir: filepath.Join(w.dir, "agents"), StoreDir: filepath.Join(w.dir, "store")}
 	host, _, _ := strings.Cut(strings.TrimPrefix(w.model.URL, "http://"), "/")
 	c.Policy.ModelHosts = []string{host}
 	if w.tweak != nil {
 		w.tweak(&c)
 	}
-	w.catalog = cagent.NewCatalog(c)
+	w.catalog = definition.NewCatalog(c)
 	exe, err := os.Executable()
 	require.NoError(w.t, err)
 	supervisor, err := sandbox.Executable()
 	require.NoError(w.t, err)
-	models, err := cagent.New(cagent.Config{Program: supervisor, RunCommand: []string{exe, "model-run"}, Dir: filepath.Join(w.dir, "cagent"), Catalog: w.catalog, LookupEnv: func(name string) (string, bool) {
-		return "sk-stub-0123456789", name == "ANTHROPIC_API_KEY"
-	}})
+	here, err := local.New(local.Config{
+		Dir: filepath.Join(w.dir, "local"), Program: supervisor, Environ: []string{"ANTHROPIC_API_KEY=sk-stub-0123456789"},
+		Models: local.Models{Command: []string{exe, "model-run"}, Catalog: w.catalog, Needs: definition.Needs},
+	})
 	require.NoError(w.t, err)
+	models := here.Models()
 	log := slog.New(slog.NewTextHandler(logWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w.store = store
 	st := state.New(store, []fleet.Place{w.fake}, state.Config{

@@ -81,18 +81,7 @@ func (s Store) write(l Login, t Tokens) (inKeyring bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	f, err := scratch.File(s.file(l.Server))
-	if err != nil {
-		return false, err
-	}
-	_, err = f.Write(append(data, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), s.file(l.Server))
-	}
-	if err != nil {
-		return false, errors.Join(err, os.Remove(f.Name()))
-	}
-	return l.InKeyring, nil
+	return l.InKeyring, scratch.WriteFile(s.file(l.Server), append(data, '\n'))
 }
 
 // Get returns the login to the server, or nil if there is no login.

@@ -1,0 +1,100 @@
+package definition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/docker/cagent/pkg/config"
+	"github.com/docker/cagent/pkg/config/latest"
+	"github.com/docker/cagent/pkg/model/provider"
+	"github.com/docker/cagent/pkg/permissions"
+
+	"fleet/internal/fleet"
+)
+
+// ownProviders are the providers that the library implements itself. All other providers are in provider.Aliases.
+var ownProviders = []string{"anthropic", "auto", "dmr", "google", "openai"}
+
+// changing lists, for each type of toolset, the tools that change something.
+var changing = map[string][]string{
+	"shell":      {"shell", "run_background_job", "stop_background_job"},
+	"filesystem": {"edit_file", "write_file"},
+	"lsp":        {"lsp_rename", "lsp_format"},
+}
+
+// advise returns warnings about the parts of the definition that will not work on this server: models without a key,
+// providers that this build does not have, and tools that are refused. approve lists the types of toolsets whose tools
+// need no permission.
+func (d *Definition) advise(lookup func(string) (string, bool), approve []string) (advice []string) {
+	for _, name := range config.GatherEnvVarsForModels(d.Config) {
+		if v, ok := lookup(name); !ok || v == "" {
+			advice = append(advice, fmt.Sprintf("its model needs %s, which is not set in the server's environment", name))
+		}
+	}
+	for _, name := range d.Agents {
+		a := d.Config.Agents[name]
+		for model := range strings.SplitSeq(a.Model, ",") {
+			if p := d.providerOf(strings.TrimSpace(model)); p != "" && !d.hasProvider(p) {
+				advice = append(advice, fmt.Sprintf("agent %q: this build does not have the provider %q of its model", name, fleet.Shorten(p, 60)))
+			}
+		}
+		refused, limited := d.refused(&a, approve)
+		if len(limited) > 0 {
+			advice = append(advice, fmt.Sprintf("agent %q: %s may only be used with the arguments that permissions.allow names, since nobody is there to be asked about others",
+				name, strings.Join(limited, ", ")))
+		}
+		if len(refused) > 0 {
+			advice = append(advice, fmt.Sprintf("agent %q: these tools are refused, since nobody is there to be asked: %s. Name them under permissions.allow, in version \"3\" of definitions",
+				name, strings.Join(refused, ", ")))
+		}
+	}
+	return advice
+}
+
+// providerOf returns the provider of a model. The model is the name of a model in the definition, or provider/model.
+func (d *Definition) providerOf(model string) string {
+	if m, ok := d.Config.Models[model]; ok {
+		return m.Provider
+	}
+	p, _, _ := strings.Cut(model, "/")
+	return p
+}
+
+func (d *Definition) hasProvider(name string) bool {
+	_, alias := provider.Aliases[name]
+	_, custom := d.Config.Providers[name]
+	return alias || custom || slices.Contains(ownProviders, name)
+}
+
+// refused returns the agent's tools that change something and that no permission allows, and those that a permission
+// allows with some arguments only. It leaves out tools that the definition denies: their author knows.
+func (d *Definition) refused(a *latest.AgentConfig, approve []string) (names, limited []string) {
+	allowed, some := permissions.NewChecker(d.Config.Permissions), permissions.NewChecker(nil)
+	if p := d.Config.Permissions; p != nil {
+		var tools []string
+		for _, pattern := range p.Allow {
+			tool, _, _ := strings.Cut(pattern, ":")
+			tools = append(tools, tool)
+		}
+		some = permissions.NewChecker(&latest.PermissionsConfig{Allow: tools})
+	}
+	for _, t := range a.Toolsets {
+		if slices.Contains(approve, t.Type) {
+			continue
+		}
+		for _, tool := range changing[t.Type] {
+			if len(t.Tools) > 0 && !slices.Contains(t.Tools, tool) {
+				continue // the agent does not have the tool
+			}
+			switch {
+			case allowed.Check(tool) != permissions.Ask:
+			case some.Check(tool) == permissions.Allow:
+				limited = append(limited, tool)
+			default:
+				names = append(names, tool)
+			}
+		}
+	}
+	return names, limited
+}

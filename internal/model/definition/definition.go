@@ -1,0 +1,196 @@
+// Package definition finds, pulls, reads and judges the definitions of agents on models, in the format of docker/cagent.
+//
+// It reads the library's configuration format and nothing else of the library, so it needs no cgo. Package app makes the Catalog, the
+// place of the agents and package model/run read definitions.
+package definition
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/docker/cagent/pkg/config/latest"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"fleet/internal/fleet"
+)
+
+// MaxDocument is the maximum size of a definition, in bytes.
+const MaxDocument = 256 << 10
+
+const (
+	maxDepth    = 200     // of nested brackets, and of nested lists in one line
+	maxExpanded = 4 << 20 // total size of expanded aliases, in bytes
+	root        = "root"  // the agent with which the library starts
+)
+
+// Definition is a parsed document, in which an author has defined agents.
+type Definition struct {
+	Config *latest.Config
+	Agents []string // the default agent, followed by the others by name
+	// Warnings name the parts of the document that have no effect.
+	Warnings []string
+}
+
+// Parse parses a definition. Its errors are shown to the author of the document.
+func Parse(document []byte) (*Definition, error) {
+	if err := checkCost(document); err != nil {
+		return nil, err
+	}
+	c, warnings, err := load(document)
+	if err != nil {
+		return nil, fmt.Errorf("not a cagent definition: %s", plain(err.Error()))
+	}
+	d := &Definition{Config: c, Warnings: warnings, Agents: slices.Sorted(maps.Keys(c.Agents))}
+	if len(d.Agents) == 0 {
+		return nil, fmt.Errorf("not a cagent definition: it has no agents")
+	}
+	if i := slices.Index(d.Agents, root); i > 0 {
+		d.Agents = append([]string{root}, slices.Delete(d.Agents, i, i+1)...)
+	}
+	for _, name := range d.Agents {
+		a := c.Agents[name]
+		for _, other := range a.Handoffs {
+			if _, ok := c.Agents[other]; !ok {
+				return nil, fmt.Errorf("agent %q hands off to %q, which does not exist", name, other)
+			}
+		}
+		for _, t := range a.Toolsets {
+			for _, tool := range t.Shell {
+				for arg, schema := range tool.Args {
+					m, _ := schema.(map[string]any)
+					if _, ok := m["description"].(string); !ok {
+						return nil, fmt.Errorf("agent %q has a script with the argument %q, which needs a description", name, arg)
+					}
+				}
+			}
+		}
+	}
+	return d, nil
+}
+
+// Of returns the definition in an agent's configuration. If the configuration has none, it returns a minimal one. It returns an error
+// if the definition does not have the agent of the configuration.
+func Of(c *fleet.AgentConfig) (*Definition, error) {
+	document := c.Document
+	if document == "" {
+		document = "agents:\n  root:\n    model: auto\n"
+	}
+	d, err := Parse([]byte(document))
+	if err != nil {
+		return nil, err
+	}
+	_, err = d.Agent(c.Agent)
+	return d, err
+}
+
+// Agent returns the name of the agent, or of the default agent if the name is empty. It returns an error if the
+// definition has no such agent.
+func (d *Definition) Agent(name string) (string, error) {
+	if name == "" {
+		return d.Agents[0], nil
+	}
+	if !slices.Contains(d.Agents, name) {
+		return "", fmt.Errorf("the definition has no agent %q: it has %s", name, strings.Join(d.Agents, ", "))
+	}
+	return name, nil
+}
+
+// description returns the description of the default agent, in one line.
+func (d *Definition) description() string {
+	return strings.Join(strings.Fields(d.Config.Agents[d.Agents[0]].Description), " ")
+}
+
+var (
+	escapes   = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	deepLists = regexp.MustCompile(fmt.Sprintf(`(?m)^\s*([-?]\s+){%d}`, maxDepth))
+)
+
+// plain returns an error text of the library without colors, shortened to 2000 bytes.
+func plain(s string) string {
+	return fleet.Shorten(strings.TrimSpace(escapes.ReplaceAllString(s, "")), 2000)
+}
+
+// checkCost refuses documents that are expensive to parse: the parser follows nesting and aliases without a limit.
+func checkCost(document []byte) error {
+	switch {
+	case len(document) > MaxDocument:
+		return fmt.Errorf("it is larger than the limit of %d bytes", MaxDocument)
+	case len(bytes.TrimSpace(document)) == 0:
+		return fmt.Errorf("it is empty")
+	case bytes.IndexByte(document, 0) >= 0:
+		return fmt.Errorf("it is not text: it has NUL bytes")
+	case deepLists.Match(document):
+		return fmt.Errorf("its lists are nested too deeply")
+	}
+	depth := 0
+	for _, c := range document {
+		switch c {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth = max(0, depth-1)
+		}
+		if depth > maxDepth {
+			return fmt.Errorf("its brackets are nested too deeply")
+		}
+	}
+	if !bytes.ContainsRune(document, '&') {
+		return nil // without anchors there are no aliases
+	}
+	file, err := parser.ParseBytes(document, 0)
+	if err != nil {
+		return fmt.Errorf("it is not YAML: %s", plain(err.Error()))
+	}
+	w := &aliases{sizes: map[string]int{}}
+	for _, d := range file.Docs {
+		if d.Body != nil {
+			ast.Walk(w, d.Body)
+		}
+	}
+	return w.err
+}
+
+// aliases computes the size of expanded aliases. An alias inside an anchored node is refused: nested aliases make a
+// small document huge, and definitions do not need them.
+type aliases struct {
+	sizes map[string]int // bytes of each anchored node, by anchor
+	total int
+	err   error
+}
+
+// Visit implements ast.Visitor.
+func (w *aliases) Visit(n ast.Node) ast.Visitor {
+	switch n := n.(type) {
+	case *ast.AnchorNode:
+		inner := &inside{}
+		ast.Walk(inner, n.Value)
+		if inner.alias {
+			w.err = fmt.Errorf("it has an alias inside an anchored node: repeat the text instead")
+		}
+		w.sizes[n.Name.String()] = len(n.Value.String())
+	case *ast.AliasNode:
+		if w.total += w.sizes[n.Value.String()]; w.total > maxExpanded {
+			w.err = fmt.Errorf("its aliases expand to more than %d bytes", maxExpanded)
+		}
+	}
+	if w.err != nil {
+		return nil
+	}
+	return w
+}
+
+// inside finds out whether a node contains an alias.
+type inside struct{ alias bool }
+
+// Visit implements ast.Visitor.
+func (w *inside) Visit(n ast.Node) ast.Visitor {
+	if _, ok := n.(*ast.AliasNode); ok {
+		w.alias = true
+	}
+	return w
+}

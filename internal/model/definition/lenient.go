@@ -1,0 +1,286 @@
+package definition
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docker/cagent/pkg/config"
+	"github.com/docker/cagent/pkg/config/latest"
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"fleet/internal/fleet"
+)
+
+// toolsetTypes are the types of toolsets that this build has.
+var toolsetTypes = []string{"a2a", "api", "fetch", "filesystem", "lsp", "mcp", "memory", "script", "shell", "think", "todo"}
+
+// maxUnknown is the maximum number of unknown keys in a definition.
+const maxUnknown = 100
+
+// load reads a definition and returns it with warnings. If the definition was written for a newer version of the
+// library, load removes the parts that it does not know, and each warning names one of them. It never removes a part
+// that restricts rights: an unknown key in the permissions is an error.
+func load(document []byte) (*latest.Config, []string, error) {
+	l := &lenient{}
+	if err := yaml.UnmarshalWithOptions(document, &l.tree, yaml.UseOrderedMap()); err != nil {
+		c, err := config.Load(context.Background(), config.NewBytesSource("definition", document))
+		return c, nil, err // the library's error is more precise
+	}
+	l.leaveOutVersion()
+	l.leaveOutParts()
+	l.fillIn()
+	for len(l.warnings) < maxUnknown {
+		text, err := l.text(document)
+		if err != nil {
+			return nil, nil, err
+		}
+		path := unknownKey(text)
+		if path == nil || slices.Contains(path, any("permissions")) {
+			break
+		}
+		l.leaveOut(path, "is not known to this version of Fleet")
+	}
+	for _, path := range l.replaced {
+		l.tree, _ = without(l.tree, path).(yaml.MapSlice)
+	}
+	text, err := l.text(document)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := config.Load(context.Background(), config.NewBytesSource("definition", text))
+	return c, l.warnings, err
+}
+
+// lenient is a definition as a tree of yaml.MapSlice, []any and plain values.
+type lenient struct {
+	tree     yaml.MapSlice
+	warnings []string
+	changed  bool // the tree differs from the document
+	// replaced are the paths of toolsets that were replaced by a placeholder and are removed at the end. Until then,
+	// the placeholders keep the positions of the other toolsets in warnings right.
+	replaced [][]any
+}
+
+// text returns the definition as YAML. If nothing was removed, it returns the original document, so that errors show
+// the author's lines.
+func (l *lenient) text(document []byte) ([]byte, error) {
+	if !l.changed {
+		return document, nil
+	}
+	return yaml.Marshal(l.tree)
+}
+
+func (l *lenient) leaveOut(path []any, why string) {
+	l.tree, _ = without(l.tree, path).(yaml.MapSlice)
+	l.warn(path, why)
+}
+
+func (l *lenient) warn(path []any, why string) {
+	l.warnings = append(l.warnings, fmt.Sprintf("%s %s and is left out", fleet.Shorten(pathText(path), 200), why))
+	l.changed = true
+}
+
+// leaveOutVersion changes the version of a definition to the newest known version if it is newer.
+func (l *lenient) leaveOutVersion() {
+	for i, item := range l.tree {
+		version := fmt.Sprint(item.Value)
+		if item.Key != "version" || config.Parsers()[version] != nil {
+			continue
+		}
+		newest, _ := strconv.Atoi(latest.Version)
+		if n, err := strconv.Atoi(version); err == nil && n > newest {
+			l.tree[i].Value, l.changed = latest.Version, true
+			l.warnings = append(l.warnings, fmt.Sprintf("version %d is newer than this server knows: it is read as version %s", n, latest.Version))
+		}
+	}
+}
+
+// leaveOutParts removes the parts that this build does not support: some toolsets, retrieval (rag), and subagents that
+// would come from a registry.
+func (l *lenient) leaveOutParts() {
+	agents, _ := get(l.tree, "agents").(yaml.MapSlice)
+	for _, item := range agents {
+		name := fmt.Sprint(item.Key)
+		at := []any{"agents", name}
+		if get(item.Value, "rag") != nil {
+			l.leaveOut(append(slices.Clone(at), "rag"), "is something that agents of Fleet do not have")
+		}
+		toolsets, _ := get(item.Value, "toolsets").([]any)
+		replace := func(i int, why string) {
+			toolsets[i] = yaml.MapSlice{{Key: "type", Value: "think"}}
+			path := append(slices.Clone(at), "toolsets", i)
+			l.replaced = append(l.replaced, path)
+			l.warn(path, why)
+		}
+		for i, t := range slices.Backward(toolsets) { // from the end, so that positions do not shift
+			kind, _ := get(t, "type").(string)
+			ref, _ := get(t, "ref").(string)
+			switch {
+			case kind != "" && !slices.Contains(toolsetTypes, kind):
+				replace(i, fmt.Sprintf("has the type %q, which this build does not have,", fleet.Shorten(kind, 60)))
+			case kind == "mcp" && ref != "" && !strings.Contains(ref, "docker:"):
+				replace(i, "refers to a definition of an MCP server, which this build cannot follow,")
+			}
+		}
+		others, _ := get(item.Value, "sub_agents").([]any)
+		for i, other := range slices.Backward(others) {
+			if n, ok := other.(string); ok && strings.Contains(n, "/") && get(agents, n) == nil {
+				l.leaveOut(append(slices.Clone(at), "sub_agents", i), fmt.Sprintf("is %q, an agent of a registry, which this build does not fetch,", fleet.Shorten(n, 60)))
+			}
+		}
+	}
+}
+
+// fillIn writes parts in the form that this version of the library reads: a path for each memory, and skills as true or
+// false. Newer versions read a list of sources of skills, of which this build has the local one.
+func (l *lenient) fillIn() {
+	agents, _ := get(l.tree, "agents").(yaml.MapSlice)
+	for _, item := range agents {
+		name := fmt.Sprint(item.Key)
+		toolsets, _ := get(item.Value, "toolsets").([]any)
+		for i, t := range toolsets {
+			if get(t, "type") == "memory" && get(t, "path") == nil {
+				toolsets[i] = append(slices.Clone(t.(yaml.MapSlice)), yaml.MapItem{Key: "path", Value: name + "/memory.db"})
+				l.changed = true
+			}
+		}
+		sources, ok := get(item.Value, "skills").([]any)
+		if !ok {
+			continue
+		}
+		for i, s := range sources {
+			if s != "local" {
+				l.warn([]any{"agents", name, "skills", i}, fmt.Sprintf("is %q, and not the skills of this machine (local),", fleet.Shorten(fmt.Sprint(s), 60)))
+			}
+		}
+		agent, _ := item.Value.(yaml.MapSlice)
+		for i := range agent {
+			if agent[i].Key == "skills" {
+				agent[i].Value, l.changed = slices.Contains(sources, any("local")), true
+			}
+		}
+	}
+}
+
+// get returns the value of the key, or nil if the tree is not a map with the key.
+func get(tree any, key string) any {
+	m, _ := tree.(yaml.MapSlice)
+	for _, item := range m {
+		if fmt.Sprint(item.Key) == key {
+			return item.Value
+		}
+	}
+	return nil
+}
+
+// without returns the tree without the node at the path. The path consists of keys and positions.
+func without(tree any, path []any) any {
+	switch at := path[0].(type) {
+	case string:
+		m, ok := tree.(yaml.MapSlice)
+		if !ok {
+			return tree
+		}
+		var kept yaml.MapSlice
+		for _, item := range m {
+			switch {
+			case fmt.Sprint(item.Key) != at:
+			case len(path) == 1:
+				continue
+			default:
+				item.Value = without(item.Value, path[1:])
+			}
+			kept = append(kept, item)
+		}
+		return kept
+	case int:
+		list, ok := tree.([]any)
+		if !ok || at >= len(list) {
+			return tree
+		}
+		if len(path) == 1 {
+			return slices.Delete(slices.Clone(list), at, at+1)
+		}
+		list = slices.Clone(list)
+		list[at] = without(list[at], path[1:])
+		return list
+	}
+	return tree
+}
+
+// unknownKey returns the path of a key that the document's version does not know. It returns nil if there is no such
+// key, or if the document has another error.
+func unknownKey(document []byte) []any {
+	var head struct {
+		Version string `yaml:"version"`
+	}
+	if err := yaml.Unmarshal(document, &head); err != nil {
+		return nil
+	}
+	parse := config.Parsers()[cmp.Or(head.Version, latest.Version)]
+	if parse == nil {
+		return nil
+	}
+	_, err := parse(document)
+	unknown, ok := errors.AsType[*yaml.UnknownFieldError](err)
+	if !ok || unknown.Token == nil {
+		return nil
+	}
+	file, err := parser.ParseBytes(document, 0)
+	if err != nil || len(file.Docs) == 0 {
+		return nil
+	}
+	return pathTo(file.Docs[0].Body, unknown.Token.Position)
+}
+
+// pathTo returns the path of the key at the position in the document, or nil if there is no key.
+func pathTo(n ast.Node, at *token.Position) []any {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		for _, v := range n.Values {
+			if path := pathTo(v, at); path != nil {
+				return path
+			}
+		}
+	case *ast.MappingValueNode:
+		key := n.Key.GetToken()
+		if key.Position.Line == at.Line && key.Position.Column == at.Column {
+			return []any{key.Value}
+		}
+		if path := pathTo(n.Value, at); path != nil {
+			return append([]any{key.Value}, path...)
+		}
+	case *ast.SequenceNode:
+		for i, v := range n.Values {
+			if path := pathTo(v, at); path != nil {
+				return append([]any{i}, path...)
+			}
+		}
+	}
+	return nil
+}
+
+// pathText formats a path like agents.root.toolsets[1].type.
+func pathText(path []any) string {
+	var b strings.Builder
+	for _, p := range path {
+		switch p := p.(type) {
+		case int:
+			fmt.Fprintf(&b, "[%d]", p)
+		case string:
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(p)
+		}
+	}
+	return b.String()
+}

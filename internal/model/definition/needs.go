@@ -1,0 +1,54 @@
+package definition
+
+import (
+	"maps"
+	"slices"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/driver"
+)
+
+// skillDirs are the directories in a user's home in which the library looks for skills.
+var skillDirs = []string{".claude/skills", ".codex/skills"}
+
+// Needs returns what a run of the agent with the configuration needs. lookup finds the server's variables. models are the models that the
+// run may use besides those of the definition.
+func Needs(c *fleet.AgentConfig, s driver.ModelSettings, lookup func(string) (string, bool), models ...string) (driver.ModelNeeds, error) {
+	d, err := Of(c)
+	if err != nil {
+		return driver.ModelNeeds{}, err
+	}
+	n := driver.ModelNeeds{
+		Starts: d.startsPrograms(c), Programs: d.programs(c), Machine: d.touchesMachine(c), Models: slices.Collect(maps.Keys(d.Config.Models)),
+		Variables: d.variables(c, s.ToolEnv, lookup, append(models, c.Model, s.Model)...),
+	}
+	for i, name := range d.Agents {
+		a := d.Config.Agents[name]
+		if a.Skills != nil && *a.Skills {
+			n.Skills = skillDirs
+		}
+		n.Agents = append(n.Agents, fleet.Role{Name: name, Description: a.Description, Default: i == 0})
+	}
+	return n, nil
+}
+
+// programs returns the programs in the definition and in the agent's configuration.
+func (d *Definition) programs(r *fleet.AgentConfig) (all []string) {
+	for _, a := range d.Config.Agents {
+		for _, t := range a.Toolsets {
+			all = append(all, t.Command)
+		}
+	}
+	for _, m := range r.MCPServers {
+		all = append(all, m.Command)
+	}
+	for _, t := range r.Tools {
+		if len(t.Command) > 0 {
+			all = append(all, t.Command[0])
+		}
+		if t.MCP != nil {
+			all = append(all, t.MCP.Server.Command)
+		}
+	}
+	return slices.DeleteFunc(all, func(command string) bool { return command == "" })
+}

@@ -1,0 +1,186 @@
+package definition
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/docker/cagent/pkg/config/latest"
+
+	"fleet/internal/fleet"
+)
+
+// Policy limits definitions from registries, where anybody can publish. It does not apply to files in the agents
+// directory, which belong to the operator. The zero value is the strictest policy.
+type Policy struct {
+	// Toolsets are the allowed types of toolsets; nil: DefaultToolsets.
+	Toolsets []string
+	// ModelHosts are the hosts, as host or host:port, that base_url of a model may name. These hosts receive the keys.
+	ModelHosts []string
+}
+
+// DefaultToolsets access only the agent's own directory and conversation.
+var DefaultToolsets = []string{"think", "todo", "memory"}
+
+// keys are the names of the variables with the API keys, by provider. A provider needs no key if its variable is empty.
+var keys = map[string]string{
+	"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GOOGLE_API_KEY", "mistral": "MISTRAL_API_KEY",
+	"xai": "XAI_API_KEY", "nebius": "NEBIUS_API_KEY", "requesty": "REQUESTY_API_KEY", "ollama": "", "auto": "",
+}
+
+// runsPrograms describes the part of the definition that runs programs on this machine. It returns "" if there is none.
+func (d *Definition) runsPrograms() string {
+	for _, name := range d.Agents {
+		a := d.Config.Agents[name]
+		for _, t := range a.Toolsets {
+			switch {
+			case t.Type == "shell", t.Type == "script", t.Type == "lsp":
+				return fmt.Sprintf("its agent %q has the toolset %s", name, t.Type)
+			case t.Type == "mcp" && (t.Command != "" || t.Ref != ""):
+				return fmt.Sprintf("its agent %q has an MCP server that is a program, %q", name, fleet.Shorten(t.Command+t.Ref, 60))
+			case len(t.PostEdit) > 0:
+				return fmt.Sprintf("its agent %q runs commands after edits", name)
+			}
+		}
+		if !a.Hooks.IsEmpty() {
+			return fmt.Sprintf("its agent %q has hooks, which run commands", name)
+		}
+	}
+	return ""
+}
+
+// CheckPrograms returns an error if the definition runs programs on this machine.
+func (d *Definition) CheckPrograms() error {
+	if what := d.runsPrograms(); what != "" {
+		return fmt.Errorf("%s: a server with tokens runs programs only with cagent.programs: true in fleet.yaml", what)
+	}
+	return nil
+}
+
+// check returns an error that names the first part of the definition that the policy does not allow.
+func (p Policy) check(d *Definition) error {
+	c := d.Config
+	for name, a := range c.Agents {
+		if err := p.checkAgent(name, &a); err != nil {
+			return err
+		}
+	}
+	for name, m := range c.Models {
+		custom, isCustom := c.Providers[m.Provider]
+		if isCustom {
+			if err := p.checkKey(name, custom.TokenKey); err != nil {
+				return err
+			}
+			if err := p.checkHost(name, custom.BaseURL); err != nil {
+				return err
+			}
+		} else if _, ok := keys[m.Provider]; !ok {
+			return fmt.Errorf("its model %q uses the provider %q, which definitions from a registry may not use", name, m.Provider)
+		}
+		if err := p.checkKey(name, m.TokenKey); err != nil {
+			return err
+		}
+		if err := p.checkHost(name, m.BaseURL); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p Policy) checkAgent(name string, a *latest.AgentConfig) error {
+	allowed := p.Toolsets
+	if allowed == nil {
+		allowed = DefaultToolsets
+	}
+	for _, t := range a.Toolsets {
+		if !slices.Contains(allowed, t.Type) {
+			return fmt.Errorf("its agent %q has the toolset %q; definitions from a registry may have %s", name, t.Type, strings.Join(allowed, ", "))
+		}
+		if len(t.PostEdit) > 0 {
+			return fmt.Errorf("its agent %q runs commands after edits", name)
+		}
+	}
+	if wants := machineAccess(a); wants != "" {
+		return fmt.Errorf("its agent %q uses %s, which definitions from a registry may not use", name, wants)
+	}
+	return nil
+}
+
+// machineAccess describes what the agent accesses on this machine other than by its toolsets. It returns "" for
+// nothing.
+func machineAccess(a *latest.AgentConfig) string {
+	switch {
+	case !a.Hooks.IsEmpty():
+		return "hooks, which run commands"
+	case len(a.AddPromptFiles) > 0:
+		return "prompt files of this machine"
+	case a.Skills != nil && *a.Skills:
+		return "the skills of this machine's user"
+	case a.CodeModeTools:
+		return "code mode (code_mode_tools)"
+	case a.AddEnvironmentInfo:
+		return "information about this machine (add_environment_info)"
+	}
+	return ""
+}
+
+// apiToolsets are the types of toolsets that use no files of this machine except the files that Fleet keeps for them.
+// mcp is listed although an MCP server may be a program: startsPrograms checks that.
+var apiToolsets = []string{"think", "todo", "memory", "fetch", "api", "a2a", "mcp"}
+
+// touchesMachine reports whether runs of the agent use files, programs or code on this machine.
+func (d *Definition) touchesMachine(r *fleet.AgentConfig) bool {
+	if d.startsPrograms(r) != "" {
+		return true
+	}
+	for _, name := range d.Agents {
+		a := d.Config.Agents[name]
+		if machineAccess(&a) != "" || slices.ContainsFunc(a.Toolsets, func(t latest.Toolset) bool { return !slices.Contains(apiToolsets, t.Type) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// startsPrograms describes the part of the definition or of the agent's configuration that runs programs on this machine. It
+// returns "" if there is none.
+func (d *Definition) startsPrograms(r *fleet.AgentConfig) string {
+	if what := d.runsPrograms(); what != "" {
+		return what
+	}
+	for _, m := range r.MCPServers {
+		if m.Command != "" {
+			return fmt.Sprintf("its MCP server %q is a program", m.Name)
+		}
+	}
+	for _, t := range r.Tools {
+		if len(t.Command) > 0 || t.MCP != nil && t.MCP.Server.Command != "" {
+			return fmt.Sprintf("its tool %q is a program", t.Name)
+		}
+	}
+	return ""
+}
+
+func (p Policy) checkKey(model, name string) error {
+	if name == "" {
+		return nil
+	}
+	for _, key := range keys {
+		if key == name {
+			return nil
+		}
+	}
+	return fmt.Errorf("its model %q uses the variable %q as its key, which is not the key of a known provider", model, fleet.Shorten(name, 60))
+}
+
+func (p Policy) checkHost(model, base string) error {
+	if base == "" {
+		return nil
+	}
+	u, err := url.Parse(base)
+	if err == nil && (slices.Contains(p.ModelHosts, u.Host) || slices.Contains(p.ModelHosts, u.Hostname())) {
+		return nil
+	}
+	return fmt.Errorf("its model %q has the base_url %q, to which this server does not send keys for definitions from a registry", model, fleet.Shorten(base, 100))
+}

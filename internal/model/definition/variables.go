@@ -1,0 +1,86 @@
+package definition
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/docker/cagent/pkg/config"
+	"github.com/docker/cagent/pkg/model/provider"
+
+	"fleet/internal/fleet"
+)
+
+// providerVariables lists the variables that the clients of a provider read.
+var providerVariables = map[string][]string{
+	"anthropic": {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"},
+	"openai":    {"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"},
+	"google": {
+		"GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI",
+		"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION", "GOOGLE_APPLICATION_CREDENTIALS",
+	},
+	"dmr": {"MODEL_RUNNER_HOST"},
+}
+
+// variables returns the names of the environment variables that a run of the agent may read: those that its definition and its
+// configuration name, including the keys of models. Registered tools may only use those of toolEnv. lookup finds the server's variables.
+// models are those that the run may use besides the definition's, and may be empty.
+func (d *Definition) variables(r *fleet.AgentConfig, toolEnv []string, lookup func(string) (string, bool), models ...string) []string {
+	agentConfig, _ := json.Marshal([]any{r.MCPServers, r.System}) // texts can always be encoded
+	names := slices.Concat(config.GatherEnvVarsForModels(d.Config), named(r.Document), named(string(agentConfig)))
+	if tools, _ := json.Marshal(r.Tools); len(tools) > 0 {
+		for _, name := range named(string(tools)) {
+			if slices.Contains(toolEnv, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, a := range d.Config.Agents {
+		models = append(models, strings.Split(a.Model, ",")...)
+	}
+	providers := map[string]bool{}
+	for _, m := range d.Config.Models {
+		providers[m.Provider] = true
+		names = append(names, m.TokenKey)
+		for _, rule := range m.Routing {
+			models = append(models, rule.Model)
+		}
+	}
+	for _, p := range d.Config.Providers {
+		names = append(names, p.TokenKey)
+	}
+	for _, m := range models {
+		m = strings.TrimSpace(m)
+		p, _, isRef := strings.Cut(m, "/")
+		if !isRef && (m == "" || m == "auto") {
+			p = config.AutoModelConfig(context.Background(), "", environment(lookup)).Provider
+		}
+		providers[p] = true
+	}
+	for p := range providers {
+		names = append(names, provider.Aliases[p].TokenEnvVar, keys[p])
+		names = append(names, providerVariables[p]...)
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return n == "" })
+}
+
+// environment provides variables to the library. It implements environment.Provider.
+type environment func(name string) (string, bool)
+
+// Get implements environment.Provider.
+func (v environment) Get(_ context.Context, name string) (string, bool) { return v(name) }
+
+var (
+	references = regexp.MustCompile(`\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*`)
+	identifier = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
+)
+
+// named returns the identifiers in references such as $A, ${A} and ${env.A || "none"}. They may be names of variables.
+func named(text string) (names []string) {
+	for _, r := range references.FindAllString(text, -1) {
+		names = append(names, identifier.FindAllString(r, -1)...)
+	}
+	return names
+}

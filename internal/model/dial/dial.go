@@ -1,0 +1,95 @@
+// Package dial connects to hosts that definitions and callers name. They must be on the public internet, unless the configuration
+// allows them: otherwise a definition could reach services on the networks of the server.
+package dial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+// ErrNotPublic means that the address is not on the public internet and that the configuration does not allow it.
+var ErrNotPublic = errors.New("not a public address, and not allowed by the configuration")
+
+// publicRanges tells public addresses from the address ranges that the IANA registries list as not public.
+var publicRanges = ssrf.New(ssrf.WithAnyPort())
+
+// publicOnly is a Control function for net.Dialer. It checks the resolved address of each connection, including
+// connections after a redirect.
+func publicOnly(_ context.Context, _, address string, _ syscall.RawConn) error {
+	a, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is not an address: %w", address, ErrNotPublic)
+	}
+	if !public(a.Addr()) {
+		return fmt.Errorf("%s: %w", a.Addr(), ErrNotPublic)
+	}
+	return nil
+}
+
+// public reports whether the address is on the public internet. IPv6 addresses that connect to an IPv4 address
+// (IPv4-mapped, NAT64) are judged by the IPv4 address.
+func public(ip netip.Addr) bool {
+	ip = ip.Unmap().WithZone("")
+	if ssrf.IPv6NAT64Prefix.Contains(ip) {
+		b := ip.As16()
+		ip = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return publicRanges.SafeAddr(ip) == nil
+}
+
+// Public returns a transport that connects only to public addresses and to the hosts in inside, given as host
+// or host:port. A proxy from the environment resolves names itself. So with a proxy, only URLs with a literal address
+// are checked here.
+func Public(inside ...string) *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	allowed := func(host, port string) bool {
+		return slices.ContainsFunc(inside, func(h string) bool {
+			return strings.EqualFold(h, host) || strings.EqualFold(h, net.JoinHostPort(host, port))
+		})
+	}
+	var proxies sync.Map
+	t.Proxy = func(r *http.Request) (*url.URL, error) {
+		u, err := http.ProxyFromEnvironment(r)
+		if err != nil || u == nil {
+			return u, err
+		}
+		if ip, err := netip.ParseAddr(r.URL.Hostname()); err == nil && !allowed(r.URL.Hostname(), r.URL.Port()) && !public(ip) {
+			return nil, fmt.Errorf("%s: %w", ip, ErrNotPublic)
+		}
+		proxies.Store(u.Hostname(), true)
+		return u, nil
+	}
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		d := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		if _, proxy := proxies.Load(host); !proxy && !allowed(host, port) {
+			d.ControlContext = publicOnly
+		}
+		return d.DialContext(ctx, network, address)
+	}
+	return t
+}
+
+// Host returns the host of a URL, without its port; empty if the URL is invalid.
+func Host(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}

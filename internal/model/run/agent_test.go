@@ -1,0 +1,454 @@
+//go:build cgo
+
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+	"fleet/internal/place/placetest/model"
+	"fleet/internal/price"
+	"fleet/internal/runner/driver"
+	"fleet/internal/waittest"
+)
+
+// fixture is a place with one agent.
+type fixture struct {
+	t     *testing.T
+	b     local.ModelPlace
+	model *model.Server
+	cfg   local.Config
+	agent fleet.Agent
+}
+
+// newFixture creates a place and an agent with the configuration. "MODEL" in the agent's document is replaced by the
+// URL of the model.
+func newFixture(t *testing.T, agentConfig fleet.AgentConfig, with func(*local.Config)) *fixture {
+	t.Helper()
+	d := &fixture{t: t, model: model.New(t), cfg: local.Config{Dir: t.TempDir(), Environ: environment()}}
+	withProcesses(t, &d.cfg)
+	if with != nil {
+		with(&d.cfg)
+	}
+	agentConfig.Driver = driver.Cagent
+	switch {
+	case agentConfig.Document == "":
+		agentConfig.Document = document(d.model, model.Anthropic)
+	case strings.Contains(agentConfig.Document, "MODEL"):
+		agentConfig.Document = strings.ReplaceAll(agentConfig.Document, "MODEL", d.model.URL)
+	}
+	d.open()
+	d.agent = fleet.Agent{UID: uuid.NewString(), Name: "papi", Owner: "alice", Config: &agentConfig}
+	w, err := d.b.Provision(t.Context(), d.agent)
+	require.NoError(t, err)
+	d.agent.WorkspaceID, d.agent.Location = w.ID, w.Location
+	t.Cleanup(func() { require.NoError(t, d.b.Close()) })
+	return d
+}
+
+func (d *fixture) open() {
+	d.t.Helper()
+	p, err := local.New(d.cfg)
+	require.NoError(d.t, err)
+	d.b = p.Models()
+}
+
+// begin dispatches a task with the prompt to the agent.
+func (d *fixture) begin(prompt string) fleet.Run {
+	d.t.Helper()
+	r := fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: waittest.Limit, Started: time.Now()}
+	require.NoError(d.t, d.b.Connect(d.agent).Dispatch(d.t.Context(), r))
+	return r
+}
+
+// end waits for the end of the task, and returns its outputs and outcome.
+func (d *fixture) end(r fleet.Run) ([]fleet.Output, fleet.Outcome) {
+	d.t.Helper()
+	var all []fleet.Output
+	ctx, cancel := context.WithTimeout(d.t.Context(), waittest.Limit)
+	defer cancel()
+	o, err := d.b.Connect(d.agent).Follow(ctx, r, "", func(out fleet.Output) error {
+		all = append(all, out)
+		return nil
+	})
+	require.NoError(d.t, err)
+	return all, o
+}
+
+// does runs a task with the prompt, and returns its outputs and outcome.
+func (d *fixture) does(prompt string) ([]fleet.Output, fleet.Outcome) {
+	d.t.Helper()
+	return d.end(d.begin(prompt))
+}
+
+// results returns the tool results in the latest request to the model.
+func (d *fixture) results() (texts []string) {
+	asked := d.model.Requests()
+	for _, m := range asked[len(asked)-1].Results() {
+		texts = append(texts, m.Text)
+	}
+	return texts
+}
+
+func TestOutcome(t *testing.T) {
+	t.Parallel()
+	for _, api := range []string{model.Anthropic, model.OpenAI} {
+		t.Run(api, func(t *testing.T) {
+			d := newFixture(t, fleet.AgentConfig{System: "You are careful."}, func(c *local.Config) {
+				c.Models.Settings.Prices = price.NewList(map[string]fleet.Price{"anthropic/stub-large": {Input: 1, Output: 10}, "openai/stub-large": {Input: 1, Output: 10}})
+			})
+			d.agent.Config.Document = document(d.model, api)
+			d.agent.UID = uuid.NewString()
+			_, err := d.b.Provision(t.Context(), d.agent)
+			require.NoError(t, err)
+			all, o := d.does(`model: tools [{"name":"think","input":{"thought":"a"}},{"name":"think","input":{"thought":"b"}}]` + "\nmodel: say done it")
+			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+			require.Equal(t, "done it", o.Summary)
+			require.Equal(t, 2, o.Turns)
+			require.Equal(t, fleet.Usage{Model: "stub-large", InputTokens: 2000, OutputTokens: 1000, ToolCalls: 2}, o.Usage)
+			require.InDelta(t, (2000*1+1000*10)/1e6, o.CostUSD, 1e-9)
+			var types []string
+			for _, out := range all {
+				var data struct{ Type, Name, ID, Agent string }
+				if out.Data != nil {
+					require.NoError(t, json.Unmarshal(out.Data, &data))
+				}
+				types = append(types, strings.TrimSpace(data.Type+" "+data.Name))
+				require.Equal(t, out.Step, data.Type != "text")
+				require.Equal(t, "root", data.Agent)
+				require.Equal(t, data.Type == "tool_call", out.Open == 1, "a tool must be open after a tool_call, and only then")
+			}
+			require.Equal(t, []string{"usage", "tool_call think", "tool_result think", "tool_call think", "tool_result think", "text", "usage"}, types)
+			q := d.model.Requests()[0]
+			require.Equal(t, stubKey, q.Key())
+			require.Contains(t, q.System, "You do as you are told.")
+			require.Contains(t, q.System, "You are careful.")
+			require.Len(t, d.model.Requests(), 2, "the model must not be asked for a title")
+		})
+	}
+}
+
+// TestReports checks that a run ends when the agent reports its result, and that no further request is sent to the
+// model.
+func TestReports(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, fleet.AgentConfig{Reports: true}, nil)
+	_, o := d.does(`model: tools [{"name":"agent_complete","input":{"summary":" "}},{"name":"agent_complete","input":{"summary":"x","agent_id":"other"}}]` +
+		"\n" + `model: tools [{"name":"agent_complete","input":{"summary":"All done.","payload":{"a":1}}},{"name":"agent_complete","input":{"summary":"Again."}},{"name":"think","input":{"thought":"more"}}]`)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Equal(t, "All done.", o.Summary)
+	require.JSONEq(t, `{"a":1}`, string(o.Payload))
+	require.Len(t, d.model.Requests(), 2)
+	require.Contains(t, d.results()[0], "summary is required")
+	require.Contains(t, d.results()[1], "not yours")
+	_, o = d.does("hello") // the conversation continues
+	require.Equal(t, "You said: hello", o.Summary)
+	require.Contains(t, strings.Join(d.results(), "\n"), "The tool was not used: the agent has reported its result.")
+}
+
+// TestInterrupt checks that an interrupt lets the active request complete and prevents further requests.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, fleet.AgentConfig{}, nil)
+	r := d.begin("model: hang on\nmodel: tool think {\"thought\":\"x\"}\nmodel: say never")
+	<-d.model.Gate("on").Arrived()
+	require.NoError(t, d.b.Connect(d.agent).Interrupt(t.Context(), r, false))
+	d.model.Gate("on").Open()
+	all, o := d.end(r)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+	require.Contains(t, all[0].Text, "Went on", "the answer to the active request must be complete")
+	require.Len(t, d.model.Requests(), 1)
+
+	r = d.begin("model: forever hm")
+	<-d.model.Gate("forever").Arrived()
+	require.NoError(t, d.b.Connect(d.agent).Interrupt(t.Context(), r, true))
+	_, o = d.end(r)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+	<-d.model.Gate("forever").Left()
+}
+
+// TestLimits checks the limits for tools, MCP servers and models that never end.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	t.Run("a tool", func(t *testing.T) {
+		d := newFixture(t, fleet.AgentConfig{Inside: []string{"127.0.0.1"}, Tools: []fleet.Tool{
+			{Name: "wait", HTTP: &fleet.HTTPTool{URL: model.Hanging(t)}},
+			{Name: "sleep", Command: []string{"sh", "-c", "sleep 1000 & wait"}},
+			{Name: "flood", Command: []string{"sh", "-c", "yes"}},
+		}}, func(c *local.Config) {
+			c.Models.Settings.ToolTimeout, c.Models.Settings.MaxToolOutput = 100*time.Millisecond, 1000
+		})
+		_, o := d.does("model: tools [{\"name\":\"wait\",\"input\":{}},{\"name\":\"sleep\",\"input\":{}},{\"name\":\"flood\",\"input\":{}}]\nmodel: say gave up")
+		require.Equal(t, "gave up", o.Summary)
+		for _, result := range d.results() {
+			require.Contains(t, result, "did not answer within 100ms")
+		}
+	})
+	t.Run("a server of tools", func(t *testing.T) {
+		d := newFixture(t, fleet.AgentConfig{MCPServers: []fleet.MCPServer{{Name: "x", URL: model.Hanging(t)}, {Name: "y", Command: "sleep", Args: []string{"1000"}}}},
+			func(c *local.Config) { c.Models.Settings.ToolTimeout = 100 * time.Millisecond })
+		all, o := d.does("hello")
+		require.Equal(t, "You said: hello", o.Summary, "%v", o.Reason)
+		require.Contains(t, all[0].Text, "did not answer in time")
+	})
+	t.Run("requests", func(t *testing.T) {
+		d := newFixture(t, fleet.AgentConfig{}, func(c *local.Config) { c.Models.Settings.MaxRequests = 5 })
+		d.model.SetAnswer(func(model.Request) model.Step {
+			return model.Step{Calls: []model.Call{{Name: "think", Input: []byte(`{"thought":"hm"}`)}}}
+		})
+		_, o := d.does("think")
+		require.Equal(t, fleet.TaskFailed, o.Status)
+		require.Contains(t, o.Reason, "it has sent 5 requests")
+		require.Len(t, d.model.Requests(), 5)
+	})
+	t.Run("output", func(t *testing.T) {
+		d := newFixture(t, fleet.AgentConfig{}, func(c *local.Config) { c.Models.Settings.MaxOutput = 2000 })
+		_, o := d.does("model: forever \"more and more\\n\"")
+		require.Equal(t, fleet.TaskFailed, o.Status)
+		require.Contains(t, o.Reason, "exceeded the limit of 2000 bytes")
+	})
+}
+
+// TestBadModelAnswers checks how runs end if the model answers with errors, or with calls of unknown tools.
+func TestBadModelAnswers(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, fleet.AgentConfig{}, nil)
+	for prompt, want := range map[string]string{
+		"model: refuse 401 bad key " + stubKey: "401",
+		"model: refuse 429 slow down":          "slow down",
+		"model: refuse 500 on fire":            "on fire",
+		"model: cut half":                      "stream ended early",
+	} {
+		all, o := d.does(prompt)
+		require.Equal(t, fleet.TaskFailed, o.Status, prompt)
+		require.Contains(t, o.Reason, want)
+		require.True(t, strings.HasPrefix(o.Reason, "the model anthropic/stub-large: "), o.Reason)
+		require.NotContains(t, fmt.Sprint(all, o), stubKey)
+	}
+	_, o := d.does(`model: tool made_up {"a":1}` + "\nmodel: say went on")
+	require.Equal(t, "went on", o.Summary, o.Reason)
+	require.Contains(t, d.results()[0], "no such tool")
+	all, o := d.does("model: say the key is " + stubKey)
+	require.NotContains(t, fmt.Sprint(all, o), stubKey)
+
+	e := newFixture(t, fleet.AgentConfig{}, func(c *local.Config) {
+		c.Environ = []string{"PATH=" + os.Getenv("PATH")}
+	})
+	_, o = e.does("hello")
+	require.Equal(t, fleet.TaskFailed, o.Status)
+	require.Contains(t, o.Reason, "ANTHROPIC_API_KEY")
+	require.Empty(t, e.model.Requests())
+}
+
+// TestConversationSurvives checks that a run and the conversation survive a restart of the server, and that an incomplete last
+// line of the conversation, which a crash may leave, is removed.
+func TestConversationSurvives(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, fleet.AgentConfig{}, nil)
+	d.does(`model: tool think {"thought":"first"}` + "\nmodel: say noted")
+	r := d.begin("model: tool think {\"thought\":\"second\"}\nmodel: hang here\nmodel: say Went on")
+	<-d.model.Gate("here").Arrived()
+	require.NoError(t, d.b.Close())
+	d.open()
+	d.model.Gate("here").Open()
+	_, o := d.end(r)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	f, err := os.OpenFile(filepath.Join(d.cfg.Dir, "agents", d.agent.UID, "state", "conversation.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"message":{"agentName":"ro`)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	_, o = d.does("model: say third")
+	require.Equal(t, "third", o.Summary, o.Reason)
+	asked := d.model.Requests()
+	said := asked[len(asked)-1].Said()
+	for _, want := range []string{"noted", "hang here", "Now think", "model: say third"} {
+		require.Contains(t, said, want)
+	}
+}
+
+// TestPermissions checks that a tool runs only if the definition or the configuration allows it.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	const doc = `
+models:
+  stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
+agents:
+  root:
+    model: stub
+    instruction: Work.
+    toolsets: [{type: shell}, {type: filesystem}, {type: think}, {type: script, shell: {greet: {cmd: 'echo "hi $who"', description: Greets., args: {who: {type: string, description: Whom.}}}}}]
+`
+	run := `model: tools [{"name":"shell","input":{"cmd":"echo ran","cwd":""}},{"name":"think","input":{"thought":"t"}},{"name":"greet","input":{"who":"Ann"}},` +
+		`{"name":"greet","input":{"PATH":"/tmp"}},{"name":"write_file","input":{"path":"f.txt","content":"x"}},{"name":"list_directory","input":{"path":"."}}]` + "\nmodel: say ok"
+	tests := []struct {
+		name, permissions string
+		agentConfig       fleet.AgentConfig
+		approve           []string
+		want              []string
+	}{
+		{"by default", "", fleet.AgentConfig{}, nil, []string{"nobody to ask", "t", "hi Ann", "no argument", "nobody to ask", ""}},
+		{"the document allows", "permissions: {allow: [shell, write_file]}", fleet.AgentConfig{}, nil, []string{"ran", "t", "hi Ann", "no argument", "", ""}},
+		{"the document denies", "permissions: {deny: [think]}", fleet.AgentConfig{}, nil, []string{"nobody", "denied", "hi Ann", "no argument", "nobody", ""}},
+		{"the configuration allows one", "permissions: {allow: [shell]}", fleet.AgentConfig{Allow: []string{"think"}}, nil, []string{"not among", "t", "not among", "not among", "not among", "not among"}},
+		{"the configuration denies", "permissions: {allow: [shell]}", fleet.AgentConfig{Deny: []string{"shell"}}, nil, []string{"denied", "t", "hi Ann", "", "", ""}},
+		{"the configuration approves", "", fleet.AgentConfig{}, []string{"shell", "filesystem"}, []string{"ran", "t", "nobody", "nobody", "", ""}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.agentConfig.Document = doc + tt.permissions
+			d := newFixture(t, tt.agentConfig, func(c *local.Config) { c.Models.Settings.Approve = tt.approve })
+			_, o := d.does(run)
+			require.Equal(t, "ok", o.Summary, o.Reason)
+			results := d.results()
+			require.Len(t, results, len(tt.want))
+			for i, want := range tt.want {
+				require.Contains(t, results[i], want, "%d of %q", i, results)
+			}
+			_, err := os.Stat(filepath.Join(d.agent.Location, "f.txt"))
+			require.Equal(t, strings.Contains(results[4], "f.txt") && !strings.Contains(results[4], "write_file"), err == nil, "%s", results[4])
+		})
+	}
+}
+
+// TestRegisteredTools checks the three kinds of registered tools.
+func TestRegisteredTools(t *testing.T) {
+	t.Parallel()
+	var got http.Header
+	s := model.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Clone()
+		if r.URL.Path == "/broken" {
+			http.Error(w, "no, and the key is "+stubKey, http.StatusTeapot)
+			return
+		}
+		_, _ = fmt.Fprint(w, "sunny")
+	}))
+	schema := json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`)
+	tools := []fleet.Tool{
+		{Name: "weather", Description: "Tells the weather.", Parameters: schema, HTTP: &fleet.HTTPTool{URL: s.URL, Headers: map[string]string{"X-Token": "Bearer ${WEATHER}"}}},
+		{Name: "broken", Parameters: schema, HTTP: &fleet.HTTPTool{URL: s.URL + "/broken"}},
+		{Name: "upper", Parameters: schema, Command: []string{"tr", "a-z", "A-Z"}},
+		{Name: "false", Parameters: schema, Command: []string{"false"}},
+		{Name: "late", Parameters: schema, Command: []string{"sh", "-c", "{ while kill -0 $$; do sleep 0.01; done 2>/dev/null; echo late; } & echo early"}},
+		{Name: "inside", Parameters: schema, HTTP: &fleet.HTTPTool{URL: strings.Replace(s.URL, "127.0.0.1", "localhost", 1)}},
+		{Name: "mapped", Parameters: schema, HTTP: &fleet.HTTPTool{URL: strings.Replace(s.URL, "127.0.0.1", "[64:ff9b::7f00:1]", 1)}},
+	}
+	env := func(c *local.Config) {
+		c.Models.Settings.ToolEnv = []string{"WEATHER"}
+		c.Environ = environment("WEATHER=tool-secret-1")
+	}
+	d := newFixture(t, fleet.AgentConfig{Tools: tools, Inside: []string{"127.0.0.1"}}, env)
+	calls := make([]string, len(tools))
+	for i, tool := range tools {
+		calls[i] = fmt.Sprintf(`{"name":%q,"input":{"city":"Rome"}}`, tool.Name)
+	}
+	all, o := d.does("model: tools [" + strings.Join(calls, ",") + "]\nmodel: say ok")
+	require.Equal(t, "ok", o.Summary, o.Reason)
+	results := d.results()
+	require.Equal(t, "sunny", results[0])
+	require.Contains(t, results[1], "418")
+	require.JSONEq(t, `{"CITY":"ROME"}`, results[2])
+	require.Contains(t, results[3], "exit status 1")
+	require.Equal(t, "early\nlate", results[4], "the output of a child after the program's end must be included")
+	require.Contains(t, results[5], "not a public address", "the tool must not connect to a host whose address is not public")
+	require.Contains(t, results[6], "not a public address")
+	require.Empty(t, got.Get("X-Token"), "a tool without headers must send none")
+	require.NotContains(t, fmt.Sprint(all, results), "tool-secret-1")
+	require.NotContains(t, fmt.Sprint(all), stubKey)
+	offered := d.model.Requests()[0]
+	require.Subset(t, offered.ToolNames(), []string{"weather", "broken", "upper", "false"})
+
+	tools[0].HTTP.Headers["X-Key"] = "${ANTHROPIC_API_KEY}" // tools may not use this variable
+	e := newFixture(t, fleet.AgentConfig{Tools: tools, Inside: []string{"127.0.0.1"}}, env)
+	_, o = e.does("hello")
+	require.Equal(t, fleet.TaskFailed, o.Status)
+	require.Contains(t, o.Reason, "the variable ANTHROPIC_API_KEY is not set")
+}
+
+// TestTeam checks an agent that delegates a part of its task to a second agent, and hands its conversation over to a
+// third agent.
+func TestTeam(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, fleet.AgentConfig{Document: `
+models:
+  stub: {provider: openai, model: stub-large, base_url: "MODEL/v1"}
+agents:
+  root: {model: stub, description: Leads., instruction: You lead., sub_agents: [writer]}
+  writer: {model: stub, description: Writes., instruction: You write.}
+`}, nil)
+	d.model.SetAnswer(func(r model.Request) model.Step {
+		if strings.Contains(r.System, "You write.") {
+			return model.Step{Text: "a poem"}
+		}
+		if len(r.Results()) == 0 {
+			return model.Step{Calls: []model.Call{{Name: "transfer_task", Input: []byte(`{"agent":"writer","task":"write","expected_output":"a poem"}`)}}}
+		}
+		return model.Step{Text: "Here: " + r.Results()[0].Text}
+	})
+	all, o := d.does("a poem please")
+	require.Equal(t, "Here: a poem", o.Summary, o.Reason)
+	require.EqualValues(t, 3*model.InputTokens, o.Usage.InputTokens)
+	require.Contains(t, fmt.Sprint(all), "transfer_task: writer")
+	require.NoError(t, d.b.Close())
+	d.open()
+	_, o = d.does("again")
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+}
+
+func TestProvisionErrors(t *testing.T) {
+	t.Parallel()
+	c := local.Config{Dir: t.TempDir()}
+	withProcesses(t, &c)
+	p, err := local.New(c)
+	require.NoError(t, err)
+	b := p.Models()
+	defer func() { require.NoError(t, b.Close()) }()
+	for doc, want := range badDocuments() {
+		_, err := b.Provision(t.Context(), fleet.Agent{UID: uuid.NewString(), Config: &fleet.AgentConfig{Driver: driver.Cagent, Document: doc}})
+		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%.60s: %v", doc, err)
+		require.ErrorContains(t, err, want)
+	}
+	all, err := b.List(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, all)
+}
+
+// badDocuments returns invalid definitions, each with a part of the expected error.
+func badDocuments() map[string]string {
+	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c < 'j'; c++ {
+		bomb += fmt.Sprintf("%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n", c, c, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1)
+	}
+	wide := "x: &x " + strings.Repeat("y", 50_000) + "\nz:\n" + strings.Repeat("- *x\n", 10_000)
+	return map[string]string{
+		" \n":                                "empty",
+		"just words":                         "not a cagent definition",
+		"a\x00b":                             "NUL",
+		"agents: {}":                         "no agents",
+		"agents: [":                          "not a cagent definition",
+		"version: \"0.9\"\nagents: {}":       "unsupported config version",
+		bomb:                                 "alias inside an anchored node",
+		wide:                                 "aliases expand to more",
+		strings.Repeat("[", 100_000):         "nested too deeply",
+		strings.Repeat("{a: ", 60_000):       "nested too deeply",
+		"a:\n" + strings.Repeat("- ", 1000):  "nested too deeply",
+		"a: " + strings.Repeat("x", 300_000): "larger than",
+		"agents: {root: {model: nope}}":      "nope",
+		"agents: {root: {model: openai/x, sub_agents: [none]}}":      "none",
+		"agents: {root: {model: openai/x, handoffs: [none]}}":        "none",
+		"agents: {root: {model: openai/x, toolsets: [{type: mcp}]}}": "remote or ref",
+	}
+}

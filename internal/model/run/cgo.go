@@ -1,0 +1,6 @@
+//go:build cgo
+
+package run
+
+// Lacks names the features that are missing from this build of the program. It is empty if none are missing.
+const Lacks = ""

@@ -1,0 +1,128 @@
+//go:build cgo
+
+package run
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/docker/cagent/pkg/session"
+
+	"fleet/internal/place/agentfile"
+)
+
+// conversation is an agent's conversation, in an append-only file with one item per line. It implements the library's
+// session.Store for one run, and writes each message as soon as it is complete.
+type conversation struct {
+	session.Store
+	path    string
+	id      string
+	written int
+	lost    bool        // a write has failed
+	failed  func(error) // called when a write fails
+}
+
+// openConversation opens the conversation in the file and returns its items. It removes an incomplete last line.
+func openConversation(path string) (*conversation, []session.Item, error) {
+	items, whole, err := readItems(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if whole >= 0 {
+		if err := os.Truncate(path, whole); err != nil { // removes an incomplete line, so that the next line is valid
+			return nil, nil, err
+		}
+	}
+	return &conversation{Store: session.NewInMemorySessionStore(), path: path, written: len(items)}, items, nil
+}
+
+// readItems returns the items. If the last line is incomplete, whole is the length of the file without that line, in
+// bytes; otherwise it is -1.
+func readItems(path string) (items []session.Item, whole int64, err error) {
+	f, err := agentfile.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, -1, nil
+	}
+	if err != nil {
+		return nil, -1, err
+	}
+	defer func() { _ = f.Close() }()
+	whole = 0
+	for r := bufio.NewReader(f); ; {
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			if len(line) == 0 {
+				return items, -1, nil
+			}
+			return items, whole, nil
+		}
+		if err != nil {
+			return nil, -1, err
+		}
+		var item session.Item
+		if err := json.Unmarshal(line, &item); err != nil {
+			return nil, -1, err
+		}
+		whole += int64(len(line))
+		items = append(items, item)
+	}
+}
+
+// UpdateSession implements session.Store.
+func (c *conversation) UpdateSession(_ context.Context, s *session.Session) error {
+	if s.ID == c.id { // not the session of another agent of the team
+		c.save(s)
+	}
+	return nil
+}
+
+// save appends the session's new items to the file. If there are tool calls among them, they are on the disk when save returns, so
+// that a crash of the machine does not let the agent forget what its tools may have done. After an error, save writes nothing more.
+func (c *conversation) save(s *session.Session) {
+	items := s.Messages[c.written:]
+	if c.lost || len(items) == 0 {
+		return
+	}
+	if err := c.append(items); err != nil {
+		c.lost = true
+		c.failed(err)
+		return
+	}
+	c.written += len(items)
+}
+
+func (c *conversation) append(items []session.Item) error {
+	var b bytes.Buffer
+	uses := false
+	for _, item := range items {
+		if item.Message != nil && len(item.Message.Message.ToolDefinitions) > 0 {
+			m := *item.Message
+			m.Message.ToolDefinitions = nil // the definition has them already
+			item.Message = &m
+		}
+		uses = uses || item.Message != nil && len(item.Message.Message.ToolCalls) > 0
+		line, err := json.Marshal(item)
+		if err != nil {
+			return err
+		}
+		b.Write(append(line, '\n'))
+	}
+	f, err := agentfile.Create(c.path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b.Bytes())
+	if err == nil && uses {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}

@@ -1,0 +1,271 @@
+//go:build cgo
+
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/cagent/pkg/config/latest"
+	"github.com/docker/cagent/pkg/permissions"
+	"github.com/docker/cagent/pkg/tools"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/driver"
+)
+
+// rules say which tools a run may use.
+type rules struct {
+	deny  *permissions.Checker
+	allow *permissions.Checker // tools that are allowed by name
+	only  bool                 // other tools are not allowed
+}
+
+func newRules(doc *latest.PermissionsConfig, agentConfig *fleet.AgentConfig) rules {
+	if doc == nil {
+		doc = &latest.PermissionsConfig{}
+	}
+	check := func(allow, deny []string) *permissions.Checker {
+		return permissions.NewChecker(&latest.PermissionsConfig{Allow: allow, Deny: deny})
+	}
+	r := rules{deny: check(nil, slices.Concat(doc.Deny, agentConfig.Deny)), allow: check(doc.Allow, nil)}
+	if agentConfig.Allow != nil {
+		r.allow, r.only = check(agentConfig.Allow, nil), true
+	}
+	return r
+}
+
+// refuses returns why the tool must not be used, or "" if it may be used. approved means that the tools of its toolset
+// need no permission.
+func (r rules) refuses(t *tools.Tool, arguments string, approved bool) string {
+	var args map[string]any
+	_ = json.Unmarshal([]byte(arguments), &args) // if the arguments are not an object, match by name only
+	switch {
+	case r.deny.CheckWithArgs(t.Name, args) == permissions.Deny:
+		return "is denied by the agent's definition"
+	case r.allow.CheckWithArgs(t.Name, args) == permissions.Allow:
+		return ""
+	case r.only:
+		return "is not among the tools that the agent may use"
+	case approved || t.Annotations.ReadOnlyHint:
+		return ""
+	}
+	return "needs an approval, and there is nobody to ask: the agent's definition has to allow it (permissions.allow, in version \"3\" of definitions)"
+}
+
+// guard wraps a toolset. It applies the rules, ends the toolset with its run, and protects the server from hanging or
+// panicking tools.
+type guard struct {
+	tools.ToolSet
+	what     string // names the toolset in warnings
+	run      *run
+	rules    rules
+	approved bool
+
+	mu      sync.Mutex
+	started bool
+	broken  bool // the toolset did not start, and Start has reported that
+	silent  bool // the toolset has not listed its tools, and Tools has reported that
+}
+
+// missing stands for a toolset that could not be created, for example because the definition of its MCP server could not
+// be fetched. It costs its tools, and not the task.
+type missing struct {
+	tools.BaseToolSet
+	err error
+}
+
+// Start implements tools.ToolSet.
+func (m *missing) Start(context.Context) error { return m.err }
+
+// Tools implements tools.ToolSet.
+func (m *missing) Tools(context.Context) ([]tools.Tool, error) { return nil, m.err }
+
+// works reports whether the toolset has started. A toolset that has not started must not be called, because it may hold
+// a lock forever.
+func (g *guard) works() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.started
+}
+
+// usable reports whether the toolset has started or may still start.
+func (g *guard) usable() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.broken
+}
+
+// errNoAnswer means that a call of a tool or toolset did not return in time.
+var errNoAnswer = errors.New("it did not answer in time")
+
+// bounded calls f and returns its result. It waits until ctx is done or the limit is over, and then abandons the call.
+// If f panics, bounded returns an error.
+func bounded[T any](ctx context.Context, r *run, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errNoAnswer)
+	defer cancel()
+	done := make(chan result, 1)
+	go func() {
+		var res result
+		defer func() {
+			if p := recover(); p != nil {
+				r.log.ErrorContext(ctx, "tool panicked", "panic", p, "stack", string(debug.Stack()))
+				res.err = errors.New("it panicked")
+			}
+			done <- res
+		}()
+		res.v, res.err = f(ctx)
+	}()
+	select {
+	case res := <-done:
+		if res.err != nil && ctx.Err() != nil {
+			res.err = context.Cause(ctx)
+		}
+		return res.v, res.err
+	case <-ctx.Done():
+		var zero T
+		return zero, context.Cause(ctx)
+	}
+}
+
+// Start implements tools.ToolSet.
+func (g *guard) Start(ctx context.Context) error {
+	g.mu.Lock()
+	broken := g.broken
+	g.mu.Unlock()
+	if broken {
+		return nil // the toolset has no tools, and is not started again
+	}
+	_, err := bounded(ctx, g.run, g.run.startTimeout(), func(ctx context.Context) (struct{}, error) { return struct{}{}, g.ToolSet.Start(ctx) })
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.started, g.broken = err == nil, err != nil
+	if err != nil {
+		return g.run.hide(fmt.Errorf("%s did not start, so its tools are missing: %w", g.what, err))
+	}
+	return nil
+}
+
+// SetElicitationHandler implements tools.ToolSet.
+func (g *guard) SetElicitationHandler(h tools.ElicitationHandler) {
+	if g.usable() {
+		g.ToolSet.SetElicitationHandler(h)
+	}
+}
+
+// SetOAuthSuccessHandler implements tools.ToolSet.
+func (g *guard) SetOAuthSuccessHandler(h func()) {
+	if g.usable() {
+		g.ToolSet.SetOAuthSuccessHandler(h)
+	}
+}
+
+// SetManagedOAuth implements tools.ToolSet.
+func (g *guard) SetManagedOAuth(managed bool) {
+	if g.usable() {
+		g.ToolSet.SetManagedOAuth(managed)
+	}
+}
+
+// Stop implements tools.ToolSet.
+func (g *guard) Stop(ctx context.Context) error {
+	if !g.works() {
+		return nil
+	}
+	_, err := bounded(ctx, g.run, endGrace, func(ctx context.Context) (struct{}, error) { return struct{}{}, g.ToolSet.Stop(ctx) })
+	return g.run.hide(err)
+}
+
+// Instructions implements tools.ToolSet.
+func (g *guard) Instructions() (s string) {
+	if !g.works() {
+		return ""
+	}
+	defer func() {
+		if recover() != nil {
+			s = ""
+		}
+	}()
+	return g.ToolSet.Instructions()
+}
+
+// Tools implements tools.ToolSet.
+func (g *guard) Tools(ctx context.Context) ([]tools.Tool, error) {
+	if !g.works() {
+		return nil, nil
+	}
+	all, err := bounded(ctx, g.run, g.run.startTimeout(), g.ToolSet.Tools)
+	if err != nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.silent || g.run.over() {
+			return nil, nil
+		}
+		g.silent = true
+		return nil, g.run.hide(fmt.Errorf("%s did not list its tools, so they are missing: %w", g.what, err))
+	}
+	guarded := make([]tools.Tool, len(all))
+	for i, t := range all {
+		inner := t.Handler
+		guarded[i] = t
+		guarded[i].Handler = func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
+			return g.call(ctx, &t, inner, c), nil
+		}
+	}
+	return guarded, nil
+}
+
+// call runs the tool if the rules allow it. It returns a result for the model in every case, also after an error.
+func (g *guard) call(ctx context.Context, t *tools.Tool, handler tools.ToolHandler, c tools.ToolCall) *tools.ToolCallResult {
+	r := g.run
+	if why := r.ended(); why != nil {
+		return tools.ResultError(fmt.Sprintf("The tool was not used: %v.", why))
+	}
+	if why := g.rules.refuses(t, c.Function.Arguments, g.approved); why != "" {
+		return tools.ResultError(fmt.Sprintf("The tool %q %s.", t.Name, why))
+	}
+	if c.Function.Arguments == "" {
+		c.Function.Arguments = "{}"
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-r.quit:
+			cancel(r.ended())
+		case <-ctx.Done():
+		}
+	}()
+	res, err := bounded(ctx, r, r.settings.ToolTimeout, func(ctx context.Context) (*tools.ToolCallResult, error) { return handler(ctx, c) })
+	switch {
+	case errors.Is(err, errNoAnswer):
+		return tools.ResultError(fmt.Sprintf("The tool %q did not answer within %s and was given up.", t.Name, r.settings.ToolTimeout))
+	case err != nil:
+		return tools.ResultError(r.clip(fmt.Sprintf("The tool %q failed: %v", t.Name, err)))
+	case res == nil:
+		return tools.ResultSuccess("")
+	}
+	out := *res
+	out.Output = r.clip(res.Output)
+	return &out
+}
+
+// clip returns a tool's text for the model, without secrets. A text that is longer than the limit is cut, and ends with an ellipsis.
+func (r *run) clip(text string) string {
+	text = r.secrets.hide(text)
+	if n := r.settings.MaxToolOutput; len(text) > n {
+		text = strings.ToValidUTF8(text[:n], "") + "…"
+	}
+	return driver.Clean([]byte(text))
+}

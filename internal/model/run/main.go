@@ -1,0 +1,83 @@
+//go:build cgo
+
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"fleet/internal/runner/driver"
+)
+
+// Main executes the run that its standard input describes, and returns the exit code of the process. The server's
+// binary calls Main when it is started with the command of driver.NewModel.
+func Main() int {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
+	files, prompt := os.Getenv("FLEET_RUN_DIR"), os.Getenv("FLEET_PROMPT_FILE")
+	if files == "" || prompt == "" {
+		fmt.Fprintln(os.Stderr, "this command executes one run of a model, and only Fleet can start it")
+		return 2
+	}
+	if err := runJob(files, prompt, told); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// runJob executes the run with the prompt in promptFile. It writes the outcome to standard output, and the payload to a
+// file in the directory files. A signal from told interrupts the run.
+func runJob(files, promptFile string, told <-chan os.Signal) error {
+	if err := makeUndumpable(); err != nil {
+		return err
+	}
+	var job driver.ModelJob
+	if err := json.NewDecoder(os.Stdin).Decode(&job); err != nil {
+		return err
+	}
+	prompt, err := os.ReadFile(promptFile)
+	if err != nil {
+		return err
+	}
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the library's log is for its developers, and contains prompts
+	if os.Getenv("HOME") == "" {
+		if err := os.Setenv("HOME", files); err != nil { // the library needs one
+			return err
+		}
+	}
+	out := &output{file: os.Stdout}
+	ctx, r, err := newRun(context.Background(), job, out, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	if err != nil {
+		return err
+	}
+	r.home, r.marks = os.Getenv("HOME"), []string{"FLEET_RUN_DIR=" + files}
+	if job.Skills != "" {
+		if err := os.Setenv("HOME", job.Skills); err != nil {
+			return err
+		}
+	}
+	go func() {
+		for range told {
+			r.interrupt()
+		}
+	}()
+	o := r.do(ctx, string(prompt))
+	payload := filepath.Join(files, "payload")
+	if err := os.Remove(payload); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if len(o.Payload) > 0 {
+		if err := os.WriteFile(payload, o.Payload, 0o600); err != nil {
+			return err
+		}
+		o.Payload = nil
+	}
+	return out.end(driver.Said{Outcome: &o})
+}

@@ -1,0 +1,73 @@
+//go:build cgo
+
+package run_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+const rememberDoc = `
+models:
+  stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
+agents:
+  root:
+    model: stub
+    instruction: Work.
+    toolsets: [{type: todo, shared: SHARED}, {type: memory, path: memory.db}]
+`
+
+// another creates another agent, which the next tasks of the fixture use.
+func (d *fixture) another(owner, name string) {
+	d.t.Helper()
+	agentConfig := *d.agent.Config
+	agentConfig.Name = name
+	d.agent.UID, d.agent.Owner, d.agent.Config = uuid.NewString(), owner, &agentConfig
+	_, err := d.b.Provision(d.t.Context(), d.agent)
+	require.NoError(d.t, err)
+}
+
+// TestTodosAndMemories checks that todos last as long as the session, and that memories are shared by sessions of the
+// same owner and definition.
+func TestTodosAndMemories(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []string{"false", "true"} {
+		t.Run("shared "+shared, func(t *testing.T) {
+			t.Parallel()
+			d := newFixture(t, fleet.AgentConfig{Name: "helper", Document: strings.ReplaceAll(rememberDoc, "SHARED", shared), Allow: []string{"*"}}, nil)
+			see := func() []string {
+				return d.use("list_todos", map[string]any{}, "get_memories", map[string]any{})
+			}
+			results := d.use("create_todo", map[string]any{"description": "look"}, "create_todos", map[string]any{"descriptions": []string{"think", "write"}},
+				"update_todo", map[string]any{"id": "todo_2", "status": "completed"}, "update_todo", map[string]any{"id": "todo_9", "status": "completed"},
+				"add_memory", map[string]any{"memory": "Ann likes tabs."})
+			require.Contains(t, results[3], "not found")
+			list := "Current todos:\n- [todo_1] look (Status: pending)\n- [todo_2] think (Status: completed)\n- [todo_3] write (Status: pending)"
+			require.Equal(t, list, strings.TrimSpace(see()[0]))
+			require.NoError(t, d.b.Close())
+			d.open() // as another process would
+			results = see()
+			require.Equal(t, list, strings.TrimSpace(results[0]))
+			require.Contains(t, results[1], "Ann likes tabs.")
+
+			first := d.agent
+			d.another("alice", "helper") // another session
+			results = see()
+			require.Equal(t, "Current todos:", strings.TrimSpace(results[0]))
+			require.Contains(t, results[1], "Ann likes tabs.")
+			_, err := d.b.Delete(t.Context(), first)
+			require.NoError(t, err)
+			require.Contains(t, see()[1], "Ann likes tabs.", "memories must outlive the session that stored them")
+
+			for _, who := range [][2]string{{"bob", "helper"}, {"alice", "other"}, {"alice", ""}} {
+				d.another(who[0], who[1])
+				require.NotContains(t, see()[1], "Ann", who)
+			}
+		})
+	}
+}

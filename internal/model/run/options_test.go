@@ -1,0 +1,59 @@
+//go:build cgo
+
+package run_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/waittest"
+)
+
+// TestTaskOptions checks the options of single tasks.
+func TestTaskOptions(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, fleet.AgentConfig{System: "You are careful.", Document: `
+models:
+  stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
+  small: {provider: anthropic, model: stub-small, base_url: "MODEL"}
+agents:
+  root:
+    model: stub
+    instruction: You do as you are told.
+    toolsets:
+      - type: think
+`}, nil)
+	does := func(prompt string, o fleet.TaskOptions) fleet.Outcome {
+		require.NoError(t, d.b.CheckOptions(d.agent, o))
+		r := fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: waittest.Limit, Options: o}
+		require.NoError(t, d.b.Connect(d.agent).Dispatch(t.Context(), r))
+		_, outcome := d.end(r)
+		return outcome
+	}
+	o := does(`model: say {"n":3}`, fleet.TaskOptions{AppendSystemPrompt: "Be brief.", OutputSchema: []byte(`{"type":"object"}`)})
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.JSONEq(t, `{"n":3}`, string(o.Output))
+	q := d.model.Requests()[0]
+	require.Equal(t, "stub-large", q.Model)
+	for _, text := range []string{"You are careful.", "Be brief.", `{"type":"object"}`} {
+		require.Contains(t, q.System, text)
+	}
+
+	o = does("model: tool think {\"thought\":\"x\"}\nmodel: tool think {\"thought\":\"y\"}\nmodel: say never", fleet.TaskOptions{MaxTurns: new(2)})
+	require.Equal(t, fleet.TaskFailed, o.Status)
+	require.Equal(t, fleet.CodeMaxTurns, o.ReasonCode, o.Reason)
+
+	o = does("model: say small", fleet.TaskOptions{Model: "small"})
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	all := d.model.Requests()
+	require.Equal(t, "stub-small", all[len(all)-1].Model)
+	require.NotContains(t, all[len(all)-1].System, "Be brief.", "options are those of one task")
+
+	for name, o := range map[string]fleet.TaskOptions{"effort": {Effort: "low"}, "max_cost_usd": {MaxCostUSD: new(1.0)}} {
+		require.ErrorContains(t, d.b.CheckOptions(d.agent, o), "the driver cagent does not support "+name)
+	}
+	require.ErrorContains(t, d.b.CheckOptions(d.agent, fleet.TaskOptions{Model: "unheard-of"}), "give provider/model")
+}

@@ -1,0 +1,333 @@
+//go:build cgo
+
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/model/definition"
+	"fleet/internal/place/local"
+	"fleet/internal/runner/sandbox"
+	"fleet/internal/waittest"
+)
+
+const shellDoc = `
+models:
+  stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
+agents:
+  root:
+    model: stub
+    instruction: Work.
+    toolsets: [{type: shell}]
+permissions: {allow: [shell]}
+`
+
+// shell makes the agent run commands, and returns their outputs.
+func (d *fixture) shell(commands ...string) []string {
+	d.t.Helper()
+	var calls []any
+	for _, c := range commands {
+		calls = append(calls, "shell", map[string]any{"cmd": c, "cwd": ""})
+	}
+	return d.use(calls...)
+}
+
+// served is the input of a server that is killed later.
+type served struct {
+	Dir   string
+	Agent fleet.Agent
+	Run   fleet.Run
+}
+
+// serve starts a server that dispatches a task, and then waits to be killed.
+func serve(file string) {
+	var s served
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err == nil {
+		exe, _ := os.Executable()
+		supervisor, _ := sandbox.Executable()
+		var p *local.Place
+		if p, err = local.New(local.Config{Dir: s.Dir, Environ: environment(), Program: supervisor, Models: local.Models{Command: []string{exe, "model-run"}, Needs: definition.Needs}}); err == nil {
+			err = p.Models().Connect(s.Agent).Dispatch(context.Background(), s.Run)
+		}
+	}
+	fmt.Println(err)
+	select {}
+}
+
+// TestRunSurvivesServer kills a server during a run, and checks that the run continues and the next server follows it.
+func TestRunSurvivesServer(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
+	r := fleet.Run{TaskID: uuid.NewString(), Prompt: "model: tool shell {\"cmd\":\"echo one\",\"cwd\":\"\"}\nmodel: hang here\nmodel: say never", Timeout: waittest.Limit}
+	file := filepath.Join(t.TempDir(), "served.json")
+	text, err := json.Marshal(served{d.cfg.Dir, d.agent, r})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	require.NoError(t, d.b.Close())
+	server := exec.CommandContext(t.Context(), os.Args[0], "serve", file)
+	out, err := server.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
+	said := make([]byte, 100)
+	n, err := out.Read(said)
+	require.NoError(t, err)
+	require.Equal(t, "<nil>\n", string(said[:n]))
+	<-d.model.Gate("here").Arrived()
+	require.NoError(t, server.Process.Kill())
+	require.Error(t, server.Wait())
+
+	d.open()
+	d.model.Gate("here").Open()
+	r.Again = true
+	require.NoError(t, d.b.Connect(d.agent).Dispatch(t.Context(), r))
+	all, o := d.end(r)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Contains(t, o.Summary, "Went on")
+	require.Equal(t, string(o.Payload), o.Summary)
+	require.Equal(t, 1, o.Usage.ToolCalls)
+	require.Equal(t, 2, o.Turns)
+	require.Contains(t, fmt.Sprint(all), "shell answered: one")
+	require.Len(t, d.model.Requests(), 2, "the model must get exactly two requests")
+	_, o = d.does("model: say and on")
+	require.Equal(t, "and on", o.Summary, o.Reason)
+	asked := d.model.Requests()
+	require.Contains(t, asked[len(asked)-1].Said(), "hang here", "the conversation must continue")
+}
+
+// TestSwappedDirectory replaces a directory that a caller has named by a symbolic link, as a program of another agent
+// could. The agent's runs must not follow the link.
+func TestSwappedDirectory(t *testing.T) {
+	t.Parallel()
+	for name, document := range map[string]string{"programs": shellDoc, "file tools": filesDoc} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "work")
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			d := newFixture(t, fleet.AgentConfig{Document: document, Dir: dir}, nil)
+			_, o := d.does("model: say ok")
+			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+			require.NoError(t, os.Remove(dir))
+			require.NoError(t, os.Symlink(t.TempDir(), dir))
+			r := fleet.Run{TaskID: uuid.NewString(), Prompt: "model: say ok", Timeout: waittest.Limit, Started: time.Now()}
+			if err := d.b.Connect(d.agent).Dispatch(t.Context(), r); err != nil {
+				require.ErrorContains(t, err, "symbolic link")
+				return
+			}
+			_, o = d.end(r)
+			require.Equal(t, fleet.TaskFailed, o.Status)
+			require.Contains(t, o.Reason, "directory")
+		})
+	}
+}
+
+// TestAttacks checks that the tools of an agent cannot do anything that the sandbox forbids.
+func TestAttacks(t *testing.T) {
+	t.Parallel()
+	if err := sandbox.Available(); err != nil {
+		t.Skip(err)
+	}
+	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
+	victim := d.agent
+	d.shell("echo mine > secret")
+	db := filepath.Join(d.cfg.Dir, "..", "fleet.db")
+	require.NoError(t, os.WriteFile(db, []byte("rows"), 0o600))
+	d.another("mallory", "")
+	home := filepath.Join(d.cfg.Dir, "agents", d.agent.UID)
+	d.shell("echo own > own") // creates a run that later runs can attack
+	denied := []string{
+		"cat " + db,
+		"echo x >> " + db,
+		"cat " + filepath.Join(victim.Location, "secret"),
+		"echo x > " + filepath.Join(victim.Location, "planted"),
+		"ls " + filepath.Join(d.cfg.Dir, "agents"),
+		"echo x >> " + filepath.Join(home, "agent.json"),
+		"rm -f " + filepath.Join(home, "runs", "*", "exit.json") + " && false || echo denied",
+		"echo x >> $FLEET_RUN_DIR/../output",
+		"echo x >> $FLEET_RUN_DIR/../claim",
+		"cat $FLEET_RUN_DIR/../../../agent.json",
+		"cat $FLEET_RUN_DIR/../model.json",
+		"cat /proc/$PPID/fd/0",
+		"cat /proc/$PPID/environ",
+		`echo '{"outcome":{"Status":"completed"}}' >> /proc/$PPID/fd/1`,
+		"cat $HOME/../../../../fleet.db",
+	}
+	for i, result := range d.shell(denied...) {
+		require.Regexp(t, "(?i)denied|read-only|no such file|nonexistent", result, denied[i])
+	}
+	require.Equal(t, []string{"0"}, trimmed(d.shell("cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c _API_KEY; true")))
+	require.FileExists(t, filepath.Join(victim.Location, "secret"))
+	require.NoFileExists(t, filepath.Join(victim.Location, "planted"))
+	text, err := os.ReadFile(db)
+	require.NoError(t, err)
+	require.Equal(t, "rows", string(text))
+}
+
+func trimmed(all []string) []string {
+	for i, s := range all {
+		all[i] = strings.TrimSpace(s)
+	}
+	return all
+}
+
+// TestStopEndsChildren checks that a stopped agent leaves no process, even if a tool has started a program that ignores
+// signals.
+func TestStopEndsChildren(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("it needs /proc, and Fleet finds descendants of a run only on Linux")
+	}
+	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, func(c *local.Config) { c.StopGrace = 300 * time.Millisecond })
+	pids := filepath.Join(d.agent.Location, "pids")
+	require.NoError(t, syscall.Mkfifo(pids, 0o600))
+	mark := fmt.Sprintf("1000.%d", os.Getpid()) // in the command lines of the programs, which can have pids of their own
+	r := d.begin(`model: tool shell {"cmd":"trap '' TERM; env -i setsid sh -c 'trap \"\" TERM; echo $$ > pids; sleep ` + mark + `' & sleep ` + mark + `","cwd":"","timeout":900}`)
+	_, err := os.ReadFile(pids) // waits for the writer
+	require.NoError(t, err)
+	require.NoError(t, d.b.Stop(t.Context(), d.agent))
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, path := range lines {
+		line, _ := os.ReadFile(path)
+		require.NotContains(t, string(line), mark)
+	}
+	_, o := d.end(r)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+	require.Equal(t, "its agent was stopped", o.Reason)
+	require.Positive(t, o.Usage.InputTokens)
+}
+
+// TestKillReportsUsage kills a run in the middle of an answer, and checks that the outcome has the usage.
+func TestKillReportsUsage(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, fleet.AgentConfig{}, nil)
+	r := d.begin("model: forever \"hm\\n\"")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := d.b.Connect(d.agent).Follow(ctx, r, "", func(fleet.Output) error {
+		cancel()
+		return nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, d.b.Connect(d.agent).Interrupt(t.Context(), r, true))
+	_, o := d.end(r)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+	require.Positive(t, o.Usage.InputTokens)
+	require.Equal(t, 1, o.Turns)
+}
+
+// TestProcessSecrets checks that the environment of a run has only the secrets that the agent needs, and that its
+// command line has none.
+func TestProcessSecrets(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("it needs /proc, and Fleet finds descendants of a run only on Linux")
+	}
+	secrets := map[string]string{
+		"ANTHROPIC_API_KEY": stubKey, "OPENAI_API_KEY": "sk-other-1", "DATABASE_URL": "db-secret-1", "FLEET_TOKEN": "fleet-secret-1", "NAMED": "named-secret-1",
+	}
+	certificates := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(certificates, []byte("trusted"), 0o600))
+	secrets["SSL_CERT_FILE"] = certificates
+	d := newFixture(t, fleet.AgentConfig{Document: strings.Replace(shellDoc, "{type: shell}", "{type: shell, env: {GIVEN: 'x-${NAMED}'}}", 1)}, func(c *local.Config) {
+		c.Environ = environment()
+		for name, value := range secrets {
+			c.Environ = append(c.Environ, name+"="+value)
+		}
+	})
+	r := d.begin("model: hang here")
+	<-d.model.Gate("here").Arrived()
+	var claim struct {
+		Shim struct {
+			PID int `json:"pid"`
+		} `json:"shim"`
+	}
+	run := filepath.Join(d.cfg.Dir, "agents", d.agent.UID, "runs", r.TaskID)
+	text, err := os.ReadFile(filepath.Join(run, "claim"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &claim))
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", claim.Shim.PID))
+	require.NoError(t, err)
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", claim.Shim.PID))
+	require.NoError(t, err)
+	lines, err := os.ReadFile(fmt.Sprintf("/proc/%s/cmdline", strings.TrimSpace(string(children))))
+	require.NoError(t, err)
+	require.Contains(t, string(environ), "ANTHROPIC_API_KEY="+stubKey)
+	require.Contains(t, string(environ), "NAMED=named-secret-1")
+	for _, name := range []string{"OPENAI_API_KEY", "DATABASE_URL", "FLEET_TOKEN"} {
+		require.NotContains(t, string(environ), secrets[name])
+	}
+	for _, secret := range secrets {
+		require.NotContains(t, string(lines), secret)
+	}
+	d.model.Gate("here").Open()
+	_, o := d.end(r)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.NoFileExists(t, filepath.Join(run, "model.json"), "the file may have headers of tools, so it must be removed")
+	require.Equal(t, []string{"x-[hidden]", "trusted"}, trimmed(d.shell("echo $GIVEN$ANTHROPIC_API_KEY", "cat "+certificates)))
+}
+
+// TestUnconfined checks that Unconfined reports only agents that run programs without a sandbox.
+func TestUnconfined(t *testing.T) {
+	t.Parallel()
+	agents := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(agents, "shell.yaml"), []byte(shellDoc), 0o600))
+	open := func(c *local.Config) {
+		c.Sandbox = sandbox.None
+		c.Models.Catalog = definition.NewCatalog(definition.CatalogConfig{AgentsDir: agents})
+	}
+	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, open)
+	require.Contains(t, d.b.Unconfined(d.agent), "sandbox: none")
+	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Config: d.agent.Config}), "sandbox: none", "Unconfined must also report an agent that does not exist yet")
+	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Project: "shell"}), "sandbox: none", "Unconfined must also report an agent of a project")
+	require.Empty(t, d.b.Unconfined(fleet.Agent{UID: "new", Project: "none"}))
+	for _, document := range []string{filesDoc, ""} {
+		d = newFixture(t, fleet.AgentConfig{Document: document}, open)
+		require.Empty(t, d.b.Unconfined(d.agent), "an agent that runs no programs must not be reported")
+	}
+	if sandbox.Available() == nil {
+		d = newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
+		require.Empty(t, d.b.Unconfined(d.agent))
+	}
+}
+
+// TestSkills checks that an agent finds the skills of the user and of its directory.
+func TestSkills(t *testing.T) {
+	t.Parallel()
+	user := t.TempDir()
+	skill := func(dir, name, does string) {
+		dir = filepath.Join(dir, ".claude", "skills", name)
+		require.NoError(t, os.MkdirAll(dir, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte("---\nname: "+name+"\ndescription: "+does+"\n---\nDo it well.\n"), 0o600))
+	}
+	d := newFixture(t, fleet.AgentConfig{Document: strings.NewReplacer("instruction:", "skills: true\n    instruction:", "{type: shell}", "{type: shell}, {type: filesystem}").Replace(shellDoc)}, func(c *local.Config) {
+		c.Environ = environment("HOME=" + user)
+	})
+	skill(user, "rhyme", "Makes a rhyme.")
+	skill(d.agent.Location, "count", "Counts ducks.")
+	require.NoError(t, os.WriteFile(filepath.Join(user, "secret"), []byte("mine"), 0o600))
+	results := d.shell("cat "+filepath.Join(user, ".claude/skills/rhyme/SKILL.md"), "cat "+filepath.Join(user, "secret"))
+	require.Contains(t, d.model.Requests()[0].System, "Makes a rhyme.")
+	require.Contains(t, d.model.Requests()[0].System, "Counts ducks.")
+	require.Contains(t, results[0], "Do it well.")
+	if sandbox.Available() == nil {
+		require.Regexp(t, "(?i)denied|read-only|no such", results[1])
+	}
+}

@@ -1,0 +1,82 @@
+//go:build cgo
+
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/docker/cagent/pkg/environment"
+	"github.com/docker/cagent/pkg/tools"
+
+	"fleet/internal/fleet"
+	"fleet/internal/model/tool"
+)
+
+// server creates the toolset of an MCP server. The host must be public, or listed in inside. env provides the variables
+// to which headers and environment variables refer.
+func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets, inside ...string) (tools.ToolSet, error) {
+	expand := func(v string) (string, error) {
+		return fleet.Expand(v, func(name string) (string, bool) { return env.Get(ctx, name) })
+	}
+	vars, err := expandAll(m.Env, expand)
+	if err == nil && m.Command != "" {
+		return tool.MCPCommand(m.Name, m.Command, m.Args, append(b.run.environ(b.agentConfig.PassEnv), environment.ToValues(vars)...), b.work), nil
+	}
+	headers, e := expandAll(m.Headers, expand)
+	if err = errors.Join(err, e); err != nil {
+		return nil, fmt.Errorf("MCP server %q: %s", m.Name, fleet.PublicMessage(err))
+	}
+	return tool.MCPRemote(m.Name, m.URL, "", headers, inside...), nil
+}
+
+// registered creates the toolsets for the tools that are registered for the agent.
+func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
+	env := b.run.toolSecrets
+	own := &tool.Registry{}
+	sets := []tools.ToolSet{own}
+	for _, t := range b.agentConfig.Tools {
+		switch {
+		case t.MCP != nil:
+			m := t.MCP.Server
+			m.Name = "" // so that the tool's name gets no prefix
+			s, err := b.server(ctx, m, env, b.agentConfig.Inside...)
+			if err != nil {
+				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
+			}
+			remote := t.MCP.Tool
+			if remote == "" {
+				remote = t.Name
+			}
+			sets = append(sets, tool.NewRenamed(s, remote, t))
+		case t.HTTP != nil:
+			headers, err := expandAll(t.HTTP.Headers, func(v string) (string, error) {
+				return fleet.Expand(v, func(name string) (string, bool) { return env.Get(ctx, name) })
+			})
+			if err != nil {
+				return nil, fmt.Errorf("tool %q: %s", t.Name, fleet.PublicMessage(err))
+			}
+			own.Add(t, tool.HTTP(t.HTTP, headers, b.run.settings.MaxToolOutput, b.agentConfig.Inside...))
+		case len(t.Command) > 0:
+			own.Add(t, tool.Command(t.Command, b.work, b.run.environ(nil), b.run.settings.MaxToolOutput))
+		default:
+			return nil, fmt.Errorf("tool %q has no implementation", t.Name)
+		}
+	}
+	return sets, nil
+}
+
+// expandAll returns the map with each value replaced by the result of expand. It returns the first error.
+func expandAll(values map[string]string, expand func(string) (string, error)) (map[string]string, error) {
+	out := maps.Clone(values)
+	for k, v := range values {
+		x, err := expand(v)
+		if err != nil {
+			return nil, err
+		}
+		out[k] = x
+	}
+	return out, nil
+}

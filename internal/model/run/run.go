@@ -1,0 +1,308 @@
+//go:build cgo
+
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/docker/cagent/pkg/chat"
+	"github.com/docker/cagent/pkg/runtime"
+	"github.com/docker/cagent/pkg/session"
+
+	"fleet/internal/fleet"
+	"fleet/internal/model/definition"
+	"fleet/internal/runner"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
+)
+
+// Reasons for ending a run.
+var (
+	errInterrupted = errors.New("it was interrupted")
+	errReported    = errors.New("the agent has reported its result")
+	errTooMuch     = errors.New("its output exceeded the limit")
+	errTooOften    = errors.New("it exceeded the limit of requests to its model")
+)
+
+const (
+	endGrace   = 5 * time.Second        // how long the library may take to end after a run was cancelled
+	flushAfter = 250 * time.Millisecond // how long an incomplete line waits for its end before it is output
+	flushSize  = 4 << 10                // bytes of an incomplete line that are output at once
+	maxStep    = 300                    // bytes of a step's text
+	maxData    = 32 << 10               // bytes of arguments and results in a step's data
+	maxSummary = 4000                   // bytes
+	maxReason  = 1000                   // bytes
+)
+
+// run is the run of this process.
+type run struct {
+	job         driver.ModelJob
+	settings    driver.ModelSettings
+	log         *slog.Logger
+	secrets     *secrets // secrets that definitions may use
+	toolSecrets *secrets // secrets that registered tools may use
+	home        string   // HOME of the agents' programs
+	marks       []string // variables by which a supervisor recognises the processes of a run
+	out         *output
+	gate        *gate
+
+	cancel context.CancelCauseFunc // cancels everything in the run
+	quit   chan struct{}           // closed when the run's tools must end
+
+	settled bool // the agent has answered, so that nothing else counts any more
+
+	mu       sync.Mutex
+	why      error // why the run is over, else nil; active requests may still complete
+	reported *fleet.Outcome
+
+	calls atomic.Int64 // number of tool calls
+}
+
+// newRun returns the run of the job, and its context.
+func newRun(ctx context.Context, job driver.ModelJob, out *output, log *slog.Logger) (context.Context, *run, error) {
+	if err := useBuiltinModelTable(); err != nil {
+		return nil, nil, err
+	}
+	registerSchemes()
+	r := &run{
+		job: job, settings: job.Settings, log: log, out: out, quit: make(chan struct{}),
+		secrets: &secrets{lookup: os.LookupEnv}, toolSecrets: &secrets{lookup: os.LookupEnv, only: append([]string{}, job.Settings.ToolEnv...)},
+	}
+	c := &r.settings
+	if c.Approve == nil {
+		c.Approve = slices.Clone(definition.DefaultApprove)
+	}
+	c.ToolTimeout = cmp.Or(c.ToolTimeout, 5*time.Minute)
+	c.MaxToolOutput = cmp.Or(c.MaxToolOutput, 256<<10)
+	out.limit = cmp.Or(c.MaxOutput, 32<<20)
+	c.MaxRequests = cmp.Or(c.MaxRequests, 500)
+	r.gate = &gate{prices: c.Prices, log: log, secrets: r.secrets, over: r.over, limit: func() { r.conclude(errTooOften) }, told: r.tellSpent}
+	ctx, r.cancel = context.WithCancelCause(ctx)
+	return ctx, r, nil
+}
+
+// startTimeout returns how long a toolset may take to start.
+func (r *run) startTimeout() time.Duration { return min(r.settings.ToolTimeout, 30*time.Second) }
+
+// environ returns the environment of the agent's programs. pass names additional variables of this process.
+func (r *run) environ(pass []string) []string {
+	env := append([]string{"HOME=" + r.home}, r.marks...)
+	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}, pass...) {
+		if v, ok := os.LookupEnv(name); ok && !runner.Reserved(name) {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// tellSpent reports the usage and the cost so far, so that a killed run has them too.
+func (r *run) tellSpent() {
+	var spent fleet.Outcome
+	r.bill(&spent)
+	r.out.add(driver.Said{Spent: &spent})
+}
+
+// ended returns why no new request may start, or nil.
+func (r *run) ended() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.why
+}
+
+// over reports whether no new request may start.
+func (r *run) over() bool { return r.ended() != nil }
+
+// conclude ends the run for the reason why. Active requests to the model are completed, and tools are cancelled. If
+// conclude is called several times, the first reason counts.
+func (r *run) conclude(why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.why == nil {
+		r.why = why
+	}
+	select {
+	case <-r.quit:
+	default:
+		close(r.quit)
+	}
+}
+
+// interrupt asks the run to end, and does not wait.
+func (r *run) interrupt() { r.conclude(errInterrupted) }
+
+// kill ends the run for the reason why and cancels everything in it.
+func (r *run) kill(why error) {
+	r.conclude(why)
+	r.cancel(why)
+}
+
+// report accepts the result that the agent reports. Only the first report counts, and only while the run is not over.
+func (r *run) report(summary string, payload []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reported == nil && r.why == nil {
+		o := &fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.secrets.hide(summary), Reported: true}
+		if payload != nil {
+			o.Payload = []byte(r.secrets.hide(string(payload)))
+		}
+		r.reported, r.why = o, errReported
+	}
+	// The tools are not cancelled, because the call that reports is a tool call and must still return.
+}
+
+// hide returns an error with the same text, without secrets.
+func (r *run) hide(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(r.secrets.hide(err.Error()))
+}
+
+// do executes the task and returns its outcome.
+func (r *run) do(ctx context.Context, prompt string) fleet.Outcome {
+	final, err := r.converse(ctx, prompt)
+	r.cancel(nil)
+	return r.conclusion(final, err)
+}
+
+// conclusion returns the outcome of the run. final is the agent's last text, and err the error of the conversation.
+func (r *run) conclusion(final string, err error) fleet.Outcome {
+	r.mu.Lock()
+	why, reported := r.why, r.reported
+	r.mu.Unlock()
+	if r.settled {
+		why = nil
+	}
+	final = strings.TrimSpace(driver.Clean([]byte(r.secrets.hide(final))))
+	o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: fleet.Shorten(final, maxSummary)}
+	if final != "" {
+		o.Payload = []byte(final)
+	}
+	fail := func(format string, args ...any) {
+		o.Status, o.Reason = fleet.TaskFailed, fleet.Shorten(r.secrets.hide(fmt.Sprintf(format, args...)), maxReason)
+	}
+	switch {
+	case reported != nil:
+		o = *reported
+	case errors.Is(why, errInterrupted):
+		o.Status, o.Reason = fleet.TaskStopped, why.Error()
+	case errors.Is(why, errTooMuch):
+		fail("its output exceeded the limit of %d bytes", r.out.limit)
+	case errors.Is(why, errTooOften):
+		fail("it has sent %d requests to its model, which is the limit for a task", r.gate.asked())
+		o.ReasonCode = fleet.CodeMaxTurns
+	case why != nil:
+		fail("%v", why)
+	case err != nil:
+		fail("%v", err)
+	case final == "" && r.calls.Load() == 0:
+		fail("the model gave an empty answer")
+	}
+	if len(r.job.Options.OutputSchema) > 0 && o.Status == fleet.TaskCompleted {
+		o.Output = driver.ObjectIn(final)
+	}
+	r.bill(&o)
+	return o
+}
+
+// bill sets the usage and the cost of the run in the outcome.
+func (r *run) bill(o *fleet.Outcome) {
+	o.Usage, o.CostUSD = r.gate.spent()
+	o.Usage.ToolCalls, o.Turns = int(r.calls.Load()), r.gate.asked()
+}
+
+// converse continues the agent's conversation with the prompt until the agent has finished. It returns the agent's last
+// text.
+func (r *run) converse(ctx context.Context, prompt string) (final string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.log.Error("run panicked", "panic", p, "stack", string(debug.Stack()))
+			err = errors.New("the agent's program panicked; its stderr has the details")
+		}
+	}()
+	if r.job.Plain {
+		err = sandbox.CheckPlain(r.job.Work)
+	} else {
+		err = os.MkdirAll(r.job.Work, 0o700)
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot use its directory %s", r.job.Work)
+	}
+	talk, items, err := openConversation(filepath.Join(r.job.State, "conversation.jsonl"))
+	if err != nil {
+		return "", r.failure("cannot read the agent's conversation", err)
+	}
+	c, err := r.agentTeam(ctx) // also makes the secrets known
+	if r.over() {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer r.stopTools(c)
+	w := &watcher{run: r}
+	rt, err := runtime.New(c.Team, runtime.WithCurrentAgent(c.agent), runtime.WithSessionStore(talk), runtime.WithManagedOAuth(false),
+		runtime.WithWorkingDir(r.job.Work), runtime.WithEnv(r.environ(r.job.Config.PassEnv)))
+	if err != nil {
+		return "", err
+	}
+	s := session.New(session.WithTitle(r.job.UID), session.WithToolsApproved(true), session.WithWorkingDir(r.job.Work), session.WithSendUserMessage(false))
+	s.Messages = items
+	talk.id = s.ID
+	talk.failed = func(err error) { r.conclude(r.failure("cannot write the agent's conversation", err)) }
+	w.rt = rt
+	s.AddMessage(session.UserMessage(driver.Clean([]byte(prompt))))
+	talk.save(s)
+	if !w.watch(ctx, rt.RunStream(ctx, s)) {
+		return w.text.String(), w.err // the loop is still running, so its state must not be accessed
+	}
+	talk.save(s)
+	r.settled = w.err == nil && !r.over()
+	return lastSaid(s.Messages[len(items):]), w.err
+}
+
+// failure logs an error of this machine, and returns one for the agent and its user.
+func (r *run) failure(what string, err error) error {
+	r.log.Error(what, "error", err)
+	return errors.New(what)
+}
+
+// failedPrefixes removes the library's prefixes from errors of toolsets.
+var failedPrefixes = strings.NewReplacer(fmt.Sprintf("%T start failed: ", (*guard)(nil)), "", fmt.Sprintf("%T list failed: ", (*guard)(nil)), "")
+
+// stopTools ends the agents' toolsets.
+func (r *run) stopTools(c *agentTeam) {
+	ctx, cancel := context.WithTimeout(context.Background(), endGrace)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, g := range c.sets {
+		wg.Go(func() {
+			if err := g.Stop(ctx); err != nil {
+				r.log.WarnContext(ctx, "cannot stop an agent's tools", "error", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// lastSaid returns the last text that an agent wrote, or "".
+func lastSaid(items []session.Item) string {
+	for i := len(items) - 1; i >= 0; i-- {
+		if m := items[i].Message; m != nil && m.Message.Role == chat.MessageRoleAssistant && strings.TrimSpace(m.Message.Content) != "" {
+			return m.Message.Content
+		}
+	}
+	return ""
+}

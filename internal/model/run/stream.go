@@ -1,0 +1,142 @@
+//go:build cgo
+
+package run
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"syscall"
+)
+
+// maxEvent limits the size of an event in a stream, in bytes.
+const maxEvent = 16 << 20
+
+// answer is the body of a model's answer. In a stream, it passes on only events that the library's clients understand,
+// in the form that they expect (shape.go). It also counts the usage, and checks that the stream is complete.
+type answer struct {
+	io.ReadCloser
+	from     *http.Request
+	exchange *exchange
+	stream   bool
+
+	lines *bufio.Reader
+	out   bytes.Buffer // events that the client has not read yet
+	shape shape
+	began bool
+	err   error // what Read returns after out
+}
+
+// Read implements io.Reader.
+func (a *answer) Read(p []byte) (int, error) {
+	if !a.stream {
+		n, err := a.ReadCloser.Read(p)
+		return n, a.precise(err)
+	}
+	for a.out.Len() == 0 && a.err == nil {
+		a.err = a.readEvent()
+	}
+	if a.out.Len() == 0 {
+		return 0, a.err
+	}
+	return a.out.Read(p)
+}
+
+// readEvent reads the next event and adds the events for the client to out. It returns io.EOF after the last event,
+// even if the connection stays open.
+func (a *answer) readEvent() error {
+	if a.lines == nil {
+		a.lines = bufio.NewReaderSize(a.ReadCloser, 64<<10)
+	}
+	var name string
+	var data []byte
+	for size := 0; ; {
+		line, err := a.readLine(maxEvent - size)
+		size += len(line)
+		line = bytes.TrimRight(line, "\r\n")
+		switch key, value, _ := bytes.Cut(line, []byte(":")); string(key) {
+		case "event":
+			name = string(bytes.TrimSpace(value))
+		case "data":
+			data = append(append(data, bytes.TrimSpace(value)...), '\n')
+		case "", "id", "retry":
+		default: // some servers send an error without a prefix
+			data = append(append(data, line...), '\n')
+		}
+		if len(line) > 0 && err == nil {
+			continue
+		}
+		if data = bytes.TrimSpace(data); len(data) > 0 {
+			a.began = true
+			for _, e := range a.shape.event(a.exchange, name, data) {
+				e.write(&a.out)
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return a.end()
+		case err != nil:
+			return a.precise(err)
+		case a.shape.closed:
+			return io.EOF
+		}
+		return nil
+	}
+}
+
+// readLine reads a line of at most limit bytes.
+func (a *answer) readLine(limit int) (line []byte, err error) {
+	for {
+		part, err := a.lines.ReadSlice('\n')
+		if line = append(line, part...); len(line) > limit {
+			return nil, fmt.Errorf("an event of its answer is larger than %d bytes", maxEvent)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
+// end returns the error for the end of the stream.
+func (a *answer) end() error {
+	if a.from.Context().Err() == nil {
+		switch {
+		case !a.began:
+			return a.exchange.fail(fmt.Errorf("%s answered with an empty stream", a.from.URL.Host))
+		case !a.shape.ended:
+			return a.exchange.fail(fmt.Errorf("the answer of %s is incomplete: the stream ended early", a.from.URL.Host))
+		}
+	}
+	return io.EOF
+}
+
+// precise returns a precise error for an error of the connection.
+func (a *answer) precise(err error) error {
+	switch {
+	case err == nil, errors.Is(err, io.EOF), a.from.Context().Err() != nil:
+		return err
+	case errors.Is(err, syscall.ECONNRESET):
+		return a.exchange.fail(fmt.Errorf("%s reset the connection in the middle of the answer", a.from.URL.Host))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return a.exchange.fail(fmt.Errorf("the answer of %s is incomplete: the stream ended early", a.from.URL.Host))
+	}
+	return a.exchange.fail(fmt.Errorf("the answer of %s is incomplete: %w", a.from.URL.Host, err))
+}
+
+// sse is an event of a stream.
+type sse struct {
+	name string // may be empty
+	data []byte
+}
+
+func (e sse) write(w *bytes.Buffer) {
+	if e.name != "" {
+		w.WriteString("event: " + e.name + "\n")
+	}
+	w.WriteString("data: ")
+	w.Write(bytes.ReplaceAll(e.data, []byte("\n"), []byte("\ndata: ")))
+	w.WriteString("\n\n")
+}

@@ -1,0 +1,45 @@
+//go:build cgo
+
+package run
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// madeID matches the ids that are made for tool calls without one.
+var madeID = regexp.MustCompile(`call_[A-Z2-7]{26}`)
+
+// FuzzModelStream reads a stream of a model API, in one piece and in two. Both must give the same usage, which is not
+// negative, and the same text.
+func FuzzModelStream(f *testing.F) {
+	f.Add([]byte("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":3}}}\n\ndata: {\"type\":\"message_stop\"}\n\n"), 20)
+	f.Add([]byte("data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\r\n\r\ndata: [DONE]\r\n\r\n"), 7)
+	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"text\",\"text\":\"hi\"}],\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]}}],\"error\":null}\n\n"), 3)
+	f.Add([]byte("data: {\"candidates\":[{\"finishReason\":\"STOP\"}]}\n\ndata: {\"error\":1}\n"), 0)
+	f.Fuzz(func(t *testing.T, stream []byte, at int) {
+		if at < 0 || at > len(stream) || len(stream) > maxEvent/2 {
+			t.Skip()
+		}
+		read := func(parts ...io.Reader) (*answer, string, bool) {
+			a := &answer{ReadCloser: io.NopCloser(io.MultiReader(parts...)), from: &http.Request{URL: &url.URL{Host: "model"}}, exchange: &exchange{}, stream: true}
+			text, err := io.ReadAll(struct{ io.Reader }{a})
+			return a, madeID.ReplaceAllString(string(text), ""), err == nil
+		}
+		whole, text, fine := read(bytes.NewReader(stream))
+		split, same, alsoFine := read(bytes.NewReader(stream[:at]), bytes.NewReader(stream[at:]))
+		require.Equal(t, text, same)
+		require.Equal(t, fine, alsoFine)
+		require.Equal(t, whole.shape.ended, split.shape.ended)
+		require.Equal(t, whole.exchange.usage, split.exchange.usage)
+		if u := whole.exchange.usage; u != nil {
+			require.GreaterOrEqual(t, min(u.input, u.output, u.cached, u.written), int64(0))
+		}
+	})
+}

@@ -1,0 +1,237 @@
+//go:build cgo
+
+package run
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/docker/cagent/pkg/config/latest"
+	"github.com/docker/cagent/pkg/model/provider"
+)
+
+// prefix precedes the scheme in the URLs of models. All clients of the library use http.DefaultTransport, and their
+// transport cannot be set. With the special scheme, their requests go through modelTransport, and other requests do
+// not.
+const prefix = "fleet-"
+
+// registerSchemes registers modelTransport for the special schemes, once per process.
+var registerSchemes = sync.OnceFunc(func() {
+	t := http.DefaultTransport.(*http.Transport)
+	t.RegisterProtocol(prefix+"http", modelTransport{t})
+	t.RegisterProtocol(prefix+"https", modelTransport{t})
+})
+
+// bases are the default URLs of the providers that the library implements, and the variables that override them.
+var bases = map[string]struct{ variable, address string }{
+	"anthropic": {"ANTHROPIC_BASE_URL", "https://api.anthropic.com/"},
+	"openai":    {"OPENAI_BASE_URL", "https://api.openai.com/v1"},
+	"google":    {"GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com/"},
+}
+
+// routeThroughTransport sets a URL with the special scheme as the model's base URL. It leaves a model of Vertex AI
+// unchanged, since its client does not support that.
+func routeThroughTransport(m *latest.ModelConfig, custom map[string]latest.ProviderConfig) {
+	known := bases[m.Provider]
+	set, _ := os.LookupEnv(known.variable)
+	address := cmp.Or(m.BaseURL, custom[m.Provider].BaseURL, provider.Aliases[m.Provider].BaseURL, set, known.address)
+	vertex := m.Provider == "google" && (m.ProviderOpts["project"] != nil || m.ProviderOpts["location"] != nil)
+	if !vertex && (strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")) {
+		m.BaseURL = prefix + address
+	}
+}
+
+// withoutPrefix returns the text with the prefix removed from all URLs in it.
+func withoutPrefix(text string) string { return strings.ReplaceAll(text, prefix+"http", "http") }
+
+// exchange is one request to a model, as modelTransport sees it.
+type exchange struct {
+	change changes
+	told   func() // called when the usage changes; nil: not called
+
+	mu    sync.Mutex
+	err   error   // the error of the last attempt, more precise than the client's error; nil if it did not fail
+	usage *tokens // the usage in the answer, since the library does not read all of it; nil if unknown
+	cut   bool    // the answer ended at the limit of tokens
+}
+
+type exchangeKey struct{}
+
+// fail records the error of an attempt and returns it. Each call replaces the recorded error, so that the error of the
+// last attempt counts. A nil error means that the attempt succeeded.
+func (x *exchange) fail(err error) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.err = err
+	return err
+}
+
+// state returns a copy of the usage, which is nil if the usage is unknown, and the recorded error.
+func (x *exchange) state() (usage *tokens, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.usage != nil {
+		usage = new(*x.usage)
+	}
+	return usage, x.err
+}
+
+// cutOff records that the answer ended at the limit of tokens, if cut is true.
+func (x *exchange) cutOff(cut bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.cut = x.cut || cut
+}
+
+func (x *exchange) wasCutOff() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.cut
+}
+
+// changes are modifications of a request's body.
+type changes struct {
+	Set  map[string]any `json:"set"`
+	Drop []string       `json:"drop"`
+}
+
+// changesOf returns the changes in the model's options (provider_opts.request), and removes them from the options.
+func changesOf(m *latest.ModelConfig) (c changes, err error) {
+	opts, ok := m.ProviderOpts["request"]
+	if !ok {
+		return c, nil
+	}
+	m.ProviderOpts = maps.Clone(m.ProviderOpts)
+	delete(m.ProviderOpts, "request")
+	raw, err := json.Marshal(opts)
+	if err == nil {
+		err = json.Unmarshal(raw, &c)
+	}
+	return c, err
+}
+
+// apply makes the changes in the request's body if the body is a JSON object.
+func (c changes) apply(r *http.Request) error {
+	if r.Body == nil || len(c.Set)+len(c.Drop) == 0 {
+		return nil
+	}
+	raw, err := io.ReadAll(r.Body)
+	_ = r.Body.Close()
+	if err != nil {
+		return err
+	}
+	var body map[string]json.RawMessage
+	if json.Unmarshal(raw, &body) == nil && body != nil {
+		for _, key := range c.Drop {
+			delete(body, key)
+		}
+		for key, v := range c.Set {
+			if body[key], err = json.Marshal(v); err != nil {
+				return err
+			}
+		}
+		if raw, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil }
+	return nil
+}
+
+// modelTransport is the transport between the clients of models and the network. It returns precise errors. It does not
+// let clients follow redirects, because requests hold keys.
+type modelTransport struct{ base http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (w modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
+	r := q.Clone(q.Context())
+	r.URL.Scheme = strings.TrimPrefix(r.URL.Scheme, prefix)
+	x, _ := r.Context().Value(exchangeKey{}).(*exchange)
+	if x == nil {
+		x = &exchange{}
+	}
+	if err := x.change.apply(r); err != nil {
+		return nil, err
+	}
+	_ = x.fail(nil)
+	res, err := w.base.RoundTrip(r)
+	if err != nil {
+		return nil, x.fail(networkError(r, err))
+	}
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	page := kind == "text/html" || kind == "application/xhtml+xml"
+	host := r.URL.Host
+	switch {
+	case res.StatusCode >= 300 && res.StatusCode < 400:
+		where := "elsewhere"
+		if to, err := res.Location(); err == nil {
+			where = "to " + to.Host
+		}
+		return refused(res, http.StatusBadRequest, x.fail(fmt.Errorf("%s redirects %s (HTTP %d), which is not followed because it would get the key: set base_url to the address of the API", host, where, res.StatusCode))), nil
+	case page && res.StatusCode < 300:
+		return refused(res, http.StatusBadRequest, x.fail(fmt.Errorf("%s answered with a web page (HTTP %d) and not as a model API: check base_url", host, res.StatusCode))), nil
+	case page:
+		return refused(res, res.StatusCode, x.fail(fmt.Errorf("%s answered HTTP %d with a web page instead of an API error", host, res.StatusCode))), nil
+	case res.StatusCode < 300:
+		res.Body = &answer{ReadCloser: res.Body, from: r, exchange: x, stream: kind == "text/event-stream"}
+	}
+	return res, nil
+}
+
+// refused returns an API error with the message why, in place of a response that clients would misinterpret. Clients do
+// not retry it if the status is 400.
+func refused(res *http.Response, status int, why error) *http.Response {
+	_ = res.Body.Close()
+	body, _ := json.Marshal(map[string]any{"type": "error", "error": map[string]any{"type": "api_error", "message": why.Error()}}) // texts can always be encoded
+	out := *res
+	out.StatusCode, out.Status = status, fmt.Sprintf("%d %s", status, http.StatusText(status))
+	out.Header = res.Header.Clone()
+	out.Header.Set("Content-Type", "application/json")
+	for _, name := range []string{"Location", "Content-Encoding", "Content-Length"} {
+		out.Header.Del(name)
+	}
+	if status == http.StatusBadRequest {
+		out.Header.Set("X-Should-Retry", "false")
+	}
+	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return &out
+}
+
+// networkError returns a readable error for a request that failed in the network.
+func networkError(r *http.Request, err error) error {
+	host := r.URL.Host
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	op, isOp := errors.AsType[*net.OpError](err)
+	switch {
+	case r.Context().Err() != nil:
+		return err
+	case isDNS && dns.IsNotFound:
+		return fmt.Errorf("unknown host %s: check base_url", dns.Name)
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return fmt.Errorf("%s reset the connection", host)
+	case isOp && op.Op == "dial":
+		return fmt.Errorf("cannot reach %s: %w", host, op.Err)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%s closed the connection without an answer", host)
+	}
+	return fmt.Errorf("the request to %s failed: %w", host, err)
+}
+
+// withExchange adds the exchange to the context of a request.
+func withExchange(ctx context.Context, x *exchange) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}

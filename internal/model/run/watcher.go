@@ -1,0 +1,245 @@
+//go:build cgo
+
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/docker/cagent/pkg/runtime"
+	"github.com/docker/cagent/pkg/tools"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/driver"
+)
+
+// watcher converts the library's events to outputs.
+type watcher struct {
+	run   *run
+	rt    *runtime.LocalRuntime
+	agent string          // the current speaker
+	line  strings.Builder // text of the line that is not complete yet
+	text  strings.Builder // all text since the last step
+	open  int             // number of open tool calls
+	err   error
+}
+
+// watch handles the events until the channel is closed, and returns true. If ctx is done and the channel is not closed
+// within endGrace, it returns false.
+func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
+	flush := time.NewTimer(time.Hour)
+	defer flush.Stop()
+	cut := ctx.Done()
+	var patience <-chan time.Time
+	defer w.end()
+	for {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				return true
+			}
+			had := w.line.Len()
+			w.take(ctx, e)
+			if had == 0 && w.line.Len() > 0 {
+				flush.Reset(flushAfter)
+			}
+			if full, err := w.run.out.state(); full || err != nil {
+				w.run.kill(errTooMuch)
+			}
+		case <-flush.C:
+			w.flush(false)
+		case <-cut:
+			cut, patience = nil, time.After(endGrace)
+		case <-patience:
+			go func() {
+				for range events { // drains the events so that the sender can end
+				}
+			}()
+			return false
+		}
+	}
+}
+
+func (w *watcher) end() {
+	w.flush(true)
+	w.count()
+}
+
+// take handles one event.
+func (w *watcher) take(ctx context.Context, e runtime.Event) {
+	if name := e.GetAgentName(); name != "" && name != w.agent {
+		w.flush(true) // the previous speaker's text
+		w.agent = name
+	}
+	switch e := e.(type) {
+	case *runtime.AgentChoiceEvent:
+		w.write(e.Content)
+	case *runtime.ToolCallEvent:
+		w.run.calls.Add(1)
+		w.called(e.ToolCall)
+	case *runtime.ToolCallResponseEvent:
+		failed := e.Result != nil && e.Result.IsError
+		w.returned(e.ToolCall, e.Response, failed)
+	case *runtime.TokenUsageEvent:
+		w.flush(true)
+		w.count()
+	case *runtime.WarningEvent:
+		w.step()
+		w.warn(fleet.Shorten(failedPrefixes.Replace(e.Message), maxData))
+	case *runtime.ErrorEvent:
+		text := e.Error
+		for _, about := range []string{"creating chat completion: ", "error receiving from stream: "} { // internal prefixes
+			text = strings.TrimPrefix(text, about)
+		}
+		w.err = errors.New(text)
+	case *runtime.ElicitationRequestEvent:
+		w.answer(ctx, func() error {
+			return w.rt.ResumeElicitation(ctx, tools.ElicitationActionDecline, nil)
+		})
+	case *runtime.ToolCallConfirmationEvent:
+		w.answer(ctx, func() error { // approved tools do not ask, so this tool has bypassed the guard
+			w.rt.Resume(ctx, runtime.ResumeTypeReject)
+			return nil
+		})
+	}
+}
+
+func (w *watcher) called(c tools.ToolCall) {
+	w.step()
+	w.open++
+	w.put(callStep(c), fleet.Step{Type: fleet.StepToolCall, ID: c.ID, Name: c.Function.Name, Arguments: arguments(c.Function.Arguments)})
+}
+
+// returned outputs the result of a call.
+func (w *watcher) returned(c tools.ToolCall, result string, failed bool) {
+	w.step()
+	w.open = max(0, w.open-1)
+	text := c.Function.Name + " answered"
+	data := fleet.Step{Type: fleet.StepToolResult, ID: c.ID, Name: c.Function.Name, Result: fleet.Shorten(result, maxData), IsError: failed}
+	if failed {
+		text = c.Function.Name + " failed"
+	}
+	if result != "" {
+		text += ": " + result
+	}
+	w.put(text, data)
+}
+
+// answer calls f, which answers a question of the library, until f succeeds or ctx is done. f fails as long as the
+// library does not wait for the answer yet, and the library does not signal when it waits.
+func (w *watcher) answer(ctx context.Context, f func() error) {
+	go func() {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if f() == nil {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+// write adds text of the agent and outputs the lines that are complete.
+func (w *watcher) write(s string) {
+	s = driver.Clean([]byte(s))
+	w.text.WriteString(s)
+	w.line.WriteString(s)
+	if strings.Contains(s, "\n") || w.line.Len() > flushSize {
+		all := w.line.String()
+		cut := strings.LastIndexByte(all, '\n') + 1
+		if len(all)-cut > flushSize {
+			cut = len(all)
+		}
+		w.line.Reset()
+		w.line.WriteString(all[cut:])
+		w.say(all[:cut])
+	}
+}
+
+// flush outputs the text of an incomplete line. If end is true, the message has ended, and flush adds the end of the
+// line.
+func (w *watcher) flush(end bool) {
+	s := w.line.String()
+	w.line.Reset()
+	if s == "" {
+		return
+	}
+	if end && !strings.HasSuffix(s, "\n") {
+		s += "\n"
+	}
+	w.say(s)
+}
+
+func (w *watcher) say(s string) {
+	if s != "" {
+		w.run.out.add(driver.Said{Open: w.open, Text: w.run.secrets.hide(s), Data: w.data(fleet.Step{Type: fleet.StepText})})
+	}
+}
+
+// step outputs the remaining text. It is called before each step.
+func (w *watcher) step() {
+	w.flush(true)
+	w.text.Reset()
+}
+
+func (w *watcher) put(text string, data fleet.Step) {
+	w.run.out.add(driver.Said{Step: true, Open: w.open, Text: w.run.secrets.hide(text), Data: w.data(data)})
+}
+
+func (w *watcher) warn(text string) {
+	w.put("warning: "+text, fleet.Step{Type: fleet.StepWarning, Message: text})
+}
+
+// data returns the structured data of an output as JSON, with the name of the current agent and without secrets.
+func (w *watcher) data(s fleet.Step) json.RawMessage {
+	s.Agent = w.agent
+	return json.RawMessage(w.run.secrets.hide(strings.ReplaceAll(string(s.JSON()), `\u0000`, `\ufffd`)))
+}
+
+// count outputs the usage of each request that was answered since the last call, and keeps the sum.
+func (w *watcher) count() {
+	used := w.run.gate.take()
+	if len(used) == 0 {
+		return
+	}
+	for _, u := range used {
+		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.in(), u.output), fleet.Step{
+			Type:  fleet.StepUsage,
+			Usage: &fleet.StepUsed{Model: u.model, Input: u.input, CacheRead: u.cached, CacheWrite: u.written, Output: u.output, CostUSD: u.usd},
+		})
+		if u.cut {
+			w.warn("the answer of " + u.model + " was cut off at the limit of tokens: raise max_tokens of the model")
+		}
+	}
+}
+
+// callStep describes a tool call by the tool's name and the argument that says most.
+func callStep(c tools.ToolCall) string {
+	var args map[string]any
+	_ = json.Unmarshal([]byte(c.Function.Arguments), &args) // without arguments there is nothing to add
+	for _, key := range []string{"cmd", "command", "path", "url", "query", "pattern", "agent", "task", "thought", "description", "summary"} {
+		if s, ok := args[key].(string); ok && strings.TrimSpace(s) != "" {
+			return c.Function.Name + ": " + s
+		}
+	}
+	return c.Function.Name
+}
+
+// arguments returns the arguments of a tool call as JSON. If they are not JSON or too long, it returns them as text,
+// shortened.
+func arguments(s string) json.RawMessage {
+	if len(s) <= maxData && json.Valid([]byte(s)) {
+		return json.RawMessage(s)
+	}
+	b, _ := json.Marshal(fleet.Shorten(s, maxData)) // strings can always be encoded
+	return b
+}

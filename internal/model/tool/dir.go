@@ -1,0 +1,50 @@
+//go:build cgo
+
+package tool
+
+import (
+	"encoding/json"
+	"errors"
+	"path/filepath"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+
+	"fleet/internal/place/agentfile"
+	"fleet/internal/scratch"
+)
+
+// dir is a directory in which tools store what outlives a run. Several runs can use it at the same time.
+type dir string
+
+// maxStored is the maximum size of a stored file, in bytes.
+const maxStored = 64 << 20
+
+func (d dir) path(name string) string { return filepath.Join(string(d), name) }
+
+// locked calls do while it holds the lock of the directory, which excludes other goroutines and processes. An agent that never releases
+// the lock only stops its own tools.
+func (d dir) locked(do func() error) error {
+	unlock, err := lockedfile.MutexAt(d.path(".lock")).Lock()
+	if err != nil {
+		return errors.New("cannot lock the directory")
+	}
+	defer unlock()
+	return do()
+}
+
+// read reads a JSON file into v. It returns fs.ErrNotExist if the file does not exist.
+func (d dir) read(name string, v any) error {
+	b, err := agentfile.Read(d.path(name), maxStored)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}
+
+func (d dir) write(name string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return scratch.WriteFile(d.path(name), append(b, '\n'))
+}

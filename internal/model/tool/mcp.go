@@ -1,0 +1,160 @@
+//go:build cgo
+
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"fleet/internal/model/dial"
+
+	"github.com/docker/cagent/pkg/tools"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// mcpServer is a toolset of an MCP server. It replaces the library's toolset, which cannot be cancelled while it
+// starts, leaves the program running in that case, and calls tools by changed names.
+type mcpServer struct {
+	tools.BaseToolSet
+	name      string // prefix of the tools' names; may be empty
+	transport func(ctx context.Context) mcp.Transport
+	idle      func() // closes idle connections; may be nil
+
+	session *mcp.ClientSession
+	end     context.CancelFunc // ends the session
+}
+
+// MCPCommand returns the toolset of an MCP server that is a program.
+func MCPCommand(name, command string, args, env []string, dir string) tools.ToolSet {
+	return &mcpServer{name: name, transport: func(ctx context.Context) mcp.Transport {
+		cmd := exec.CommandContext(ctx, command, args...)
+		cmd.Env, cmd.Dir = env, dir
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // also kills its children
+		return &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Second}
+	}}
+}
+
+// MCPRemote returns the toolset of an MCP server at a URL. The host must be public, or listed in inside.
+func MCPRemote(name, url, kind string, headers map[string]string, inside ...string) tools.ToolSet {
+	base := dial.Public(inside...)
+	client := &http.Client{
+		Transport: &withHeaders{base, dial.Host(url), headers},
+		// Redirects are not followed, because the headers may hold secrets for this server only.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return &mcpServer{name: name, idle: base.CloseIdleConnections, transport: func(context.Context) mcp.Transport {
+		if kind == "sse" {
+			return &mcp.SSEClientTransport{Endpoint: url, HTTPClient: client}
+		}
+		return &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: client, MaxRetries: -1}
+	}}
+}
+
+// withHeaders adds headers to requests to one host. The server may refer the client to other hosts, which must not
+// receive the headers.
+type withHeaders struct {
+	base    http.RoundTripper
+	host    string
+	headers map[string]string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Hostname() == w.host {
+		r = r.Clone(r.Context())
+		for k, v := range w.headers {
+			r.Header.Set(k, v)
+		}
+	}
+	return w.base.RoundTrip(r)
+}
+
+// Start implements tools.ToolSet. If ctx ends during the start, no program and no connection stays open.
+func (s *mcpServer) Start(ctx context.Context) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, end)
+	client := mcp.NewClient(&mcp.Implementation{Name: "fleet", Version: "1"}, nil)
+	session, err := client.Connect(life, s.transport(life), nil)
+	if !stop() && err == nil {
+		_ = session.Close()
+		err = ctx.Err()
+	}
+	if s.idle != nil {
+		cut := end
+		end = func() { cut(); s.idle() }
+	}
+	if err != nil {
+		end()
+		return err
+	}
+	s.session, s.end = session, end
+	return nil
+}
+
+// Stop implements tools.ToolSet.
+func (s *mcpServer) Stop(context.Context) error {
+	if s.session == nil {
+		return nil
+	}
+	defer s.end()
+	return s.session.Close()
+}
+
+// Instructions implements tools.ToolSet.
+func (s *mcpServer) Instructions() string {
+	if s.session == nil {
+		return ""
+	}
+	return s.session.InitializeResult().Instructions
+}
+
+// Tools implements tools.ToolSet.
+func (s *mcpServer) Tools(ctx context.Context) ([]tools.Tool, error) {
+	if s.session == nil {
+		return nil, errors.New("it has not started")
+	}
+	var all []tools.Tool
+	for t, err := range s.session.Tools(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		name := t.Name
+		if s.name != "" {
+			name = s.name + "_" + name
+		}
+		tool := tools.Tool{Name: name, Description: t.Description, Parameters: t.InputSchema, OutputSchema: t.OutputSchema, Handler: s.caller(t.Name)}
+		if t.Annotations != nil {
+			tool.Annotations = tools.ToolAnnotations(*t.Annotations)
+		}
+		all = append(all, tool)
+	}
+	return all, nil
+}
+
+// caller returns a handler that calls the tool by the name that the server uses.
+func (s *mcpServer) caller(name string) tools.ToolHandler {
+	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
+		var args map[string]any
+		if err := json.Unmarshal([]byte(c.Function.Arguments), &args); err != nil {
+			return tools.ResultError("The arguments are not a JSON object: " + err.Error()), nil
+		}
+		res, err := s.session.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: args})
+		if err != nil {
+			return nil, err
+		}
+		var texts []string
+		for _, part := range res.Content {
+			if text, ok := part.(*mcp.TextContent); ok {
+				texts = append(texts, text.Text)
+			}
+		}
+		return &tools.ToolCallResult{Output: strings.Join(texts, "\n"), IsError: res.IsError}, nil
+	}
+}

@@ -1,0 +1,81 @@
+//go:build cgo
+
+package tool
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/docker/cagent/pkg/memory/database"
+	"github.com/docker/cagent/pkg/tools"
+	"github.com/docker/cagent/pkg/tools/builtin"
+
+	"fleet/internal/runner"
+)
+
+// maxMemory limits the texts of one set of memories, in bytes.
+const maxMemory = 1 << 20
+
+// memories are the texts that an agent stores with its memory tools. All sessions of one owner with the same definition
+// share them, in a file that outlives the sessions, see NewMemories.
+type memories struct {
+	dir  dir
+	name string
+}
+
+var _ builtin.DB = (*memories)(nil)
+
+// NewMemories returns the tools with which an agent stores texts in the directory. All agents of an owner with the same named
+// definition share a directory. A definition can have several sets of memories, with different paths.
+func NewMemories(where, path string) tools.ToolSet {
+	return builtin.NewMemoryTool(&memories{dir(where), "memory-" + runner.FileName(path) + ".json"})
+}
+
+// change calls do with the memories and writes the result if do reports a change. It holds the lock of the directory
+// meanwhile.
+func (m *memories) change(do func([]database.UserMemory) (_ []database.UserMemory, changed bool)) error {
+	return m.dir.locked(func() error {
+		var all []database.UserMemory
+		if err := m.dir.read(m.name, &all); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return errors.New("cannot read the memories")
+		}
+		all, changed := do(all)
+		if !changed {
+			return nil
+		}
+		size := 0
+		for _, one := range all {
+			size += len(one.Memory)
+		}
+		if size > maxMemory {
+			return errors.New("the memory is full: delete memories that are no longer needed")
+		}
+		if err := m.dir.write(m.name, all); err != nil {
+			return errors.New("cannot write the memories")
+		}
+		return nil
+	})
+}
+
+// AddMemory implements builtin.DB.
+func (m *memories) AddMemory(_ context.Context, one database.UserMemory) error {
+	return m.change(func(all []database.UserMemory) ([]database.UserMemory, bool) { return append(all, one), true })
+}
+
+// GetMemories implements builtin.DB.
+func (m *memories) GetMemories(_ context.Context) (all []database.UserMemory, err error) {
+	err = m.change(func(now []database.UserMemory) ([]database.UserMemory, bool) {
+		all = now
+		return now, false
+	})
+	return all, err
+}
+
+// DeleteMemory implements builtin.DB.
+func (m *memories) DeleteMemory(_ context.Context, one database.UserMemory) error {
+	return m.change(func(all []database.UserMemory) ([]database.UserMemory, bool) {
+		return slices.DeleteFunc(all, func(x database.UserMemory) bool { return x.ID == one.ID }), true
+	})
+}

@@ -1,6 +1,0 @@
-//go:build cgo
-
-package cagent
-
-// Lacks names the features that are missing from this build of the program. It is empty if none are missing.
-const Lacks = ""

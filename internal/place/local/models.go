@@ -1,0 +1,266 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
+)
+
+// Models configures agents on models, see Place.Models. Without a Command there are none.
+type Models struct {
+	Name     string        // name of their place; empty: cagent
+	Command  []string      // runs package model/run
+	Catalog  fleet.Catalog // has the definitions that are projects; nil: there are no projects
+	Settings driver.ModelSettings
+	// Needs is definition.Needs. It is here so that this package does not need the library of definitions.
+	Needs func(c *fleet.AgentConfig, s driver.ModelSettings, lookup func(string) (string, bool), models ...string) (driver.ModelNeeds, error)
+}
+
+// ModelDrivers returns the drivers that the configuration of an agent on a model can name.
+func ModelDrivers() []fleet.Driver {
+	return []fleet.Driver{{Name: driver.Cagent, Tools: true, MCPServers: true, Remembers: true, NeedsDocument: true}}
+}
+
+// ModelPlace is the place of the agents on models. Its projects are the definitions of a catalog, and their roles are the agents of the
+// definition. It stores and runs its agents as the Place of which it is a part.
+type ModelPlace struct{ *Place }
+
+var (
+	_ fleet.Place    = ModelPlace{}
+	_ fleet.Confiner = ModelPlace{}
+	_ fleet.Optioner = ModelPlace{}
+	_ fleet.Keeper   = ModelPlace{}
+)
+
+// Models returns the place of the agents on models. Closing it closes b.
+func (b *Place) Models() ModelPlace { return ModelPlace{b} }
+
+// Traits implements fleet.Place.
+func (m ModelPlace) Traits() fleet.Traits {
+	return fleet.Traits{
+		Name: cmp.Or(m.config.Models.Name, driver.Cagent), PollInterval: m.config.PollInterval, StopGrace: m.config.StopGrace, Drivers: ModelDrivers(),
+	}
+}
+
+// Projects implements fleet.Place. It returns the definitions in the agents directory.
+func (m ModelPlace) Projects(ctx context.Context) (all []fleet.Project, err error) {
+	files, err := m.definitions(ctx)
+	for _, f := range files {
+		if !strings.Contains(f.Name, "/") {
+			all = append(all, fleet.Project{Name: f.Name, Description: f.Description})
+		}
+	}
+	slices.SortFunc(all, func(x, y fleet.Project) int { return cmp.Compare(x.Name, y.Name) })
+	return all, err
+}
+
+// Roles implements fleet.Place. The roles of a project are the agents of its definition.
+func (m ModelPlace) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
+	f, err := m.definition(ctx, project)
+	if err != nil {
+		return nil, err
+	}
+	needs, err := m.needs(&fleet.AgentConfig{Document: f.Document})
+	return needs.Agents, err
+}
+
+// definitions returns the definitions that can be used.
+func (m ModelPlace) definitions(ctx context.Context) ([]fleet.Definition, error) {
+	if err := ctx.Err(); err != nil || m.config.Models.Catalog == nil {
+		return nil, err
+	}
+	all, err := m.config.Models.Catalog.Files(ctx)
+	return slices.DeleteFunc(all, func(f fleet.Definition) bool { return f.Problem != "" }), err
+}
+
+// definition returns the definition with the name.
+func (m ModelPlace) definition(ctx context.Context, name string) (fleet.Definition, error) {
+	all, err := m.definitions(ctx)
+	if err != nil {
+		return fleet.Definition{}, err
+	}
+	i := slices.IndexFunc(all, func(f fleet.Definition) bool { return f.Name == name })
+	if i < 0 {
+		return fleet.Definition{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no definition %q in the agents directory", fleet.Shorten(name, 60))
+	}
+	return all[i], nil
+}
+
+// withConfig returns the agent with its configuration. The configuration of an agent of a project is in its record, since the definition
+// may have changed after the agent was created. Before, withConfig makes it from the project.
+func (m ModelPlace) withConfig(ctx context.Context, a fleet.Agent) (fleet.Agent, error) {
+	if hasConfig(a) && a.Config.Driver != driver.Cagent {
+		return a, fleet.Errorf(fleet.ReasonProvisioningFailed, "there is no driver %q here: use %s", fleet.Shorten(a.Config.Driver, 60), driver.Cagent)
+	}
+	if hasConfig(a) {
+		return a, nil
+	}
+	r, err := m.home(a.UID).record()
+	if err != nil {
+		return a, runner.HostError("cannot read the agent's record", err)
+	}
+	if r != nil && r.Config != nil {
+		a.Config = r.Config
+		return a, nil
+	}
+	f, err := m.definition(ctx, a.Project)
+	if err != nil {
+		return a, fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.PublicMessage(err)).WithCause(err)
+	}
+	reports := a.Config != nil && a.Config.Reports
+	a.Config = &fleet.AgentConfig{Driver: driver.Cagent, Document: f.Document, Agent: a.Role, Reports: reports}
+	return a, nil
+}
+
+// Provision implements fleet.Place.
+func (m ModelPlace) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+	a, err := m.withConfig(ctx, a)
+	if err != nil {
+		return fleet.Workspace{}, err
+	}
+	return m.Place.Provision(ctx, a)
+}
+
+// Start implements fleet.Place.
+func (m ModelPlace) Start(ctx context.Context, a fleet.Agent) error {
+	a, err := m.withConfig(ctx, a)
+	if err != nil {
+		return err
+	}
+	return m.Place.Start(ctx, a)
+}
+
+// Connect implements fleet.Place.
+func (m ModelPlace) Connect(a fleet.Agent) fleet.Runner {
+	if configured, err := m.withConfig(context.Background(), a); err == nil { // otherwise, its runs cannot start
+		a = configured
+	}
+	return m.Place.Connect(a)
+}
+
+// List implements fleet.Place.
+func (m ModelPlace) List(ctx context.Context) ([]fleet.Workspace, error) { return m.list(ctx, true) }
+
+// Kept implements fleet.Keeper.
+func (m ModelPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
+	return m.kept(ctx, uid, func(r *record) bool { return r.Config != nil })
+}
+
+// Unconfined implements fleet.Confiner. It returns "" for an agent without programs, because its tools restrict it to
+// its directory.
+func (m ModelPlace) Unconfined(a fleet.Agent) string {
+	a, err := m.withConfig(context.Background(), a)
+	if err != nil {
+		return "" // without a project, nothing can run
+	}
+	if needs, err := m.needs(a.Config); err != nil || needs.Starts == "" {
+		return ""
+	}
+	return m.Place.Unconfined(a)
+}
+
+// CheckOptions implements fleet.Optioner.
+func (m ModelPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
+	if err := driver.CheckOptions(driver.NewModel(m.config.Models.Command, driver.ModelJob{}, nil), o); err != nil || o.Model == "" {
+		return err
+	}
+	a, err := m.withConfig(context.Background(), a)
+	if err != nil {
+		return nil //nolint:nilerr // the task fails, and says why
+	}
+	needs, err := m.needs(a.Config)
+	if err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	if !slices.Contains(needs.Models, o.Model) && o.Model != "auto" && !strings.Contains(o.Model, "/") {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, fleet.OptionModel, "model is %q: give provider/model, or the name of a model in the agent's definition", o.Model)
+	}
+	return nil
+}
+
+// modelProject converts the configuration of an agent on a model to a project with one role. The process of a run needs the whole
+// network, because it talks to the model. models are the models that its task names.
+func (b *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
+	c := a.Config
+	refuse := func(format string, args ...any) (project, error) {
+		return project{}, fleet.Errorf(fleet.ReasonProvisioningFailed, format, args...)
+	}
+	needs, err := b.needs(c, models...)
+	if err != nil {
+		return refuse("invalid agent definition: %v", err)
+	}
+	if err := checkVariables("pass_env", c.PassEnv); err != nil {
+		return refuse("the agent's configuration is invalid: %s", err)
+	}
+	p := project{Project: Project{Name: a.Project, Network: sandbox.Full}, dir: c.Dir, config: c}
+	if c.Place != "" { // it works in a working copy of a project
+		in, err := b.project(a.Project)
+		if err != nil {
+			return refuse("%s", fleet.PublicMessage(err))
+		}
+		if in.Network != "" && in.Network != sandbox.Full && needs.Starts != "" {
+			return refuse("the agent starts programs (%s), which would get the full network access of its model, but the "+
+				"project %q allows only network: %s; use a project with network: full", needs.Starts, a.Project, in.Network.Kind())
+		}
+		p.Project, p.dir = in.Project, ""
+		p.Network, p.Env = sandbox.Full, nil
+	}
+	servers := map[string]driver.MCPServer{} // so that the programs can be read
+	for _, command := range needs.Programs {
+		servers[command] = driver.MCPServer{Command: command}
+	}
+	p.PassEnv, p.Roles = c.PassEnv, []Role{{Name: a.Role, Default: true, MCPServers: servers}}
+	if _, err := b.sandboxOf(p); err != nil && !needs.Machine {
+		p.Sandbox = sandbox.None
+	}
+	job := driver.ModelJob{
+		UID: a.UID, Config: c, Spec: a.Spec, Work: cmp.Or(p.dir, b.home(a.UID).work()), Plain: p.dir != "",
+		State: b.home(a.UID).path("state"), Memory: b.memory(a), Settings: b.config.Models.Settings,
+	}
+	p.Write = append(slices.Clone(p.Write), job.State, job.Memory)
+	if home := b.variable("HOME"); home != "" && len(needs.Skills) > 0 {
+		job.Skills = home
+		for _, dir := range needs.Skills {
+			p.Read = append(slices.Clone(p.Read), filepath.Join(home, dir))
+		}
+	}
+	p.driver = driver.NewModel(b.config.Models.Command, job, needs.Variables)
+	return p, nil
+}
+
+// needs returns what a run with the configuration needs.
+func (b *Place) needs(c *fleet.AgentConfig, models ...string) (driver.ModelNeeds, error) {
+	return b.config.Models.Needs(c, b.config.Models.Settings, b.lookup, models...)
+}
+
+// memory returns the directory of the agent's memories. All agents of an owner with the same named definition share a directory. An agent
+// whose definition has no name has its own directory.
+func (b *Place) memory(a fleet.Agent) string {
+	if a.Config.Name == "" {
+		return b.home(a.UID).path("state")
+	}
+	sum := sha256.Sum256([]byte(a.Owner + "\x00" + a.Config.Name))
+	return filepath.Join(b.memories(), hex.EncodeToString(sum[:]))
+}
+
+func (b *Place) memories() string { return filepath.Join(b.config.Dir, "memory") }
+
+// makeStores creates the directories in which the agent on a model stores its conversation, its todos and its memories.
+func (b *Place) makeStores(a fleet.Agent) error {
+	err := os.MkdirAll(b.home(a.UID).path("state"), 0o700)
+	if err = errors.Join(err, os.MkdirAll(b.memory(a), 0o700)); err != nil {
+		return runner.HostError("cannot create the directories of the agent's conversation and memories", err)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package driver
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/price"
+)
+
+// Cagent is the name of the driver of agents on models, whose definitions have the format of docker/cagent. NewModel makes it.
+const Cagent = "cagent"
+
+// ModelJob is the input of the program that runs one agent on its model, package model/run.
+type ModelJob struct {
+	UID     string             `json:"uid"` // the agent's
+	Config  *fleet.AgentConfig `json:"config"`
+	Spec    string             `json:"spec,omitempty"`
+	TaskID  string             `json:"task_id"`
+	Options fleet.TaskOptions  `json:"options,omitzero"`
+	Work    string             `json:"work"`             // the agent's working directory
+	Plain   bool               `json:"plain,omitempty"`  // the path of Work may not contain symbolic links
+	State   string             `json:"state"`            // directory of its conversation and todos
+	Memory  string             `json:"memory"`           // directory of its memories
+	Skills  string             `json:"skills,omitempty"` // home of the server's user, if the definition uses the user's skills
+
+	Settings ModelSettings `json:"settings"`
+}
+
+// ModelSettings are the settings of all agents on models.
+type ModelSettings struct {
+	// Model is the model, as provider/model, for agents whose configuration and document name no model. If it is empty,
+	// such agents use a model of the first provider whose key is in the environment.
+	Model string
+	// Approve are the types of toolsets whose tools need no permission in a definition; nil: definition.DefaultApprove.
+	Approve []string
+	// NoPrograms refuses definitions that run programs on this machine.
+	NoPrograms bool
+	// ToolEnv names the environment variables that registered tools may use in their headers and environments.
+	ToolEnv []string
+	// Prices are the prices of models. A run keeps those with which it began.
+	Prices *price.List
+
+	ToolTimeout   time.Duration // limits one tool call, and the start of a toolset; 0: 5 min
+	MaxToolOutput int           // limits the result of a tool that is sent to the model, in bytes; 0: 256 KiB
+	MaxOutput     int64         // the size of output at which a run is ended, in bytes; 0: 32 MiB
+	MaxRequests   int           // limits the requests of a run to its model; 0: 500
+}
+
+// ModelNeeds says what a run of an agent on a model needs on its machine. Package model/definition finds it out.
+type ModelNeeds struct {
+	Starts    string       // the part of the definition or the configuration that starts programs, for people; empty: there is none
+	Programs  []string     // these programs
+	Machine   bool         // it uses files, programs or code of the machine
+	Skills    []string     // directories that it reads in the home of the server's user, relative to the home
+	Variables []string     // names of the environment variables that it may read, including the keys of models
+	Models    []string     // the models that the definition names
+	Agents    []fleet.Role // the agents of the definition
+}
+
+// modelFile is the name of the file in a run's directory that the program reads as its standard input.
+const modelFile = "model.json"
+
+// model is the driver of agents on models.
+type model struct {
+	command   []string
+	job       ModelJob
+	variables []string
+}
+
+// NewModel returns a driver that starts the command for the agent of the job, which has no task yet. variables are the names of the
+// environment variables that its definition may use, including the keys of models.
+func NewModel(command []string, job ModelJob, variables []string) Driver {
+	return model{command, job, variables}
+}
+
+func (m model) Program() string { return m.command[0] }
+
+func (m model) Keys() []string { return m.variables }
+
+func (m model) Command(j Job) (Command, error) {
+	job := m.job
+	job.TaskID, job.Options = j.TaskID, j.Options
+	data, err := json.Marshal(job)
+	if err != nil {
+		return Command{}, err
+	}
+	return Command{
+		Argv: slices.Clone(m.command), SplitStderr: true, StdinFile: modelFile,
+		Files:  []File{{Name: modelFile, Data: string(data), Secret: true}}, // the headers of tools may hold secrets
+		Format: Format{Kind: "model"},
+	}, nil
+}

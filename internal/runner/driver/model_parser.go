@@ -1,0 +1,76 @@
+package driver
+
+import (
+	"encoding/json"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// Said is a line of output in Fleet's own format. Runs of models, for example, write this format.
+type Said struct {
+	Step    bool            `json:"step,omitempty"`
+	Text    string          `json:"text,omitempty"`
+	Data    json.RawMessage `json:"data,omitempty"`
+	Open    int             `json:"open,omitempty"`    // number of open tool calls after this line
+	Spent   *fleet.Outcome  `json:"spent,omitempty"`   // usage, cost and turns so far
+	Outcome *fleet.Outcome  `json:"outcome,omitempty"` // in the last line; its payload is in the run's payload file
+}
+
+// modelParser parses lines of Said.
+type modelParser struct {
+	open    int
+	spent   fleet.Outcome
+	outcome *fleet.Outcome
+}
+
+// Open implements Opener.
+func (p *modelParser) Open() int { return p.open }
+
+// Line implements lineParser.
+func (p *modelParser) Line(line []byte) []Piece {
+	var s Said
+	if json.Unmarshal(line, &s) != nil {
+		return []Piece{{Text: Clean(line) + "\n"}}
+	}
+	switch {
+	case s.Spent != nil:
+		p.spent = *s.Spent
+		return nil
+	case s.Outcome != nil:
+		p.outcome = s.Outcome
+		return nil
+	}
+	p.open = max(0, s.Open)
+	piece := Piece{Step: s.Step, Text: valid(s.Text)}
+	if len(s.Data) > 0 {
+		piece.Data = fleet.ParseStep([]byte(strings.ReplaceAll(string(s.Data), `\u0000`, `\ufffd`)))
+	}
+	return []Piece{piece}
+}
+
+// Result implements lineParser. If the run was interrupted before it wrote its outcome, Result uses the usage that the
+// run reported last.
+func (p *modelParser) Result(e Exit) Result {
+	o := outcome(e, "")
+	if p.outcome == nil && e.Code == 0 {
+		fail(&o, "the run ended without a result")
+	}
+	spent := &p.spent
+	if reported := p.outcome; reported != nil {
+		spent = reported
+		switch {
+		case e.Code != 0 && reported.Status == fleet.TaskCompleted: // the run crashed after it wrote the outcome
+		case reported.Status == fleet.TaskCompleted, reported.Status == fleet.TaskStopped:
+			o.Status, o.Reason = reported.Status, shorten(valid(reported.Reason), maxReason)
+		default:
+			fail(&o, shorten(valid(reported.Reason), maxReason))
+		}
+		o.Output, o.ReasonCode = reported.Output, fleet.ReasonCode(oneLine(valid(string(reported.ReasonCode))))
+		o.Summary, o.Reported = shorten(valid(reported.Summary), maxSummary), reported.Reported
+	}
+	o.ExitCode = nil // the exit code says nothing about the agent's work
+	o.Usage, o.CostUSD, o.Turns = spent.Usage, spent.CostUSD, spent.Turns
+	o.Usage.Model = oneLine(valid(o.Usage.Model))
+	return Result{Outcome: o}
+}
