@@ -30,8 +30,6 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "model-run":
 			os.Exit(run.Main())
-		case "serve":
-			serve(os.Args[2])
 		case asServer:
 			_ = calculator().Run(context.Background(), &mcp.StdioTransport{})
 			os.Exit(0)

@@ -7,11 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -44,72 +42,6 @@ func (d *fixture) shell(commands ...string) []string {
 		calls = append(calls, "shell", map[string]any{"cmd": c, "cwd": ""})
 	}
 	return d.use(calls...)
-}
-
-// served is the input of a server that is killed later.
-type served struct {
-	Dir   string
-	Agent fleet.Agent
-	Run   fleet.Run
-}
-
-// serve starts a server that dispatches a task, and then waits to be killed.
-func serve(file string) {
-	var s served
-	text, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(text, &s)
-	}
-	if err == nil {
-		exe, _ := os.Executable()
-		supervisor, _ := sandbox.Executable()
-		var p *local.Place
-		if p, err = local.New(local.Config{Dir: s.Dir, Environ: environment(), Program: supervisor, Models: local.Models{Command: []string{exe, "model-run"}, Needs: definition.Needs}}); err == nil {
-			err = p.Models().Connect(s.Agent).Dispatch(context.Background(), s.Run)
-		}
-	}
-	fmt.Println(err)
-	select {}
-}
-
-// TestRunSurvivesServer kills a server during a run, and checks that the run continues and the next server follows it.
-func TestRunSurvivesServer(t *testing.T) {
-	t.Parallel()
-	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
-	r := fleet.Run{TaskID: uuid.NewString(), Prompt: "model: tool shell {\"cmd\":\"echo one\",\"cwd\":\"\"}\nmodel: hang here\nmodel: say never", Timeout: waittest.Limit}
-	file := filepath.Join(t.TempDir(), "served.json")
-	text, err := json.Marshal(served{d.cfg.Dir, d.agent, r})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(file, text, 0o600))
-	require.NoError(t, d.b.Close())
-	server := exec.CommandContext(t.Context(), os.Args[0], "serve", file)
-	out, err := server.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, server.Start())
-	said := make([]byte, 100)
-	n, err := out.Read(said)
-	require.NoError(t, err)
-	require.Equal(t, "<nil>\n", string(said[:n]))
-	<-d.model.Gate("here").Arrived()
-	require.NoError(t, server.Process.Kill())
-	require.Error(t, server.Wait())
-
-	d.open()
-	d.model.Gate("here").Open()
-	r.Again = true
-	require.NoError(t, d.b.Connect(d.agent).Dispatch(t.Context(), r))
-	all, o := d.end(r)
-	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	require.Contains(t, o.Summary, "Went on")
-	require.Equal(t, string(o.Payload), o.Summary)
-	require.Equal(t, 1, o.Usage.ToolCalls)
-	require.Equal(t, 2, o.Turns)
-	require.Contains(t, fmt.Sprint(all), "shell answered: one")
-	require.Len(t, d.model.Requests(), 2, "the model must get exactly two requests")
-	_, o = d.does("model: say and on")
-	require.Equal(t, "and on", o.Summary, o.Reason)
-	asked := d.model.Requests()
-	require.Contains(t, asked[len(asked)-1].Said(), "hang here", "the conversation must continue")
 }
 
 // TestSwappedDirectory replaces a directory that a caller has named by a symbolic link, as a program of another agent
@@ -185,33 +117,6 @@ func trimmed(all []string) []string {
 		all[i] = strings.TrimSpace(s)
 	}
 	return all
-}
-
-// TestStopEndsChildren checks that a stopped agent leaves no process, even if a tool has started a program that ignores
-// signals.
-func TestStopEndsChildren(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("it needs /proc, and Fleet finds descendants of a run only on Linux")
-	}
-	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, func(c *local.Config) { c.StopGrace = 300 * time.Millisecond })
-	pids := filepath.Join(d.agent.Location, "pids")
-	require.NoError(t, syscall.Mkfifo(pids, 0o600))
-	mark := fmt.Sprintf("1000.%d", os.Getpid()) // in the command lines of the programs, which can have pids of their own
-	r := d.begin(`model: tool shell {"cmd":"trap '' TERM; env -i setsid sh -c 'trap \"\" TERM; echo $$ > pids; sleep ` + mark + `' & sleep ` + mark + `","cwd":"","timeout":900}`)
-	_, err := os.ReadFile(pids) // waits for the writer
-	require.NoError(t, err)
-	require.NoError(t, d.b.Stop(t.Context(), d.agent))
-	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	require.NoError(t, err)
-	for _, path := range lines {
-		line, _ := os.ReadFile(path)
-		require.NotContains(t, string(line), mark)
-	}
-	_, o := d.end(r)
-	require.Equal(t, fleet.TaskStopped, o.Status)
-	require.Equal(t, "its agent was stopped", o.Reason)
-	require.Positive(t, o.Usage.InputTokens)
 }
 
 // TestKillReportsUsage kills a run in the middle of an answer, and checks that the outcome has the usage.

@@ -78,7 +78,7 @@ func newRun(ctx context.Context, job driver.ModelJob, out *output, log *slog.Log
 	registerSchemes()
 	r := &run{
 		job: job, settings: job.Settings, log: log, out: out, quit: make(chan struct{}),
-		secrets: &secrets{lookup: os.LookupEnv}, toolSecrets: &secrets{lookup: os.LookupEnv, only: append([]string{}, job.Settings.ToolEnv...)},
+		secrets: &secrets{}, toolSecrets: &secrets{only: append([]string{}, job.Settings.ToolEnv...)},
 	}
 	c := &r.settings
 	if c.Approve == nil {

@@ -4,6 +4,7 @@ package run
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -14,8 +15,7 @@ import (
 // secrets provides variables of the environment, and records the values that were read so that hide can remove them
 // from texts. It implements the library's environment.Provider.
 type secrets struct {
-	lookup func(string) (string, bool)
-	only   []string // names of the allowed variables; nil: all except the server's own
+	only []string // names of the allowed variables; nil: all except the server's own
 
 	mu     sync.Mutex
 	values []string // longest first
@@ -30,7 +30,7 @@ func (s *secrets) Get(_ context.Context, name string) (string, bool) {
 	if s.only != nil && !slices.Contains(s.only, name) || runner.Reserved(name) {
 		return "", false
 	}
-	v, ok := s.lookup(name)
+	v, ok := os.LookupEnv(name)
 	if ok && len(v) >= shortest {
 		s.mu.Lock()
 		defer s.mu.Unlock()

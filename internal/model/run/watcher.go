@@ -212,10 +212,9 @@ func (w *watcher) count() {
 		return
 	}
 	for _, u := range used {
-		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.in(), u.output), fleet.Step{
-			Type:  fleet.StepUsage,
-			Usage: &fleet.StepUsed{Model: u.model, Input: u.input, CacheRead: u.cached, CacheWrite: u.written, Output: u.output, CostUSD: u.usd},
-		})
+		spent := u.used()
+		spent.Model, spent.CostUSD = u.model, u.usd
+		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.in(), u.output), fleet.Step{Type: fleet.StepUsage, Usage: &spent})
 		if u.cut {
 			w.warn("the answer of " + u.model + " was cut off at the limit of tokens: raise max_tokens of the model")
 		}

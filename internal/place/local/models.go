@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
@@ -156,6 +157,9 @@ func (m ModelPlace) List(ctx context.Context) ([]fleet.Workspace, error) { retur
 func (m ModelPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
 	return m.kept(ctx, uid, func(r *record) bool { return r.Config != nil })
 }
+
+// Tidy implements fleet.Tidier. The Place tidies what its agents have left.
+func (m ModelPlace) Tidy(context.Context, time.Time) error { return nil }
 
 // Unconfined implements fleet.Confiner. It returns "" for an agent without programs, because its tools restrict it to
 // its directory.

@@ -97,7 +97,9 @@ func (s *paths) addConfig(c *Config) error {
 		}
 	}
 	s.addVariables(c.Environ, "", "which PATH or another variable of the server names")
-	s.addFixed(c.Program, "a program of Fleet")
+	for _, program := range append([]string{c.Program}, c.Models.Command[:min(1, len(c.Models.Command))]...) {
+		s.addFixed(program, "a program of Fleet")
+	}
 	if git, err := worktree.Program(); err == nil {
 		s.addFixed(git, "a program that the server runs")
 	}

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"fleet/internal/scratch"
 )
 
 // setTrust records in Claude Code's own file whether the user trusts the directory. Claude Code follows permissions.allow in
@@ -49,8 +51,5 @@ func setTrust(dir string, trusted bool) error {
 	if data, err = json.MarshalIndent(state, "", "  "); err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+".fleet", data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".fleet", path)
+	return scratch.WriteFile(path, data)
 }
