@@ -28,6 +28,12 @@ func TestAgentsFailures(t *testing.T) {
 				t.Logf("%s: %s after %s: %s", answer, task.GetReasonCode(), time.Since(begun).Round(time.Second), task.GetReason())
 				require.Equal(t, fleetv1.Task_failed, task.GetStatus(), answer)
 				require.Equal(t, a.codes[answer], task.GetReasonCode(), answer)
+				if a.repeats != answer {
+					continue
+				}
+				r, err := c.api.ListTaskSteps(t.Context(), &fleetv1.ListTaskStepsRequest{TaskId: task.GetId(), Kinds: []fleetv1.StepKind{fleetv1.StepKind_retry}})
+				require.NoError(t, err)
+				require.NotEmpty(t, r.GetSteps(), "the task must show that the request is repeated")
 			}
 		})
 	}

@@ -33,6 +33,7 @@ type agent struct {
 	codes   map[string]string // codes of failures, by the answer of the model's API
 	many    []string          // prompt lines for steps of many kinds; ASK_USER is the tool for questions
 	files   map[string]string // files in the agent's directory, for many
+	repeats string            // the answer in codes after which the program shows that it repeats the request
 	context int32             // tokens in the conversation after many; 0 if the program does not tell
 	// questioned says that people can answer the program's questions.
 	questioned bool

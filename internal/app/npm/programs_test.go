@@ -44,7 +44,8 @@ var agents = []agent{
 		runs:  `model: tool exec_command {"cmd":%s}`,
 		edits: `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`,
 		steps: []string{"shell: echo allowed", "edit: made.txt"}, process: "codex",
-		codes: map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST", "400 [context_length_exceeded] too long": "CONTEXT_FULL"},
+		repeats: "500 broken",
+		codes:   map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST", "400 [context_length_exceeded] too long": "CONTEXT_FULL"},
 		many: []string{
 			`model: think "Where should I begin?" tool exec_command {"cmd":"echo one"}`,
 			`model: tool exec_command {"cmd":"cat missing.txt"}`,
@@ -69,6 +70,7 @@ var agents = []agent{
 		runs:  `model: tool exec_command {"cmd":%s,"sandbox_permissions":"require_escalated","justification":"the test"}`,
 		edits: `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`,
 		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, process: "app-server",
+		repeats: "500 broken",
 		codes:   map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST", "400 [context_length_exceeded] too long": "CONTEXT_FULL"},
 		context: 1500,
 		many: []string{
