@@ -161,8 +161,11 @@ func (c *team) works(t *testing.T) {
 	require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, "denied: ") }), "%q", steps)
 }
 
-// returns runs a task with an output schema.
+// returns runs a task with an output schema. Claude Code has a tool for the output, which TestClaudeOutput uses.
 func (c *team) returns(t *testing.T) {
+	if c.driver == "claude" {
+		return
+	}
 	schema, err := structpb.NewStruct(map[string]any{
 		"type": "object", "properties": map[string]any{"n": map[string]any{"type": "integer"}}, "required": []any{"n"}, "additionalProperties": false,
 	})
