@@ -194,13 +194,21 @@ func (v *AgentView) Status() Status {
 }
 
 // Allowed returns the rules that hold in the task of the agent.
-func (a *Agent) Allowed(taskID string) (rules []string) {
+func (a *Agent) Allowed(taskID string) (rules []AllowedRule) {
 	for _, r := range a.Rules {
 		if r.TaskID == "" || r.TaskID == taskID {
-			rules = append(rules, r.Rule)
+			rules = append(rules, r)
 		}
 	}
 	return rules
+}
+
+// Allowed returns the rules that hold now.
+func (v *AgentView) Allowed() []AllowedRule {
+	if v.Task == nil {
+		return v.Agent.Allowed("")
+	}
+	return v.Agent.Allowed(v.Task.ID)
 }
 
 // Waiting reports whether the agent waits for an answer to a question.

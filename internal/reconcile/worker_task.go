@@ -167,7 +167,10 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	}
 	w.cfg.Fault(FaultDispatchRecorded)
 	run := t.Run(again)
-	run.Continues, run.Allowed = a.Conversed, a.Allowed(t.ID)
+	run.Continues = a.Conversed
+	for _, r := range a.Allowed(t.ID) {
+		run.Allowed = append(run.Allowed, r.Rule)
+	}
 	run.Report, err = w.report(ctx, a, t)
 	switch {
 	case errors.Is(err, errTaskEnded):

@@ -108,7 +108,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		c.line("Context", text)
 	}
 	if n := t.GetDeniedCalls(); n > 0 {
-		c.line("Denied", fmt.Sprintf("%d tool calls", n)+inParens("fleet task steps "+t.GetId()+" --kind denied"))
+		c.line("Denied", counted(n, "tool call")+inParens("fleet task steps "+t.GetId()+" --kind denied"))
 	}
 	if u := t.GetUsage(); u.GetInputTokens()+u.GetOutputTokens() > 0 {
 		c.line("Tokens", fmt.Sprintf("%d in, %d out", u.GetInputTokens(), u.GetOutputTokens()))

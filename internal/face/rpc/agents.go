@@ -78,7 +78,7 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 	}
 	a.Spec, err = fleet.Text(a.Spec, intOf(r.SpecOffset), "spec_offset")
 	place := f.svc.PlaceOf(v)
-	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: someText(place.Stale), Rules: rulesOf(v.Rules)}, err
+	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: someText(place.Stale), Rules: rulesOf(v.Allowed())}, err
 }
 
 // DeleteAgent deletes an agent.

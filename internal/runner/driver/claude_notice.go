@@ -47,6 +47,7 @@ type claudeNotice struct {
 	Description string `json:"description"`
 	Summary     string `json:"summary"`
 	Status      string `json:"status"`
+	Background  *bool  `json:"is_backgrounded"` // nil: an older version, which reports only work in the background
 	// Subtype background_stopped, from Fleet's own process.
 	Tasks   int `json:"tasks"`
 	Seconds int `json:"seconds"`
@@ -81,6 +82,12 @@ func (p *claudeParser) notice(line []byte) []Piece {
 			&fleet.Step{Type: fleet.StepCompaction, Compaction: c})}
 	case n.Subtype == "hook_response":
 		return []Piece{n.hook()}
+	case n.Subtype == "task_started" && n.Background != nil && !*n.Background: // a command for which the turn waits
+		p.awaited[n.TaskID] = true
+	case n.Subtype == "background_tasks_changed":
+		p.sentToBackground(line)
+	case n.Subtype == "task_notification" && p.awaited[n.TaskID]:
+		delete(p.awaited, n.TaskID)
 	case n.Subtype == "task_started", n.Subtype == "task_notification":
 		return []Piece{n.background()}
 	case n.Subtype == "gave_up":
@@ -119,6 +126,19 @@ func (n *claudeNotice) hook() Piece {
 		text += ": " + s.Message
 	}
 	return step(text, s)
+}
+
+// sentToBackground handles the list of what runs in the background: a command that takes long can get there.
+func (p *claudeParser) sentToBackground(line []byte) {
+	var list struct {
+		Tasks []struct {
+			ID string `json:"task_id"`
+		} `json:"tasks"`
+	}
+	_ = json.Unmarshal(line, &list) // without a list, nothing has changed
+	for _, t := range list.Tasks {
+		delete(p.awaited, t.ID)
+	}
 }
 
 // background returns a step for work in the background that has begun or ended.

@@ -75,6 +75,7 @@ func TestClaudeNotices(t *testing.T) {
 			fleet.Step{Type: fleet.StepWarning, Message: "work in the background did not end within 10m0s after the last answer, and was stopped"},
 		},
 		{`{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"b"}]}`, "", fleet.Step{}},
+		{`{"type":"system","subtype":"task_started","task_id":"f1","task_type":"local_bash","description":"sleep 12","is_backgrounded":false}`, "", fleet.Step{}},
 		{`{"type":"system","subtype":"compact_boundary"}`, "", fleet.Step{}},
 		{`{"type":"rate_limit_event"}`, "", fleet.Step{}},
 	} {
@@ -140,4 +141,22 @@ func TestClaudeReasonCodes(t *testing.T) {
 			require.Equal(t, tc.retry, o.RetryAt.Format(time.RFC3339))
 		}
 	}
+}
+
+// TestClaudeForeground checks that a command is a step of the background only while nobody waits for it.
+func TestClaudeForeground(t *testing.T) {
+	t.Parallel()
+	const started = `{"type":"system","subtype":"task_started","task_id":"f","task_type":"local_bash","description":"sleep 12","is_backgrounded":false}`
+	const ended = `{"type":"system","subtype":"task_notification","task_id":"f","status":"completed","summary":"sleep 12"}`
+	texts := func(lines ...string) (all []string) {
+		p := newClaudeParser(Format{})
+		for _, l := range lines {
+			for _, piece := range p.Line([]byte(l)) {
+				all = append(all, piece.Text)
+			}
+		}
+		return all
+	}
+	require.Empty(t, texts(started, ended))
+	require.Equal(t, []string{"completed in the background: sleep 12"}, texts(started, `{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"f"}]}`, ended))
 }

@@ -30,6 +30,7 @@ type claudeParser struct {
 	turns    int
 	open     map[string]bool          // tool calls without a result so far
 	took     map[string]time.Duration // how long tool calls took whose result follows
+	awaited  map[string]bool          // ids of commands that run in the foreground
 	denied   map[string]bool          // tool calls whose denial was reported
 	began    bool                     // the first turn has begun
 	gaveUp   string                   // why Fleet ended the run, because it could not succeed
@@ -41,7 +42,7 @@ type claudeParser struct {
 }
 
 func newClaudeParser(f Format) *claudeParser {
-	return &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told, tested: f.Tested, open: map[string]bool{}, took: map[string]time.Duration{}, denied: map[string]bool{}, usage: claudeUsage{names: map[string]string{}, messages: map[string]tokens{}, exact: map[string]bool{}}}
+	return &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told, tested: f.Tested, open: map[string]bool{}, took: map[string]time.Duration{}, awaited: map[string]bool{}, denied: map[string]bool{}, usage: claudeUsage{names: map[string]string{}, messages: map[string]tokens{}, exact: map[string]bool{}}}
 }
 
 type claudeEvent struct {
