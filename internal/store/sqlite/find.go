@@ -2,7 +2,7 @@ package sqlite
 
 import (
 	"encoding/json"
-	"math"
+	"slices"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
@@ -10,14 +10,11 @@ import (
 
 const (
 	newestFirst = ` ORDER BY created_at DESC, n DESC`
-	taskNumbers = `SELECT n FROM tasks WHERE `
-	tasksOf     = `SELECT ` + record.ReadColumns + `, NULL FROM tasks WHERE n ` + uidsIn + newestFirst
+	lastFirst   = ` ORDER BY n DESC`
+	tasksOf     = `SELECT ` + record.ReadColumns + `, NULL FROM tasks WHERE n ` + uidsIn
+	// withText are the tasks that the full-text index finds, in the order of their numbers.
+	withText = `tasks_text CROSS JOIN tasks ON tasks.n = tasks_text.rowid`
 
-	// textRowsIn are the rows of textRows whose tasks can belong to a span of time. A newer task has a higher number, with
-	// few exceptions.
-	textRowsIn = `(SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? AND rowid
-		BETWEEN (SELECT min(n) FROM tasks WHERE created_at BETWEEN ? AND ?) AND (SELECT max(n) FROM tasks WHERE created_at BETWEEN ? AND ?))`
-	endOfSpan  = `SELECT created_at FROM tasks WHERE created_at <= ?` + newestFirst + ` LIMIT 1 OFFSET ?`
 	positionOf = `SELECT created_at, n FROM tasks WHERE id = ?`
 )
 
@@ -98,94 +95,36 @@ type position struct{ createdAt, n int64 }
 
 func scanPosition(row scanner) (p position, err error) { return p, row.Scan(&p.createdAt, &p.n) }
 
-// beginning is the position before the first task of a list.
-var beginning = position{math.MaxInt64, math.MaxInt64}
+// counted is how many tasks with a text are counted. To count all tasks with a frequent text would take seconds.
+const counted = 2000
 
-// numbers returns the numbers of the matching tasks after the position, newest first. It skips offset tasks and returns
-// at most limit.
-func (q *textQuery) numbers(behind position, limit, offset int) ([]int64, error) {
-	if q.match != "" && !q.loaded && behind == beginning {
-		ns, err := q.newest(offset + limit)
-		if err != nil || len(ns) > 0 {
-			return ns[min(offset, len(ns)):], err
-		}
-	}
-	if err := q.load(); err != nil {
-		return nil, err
-	}
-	c := q.conditions()
-	if q.rare && behind == beginning { // there are few tasks, so find them all: count needs them too
-		var err error
-		if q.found == nil {
-			q.found, err = all(q.readTx, scanInt64, taskNumbers+c.where+`true`+newestFirst, c.args...)
-		}
-		from := min(offset, len(q.found))
-		return q.found[from:min(from+limit, len(q.found))], err
-	}
-	if behind != beginning {
-		c.add(`(created_at, n) < (?, ?)`, behind.createdAt, behind.n)
-	}
-	if q.match == "" || q.rare {
-		return all(q.readTx, scanInt64, taskNumbers+c.where+`true`+newestFirst+` LIMIT ? OFFSET ?`, append(c.args, limit, offset)...)
-	}
-	// Many tasks have the text. Search a growing span of time until enough tasks are found.
-	for span := q.span; ; span *= 4 {
-		since, err := first(q.readTx, scanInt64, endOfSpan, behind.createdAt, span)
-		if err != nil {
-			return nil, err
-		}
-		w := *c
-		if since == 0 {
-			w.add(`+n IN `+textRows, q.match)
-		} else {
-			w.add(`+n IN `+textRowsIn, q.match, since, behind.createdAt, since, behind.createdAt)
-			w.add(`created_at >= ?`, since)
-		}
-		q.addText(&w)
-		ns, err := all(q.readTx, scanInt64, taskNumbers+w.where+`true`+newestFirst+` LIMIT ? OFFSET ?`, append(w.args, limit, offset)...)
-		if err != nil || len(ns) == limit || since == 0 {
-			return ns, err
-		}
-	}
-}
-
-// count returns how many tasks match, at most most. For a text that is not rare, it examines only the newest tasks that
-// the index finds. Then more is true, which means that further tasks may match.
-func (q *textQuery) count(most int) (n int, more bool, err error) {
-	if q.match != "" && !q.rare {
-		if q.checked < countedRows {
-			_, err = q.newestAmong(countedRows, most)
-		}
-		if !q.rare || err != nil {
-			return min(q.matched, most), true, err
-		}
-	}
-	if q.rare {
-		ns, err := q.numbers(beginning, most, 0)
-		return len(ns), false, err
-	}
-	c := q.conditions()
-	n, err = first(q.readTx, scanInt, `SELECT count(*) FROM (SELECT 1 FROM tasks WHERE `+c.where+`true LIMIT ?)`, append(c.args, most)...)
-	return n, false, err
-}
-
+// FindTasks finds tasks, see fleet.ReadTx. Tasks with a text are in the order in which they were inserted, because the
+// full-text index has only that order. It differs from the order of their times only if clocks do.
 func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.FoundTasks, err error) {
-	q, err := t.textQuery(f)
+	indexed := isIndexed(f.Text)
+	q, from, order := taskConditions(f, indexed), `tasks`, newestFirst
+	if indexed {
+		from, order = withText, lastFirst
+		err = t.addText(q, f.Text)
+	} else if f.Text != "" {
+		q.add(hasChars, f.Text, f.Text)
+	}
 	if err != nil {
 		return found, err
 	}
 	return record.FindTasks(w, func(limit int) ([]*fleet.Task, error) {
-		behind, offset := beginning, max(0, w.Offset)
+		page, offset := *q, max(0, w.Offset)
 		if w.After != "" {
 			after, err := first(t, scanPosition, positionOf, w.After)
 			if err != nil {
 				return nil, err
 			}
 			if after.n != 0 {
-				behind, offset = after, 0
+				offset = 0
+				page.after(after, indexed)
 			}
 		}
-		ns, err := q.numbers(behind, limit, offset)
+		ns, err := all(t, scanInt64, page.numbers(from, order), append(slices.Clip(page.args), limit, offset)...)
 		if err != nil || len(ns) == 0 {
 			return nil, err
 		}
@@ -193,6 +132,30 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.
 		if err != nil {
 			return nil, t.failed(err)
 		}
-		return all(t, record.ScanTask, tasksOf, string(list))
-	}, q.count)
+		return all(t, record.ScanTask, tasksOf+order, string(list))
+	}, func(most int) (n int, more bool, err error) {
+		limit := most
+		if indexed {
+			limit = min(most, counted)
+		}
+		n, err = first(t, scanInt, `SELECT count(*) FROM (SELECT 1 FROM `+from+` WHERE `+q.where+`true LIMIT ?)`, append(slices.Clip(q.args), limit)...)
+		return n, n == limit && limit < most, err
+	})
+}
+
+// after adds the condition that a task comes after the position.
+func (q *taskQuery) after(p position, indexed bool) {
+	if indexed {
+		q.add(`tasks_text.rowid < ?`, p.n)
+	} else {
+		q.add(`(created_at, n) < (?, ?)`, p.createdAt, p.n)
+	}
+}
+
+// numbers returns the query for the numbers of the tasks. It needs a limit and an offset in addition.
+func (q *taskQuery) numbers(from, order string) string {
+	if from == withText {
+		order = ` ORDER BY tasks_text.rowid DESC` // SQLite does not know that this is the order of n
+	}
+	return `SELECT n FROM ` + from + ` WHERE ` + q.where + `true` + order + ` LIMIT ? OFFSET ?`
 }

@@ -141,13 +141,11 @@ func TestQueryPlans(t *testing.T) {
 		return selectEvents + w
 	}
 	find := func(f fleet.TaskFilter) string {
-		return taskNumbers + (&textQuery{filter: f, match: f.Text, rare: f.Text != "", rows: "[]"}).conditions().where + `true` + newestFirst
+		return taskConditions(f, false).numbers(`tasks`, newestFirst)
 	}
 	toolset := fleet.ToolsetFleet
 	usage := func(part record.UsageTasks) string {
-		c, err := (&readTx{}).usageConditions(part)
-		require.NoError(t, err)
-		return `SELECT ''` + usageOfTasks + c.where + `true`
+		return `SELECT ''` + usageOfTasks + usageConditions(part).where + `true`
 	}
 	since := fleet.TaskFilter{Since: time.Unix(1, 0)}
 	const follow, newest = `seq > ? ORDER BY seq LIMIT ?`, `seq > 0 ORDER BY seq DESC LIMIT ?`
@@ -239,46 +237,39 @@ func TestQueryPlansOfFewTasks(t *testing.T) {
 		want   string
 	}{
 		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", AgentName: "x"}, "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
-		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", Text: "fix"}, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"},
 		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", Shared: []string{"u"}}, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"},
 	} {
-		q := &textQuery{filter: c.filter, match: c.filter.Text, rare: c.filter.Text != "", rows: "[]"}
-		assert.Contains(t, explain(t, s, taskNumbers+q.conditions().where+`true`+newestFirst), c.want)
+		assert.Contains(t, explain(t, s, taskConditions(c.filter, false).numbers(`tasks`, newestFirst)), c.want)
 	}
 }
 
-// TestTextIsFoundInAllWays checks that all ways to search for a text find the same tasks, even if the tasks were not
-// added in the order of their times.
-func TestTextIsFoundInAllWays(t *testing.T) {
+// TestQueryPlanOfTexts checks that a search for a text ends when it has found enough tasks.
+func TestQueryPlanOfTexts(t *testing.T) {
 	t.Parallel()
-	for order, second := range map[string]func(i int) int{
-		"nearly in order": func(i int) int { return i - i%7*3 },
-		"until the clock was set back": func(i int) int {
-			if i < 40 {
-				return i + 100
-			}
-			return i
-		},
-	} {
-		t.Run(order, func(t *testing.T) { t.Parallel(); textIsFoundInAllWays(t, second) })
-	}
+	s := openTest(t)
+	toolset := fleet.ToolsetFleet
+	q := taskConditions(fleet.TaskFilter{Toolset: &toolset, Owner: "x", Since: time.Unix(1, 0)}, true)
+	q.add(`tasks_text MATCH ?`)
+	q.after(position{}, true)
+	plan := explain(t, s, q.numbers(withText, lastFirst))
+	assert.Contains(t, plan, "SCAN tasks_text VIRTUAL TABLE INDEX")
+	assert.Contains(t, plan, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)")
+	assert.NotContains(t, plan, "TEMP B-TREE")
 }
 
-func textIsFoundInAllWays(t *testing.T, second func(i int) int) {
+// TestTextIsFound compares searches with and without the full-text index.
+func TestTextIsFound(t *testing.T) {
+	t.Parallel()
 	s := openTest(t)
 	begun := time.Unix(1_700_000_000, 0)
 	const long, decoy = "fix the Login", "the fix is in the login"
 	require.NoError(t, s.Update(t.Context(), func(w fleet.Tx) error {
 		a := &fleet.Agent{UID: "u", Name: "a", Owner: "x", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: begun, UpdatedAt: begun}
 		require.NoError(t, w.InsertAgent(a))
-		first := &fleet.Task{ID: "first", AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Source: fleet.SourceHuman, Status: fleet.TaskCompleted, CreatedAt: begun, EndedAt: begun}
-		require.NoError(t, w.InsertTask(first))
-		_, err := w.(*tx).exec(`UPDATE tasks SET n = 950 WHERE id = 'first'`) // so that the numbers of the other tasks are in two blocks
-		require.NoError(t, err)
 		for i := range 100 {
 			task := &fleet.Task{
 				ID: fmt.Sprint("t", i), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Source: fleet.SourceHuman, Status: fleet.TaskCompleted,
-				CreatedAt: begun.Add(time.Duration(second(i)) * time.Second), EndedAt: begun,
+				CreatedAt: begun.Add(time.Duration(i-i%7*3) * time.Second), EndedAt: begun,
 			}
 			switch i % 3 {
 			case 0:
@@ -291,45 +282,23 @@ func textIsFoundInAllWays(t *testing.T, second func(i int) int) {
 		return nil
 	}))
 	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
-		r := tx.(*readTx)
 		for _, text := range []string{"login", "the Login", long, decoy, "login now but"} {
-			f := fleet.TaskFilter{Owner: "x", Text: text}
-			want, err := all(r, scanInt64, taskNumbers+hasChars+newestFirst, text, text)
+			want, err := all(tx.(*readTx), scanString, `SELECT id FROM tasks WHERE `+hasChars+lastFirst, text, text)
 			require.NoError(t, err)
-			ways := map[string]func(*textQuery){"as the store chooses": func(*textQuery) {}}
-			for _, n := range []int{1, 40, 200} {
-				ways[fmt.Sprint("first ", n)] = func(q *textQuery) { q.first = n }
-				ways[fmt.Sprint("more ", n)] = func(q *textQuery) { q.first, q.more = 1, n }
-				ways[fmt.Sprint("span ", n)] = func(q *textQuery) { q.loaded, q.span = true, n }
+			find := func(w fleet.TaskWindow) (got []string) {
+				w.Limit, w.Count = 10, 30
+				found, err := tx.FindTasks(fleet.TaskFilter{Owner: "x", Text: text}, w)
+				require.NoError(t, err)
+				for _, task := range found.Tasks {
+					got = append(got, task.ID)
+				}
+				require.Equal(t, min(30, len(want)), found.Total, text)
+				return got
 			}
-			ways["all rows"] = func(q *textQuery) { require.NoError(t, q.load()) }
-			for way, change := range ways {
-				ask := func(behind position, limit, offset int) []int64 {
-					q, err := r.textQuery(f)
-					require.NoError(t, err)
-					change(&q)
-					got, err := q.numbers(behind, limit, offset)
-					require.NoError(t, err)
-					return append([]int64{}, got...)
-				}
-				for _, limit := range []int{1, 10, 100} {
-					require.Equal(t, append([]int64{}, want[:min(limit, len(want))]...), ask(beginning, limit, 0), "%s, %s", text, way)
-					require.Equal(t, append([]int64{}, want[min(7, len(want)):min(7+limit, len(want))]...), ask(beginning, limit, 7), "%s, %s", text, way)
-					if len(want) > 5 {
-						fifth, err := first(r, scanPosition, `SELECT created_at, n FROM tasks WHERE n = ?`, want[4])
-						require.NoError(t, err)
-						require.Equal(t, append([]int64{}, want[5:min(5+limit, len(want))]...), ask(fifth, limit, 0), "%s, %s", text, way)
-					}
-					q, err := r.textQuery(f)
-					require.NoError(t, err)
-					change(&q)
-					n, more, err := q.count(limit)
-					require.NoError(t, err)
-					require.LessOrEqual(t, n, min(limit, len(want)))
-					if !more {
-						require.Equal(t, min(limit, len(want)), n, "%s, %s", text, way)
-					}
-				}
+			require.Equal(t, want[:min(10, len(want))], find(fleet.TaskWindow{}), text)
+			if len(want) > 0 {
+				require.Equal(t, want[7:17], find(fleet.TaskWindow{Offset: 7}), text)
+				require.Equal(t, want[5:15], find(fleet.TaskWindow{After: want[4]}), text)
 			}
 		}
 		return nil

@@ -54,10 +54,7 @@ func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]flee
 		parts, args = append(parts, `SELECT `+columns+usageOfDays+c.where+`true`), append(args, c.args...)
 	}
 	for _, part := range tasks {
-		c, err := t.usageConditions(part)
-		if err != nil {
-			return nil, fleet.UsageRow{}, err
-		}
+		c := usageConditions(part)
 		parts, args = append(parts, `SELECT `+columns+usageOfTasks+c.where+`true`), append(append(args, part.Sign), c.args...)
 	}
 	rows, err := all(t, record.ScanUsage, fmt.Sprintf(usageQuery, strings.Join(parts, ` UNION ALL `)), append(args, max(0, limit)+1)...)
@@ -68,21 +65,18 @@ func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]flee
 }
 
 // usageConditions returns the conditions that select the tasks of the part.
-func (t *readTx) usageConditions(part record.UsageTasks) (c *taskQuery, err error) {
+func usageConditions(part record.UsageTasks) (c *taskQuery) {
 	if part.Status == record.Active || len(part.Agents) > 0 { // these conditions select only a few tasks
 		c = taskConditions(part.Filter, true)
 		c.where = strings.ReplaceAll(c.where, `created_at`, `+created_at`)
 	} else {
-		q, err := t.textQuery(part.Filter)
-		if err == nil {
-			err = q.load()
-		}
-		if err != nil {
-			return nil, err
-		}
-		if c = q.conditions(); q.match != "" && !q.rare {
-			c.add(`n IN `+textRows, q.match)
-			q.addText(c)
+		text, indexed := part.Filter.Text, isIndexed(part.Filter.Text)
+		c = taskConditions(part.Filter, indexed)
+		switch {
+		case indexed:
+			c.add(`n IN `+textRows, quoted(text))
+		case text != "":
+			c.add(hasChars, text, text)
 		}
 	}
 	if part.Status != "" {
@@ -94,5 +88,5 @@ func (t *readTx) usageConditions(part record.UsageTasks) (c *taskQuery, err erro
 	if part.NotOf != "" {
 		c.add(`owner <> ?`, part.NotOf)
 	}
-	return c, nil
+	return c
 }

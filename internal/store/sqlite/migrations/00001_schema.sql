@@ -227,22 +227,6 @@ BEGIN
     DELETE FROM tasks_text WHERE rowid = OLD.n;
 END;
 
--- Numbers of tasks rise nearly as their times do. This says when they do: a search that begins with the highest numbers may end if no
--- task with a lower number can be as new as what it has found.
-CREATE TABLE task_times (
-    block  INTEGER NOT NULL PRIMARY KEY, -- a thousand numbers
-    latest INTEGER NOT NULL              -- at least created_at of each of its tasks
-) STRICT;
-
-CREATE TRIGGER task_times_added AFTER INSERT ON tasks
-BEGIN
-    INSERT INTO task_times VALUES (NEW.n / 1000, NEW.created_at) ON CONFLICT DO UPDATE SET latest = max(latest, excluded.latest);
-END;
-CREATE TRIGGER task_times_changed AFTER UPDATE OF created_at ON tasks WHEN NEW.created_at > OLD.created_at
-BEGIN
-    UPDATE task_times SET latest = max(latest, NEW.created_at) WHERE block = NEW.n / 1000;
-END;
-
 -- What each task counts. Sums of these numbers are exact up to 2^53, so they do not depend on the order in which they are added up.
 CREATE VIEW task_usage AS
 SELECT *,
