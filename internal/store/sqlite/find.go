@@ -95,9 +95,6 @@ type position struct{ createdAt, n int64 }
 
 func scanPosition(row scanner) (p position, err error) { return p, row.Scan(&p.createdAt, &p.n) }
 
-// counted is how many tasks with a text are counted. To count all tasks with a frequent text would take seconds.
-const counted = 2000
-
 // FindTasks finds tasks, see fleet.ReadTx. Tasks with a text are in the order in which they were inserted, because the
 // full-text index has only that order. It differs from the order of their times only if clocks do.
 func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.FoundTasks, err error) {
@@ -134,12 +131,8 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.
 		}
 		return all(t, record.ScanTask, tasksOf+order, string(list))
 	}, func(most int) (n int, more bool, err error) {
-		limit := most
-		if indexed {
-			limit = min(most, counted)
-		}
-		n, err = first(t, scanInt, `SELECT count(*) FROM (SELECT 1 FROM `+from+` WHERE `+q.where+`true LIMIT ?)`, append(slices.Clip(q.args), limit)...)
-		return n, n == limit && limit < most, err
+		n, err = first(t, scanInt, `SELECT count(*) FROM (SELECT 1 FROM `+from+` WHERE `+q.where+`true LIMIT ?)`, append(slices.Clip(q.args), most)...)
+		return n, false, err
 	})
 }
 
