@@ -125,9 +125,10 @@ type stream struct {
 
 func (s stream) Context() context.Context { return s.ctx }
 
-// RecvMsg receives the request, keeps it for the audit line, and waits for a slot.
+// RecvMsg receives the request, keeps it for the audit line, and waits for a slot. Further messages of the client are a part of the
+// same call.
 func (s stream) RecvMsg(m any) error {
-	if err := s.ServerStream.RecvMsg(m); err != nil {
+	if err := s.ServerStream.RecvMsg(m); err != nil || s.seen.request != nil {
 		return err
 	}
 	if s.seen.request = m; s.seen.line != nil {

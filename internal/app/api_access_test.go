@@ -28,7 +28,7 @@ var accessNeeded = map[string]string{
 
 	"start_agent_task": "run", "retry_task": "run", "stop_agent_task": "run", "send_task_message": "run", "answer_question": "run", "remove_agent_rule": "run",
 
-	"delete_agent": "own", "restore_agent": "own", "list_kept_work": "alike", "start_agent": "own", "stop_agent": "own", "restart_agent": "own", "share_agent": "own", "unshare_agent": "own", "delete_task": "own",
+	"delete_agent": "own", "restore_agent": "own", "list_kept_work": "alike", "start_agent": "own", "stop_agent": "own", "restart_agent": "own", "share_agent": "own", "unshare_agent": "own", "delete_task": "own", "attach_agent": "own",
 
 	"list_audit": "admin", "list_principals": "admin", "list_replicas": "admin", "forget_replica": "admin", "reload_config": "admin",
 	"create_token": "admin", "list_tokens": "admin", "rotate_token": "admin", "revoke_token": "admin",
@@ -93,7 +93,7 @@ func TestAccess(t *testing.T) {
 		needed, ok := accessNeeded[name]
 		require.True(t, ok, "add the access that %s needs to accessNeeded", name)
 		for _, face := range []string{"grpc", "rest", "mcp"} {
-			if needed != "caller" && (face != "mcp" || hasTool(methods[name])) {
+			if needed != "caller" && offers(face, methods[name]) {
 				s.checkAccess(t, face, name, needed, x)
 			}
 		}
@@ -204,7 +204,7 @@ func (s *story) allowed(t *testing.T) {
 		callers := map[string][]string{"run": append([]string{"alice", "root"}, runners...), "own": {"alice", "root"}}[accessNeeded[name]]
 		for _, by := range callers {
 			for _, face := range []string{"grpc", "rest", "mcp"} {
-				if face == "mcp" && !hasTool(methods[name]) {
+				if !offers(face, methods[name]) {
 					continue
 				}
 				n++

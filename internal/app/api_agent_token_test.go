@@ -55,7 +55,7 @@ func (f *testFleet) everyMethodAs(t *testing.T, name string) {
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		for _, method := range slices.Sorted(maps.Keys(methods)) {
 			m := methods[method]
-			if says(m, fleetv1.E_ForAgents) || face == "mcp" && !hasTool(m) || toolsetOf(m) == "" {
+			if says(m, fleetv1.E_ForAgents) || !offers(face, m) || toolsetOf(m) == "" {
 				continue
 			}
 			r, err := faces[face](f, t.Context(), call{method: m, args: x.attack(t, m), by: name})

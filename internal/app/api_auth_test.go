@@ -166,7 +166,7 @@ func TestOpenToAll(t *testing.T) {
 
 	for name, m := range methods {
 		for face := range faces {
-			if face == "mcp" && !hasTool(m) || face == "sse" && !m.IsStreamingServer() || name == "check_health" || name == "show_server" { // all callers may call these
+			if !offers(face, m) || face == "sse" && !m.IsStreamingServer() || name == "check_health" || name == "show_server" { // all callers may call these
 				continue
 			}
 			args := map[string]any{}

@@ -31,7 +31,7 @@ func TestCredentials(t *testing.T) {
 			f.secrets["expired"], f.secrets["rotated"] = f.expired(t), f.rotated(t)
 			for _, name := range slices.Sorted(maps.Keys(methods)) {
 				m := methods[name]
-				if face == "mcp" && !hasTool(m) || slices.Contains(openMethods, name) {
+				if !offers(face, m) || slices.Contains(openMethods, name) {
 					continue
 				}
 				for by, want := range map[string]string{
@@ -95,7 +95,7 @@ func refusal(m protoreflect.MethodDescriptor, has fleet.Scope) string {
 // refusalOutside is like refusal for a caller with scope run who is restricted to a project. Such a caller may only
 // call methods about agents in projects.
 func refusalOutside(m protoreflect.MethodDescriptor) string {
-	if m.Parent().Name() != "FleetService" {
+	if in := m.Parent().Name(); in != "FleetService" && in != "TerminalService" {
 		return "PERMISSION_DENIED"
 	}
 	return refusal(m, fleet.ScopeRun)

@@ -117,6 +117,14 @@ func hasTool(m protoreflect.MethodDescriptor) bool {
 	return toolsetOf(m) != "" && !says(m, fleetv1.E_NoTool)
 }
 
+// offers reports whether the face has the method. Only gRPC has streams in both directions.
+func offers(face string, m protoreflect.MethodDescriptor) bool {
+	if face == "mcp" {
+		return hasTool(m)
+	}
+	return face == "grpc" || !m.IsStreamingClient()
+}
+
 // says returns the value of a boolean option of the method.
 func says(m protoreflect.MethodDescriptor, option protoreflect.ExtensionType) bool {
 	yes, _ := proto.GetExtension(m.Options(), option).(bool)

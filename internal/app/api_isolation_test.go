@@ -39,6 +39,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"prompt": alicesTask, "context": map[string]any{}, "capabilities": []any{}, "timeout": json.Number("50"), "config": map[string]any{},
 		"principal": "alice", "method": "", "outcome": "", "person": "mallory", "group": "", "access": "run",
 		"question_id": x.question, "answer": "attacked", "remember": "once", "rule": "Bash", "include_answered": true, "or_question": true,
+		"term": "xterm", "columns": json.Number("80"), "rows": json.Number("24"), "input": "YXR0YWNr",
 		"parameters": map[string]any{}, "update": false, "take_over": true,
 		"directory":        "", // a request with project cannot have it
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),
@@ -137,7 +138,7 @@ func TestIsolation(t *testing.T) {
 		face, _, _ := strings.Cut(attacker, "-")
 		for _, name := range names {
 			m := methods[name]
-			if face == "mcp" && !hasTool(m) {
+			if !offers(face, m) {
 				continue
 			}
 			for _, pair := range [][2]target{

@@ -44,7 +44,7 @@ func TestProjectRestriction(t *testing.T) {
 			task, question := s.names["task"], s.names["question"]
 			for _, name := range slices.Sorted(maps.Keys(methods)) {
 				m := methods[name]
-				if m.Parent().Name() != "FleetService" || made(name) || face == "mcp" && !hasTool(m) {
+				if m.Parent().Name() != "FleetService" || made(name) || !offers(face, m) {
 					continue
 				}
 				for _, ref := range []string{"", "@alice", "!"} {

@@ -31,6 +31,7 @@ var goodRequests = map[string]string{
 	"delete_agent":              `{"agent_name":"nobody"}`,
 	"list_kept_work":            `{}`,
 	"restore_agent":             `{"agent_name":"nobody"}`,
+	"attach_agent":              `{"agent_name":"papi"}`,
 	"start_agent_task":          `{"agent_name":"papi","task_description":"wait gate","attachments":[{"name":"a.txt","media_type":"text/plain","content":"YQ=="}]}`,
 	"stop_agent_task":           `{"agent_name":"papi"}`,
 	"list_agent_roles":          `{"project":"Setup"}`,
@@ -262,7 +263,7 @@ func (p probe) faces() []string {
 		all = append(all, "mcp")
 	}
 	rule, _ := proto.GetExtension(p.method.Options(), annotations.E_Http).(*annotations.HttpRule)
-	if _, path := verbOf(rule); !strings.Contains(path, "{"+string(p.field.Name())+"}") {
+	if _, path := verbOf(rule); offers("rest", p.method) && !strings.Contains(path, "{"+string(p.field.Name())+"}") {
 		all = append(all, "rest")
 	}
 	return all

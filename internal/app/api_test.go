@@ -329,7 +329,7 @@ func TestAPIIsCovered(t *testing.T) {
 		}
 	}
 	for _, m := range slices.Sorted(maps.Keys(methods)) {
-		require.True(t, answered[m], "no behaviour checks the complete answer of %s", m)
+		require.True(t, answered[m] || methods[m].IsStreamingClient(), "no behaviour checks the complete answer of %s", m)
 	}
 	elsewhere := []string{
 		"SESSION_EXISTS",                 // tested in the core

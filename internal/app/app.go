@@ -253,6 +253,7 @@ func (a *App) register(r grpc.ServiceRegistrar) {
 	fleetv1.RegisterSubagentServiceServer(r, rpc.NewSubagents(a.subagents))
 	fleetv1.RegisterSessionServiceServer(r, rpc.NewSessions(a.sessions))
 	fleetv1.RegisterTokenServiceServer(r, rpc.NewTokens(a.service))
+	fleetv1.RegisterTerminalServiceServer(r, rpc.NewTerminals(a.service))
 	fleetv1.RegisterHealthServiceServer(r, rpc.NewHealth(a.service, Version(), a.baseURL, a.cfg.Auth))
 	grpc_health_v1.RegisterHealthServer(r, rpc.NewStandard(a.service, func(name string) bool {
 		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))

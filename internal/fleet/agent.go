@@ -73,6 +73,7 @@ type Agent struct {
 	Config      *AgentConfig // its configuration, in addition to a project or in place of one; nil if it has none; never changes
 	OneTask     bool         // it is deleted when its task has ended
 	Conversed   bool         // it has a conversation, which its next task continues
+	SessionID   string       // the conversation's id, as the agent's program knows it; empty if it is not known
 	WorkspaceID string       // the place's id of the workspace; empty until the workspace exists
 	Location    string       // where it works, for people
 	Metadata    map[string]string

@@ -392,7 +392,8 @@ type Outcome struct {
 
 	// Conversation means that the agent's next run continues the conversation of this one.
 	Conversation bool
-	Terminal     bool // Summary and Payload were read from the agent's terminal, as Output.Terminal says
+	SessionID    string // the conversation's id, as the agent's program knows it; empty if it is not known
+	Terminal     bool   // Summary and Payload were read from the agent's terminal, as Output.Terminal says
 }
 
 // Usage is what a run has used of its model.

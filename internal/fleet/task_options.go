@@ -18,6 +18,8 @@ type TaskOptions struct {
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
 	// Attachments is how many attachments the task has.
 	Attachments int `json:"attachments,omitempty"`
+	// Attached is set if the task is that a person uses the agent's program on a terminal. No caller can set it.
+	Attached *Attached `json:"attached,omitempty"`
 }
 
 // The names of the task options, as in the API.
@@ -69,7 +71,7 @@ func (o TaskOptions) Names() (names []string) {
 	return names
 }
 
-// IsSet reports whether an option is set.
+// IsSet reports whether an option is set that a caller can choose.
 func (o TaskOptions) IsSet() bool { return len(o.Names()) > 0 }
 
 // Valid returns INVALID_ARGUMENT if a value is not valid for any program.

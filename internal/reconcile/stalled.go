@@ -80,7 +80,7 @@ func (p *progress) quiet(now time.Time, limit time.Duration) (d time.Duration, s
 // the next check.
 func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration, error) {
 	limit := w.cfg.StallTimeout
-	if limit <= 0 {
+	if limit <= 0 || t.Options.Attached != nil {
 		return retryMost, nil
 	}
 	asking := t.Waiting > 0

@@ -53,7 +53,7 @@ func resultText(r fleet.CheckResult) string {
 
 // ended handles a run that has ended. If the task has checks, they run before the task ends. known is their recorded state.
 func (w *worker) ended(ctx context.Context, a *fleet.Agent, t *fleet.Task, known *fleet.TaskChecks, o fleet.Outcome) error {
-	if o.Status != fleet.TaskCompleted || contracted(a) {
+	if o.Status != fleet.TaskCompleted || contracted(a) || t.Options.Attached != nil {
 		return w.finish(ctx, t.ID, o)
 	}
 	checks, err := w.checksOf(ctx, a, known)

@@ -172,6 +172,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	job.TaskID, job.Prompt, job.Report = r.TaskID, r.Prompt, r.Report
 	job.RunDir, job.Client = string(run), []string{host.config.Program, clientCommand}
 	job.Session, job.Since, job.Lost = h.conversation(w.Driver, r)
+	terminal := r.Options.Attached
 	asks := askSpec(w, r)
 	if asks != nil {
 		job.Ask = []string{host.config.Program, askCommand, string(run)}
@@ -187,7 +188,11 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		files = append(files, driver.File{Name: name, Data: string(a.Content), Secret: true})
 	}
 	job = driver.WithAttachments(w.Driver, driver.WithFeedback(w.Driver, job))
-	c, err := w.Driver.Command(job)
+	start := w.Driver.Command
+	if terminal != nil {
+		start = func(j driver.Job) (driver.Command, error) { return driver.Terminal(w.Driver, j) }
+	}
+	c, err := start(job)
 	if err != nil {
 		return nil, err
 	}
@@ -201,6 +206,9 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	}
 	for k, v := range c.Env {
 		own[k] = v
+	}
+	if terminal != nil {
+		own["TERM"] = terminal.Type
 	}
 	if len(files) > 0 {
 		own["FLEET_ATTACHMENTS"] = run.Path(attachmentsDir)
@@ -225,6 +233,9 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxOutput, RawOutput: host.config.OutputMax,
 		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, Mailbox: c.Mailbox, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
 		Requests: c.Requests, Asks: asks,
+	}
+	if terminal != nil {
+		spec.Terminal = &shim.Terminal{Columns: terminal.Columns, Rows: terminal.Rows}
 	}
 	if w.Timeout > 0 && (spec.Timeout <= 0 || w.Timeout < spec.Timeout) {
 		spec.Timeout = w.Timeout

@@ -1,10 +1,12 @@
 package runner
 
 import (
+	"context"
 	"strings"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 )
 
@@ -21,11 +23,16 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 		return fleet.Outcome{}, HostError("cannot read the run's output", err)
 	}
 	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.Clean(stderr)})
+	if record := driver.RecordOf(f.format.Record, f.format.Begun); record != "" {
+		if found, err := sandbox.Find(context.Background(), record); err == nil && found == "" {
+			result.Session = "" // the person has said nothing
+		}
+	}
 	if err := h.remember(f.format, result); err != nil {
 		return fleet.Outcome{}, HostError("cannot write the agent's conversation", err)
 	}
 	o := result.Outcome
-	o.EndedAt, o.Conversation = exit.Ended, result.Session != ""
+	o.EndedAt, o.Conversation, o.SessionID = exit.Ended, result.Session != "", driver.ConversationID(result.Session)
 	summary, err := run.Head(summaryFile, maxSummary)
 	if err != nil {
 		return fleet.Outcome{}, HostError("cannot read the run's summary", err)

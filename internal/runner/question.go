@@ -24,7 +24,7 @@ const askFile = "ask"
 // askSpec returns the rules for the run's questions, or nil if the run cannot ask questions.
 func askSpec(w Work, r fleet.Run) *shim.Asks {
 	p := w.Job.Role.Permissions
-	if p == nil {
+	if p == nil || r.Options.Attached != nil {
 		return nil
 	}
 	return &shim.Asks{Rules: acp.Rules{Allow: slices.Concat(p.Allow, r.Allowed), Deny: p.Deny, Ask: p.Ask}, Timeout: p.Wait()}

@@ -18,16 +18,21 @@ func (s *Service) AskStopTask(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	return s.askStopFor(ctx, p, id, stopReason(p), "stop requested by "+p.Name)
+}
+
+// askStopFor requests the stop of a running task for the reason, and writes the text to the event log.
+func (s *Service) askStopFor(ctx context.Context, p fleet.Principal, id, reason, text string) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		t, err := s.task(tx, p, id, fleet.AccessRun)
 		if err != nil || !t.Active() || !t.StopAsked.IsZero() {
 			return err
 		}
-		t.StopAsked, t.StopReason = s.now(), stopReason(p)
+		t.StopAsked, t.StopReason = s.now(), reason
 		if err := tx.UpdateTask(t); err != nil {
 			return err
 		}
-		return tx.Append(t.Event(fleet.EventTaskStopping, t.StopAsked, "stop requested by "+p.Name))
+		return tx.Append(t.Event(fleet.EventTaskStopping, t.StopAsked, text))
 	})
 }
 
@@ -219,6 +224,10 @@ func asStarted(t *fleet.Task) *fleet.Task {
 }
 
 func agentBusy(name string, t *fleet.Task) *fleet.Error {
+	if at := t.Options.Attached; at != nil {
+		return fleet.Errorf(fleet.ReasonAgentBusy, "%s has been using the program of agent %q on a terminal since %s", at.By, name, t.StartedAt.UTC().Format("2006-01-02 15:04 MST")).
+			Next("wait until they leave it with {wait_tasks}, or end it with {stop_agent_task}").With("agent_name", name).With("task_id", t.ID).With("attached", at.By)
+	}
 	return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q already has a running task, %s (%s)", name, t.ID, t.Title()).
 		Next("wait for it with {wait_tasks}, or stop it with {stop_agent_task}").With("agent_name", name).With("task_id", t.ID)
 }

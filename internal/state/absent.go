@@ -110,6 +110,14 @@ func (b absentPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	return fleet.CheckOptions(b.twin(b.name).Place, a, o)
 }
 
+// CheckAttach implements fleet.Attacher. A terminal must be connected with the server of the agent's machine.
+func (b absentPlace) CheckAttach(fleet.Agent) error { return b.err() }
+
+// Attach implements fleet.Attacher.
+func (b absentPlace) Attach(context.Context, fleet.Agent, fleet.Run, <-chan fleet.TerminalInput, func([]byte) error) error {
+	return b.err()
+}
+
 // Unconfined implements fleet.Confiner. It answers as this server's place of the same kind would, because it is called in
 // transactions, which must not wait for the other server. If this server does not have the agent's project, it cannot know
 // whether the programs are confined.

@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"fleet/internal/fleet"
@@ -72,6 +73,9 @@ func TimeoutReason(t *fleet.Task) string {
 	return fmt.Sprintf("it ran longer than its limit of %s", t.Timeout)
 }
 
+// sessionID matches the ids of conversations that people may use. The agent can choose the id, and people use it in commands.
+var sessionID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+
 // EndTask ends the task of the agent with the outcome, writes the task and the agent, and appends an EventTaskEnded. The
 // transaction must have read the agent and the task. EndTask does not write a deleted agent. Before it writes the agent, it
 // calls change, which may be nil.
@@ -112,7 +116,12 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 	}
 	if a.DeletedAt.IsZero() {
 		a.UpdatedAt = now
-		a.Conversed = a.Conversed || o.Conversation
+		if o.Conversation {
+			a.Conversed, a.SessionID = true, ""
+			if sessionID.MatchString(o.SessionID) {
+				a.SessionID = o.SessionID
+			}
+		}
 		if a.OneTask {
 			a.Desired = fleet.DesiredDeleted
 		}

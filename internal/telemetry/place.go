@@ -26,7 +26,7 @@ func (t *Telemetry) Place(p fleet.Place) fleet.Place {
 	return &place{Place: p, telemetry: t, name: p.Traits().Name}
 }
 
-// place measures a place. It always implements Confiner, Examiner, Keeper, Optioner, Tidier and Versioner. These methods do nothing if
+// place measures a place. It always implements Attacher, Confiner, Examiner, Keeper, Optioner, Tidier and Versioner. These methods do nothing if
 // the measured place does not implement them.
 type place struct {
 	fleet.Place
@@ -147,6 +147,14 @@ func (p *place) Connect(a fleet.Agent) fleet.Runner { return runner{p.Place.Conn
 // CheckOptions implements fleet.Optioner.
 func (p *place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	return fleet.CheckOptions(p.Place, a, o)
+}
+
+// CheckAttach implements fleet.Attacher.
+func (p *place) CheckAttach(a fleet.Agent) error { return fleet.CheckAttach(p.Place, a) }
+
+// Attach implements fleet.Attacher. It takes as long as a person uses the program, so it is not measured.
+func (p *place) Attach(ctx context.Context, a fleet.Agent, r fleet.Run, input <-chan fleet.TerminalInput, output func([]byte) error) error {
+	return fleet.Attach(ctx, p.Place, a, r, input, output)
 }
 
 // Unconfined implements fleet.Confiner.

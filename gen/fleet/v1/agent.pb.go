@@ -235,7 +235,9 @@ type Agent struct {
 	// `restart_agent` with take_over changes such an agent; absent otherwise.
 	OtherFleet *string `protobuf:"bytes,31,opt,name=other_fleet,json=otherFleet,proto3,oneof" json:"other_fleet,omitempty"`
 	// Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise.
-	Adopted       *bool `protobuf:"varint,32,opt,name=adopted,proto3,oneof" json:"adopted,omitempty"`
+	Adopted *bool `protobuf:"varint,32,opt,name=adopted,proto3,oneof" json:"adopted,omitempty"`
+	// Id of the agent's conversation, as its program knows it, for example for "claude --resume"; absent if it is not known.
+	SessionId     *string `protobuf:"bytes,34,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -478,6 +480,13 @@ func (x *Agent) GetAdopted() bool {
 		return *x.Adopted
 	}
 	return false
+}
+
+func (x *Agent) GetSessionId() string {
+	if x != nil && x.SessionId != nil {
+		return *x.SessionId
+	}
+	return ""
 }
 
 // AgentLink is an address at which people can open a part of an agent's workspace.
@@ -912,7 +921,7 @@ var File_fleet_v1_agent_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xd7\x0e\n" +
+	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\x8a\x0f\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12.\n" +
@@ -953,7 +962,9 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\vother_fleet\x18\x1f \x01(\tH\n" +
 	"R\n" +
 	"otherFleet\x88\x01\x01\x12\x1d\n" +
-	"\aadopted\x18  \x01(\bH\vR\aadopted\x88\x01\x01\x1a;\n" +
+	"\aadopted\x18  \x01(\bH\vR\aadopted\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"session_id\x18\" \x01(\tH\fR\tsessionId\x88\x01\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Y\n" +
@@ -991,7 +1002,8 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\f_deletion_atB\x0e\n" +
 	"\f_other_fleetB\n" +
 	"\n" +
-	"\b_adopted\"1\n" +
+	"\b_adoptedB\r\n" +
+	"\v_session_id\"1\n" +
 	"\tAgentLink\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\"\xd1\x04\n" +

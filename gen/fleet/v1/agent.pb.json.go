@@ -67,6 +67,9 @@ func (m *Agent) AppendJSON(b []byte) []byte {
 	if m.Adopted != nil {
 		b = wire.AppendBool(append(b, `,"adopted":`...), *m.Adopted)
 	}
+	if m.SessionId != nil {
+		b = wire.AppendString(append(b, `,"session_id":`...), *m.SessionId)
+	}
 	return wire.End(b, begin)
 }
 

@@ -86,6 +86,7 @@ func (s *session) showAgent(a *fleetv1.Agent, rules ...*fleetv1.AllowedRule) {
 	}
 	c.line("Stops", s.when(a.GetStopsAt()))
 	c.line("Location", printable(a.GetLocation()))
+	c.line("Session", printable(a.GetSessionId()))
 	for _, l := range a.GetLinks() {
 		if l.GetUrl() != a.GetLocation() {
 			c.line(printable(l.GetName()), printable(l.GetUrl()))

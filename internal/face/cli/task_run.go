@@ -89,8 +89,8 @@ func (o *order) setOptions(s *session, f *pflag.FlagSet) error {
 // maxAttached is the largest attachment that the API accepts, in bytes.
 const maxAttached = 20 << 20
 
-// start starts the task.
-func (o *order) start(ctx context.Context, s *session, agent, description string) (*fleetv1.StartAgentTaskResponse, error) {
+// start starts the task. If a person uses the agent's program and wait is set, it waits until they have left it.
+func (o *order) start(ctx context.Context, s *session, agent, description string, wait bool) (*fleetv1.StartAgentTaskResponse, error) {
 	var err error
 	if o.req.TaskDescription, err = s.text(description, "description"); err != nil {
 		return nil, err
@@ -106,7 +106,24 @@ func (o *order) start(ctx context.Context, s *session, agent, description string
 		return nil, err
 	}
 	o.req.AgentName = agent
-	return s.fleet.StartAgentTask(ctx, &o.req)
+	for {
+		resp, err := s.fleet.StartAgentTask(ctx, &o.req)
+		if err == nil || !wait {
+			return resp, err
+		}
+		busy := s.explain(ctx, err, s.target)
+		attached, _ := busy.details["task_id"].(string)
+		if busy.details["attached"] == nil || attached == "" {
+			return nil, err
+		}
+		s.note("%s. The task starts when they leave it.", busy.message)
+		p := s.progress("waiting for "+agent, s.deps.Now())
+		_, err = (&waiter{s: s}).part(ctx, []string{attached})
+		p.done()
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 // tellStarted prints the id of the started task on standard output, and the next step on standard error.
@@ -145,7 +162,7 @@ Next, wait with "fleet task wait ID", or follow with "fleet watch --task ID --fo
 		Args:              args("AGENT DESCRIPTION"),
 		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			resp, err := task.start(ctx, s, args[0], args[1])
+			resp, err := task.start(ctx, s, args[0], args[1], false)
 			if err != nil {
 				return err
 			}
@@ -164,6 +181,9 @@ func (p *program) newTaskRun() *cobra.Command {
 		Short: "Start a task and, with --follow, stay until it has ended",
 		Long: `Start a task on an idle agent.
 ` + describe + `
+
+If a person uses the agent's program ("fleet agent attach"), the command says so, and
+waits until they have left it.
 
 With --follow, the agent's output goes to standard output as it arrives; its steps and
 the outcome go to standard error. If the connection breaks, the output continues where
@@ -184,7 +204,7 @@ Without --follow, the command prints the task's id, as "fleet task start" does.`
 			if stopOnInterrupt && !follow {
 				return usagef("--stop-on-interrupt needs --follow")
 			}
-			resp, err := task.start(ctx, s, args[0], args[1])
+			resp, err := task.start(ctx, s, args[0], args[1], true)
 			if err != nil {
 				return err
 			}

@@ -32,6 +32,15 @@ func (t terminal) colored(never bool) bool {
 	return t.moves() && !never && t.env("NO_COLOR") == ""
 }
 
+// size returns the terminal's current size in characters, or zeros if it is not known.
+func (t terminal) size() (columns, rows int32) {
+	w, h, err := term.GetSize(int(t.file.Fd()))
+	if err != nil || w <= 0 || h <= 0 {
+		return 0, 0
+	}
+	return int32(w), int32(h) //nolint:gosec // a terminal has at most 65535 columns and lines
+}
+
 // width returns the terminal's current width in columns, or 0 (unlimited) if the stream is not a terminal.
 func (t terminal) width() int {
 	if !t.is() {

@@ -63,7 +63,7 @@ func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 		CreatedAt: timeOf(v.CreatedAt), UpdatedAt: timeOf(v.UpdatedAt), Metadata: metadataOf(&v.Agent),
 		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location), Place: v.Place, Waiting: only(v.Waiting()),
 		Stalled: only(v.Stalled()), Collecting: only(v.Collecting()), Shares: sharesOf(v.Shares), Links: linksOf(v.Host.Links), Outdated: only(v.Host.Outdated),
-		OtherFleet: someText(v.Host.OtherFleet), Adopted: only(v.Host.Adopted),
+		OtherFleet: someText(v.Host.OtherFleet), Adopted: only(v.Host.Adopted), SessionId: someText(v.SessionID),
 		StopsAt: timeOf(v.Host.StopsAt), DormantAt: timeOf(v.Host.DormantAt), DeletionAt: timeOf(v.Host.DeletionAt),
 	}
 	if v.Stalled() {

@@ -36,6 +36,7 @@
 //	ignore-interrupt  anywhere before the end: an interrupt without kill does not end the run; it prints "interrupt ignored"
 //	ignore-kill       anywhere before the end: a kill does not end the run either; only its workspace or its time limit does
 //	lost REASON       outputs a step saying that the conversation starts anew, and why
+//	session ID        says that the agent's next run continues the conversation with this id
 //	terminal          anywhere before the end: marks the output and the outcome as read from a terminal
 //
 // An agent with an AgentConfig needs no project. Config.Before sees the AgentConfig in the Call.

@@ -35,6 +35,7 @@ type run struct {
 	cost      float64
 	turns     int
 	usage     fleet.Usage
+	session   string
 
 	outcome  fleet.Outcome
 	done     chan struct{} // closed at the end
@@ -106,7 +107,7 @@ func (b *Place) end(r *run, o fleet.Outcome) {
 	if r.deadline != nil {
 		r.deadline.Stop()
 	}
-	o.Terminal = r.script.terminal
+	o.Terminal, o.Conversation, o.SessionID = r.script.terminal, r.session != "", r.session
 	o.Payload, o.Gap, o.CostUSD, o.Turns, o.Usage, o.Output = r.payload, r.gap, r.cost, r.turns, r.usage, r.output
 	for i := range r.questions {
 		if r.questions[i].Status == fleet.QuestionWaiting {
@@ -218,6 +219,8 @@ func (b *Place) do(r *run, in instruction) {
 		r.output = []byte(in.text)
 	case "usage":
 		r.usage = in.usage
+	case "session":
+		r.session = in.text
 	case "done":
 		b.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: or(strings.ReplaceAll(in.text, `\n`, "\n"), r.script.handled)})
 	case "fail":

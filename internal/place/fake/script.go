@@ -84,7 +84,7 @@ func parseLine(line string) (instruction, bool) {
 		}
 	case "done", "fail":
 		return in, false
-	case "lost":
+	case "lost", "session":
 		if text != "" {
 			return in, true
 		}

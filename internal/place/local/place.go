@@ -32,6 +32,7 @@ var (
 	_ fleet.Place    = (*Place)(nil)
 	_ fleet.Confiner = (*Place)(nil)
 	_ fleet.Optioner = (*Place)(nil)
+	_ fleet.Attacher = (*Place)(nil)
 	_ fleet.Examiner = (*Place)(nil)
 	_ fleet.Keeper   = (*Place)(nil)
 	_ fleet.Tidier   = (*Place)(nil)

@@ -18,6 +18,7 @@ type Job struct {
 	Ask      string   `json:"ask,omitempty"`      // the run's directory, for questions; if empty, Claude Code asks nobody
 	Requests bool     `json:"requests,omitempty"` // pass on the events of the model's API, which show when a request is active
 	Trust    *bool    `json:"trust,omitempty"`    // whether Claude Code trusts the current directory; nil: as it was
+	Terminal bool     `json:"terminal,omitempty"` // a person uses Claude Code on the terminal, so Main only starts it
 	Messages int      `json:"messages,omitempty"` // the file descriptor of the mailbox; 0 for no messages
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"syscall"
@@ -11,6 +12,18 @@ import (
 
 // killed is the status of a program that was ended by SIGKILL.
 const killed = 128 + int(syscall.SIGKILL)
+
+// replaceProcess replaces this process with Claude Code, for a person on a terminal. It returns only on failure.
+func (j *Job) replaceProcess() error {
+	path, err := exec.LookPath(j.Argv[0])
+	if err == nil {
+		err = welcome()
+	}
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(path, j.Argv, os.Environ())
+}
 
 // Main executes the job in the file args[0] in the current directory. It returns Claude Code's exit code, or 1 if the
 // run failed before Claude Code ended.
@@ -34,6 +47,9 @@ func Main(args []string) int {
 		if dir, err = os.Getwd(); err == nil {
 			err = setTrust(dir, *j.Trust)
 		}
+	}
+	if err == nil && j.Terminal {
+		err = j.replaceProcess()
 	}
 	if err == nil {
 		var status int

@@ -8,48 +8,83 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"fleet/internal/scratch"
 )
 
+// fields are the fields of a JSON object. Unknown ones keep their values.
+type fields = map[string]json.RawMessage
+
 // setTrust records in Claude Code's own file whether the user trusts the directory. Claude Code follows permissions.allow in
-// the settings of a repository only if it is trusted. This process has no more rights than Claude Code, so it does no harm if
-// the agent has replaced the file with a link.
+// the settings of a repository only if it is trusted.
 func setTrust(dir string, trusted bool) error {
+	return changeState(func(state fields) error {
+		projects := objectIn(state, "projects")
+		project := objectIn(projects, dir)
+		project["hasTrustDialogAccepted"] = json.RawMessage(fmt.Sprint(trusted))
+		return errors.Join(put(projects, dir, project), put(state, "projects", projects))
+	})
+}
+
+// welcome answers, in Claude Code's own file, the questions that Claude Code asks a new user on a terminal before anything else.
+// They are about the configuration of Fleet: the colours, the login, and whether to use the key in the environment.
+func welcome() error {
+	return changeState(func(state fields) error {
+		state["hasCompletedOnboarding"] = json.RawMessage("true")
+		key := os.Getenv("ANTHROPIC_API_KEY")
+		if key == "" {
+			return nil
+		}
+		const shown = 20 // Claude Code identifies a key by its end
+		key = key[max(0, len(key)-shown):]
+		answers := objectIn(state, "customApiKeyResponses")
+		var approved, rejected []string
+		_ = json.Unmarshal(answers["approved"], &approved) // what is not a list is replaced
+		_ = json.Unmarshal(answers["rejected"], &rejected)
+		if slices.Contains(approved, key) || slices.Contains(rejected, key) {
+			return nil
+		}
+		return errors.Join(put(answers, "approved", append(approved, key)), put(state, "customApiKeyResponses", answers))
+	})
+}
+
+// changeState changes Claude Code's own file. This process has no more rights than Claude Code, so it does no harm if the agent has
+// replaced the file with a link.
+func changeState(change func(state fields) error) error {
 	home := cmp.Or(os.Getenv("CLAUDE_CONFIG_DIR"), os.Getenv("HOME"))
 	if home == "" {
-		return errors.New("cannot record whether the repository is trusted: HOME is not set")
+		return errors.New("cannot change Claude Code's settings: HOME is not set")
 	}
 	path := filepath.Join(home, ".claude.json")
-	state, projects, project := map[string]json.RawMessage{}, map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	state := fields{}
 	data, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
-	case json.Unmarshal(data, &state) != nil:
-		state = map[string]json.RawMessage{} // Claude Code begins anew too
+	case json.Unmarshal(data, &state) != nil || state == nil: // null
+		state = fields{} // Claude Code begins anew too
 	}
-	_ = json.Unmarshal(state["projects"], &projects) // what is not an object is replaced
-	_ = json.Unmarshal(projects[dir], &project)
-	if projects == nil { // null
-		projects = map[string]json.RawMessage{}
-	}
-	if project == nil {
-		project = map[string]json.RawMessage{}
-	}
-	project["hasTrustDialogAccepted"] = json.RawMessage(fmt.Sprint(trusted))
-	if projects[dir], err = json.Marshal(project); err != nil {
-		return err
-	}
-	if state == nil {
-		state = map[string]json.RawMessage{}
-	}
-	if state["projects"], err = json.Marshal(projects); err != nil {
+	if err := change(state); err != nil {
 		return err
 	}
 	if data, err = json.MarshalIndent(state, "", "  "); err != nil {
 		return err
 	}
 	return scratch.WriteFile(path, data)
+}
+
+// objectIn returns the object in the field; an empty one if there is no object.
+func objectIn(of fields, name string) fields {
+	object := fields{}
+	if json.Unmarshal(of[name], &object) != nil || object == nil {
+		return fields{}
+	}
+	return object
+}
+
+func put(in fields, name string, value any) (err error) {
+	in[name], err = json.Marshal(value)
+	return err
 }

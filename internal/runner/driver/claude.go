@@ -41,10 +41,6 @@ func (c claudeCode) Modes() []string {
 }
 
 func (c claudeCode) Command(j Job) (Command, error) {
-	const mcpFile, jobFile = "mcp.json", "claude.json"
-	if len(j.Client) == 0 {
-		return Command{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the driver \"claude\" cannot run here, because this place has no client for Claude Code: use another driver or place")
-	}
 	prompt, system := firstPrompt(j, j.Prompt), standingInstructions(j)
 	known, told := parseConversation(j.Session), fingerprint(system)
 	if known.id != "" && known.told != told {
@@ -58,7 +54,52 @@ func (c claudeCode) Command(j Job) (Command, error) {
 	}
 	job := claude.Job{Trust: j.Role.Trust, ID: j.RunDir, System: system, Alone: j.Role.Alone, Prompt: prompt, Images: images(j), Messages: shim.MessagesFD}
 	argv := append(slices.Clone(c.argv), "-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json",
-		"--replay-user-messages", "--include-partial-messages", "--include-hook-events", "--forward-subagent-text", "--setting-sources", sources(j.Role))
+		"--replay-user-messages", "--include-partial-messages", "--include-hook-events", "--forward-subagent-text")
+	servers := map[string]any{}
+	if len(j.Ask) > 0 {
+		job.Ask = j.RunDir
+		argv = append(argv, "--permission-prompt-tool", "stdio")
+		servers[AskServer] = map[string]string{"type": "sdk", "name": AskServer} // the client serves it
+		// The supervisor ends the wait for people, so Claude Code's own timeout for the tool must be longer.
+		out.Env["MCP_TOOL_TIMEOUT"] = strconv.FormatInt((j.Role.Permissions.Wait() + time.Minute).Milliseconds(), 10)
+	}
+	options, err := claudeOptions(j, servers, &out)
+	if err != nil {
+		return Command{}, err
+	}
+	argv = append(argv, options...)
+	if known.id != "" {
+		argv = append(argv, "--resume", known.id)
+	}
+	if j.OneTask {
+		argv = append(argv, "--no-session-persistence")
+	}
+	if j.Report != nil {
+		job.Requests, out.Requests = true, true
+	}
+	job.Argv = argv
+	return out, out.start(j, job)
+}
+
+// start makes the client for Claude Code execute the job.
+func (c *Command) start(j Job, job claude.Job) error {
+	const file = "claude.json"
+	if len(j.Client) == 0 {
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "the driver \"claude\" cannot run here, because this place has no client for Claude Code: use another driver or place")
+	}
+	b, err := json.Marshal(job)
+	if err != nil {
+		return err
+	}
+	c.Files = append(c.Files, File{Name: file, Data: string(b)})
+	c.Argv = append(slices.Clone(j.Client), ProtocolClaude, j.path(file))
+	return checkArguments(job.Argv, "shorten the role's options")
+}
+
+// claudeOptions returns the options of Claude Code that the role sets. The MCP servers are those of the job, and the given ones.
+func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error) {
+	const mcpFile = "mcp.json"
+	argv := []string{"--setting-sources", sources(j.Role)}
 	flag := func(name, value string) {
 		if value != "" {
 			argv = append(argv, name, value)
@@ -82,41 +123,19 @@ func (c claudeCode) Command(j Job) (Command, error) {
 	flag("--allowedTools", strings.Join(allowed(j), ","))
 	flag("--disallowedTools", strings.Join(j.Role.DisallowedTools, ","))
 	flag("--permission-mode", j.Role.PermissionMode)
-	servers := map[string]any{}
 	for name, s := range serversOf(j) {
 		servers[name] = s
-	}
-	if len(j.Ask) > 0 {
-		job.Ask = j.RunDir
-		argv = append(argv, "--permission-prompt-tool", "stdio")
-		servers[AskServer] = map[string]string{"type": "sdk", "name": AskServer} // the client serves it
-		// The supervisor ends the wait for people, so Claude Code's own timeout for the tool must be longer.
-		out.Env["MCP_TOOL_TIMEOUT"] = strconv.FormatInt((j.Role.Permissions.Wait() + time.Minute).Milliseconds(), 10)
 	}
 	if len(servers) > 0 || j.Role.Sealed {
 		b, err := json.Marshal(map[string]any{"mcpServers": servers})
 		if err != nil {
-			return Command{}, err
+			return nil, err
 		}
 		// Headers and variables may be secrets, so the file is removed at the end of the run.
 		out.Files = append(out.Files, File{Name: mcpFile, Data: string(b), Secret: true})
 		argv = append(argv, "--mcp-config", j.path(mcpFile), "--strict-mcp-config")
 	}
-	flag("--resume", known.id)
-	if j.OneTask {
-		argv = append(argv, "--no-session-persistence")
-	}
-	if j.Report != nil {
-		job.Requests, out.Requests = true, true
-	}
-	job.Argv = argv
-	b, err := json.Marshal(job)
-	if err != nil {
-		return Command{}, err
-	}
-	out.Files = append(out.Files, File{Name: jobFile, Data: string(b)})
-	out.Argv = append(slices.Clone(j.Client), ProtocolClaude, j.path(jobFile))
-	return out, checkArguments(argv, "shorten the role's options")
+	return argv, nil
 }
 
 // claudeVariables are variables of Claude Code's environment.

@@ -53,36 +53,17 @@ var codexModes = map[string]string{
 
 func (c codex) Command(j Job) (Command, error) {
 	const stdinFile, schemaFile = "stdin", "schema.json"
-	mode, ok := codexModes[j.Role.PermissionMode]
-	if !ok {
-		return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
-			"the driver \"codex\" has no permission_mode %q: use read-only, workspace-write or danger-full-access", j.Role.PermissionMode)
-	}
-	if j.Confined {
-		if mode == codexReads {
-			return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
-				"Codex cannot be restricted to reading where Fleet confines it, because its own sandbox does not work inside another: choose another "+
-					"permission_mode than %q for the role %q, or sandbox: none for the project", j.Role.PermissionMode, j.Role.Name)
-		}
-		mode = codexAll
-	}
-	if j.Role.Tools != nil || len(j.Role.DisallowedTools) > 0 {
-		return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
-			"the driver \"codex\" cannot restrict the available tools: leave tools and disallowed_tools out of the role %q, and choose its permission_mode", j.Role.Name)
-	}
 	known, told := parseConversation(j.Session), fingerprint(standingInstructions(j))
 	known.told, _, _ = strings.Cut(known.told, " ") // only the parser needs the usage
 	out := Command{
 		SplitStderr: true, StdinFile: stdinFile, Env: map[string]string{},
 		Format: Format{Kind: "codex", Resumed: j.Session, Told: told, Model: j.Role.Model, Tested: codexTested},
 	}
-	argv := append(slices.Clone(c.argv), "exec", "--json", "--skip-git-repo-check", "--sandbox", mode)
-	if j.Role.Model != "" {
-		argv = append(argv, "--model", j.Role.Model)
+	options, err := codexOptions(j, &out)
+	if err != nil {
+		return Command{}, err
 	}
-	if j.Role.Effort != "" {
-		argv = append(argv, "-c", "model_reasoning_effort="+string(object(j.Role.Effort)))
-	}
+	argv := append(slices.Clone(c.argv), "exec", "--json", "--skip-git-repo-check")
 	if schema := j.Options.OutputSchema; len(schema) > 0 {
 		argv = append(argv, "--output-schema", j.path(schemaFile))
 		out.Files = append(out.Files, File{Name: schemaFile, Data: string(schema)})
@@ -91,13 +72,7 @@ func (c codex) Command(j Job) (Command, error) {
 	if j.OneTask {
 		argv = append(argv, "--ephemeral")
 	}
-	servers, err := codexServers(j, &out)
-	if err != nil {
-		return Command{}, err
-	}
-	for _, s := range servers {
-		argv = append(argv, "-c", s)
-	}
+	argv = append(argv, options...)
 	prompt := firstPrompt(j, fullInstructions(j))
 	if known.id != "" {
 		argv = append(argv, "resume", known.id)
@@ -110,6 +85,39 @@ func (c codex) Command(j Job) (Command, error) {
 	out.Argv = append(argv, "-") // the prompt is read from stdin, where its length is not limited
 	out.Files = append(out.Files, File{Name: stdinFile, Data: prompt})
 	return out, checkArguments(out.Argv, "shorten the role's options")
+}
+
+// codexOptions returns the options of Codex that the role sets.
+func codexOptions(j Job, out *Command) ([]string, error) {
+	mode, ok := codexModes[j.Role.PermissionMode]
+	if !ok {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
+			"the driver \"codex\" has no permission_mode %q: use read-only, workspace-write or danger-full-access", j.Role.PermissionMode)
+	}
+	if j.Confined {
+		if mode == codexReads {
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
+				"Codex cannot be restricted to reading where Fleet confines it, because its own sandbox does not work inside another: choose another "+
+					"permission_mode than %q for the role %q, or sandbox: none for the project", j.Role.PermissionMode, j.Role.Name)
+		}
+		mode = codexAll
+	}
+	if j.Role.Tools != nil || len(j.Role.DisallowedTools) > 0 {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
+			"the driver \"codex\" cannot restrict the available tools: leave tools and disallowed_tools out of the role %q, and choose its permission_mode", j.Role.Name)
+	}
+	argv := []string{"--sandbox", mode}
+	if j.Role.Model != "" {
+		argv = append(argv, "--model", j.Role.Model)
+	}
+	if j.Role.Effort != "" {
+		argv = append(argv, "-c", "model_reasoning_effort="+string(object(j.Role.Effort)))
+	}
+	servers, err := codexServers(j, out)
+	for _, s := range servers {
+		argv = append(argv, "-c", s)
+	}
+	return argv, err
 }
 
 var codexName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)

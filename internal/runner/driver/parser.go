@@ -10,7 +10,7 @@ import (
 // Format describes how to parse the output of a run. It is stored with the run, so that Fleet can parse the output even
 // after the project's configuration has changed.
 type Format struct {
-	Kind   string `json:"kind"` // text, claude, codex, acp, model or jsonl
+	Kind   string `json:"kind"` // text, claude, codex, acp, model, jsonl or terminal
 	Fields Fields `json:"fields,omitzero"`
 	// Resumed is the conversation that the run continues. It is empty if the run starts a new conversation.
 	Resumed string `json:"resumed,omitempty"`
@@ -31,6 +31,8 @@ type Format struct {
 	// Record is a path/filepath pattern for the file in which the program stores the conversation of the run, with
 	// RecordID in place of the conversation's id. It is empty if the path is unknown.
 	Record string `json:"record,omitempty"`
+	// Begun is the id of the conversation that a person on a terminal may begin.
+	Begun string `json:"begun,omitempty"`
 }
 
 // Parser parses the output of one run from its beginning. The result must not depend on how the output is split.
@@ -99,6 +101,8 @@ func NewParser(f Format) (Parser, error) {
 		return &lines{each: newACPParser(f), lost: f.Lost, output: f.Output}, nil
 	case "model":
 		return &lines{each: &modelParser{}}, nil
+	case KindTerminal:
+		return terminalParser{f}, nil
 	case "jsonl":
 		p, err := newJSONParser(f.Fields)
 		if err != nil {

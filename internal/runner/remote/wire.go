@@ -116,7 +116,7 @@ func outcomeTo(o fleet.Outcome) *runnerv1.Outcome {
 		Status: statuses[o.Status], Reason: valid(o.Reason), Summary: valid(o.Summary), Reported: o.Reported, Payload: o.Payload,
 		HasPayload: o.Payload != nil, GapOffset: int64(o.Gap.Offset), GapSize: o.Gap.Size, EndedAt: timeTo(o.EndedAt),
 		CostUsd: o.CostUSD, CostPartial: o.CostPartial, Turns: int32(o.Turns), Model: valid(o.Usage.Model), InputTokens: o.Usage.InputTokens,
-		OutputTokens: o.Usage.OutputTokens, ToolCalls: int32(o.Usage.ToolCalls), Terminal: o.Terminal, Conversation: o.Conversation,
+		OutputTokens: o.Usage.OutputTokens, ToolCalls: int32(o.Usage.ToolCalls), Terminal: o.Terminal, Conversation: o.Conversation, SessionId: valid(o.SessionID),
 		ReasonCode: valid(string(o.ReasonCode)), RetryAt: timeTo(o.RetryAt), Output: o.Output,
 	}
 	if o.ExitCode != nil {
@@ -130,7 +130,7 @@ func outcomeFrom(p *runnerv1.Outcome) fleet.Outcome {
 	o := fleet.Outcome{
 		Status: fleet.TaskFailed, Reason: p.GetReason(), Summary: p.GetSummary(), Reported: p.GetReported(), Payload: p.GetPayload(),
 		Gap: fleet.Gap{Offset: int(p.GetGapOffset()), Size: p.GetGapSize()}, EndedAt: timeFrom(p.GetEndedAt()),
-		CostUSD: p.GetCostUsd(), CostPartial: p.GetCostPartial(), Turns: int(p.GetTurns()), Terminal: p.GetTerminal(), Conversation: p.GetConversation(),
+		CostUSD: p.GetCostUsd(), CostPartial: p.GetCostPartial(), Turns: int(p.GetTurns()), Terminal: p.GetTerminal(), Conversation: p.GetConversation(), SessionID: p.GetSessionId(),
 		ReasonCode: fleet.ReasonCode(p.GetReasonCode()), RetryAt: timeFrom(p.GetRetryAt()), Output: p.GetOutput(),
 		Usage: fleet.Usage{
 			Model: p.GetModel(), InputTokens: p.GetInputTokens(), OutputTokens: p.GetOutputTokens(), ToolCalls: int(p.GetToolCalls()),

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -126,6 +127,36 @@ func (r Run) order(ctx context.Context, o order) error {
 		return ErrClosed
 	}
 	return ErrEnded
+}
+
+// Attach connects a person's terminal with the program. The caller must close the result. It returns ErrEnded if the run has ended
+// or does not listen yet, and ErrNoTerminal if the run has no terminal or somebody has used it.
+func (r Run) Attach(ctx context.Context) (*Attached, error) {
+	within, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	conn, err := r.dial(within, order{Op: "attach"})
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(within, func() { _ = conn.SetReadDeadline(expired) })
+	from := bufio.NewReader(conn)
+	line, err := from.ReadBytes('\n')
+	var re reply
+	switch {
+	case err == nil && !stop():
+		err = ErrNoAnswer
+	case os.IsTimeout(err):
+		err = ErrNoAnswer
+	case err != nil || json.Unmarshal(line, &re) != nil:
+		err = ErrEnded
+	case re.Error != "":
+		err = ErrNoTerminal
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return &Attached{conn: conn, from: from, to: json.NewEncoder(conn)}, nil
 }
 
 // Watch returns a channel that receives a value when there may be new output of the run. The channel is closed when the

@@ -15,7 +15,7 @@ import (
 
 // order is a request of a client to the shim: one line of JSON over the control socket.
 type order struct {
-	Op     string `json:"op"` // interrupt, message, answer or watch
+	Op     string `json:"op"` // interrupt, message, answer, watch or attach
 	Kill   bool   `json:"kill,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Linger is how long an active request of the child to its model may take to complete. 0 means most of Spec.Grace.
@@ -33,7 +33,7 @@ type order struct {
 
 // reply is the answer to an order, one line of JSON. A message has two replies, because the child may take it much
 // later: the first one is Accepted. A watch has no reply. Instead it gets a byte for each change, until the shim ends
-// and the connection is closed.
+// and the connection is closed. After the reply to an attach, the connection is that of a terminal.
 type reply struct {
 	Accepted bool   `json:"accepted,omitempty"`
 	Error    string `json:"error,omitempty"`
@@ -64,6 +64,7 @@ type control struct {
 	questions *questions      // nil if the child cannot ask questions
 	messages  *os.File        // a pipe from which the child reads messages as lines; nil if there is none
 	mailbox   *mailbox.Sender // for messages that the child confirms; nil if there is none
+	terminal  *terminal       // nil if the child has none
 	sent      map[string]bool // ids of the messages that were written to the pipe
 	over      bool            // the run has ended
 
@@ -84,10 +85,13 @@ func (c *control) serve() {
 func (c *control) handle(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	var o order
-	if err := json.NewDecoder(conn).Decode(&o); err != nil {
+	from := json.NewDecoder(conn)
+	if err := from.Decode(&o); err != nil {
 		return
 	}
 	switch o.Op {
+	case "attach":
+		c.attach(conn, from)
 	case "watch":
 		c.watch(conn)
 	case "interrupt":

@@ -196,23 +196,20 @@ func start(run Run, spec Spec, separate bool) (*supervisor, error) {
 		s.pumps = append(s.pumps, &pump{from: r, to: to, done: make(chan struct{})})
 		return w, nil
 	}
-	stdout, err := sink("output", max(spec.RawOutput, spec.MaxOutput))
-	if err != nil {
-		return fail(err)
-	}
-	if spec.Requests {
-		s.modelRequests = newModelRequests(s.pumps[0].to)
-		s.pumps[0].modelRequests = s.modelRequests
-	}
-	stderr := stdout
-	if spec.SplitStderr {
-		if stderr, err = sink("stderr", spec.MaxOutput); err != nil {
+	attributes := process.Attributes()
+	if spec.Terminal != nil {
+		var tty *os.File
+		if s.control.terminal, tty, err = newTerminal(*spec.Terminal); err != nil {
 			return fail(err)
 		}
+		ours, childs = append(ours, s.control.terminal.pty), append(childs, tty)
+		files[0], files[1], files[2] = tty, tty, tty
+		attributes.Setpgid, attributes.Setsid, attributes.Setctty = false, true, true // a session leads its own process group
+	} else if files[1], files[2], err = s.outputs(sink); err != nil {
+		return fail(err)
 	}
-	files[1], files[2] = stdout, stderr
 	s.started = time.Now().UTC()
-	p, err := startChild(spec, &os.ProcAttr{Dir: spec.Dir, Env: os.Environ(), Files: files, Sys: process.Attributes()})
+	p, err := startChild(spec, &os.ProcAttr{Dir: spec.Dir, Env: os.Environ(), Files: files, Sys: attributes})
 	if err != nil {
 		return fail(err)
 	}
@@ -231,6 +228,22 @@ func start(run Run, spec Spec, separate bool) (*supervisor, error) {
 	}
 	go s.control.serve()
 	return s, nil
+}
+
+// outputs makes the files for the child's output.
+func (s *supervisor) outputs(sink func(name string, limit int64) (*os.File, error)) (stdout, stderr *os.File, err error) {
+	if stdout, err = sink("output", max(s.spec.RawOutput, s.spec.MaxOutput)); err != nil {
+		return nil, nil, err
+	}
+	if s.spec.Requests {
+		s.modelRequests = newModelRequests(s.pumps[0].to)
+		s.pumps[0].modelRequests = s.modelRequests
+	}
+	if !s.spec.SplitStderr {
+		return stdout, stdout, nil
+	}
+	stderr, err = sink("stderr", s.spec.MaxOutput)
+	return stdout, stderr, err
 }
 
 func startChild(spec Spec, attr *os.ProcAttr) (*os.Process, error) {

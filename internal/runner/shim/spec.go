@@ -21,6 +21,7 @@ type Spec struct {
 	Mailbox     bool          `json:"mailbox,omitempty"`      // the program confirms messages, see package mailbox
 	Requests    bool          `json:"requests,omitempty"`     // the output contains events about requests to the model
 	Asks        *Asks         `json:"asks,omitempty"`         // nil if the program cannot ask questions
+	Terminal    *Terminal     `json:"terminal,omitempty"`     // a person uses the program on this terminal; nil if the program has none
 	// Sandbox limits what the program may access. If it is nil, the program may access everything that its user may.
 	Sandbox *sandbox.Policy `json:"sandbox,omitempty"`
 	Secrets []string        `json:"secrets,omitempty"` // files to remove at the end of the run, or StdinFile already at the start

@@ -54,9 +54,12 @@ type supervisor struct {
 func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 	s.end = Exited
 	var deadline, kill, again, hopeless, impatient, unsettled <-chan time.Time
-	var quiet, result <-chan struct{}
+	var quiet, result, hangup <-chan struct{}
 	if s.modelRequests != nil {
 		result = s.modelRequests.result
+	}
+	if s.control.terminal != nil {
+		hangup = s.control.terminal.hangup
 	}
 	defer s.settle()
 	var patience time.Time // until when the loop waits for an active request
@@ -90,6 +93,13 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 			if !s.exited && s.end == Exited {
 				s.end, s.reason = Lost, "the process that supervised the run was told to end, for example by a shutdown of its machine, and has ended the run"
 				s.terminate()
+				kill = time.After(s.spec.Grace)
+			}
+		case <-hangup:
+			hangup = nil
+			_ = s.control.terminal.pty.Close() // the kernel sends SIGHUP to the program in the foreground
+			if !s.exited {
+				s.interrupt("nobody uses its terminal any more")
 				kill = time.After(s.spec.Grace)
 			}
 		case <-deadline:
@@ -174,6 +184,9 @@ func (s *supervisor) ended(reason string) (End, string) {
 // belongs to the child.
 func (s *supervisor) terminate() {
 	_ = syscall.Kill(-s.pid, syscall.SIGTERM)
+	if s.control.terminal != nil {
+		_ = syscall.Kill(-s.pid, syscall.SIGHUP) // a shell on a terminal ignores SIGTERM, and passes this on to its jobs
+	}
 	_ = syscall.Kill(-s.pid, syscall.SIGCONT) // a suspended process would not handle SIGTERM
 }
 
@@ -244,6 +257,9 @@ func signalAll(entries []process.Entry, sig syscall.Signal) {
 func (s *supervisor) exit() Exit {
 	close(s.control.done)
 	e := Exit{End: s.end, Code: -1, Reason: s.reason, Started: s.started, Ended: time.Now().UTC()}
+	if s.control.terminal != nil {
+		s.control.terminal.close()
+	}
 	for _, p := range s.pumps {
 		_ = p.from.SetReadDeadline(time.Now())
 		<-p.done

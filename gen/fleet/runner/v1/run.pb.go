@@ -864,6 +864,8 @@ type Outcome struct {
 	Terminal bool `protobuf:"varint,17,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	// The agent's next run continues the conversation of this one.
 	Conversation bool `protobuf:"varint,18,opt,name=conversation,proto3" json:"conversation,omitempty"`
+	// Id of the conversation, as the agent's program knows it; empty if it is not known.
+	SessionId string `protobuf:"bytes,23,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The cost lacks the last requests, because the program was killed before it reported them.
 	CostPartial bool `protobuf:"varint,21,opt,name=cost_partial,json=costPartial,proto3" json:"cost_partial,omitempty"`
 	// Why it failed, for programs; empty if no code is known.
@@ -1030,6 +1032,13 @@ func (x *Outcome) GetConversation() bool {
 		return x.Conversation
 	}
 	return false
+}
+
+func (x *Outcome) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
 }
 
 func (x *Outcome) GetCostPartial() bool {
@@ -1208,7 +1217,7 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\vanswered_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"answeredAt\x12\x14\n" +
 	"\x05rules\x18\x0e \x03(\tR\x05rules\x12\x1a\n" +
-	"\bremember\x18\x0f \x01(\tR\bremember\"\xb7\x06\n" +
+	"\bremember\x18\x0f \x01(\tR\bremember\"\xd6\x06\n" +
 	"\aOutcome\x127\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1f.fleet.runner.v1.Outcome.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
@@ -1231,7 +1240,9 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"tool_calls\x18\x10 \x01(\x05R\ttoolCalls\x12\x1a\n" +
 	"\bterminal\x18\x11 \x01(\bR\bterminal\x12\"\n" +
-	"\fconversation\x18\x12 \x01(\bR\fconversation\x12!\n" +
+	"\fconversation\x18\x12 \x01(\bR\fconversation\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x17 \x01(\tR\tsessionId\x12!\n" +
 	"\fcost_partial\x18\x15 \x01(\bR\vcostPartial\x12\x1f\n" +
 	"\vreason_code\x18\x13 \x01(\tR\n" +
 	"reasonCode\x125\n" +

@@ -1003,7 +1003,8 @@ var fleetServiceOutputs = tool.Defs{
 "dormant_at":{"type":["string","null"],"format":"date-time","description":"Since when the workspace is dormant, because nobody has used it; absent when it is not."},
 "deletion_at":{"type":["string","null"],"format":"date-time","description":"When the host deletes the dormant workspace; absent when it does not."},
 "other_fleet":{"type":"string","description":"Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."},
-"adopted":{"type":"boolean","description":"Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."}
+"adopted":{"type":"boolean","description":"Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."},
+"session_id":{"type":"string","description":"Id of the agent's conversation, as its program knows it, for example for \"claude --resume\"; absent if it is not known."}
 },"required":["name","workspace_id","status","role","project","spec","current_task","created_at","updated_at","metadata","state","state_reason","current_task_id","owner","location","place","shares","links"],"description":"Agent is a long-lived named worker in a workspace."}`,
 	"Share": `{"type":"object","properties":{
 "person":{"type":"string","description":"Name of the person with whom the agent is shared; empty if it is shared with a group."},

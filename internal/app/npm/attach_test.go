@@ -1,0 +1,222 @@
+package npm
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// terminal is a terminal on which fleet runs.
+type terminal struct {
+	cmd   *exec.Cmd
+	tty   *os.File
+	ended chan struct{}
+
+	mu      sync.Mutex
+	screen  string
+	changed chan struct{}
+}
+
+// onTerminal runs fleet with the arguments on a terminal.
+func (s *server) onTerminal(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	x := &terminal{cmd: exec.Command(program(t), append(args, "--server", s.grpc)...), ended: make(chan struct{}), changed: make(chan struct{}, 1)}
+	x.cmd.Env = []string{"TERM=xterm-256color", "PATH=" + os.Getenv("PATH")}
+	var err error
+	x.tty, err = pty.StartWithSize(x.cmd, &pty.Winsize{Rows: 40, Cols: 120})
+	require.NoError(t, err)
+	go func() {
+		defer close(x.ended)
+		for b := make([]byte, 32<<10); ; {
+			n, err := x.tty.Read(b)
+			x.mu.Lock()
+			x.screen += string(b[:n])
+			x.mu.Unlock()
+			select {
+			case x.changed <- struct{}{}:
+			default:
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = x.cmd.Process.Kill()
+		_ = x.tty.Close()
+		<-x.ended
+	})
+	return x
+}
+
+var (
+	// spaces are movements of the cursor within a line, which programs write instead of spaces.
+	spaces = regexp.MustCompile(`\x1b\[[0-9]*[CG]`)
+	styles = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+)
+
+// shows waits until the screen has shown the text since the last call.
+func (x *terminal) shows(t *testing.T, text string) {
+	t.Helper()
+	limit := time.After(patience)
+	for {
+		x.mu.Lock()
+		screen := spaces.ReplaceAllString(styles.ReplaceAllString(x.screen, ""), " ")
+		_, rest, found := strings.Cut(screen, text)
+		if found {
+			x.screen = rest
+		}
+		x.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-x.changed:
+		case <-limit:
+			require.Fail(t, "not on the screen", "%q is not in %q", text, screen)
+		}
+	}
+}
+
+func (x *terminal) types(t *testing.T, text string) {
+	t.Helper()
+	_, err := x.tty.WriteString(text)
+	require.NoError(t, err)
+}
+
+// end waits for the end of fleet, and returns its exit code.
+func (x *terminal) end(t *testing.T) int {
+	t.Helper()
+	pass(t, x.ended, "fleet did not end")
+	_ = x.cmd.Wait()
+	return x.cmd.ProcessState.ExitCode()
+}
+
+// TestAttach uses an agent's shell on a terminal, through a real server.
+func TestAttach(t *testing.T) {
+	c := &crew{home: newHome(t)}
+	require.NoError(t, os.WriteFile(c.home.path("fleet.yaml"), []byte("local: {projects: [{name: code, driver: shell}]}\n"), 0o600))
+	c.serve(t)
+	c.create(t, "papi", "coder")
+
+	x := c.onTerminal(t, "agent", "attach", "papi")
+	x.types(t, "echo \"<$(stty size) $FLEET_AGENT>\" | tee made\n")
+	x.shows(t, "<40 120 papi>\r\n")
+	x.types(t, `sh -c 'trap "stty size; exit" WINCH; echo "[$((40+2))]"; while :; do sleep 0.05; done'`+"\n")
+	x.shows(t, "[42]")
+	require.NoError(t, pty.Setsize(x.tty, &pty.Winsize{Rows: 30, Cols: 99}))
+	x.shows(t, "30 99\r\n")
+
+	// Tasks and other terminals are refused, with the name of the person.
+	_, err := c.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "true"})
+	require.Equal(t, codes.Aborted, status.Code(err))
+	require.ErrorContains(t, err, `local has been using the program of agent "papi" on a terminal since 2`)
+	second := c.onTerminal(t, "agent", "attach", "papi")
+	second.shows(t, "has been using the program")
+	require.Equal(t, 4, second.end(t))
+	waiting := c.onTerminal(t, "task", "run", "papi", "cat made", "--follow") // people can let it wait
+	waiting.shows(t, "The task starts when they leave it.")
+
+	x.types(t, "exit\n")
+	require.Equal(t, 0, x.end(t))
+	x.shows(t, "Its next task continues the conversation.")
+	waiting.shows(t, "<40 120 papi>")
+	require.Equal(t, 0, waiting.end(t))
+
+	// Without a terminal there is nothing to attach.
+	out, err := exec.Command(program(t), "agent", "attach", "papi", "--server", c.grpc).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "must be a terminal")
+
+	// A person who goes away, and a server that is killed, leave nothing behind.
+	for _, leave := range []func(*terminal){
+		func(x *terminal) { require.NoError(t, x.cmd.Process.Kill()) },
+		func(*terminal) { c.kill(t); c.serve(t) },
+	} {
+		x = c.onTerminal(t, "agent", "attach", "papi")
+		x.types(t, "trap '' HUP; sleep 1000 & echo \"<$((40+2))>\"\n")
+		x.shows(t, "<42>")
+		leave(x)
+		require.Eventually(t, func() bool {
+			a, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
+			return err == nil && a.GetAgent().GetStatus() == fleetv1.Agent_idle
+		}, patience, 20*time.Millisecond)
+		require.Empty(t, c.processes("papi"))
+		require.NotZero(t, x.end(t))
+	}
+}
+
+// TestClaudeAttach talks to Claude Code by hand between two tasks.
+func TestClaudeAttach(t *testing.T) {
+	c := newCrew(t, role{"name": "coder", "model": priced, "prompt": "You write code."})
+	c.create(t, "papi", "coder")
+	require.Equal(t, "Ducks", c.do(t, "papi", "Name the birds.", "model: say Ducks").GetSummary())
+	session := c.session(t, "papi")
+	require.NotEmpty(t, session)
+
+	x := c.onTerminal(t, "agent", "attach", "papi")
+	x.shows(t, "● Ducks") // of the conversation so far
+	x.say(t, "Count them.", "model: say Seven")
+	x.shows(t, "● Seven")
+	x.leave(t)
+	q := c.asked("Count them.")[0]
+	require.Contains(t, q.said(), "assistant: Ducks")
+	require.Contains(t, q.System.text(), "You write code.")
+	require.Equal(t, session, c.session(t, "papi"))
+	require.Equal(t, "Yes", c.do(t, "papi", "Do you remember?", "model: say Yes").GetSummary())
+	said := c.asked("Do you remember?")[0].said()
+	require.Contains(t, said, "Name the birds.")
+	require.Contains(t, said, "Count them.")
+	require.Contains(t, said, "assistant: Seven")
+
+	// A person begins the conversation of a new agent. Nothing begins if the person says nothing.
+	c.create(t, "mami", "coder")
+	x = c.onTerminal(t, "agent", "attach", "mami")
+	x.leave(t)
+	x = c.onTerminal(t, "agent", "attach", "mami")
+	x.say(t, "Name the fish.", "model: say Carp")
+	x.shows(t, "● Carp")
+	x.leave(t)
+	require.Contains(t, c.asked("Name the fish.")[0].System.text(), "You write code.")
+	require.NotEmpty(t, c.session(t, "mami"))
+	require.Equal(t, "Two", c.do(t, "mami", "Count the fish.", "model: say Two").GetSummary())
+	require.Contains(t, c.asked("Count the fish.")[0].said(), "assistant: Carp")
+}
+
+// session returns the id of the agent's conversation.
+func (c *crew) session(t *testing.T, agent string) string {
+	t.Helper()
+	r, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: agent})
+	require.NoError(t, err)
+	return r.GetAgent().GetSessionId()
+}
+
+// say enters the lines as one message to Claude Code.
+func (x *terminal) say(t *testing.T, lines ...string) {
+	t.Helper()
+	x.shows(t, "❯")
+	x.types(t, "\x1b[200~"+strings.Join(lines, "\n")+"\x1b[201~") // as a paste
+	x.shows(t, lines[len(lines)-1][len("model: "):])
+	x.types(t, "\r")
+}
+
+// leave leaves Claude Code.
+func (x *terminal) leave(t *testing.T) {
+	t.Helper()
+	x.shows(t, "❯")
+	x.types(t, "/exit")
+	x.shows(t, "Exit the CLI")
+	x.types(t, "\r")
+	require.Equal(t, 0, x.end(t))
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"google.golang.org/grpc"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newAgentAttach() *cobra.Command {
+	return &cobra.Command{
+		Use:   "attach AGENT",
+		Short: "Use the program of an agent on this terminal",
+		Long: `Use the program of an idle agent on this terminal, such as Claude Code, in the
+agent's conversation, directory and sandbox. Meanwhile the agent is busy, and takes no
+tasks. When you leave the program, the agent is idle again, and its next task
+continues the conversation, with what you have said. If the connection breaks, the
+program ends.
+
+Only the owner of an agent and admins can attach to it.`,
+		Example: `  fleet agent attach papi
+  fleet task run papi "Go on with what we have agreed"`,
+		Args:              args("AGENT"),
+		ValidArgsFunction: p.completeAgent(),
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			return s.attach(ctx, args[0])
+		}),
+	}
+}
+
+// plainTerminal ends what a program may have switched on and had no time to switch off: the alternate screen, a hidden cursor,
+// reports of the mouse and of pastes, keyboard protocols, scroll regions and colours.
+const plainTerminal = "\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?2031l\x1b[<u\x1b[r\x1b[0m\r\n"
+
+// attach connects the terminal with the program of the agent until the program ends.
+func (s *session) attach(ctx context.Context, agent string) error {
+	in, out := terminalOf(s.deps.Stdin, s.deps.Getenv), s.screen.onOut
+	if !in.is() || !out.is() {
+		return usagef("standard input and output must be a terminal: to give the agent work without one, use \"fleet task run\"")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := fleetv1.NewTerminalServiceClient(s.calls).AttachAgent(ctx)
+	if err != nil {
+		return err
+	}
+	columns, rows := out.size()
+	if err := stream.Send(&fleetv1.AttachAgentRequest{AgentName: agent, Term: s.deps.Getenv("TERM"), Columns: columns, Rows: rows}); err != nil && !isEnd(err) {
+		return err
+	}
+	started, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	before, err := term.MakeRaw(int(in.file.Fd()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = term.Restore(int(in.file.Fd()), before) }()
+	go send(ctx, stream, in.file, out)
+	task, err := s.receiveOutput(stream, out.file)
+	_ = term.Restore(int(in.file.Fd()), before)
+	if task.GetStatus() != fleetv1.Task_completed {
+		_, _ = out.file.WriteString(plainTerminal)
+	}
+	switch {
+	case err != nil:
+		s.note("The program has ended, because its terminal was disconnected. The task is %s.", started.GetTask().GetId())
+		return err
+	case task.GetStatus() != fleetv1.Task_completed:
+		return Fail(ExitFailed, "", "the program %s: %s", task.GetStatus(), task.GetReason())
+	}
+	s.hint("You have left %s. Its next task continues the conversation.", agent)
+	return nil
+}
+
+// receiveOutput writes what the program writes to the terminal, and returns the ended task.
+func (s *session) receiveOutput(stream grpc.ServerStreamingClient[fleetv1.AttachAgentResponse], out *os.File) (task *fleetv1.Task, err error) {
+	for {
+		m, err := stream.Recv()
+		switch {
+		case isEnd(err) && task != nil:
+			return task, nil
+		case isEnd(err):
+			return nil, io.ErrUnexpectedEOF
+		case err != nil:
+			return nil, err
+		}
+		if m.GetTask() != nil {
+			task = m.GetTask()
+		}
+		if _, err := out.Write(m.GetOutput()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// send sends what the person types, and new sizes of the terminal, until ctx is done.
+func send(ctx context.Context, stream grpc.BidiStreamingClient[fleetv1.AttachAgentRequest, fleetv1.AttachAgentResponse], in *os.File, out terminal) {
+	typed := make(chan []byte)
+	go func() { // it ends with the process, because nothing else ends a read of a terminal
+		defer close(typed)
+		for {
+			b := make([]byte, 4<<10)
+			n, err := in.Read(b)
+			if err != nil {
+				return
+			}
+			select {
+			case typed <- b[:n]:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	defer signal.Stop(resized)
+	for {
+		m := &fleetv1.AttachAgentRequest{}
+		select {
+		case input, ok := <-typed:
+			if !ok {
+				_ = stream.CloseSend()
+				return
+			}
+			m.Input = input
+		case <-resized:
+			m.Columns, m.Rows = out.size()
+		case <-ctx.Done():
+			return
+		}
+		if stream.Send(m) != nil { // the receiver gets the reason
+			return
+		}
+	}
+}

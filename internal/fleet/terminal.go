@@ -1,0 +1,66 @@
+package fleet
+
+import (
+	"context"
+	"regexp"
+)
+
+// Attached describes the terminal of a person who uses an agent's program. Meanwhile the agent has a task, so that everything that
+// holds for a task holds for the program: limits, stops, deletion, restarts of servers, and that nothing else runs.
+type Attached struct {
+	By      string `json:"by"`      // name of the principal
+	Type    string `json:"type"`    // for the variable TERM
+	Columns uint16 `json:"columns"` // the size at the beginning
+	Rows    uint16 `json:"rows"`
+}
+
+var terminalType = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
+
+// Valid returns INVALID_ARGUMENT if there is no such terminal.
+func (a *Attached) Valid() error {
+	switch {
+	case a.Columns == 0 || a.Rows == 0:
+		return Invalid(ReasonInvalidArgument, "columns", "columns and rows are the size of the terminal, 1 to 65535 each")
+	case !terminalType.MatchString(a.Type):
+		return Invalid(ReasonInvalidArgument, "term", "term is %q: give the type of the terminal, such as xterm-256color", Shorten(a.Type, 60))
+	}
+	return nil
+}
+
+// TerminalInput is something that comes from a person's terminal.
+type TerminalInput struct {
+	Data          []byte // what the person types
+	Columns, Rows uint16 // the new size of the terminal; 0 if it has not changed
+}
+
+// Attacher is implemented by a place where a person can use the program of an agent on a terminal.
+type Attacher interface {
+	// CheckAttach returns UNIMPLEMENTED, with what to do instead, if nobody can use the agent's program on a terminal. It
+	// communicates with nobody.
+	CheckAttach(a Agent) error
+
+	// Attach connects a terminal with a run with TaskOptions.Attached. It waits until Dispatch has started the run, passes on
+	// input and output, and returns nil when the run's program has ended. When the input is closed, ctx is done or output returns
+	// an error, nobody uses the terminal any more: the run ends. The error is AGENT_BUSY if the terminal of the run was used before.
+	Attach(ctx context.Context, a Agent, r Run, input <-chan TerminalInput, output func([]byte) error) error
+}
+
+// CheckAttach checks whether a person can use the program of an agent of the place.
+func CheckAttach(p Place, a Agent) error {
+	if c, ok := p.(Attacher); ok {
+		return c.CheckAttach(a)
+	}
+	return noTerminals(p)
+}
+
+func noTerminals(p Place) *Error {
+	return Errorf(ReasonUnimplemented, "agents of the place %q have no program that a person can use on a terminal", p.Traits().Name)
+}
+
+// Attach connects a terminal with a run of an agent of the place.
+func Attach(ctx context.Context, p Place, a Agent, r Run, input <-chan TerminalInput, output func([]byte) error) error {
+	if c, ok := p.(Attacher); ok {
+		return c.Attach(ctx, a, r, input, output)
+	}
+	return noTerminals(p)
+}

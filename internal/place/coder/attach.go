@@ -1,0 +1,24 @@
+package coder
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// CheckAttach implements fleet.Attacher. People open a terminal in a workspace with Coder itself, as the person that Coder knows.
+func (b *Place) CheckAttach(a fleet.Agent) error {
+	continued := "the agent's program"
+	if a.SessionID != "" {
+		continued = fmt.Sprintf("the agent's program with its session %s (for example \"claude --resume %s\")", a.SessionID, a.SessionID)
+	}
+	return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q works in the Coder workspace %s: open it with \"coder ssh %s\", and start %s there while the agent is idle",
+		a.Name, a.Location, a.Location[strings.LastIndex(a.Location, "@")+1:], continued)
+}
+
+// Attach implements fleet.Attacher.
+func (b *Place) Attach(_ context.Context, a fleet.Agent, _ fleet.Run, _ <-chan fleet.TerminalInput, _ func([]byte) error) error {
+	return b.CheckAttach(a)
+}

@@ -1,0 +1,148 @@
+package driver
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/claude"
+)
+
+// KindTerminal is the kind of the output of a program that a person uses on a terminal.
+const KindTerminal = "terminal"
+
+// TerminalDriver is a driver whose program a person can use on a terminal, in the agent's conversation.
+type TerminalDriver interface {
+	// CheckTerminal returns UNIMPLEMENTED if the program cannot be used. conversed reports whether the agent has a conversation.
+	CheckTerminal(conversed bool) error
+
+	// Terminal returns how to start the program for a person.
+	Terminal(j Job) (Command, error)
+}
+
+// CheckTerminal returns UNIMPLEMENTED if nobody can use the program of the driver on a terminal.
+func CheckTerminal(d Driver, conversed bool) error {
+	if t, ok := d.(TerminalDriver); ok {
+		return t.CheckTerminal(conversed)
+	}
+	return noTerminal("the driver " + kindOf(d))
+}
+
+// Terminal returns how to start the driver's program for a person.
+func Terminal(d Driver, j Job) (Command, error) {
+	if j.Lost != "" { // the next task begins a new conversation, and reports why
+		return Command{}, fleet.Errorf(fleet.ReasonUnimplemented, "the agent's conversation cannot be continued, because %s: give the agent a task first", j.Lost)
+	}
+	if err := CheckTerminal(d, j.Session != ""); err != nil {
+		return Command{}, err
+	}
+	return d.(TerminalDriver).Terminal(j) //nolint:forcetypeassert // CheckTerminal has checked it
+}
+
+func noTerminal(who string) error {
+	return fleet.Errorf(fleet.ReasonUnimplemented, "%s has no program that a person can use in the agent's conversation: give the agent a task instead", who)
+}
+
+// needsConversation returns UNIMPLEMENTED if the agent has no conversation, because the program would choose the id of a new one.
+func needsConversation(program string, conversed bool) error {
+	if conversed {
+		return nil
+	}
+	return fleet.Errorf(fleet.ReasonUnimplemented, "%s cannot begin the agent's conversation on a terminal: give the agent a task first", program)
+}
+
+// CheckTerminal implements TerminalDriver.
+func (c claudeCode) CheckTerminal(bool) error { return nil }
+
+// Terminal implements TerminalDriver. The person decides about permissions, so nothing goes to Fleet.
+func (c claudeCode) Terminal(j Job) (Command, error) {
+	j.Ask, j.Role.Limits = nil, Limits{Effort: j.Role.Effort} // Claude Code has the other limits only for tasks
+	system := standingInstructions(j)
+	out := Command{
+		Starts: c.Program(), Env: claudeVariables,
+		Format: Format{Kind: KindTerminal, Resumed: j.Session, Told: fingerprint(system)},
+	}
+	options, err := claudeOptions(j, map[string]any{}, &out)
+	if err != nil {
+		return Command{}, err
+	}
+	argv := append(slices.Clone(c.argv), options...)
+	if known := parseConversation(j.Session); known.id != "" {
+		argv = append(argv, "--resume", known.id) // Claude Code keeps the system prompt with which the conversation started
+	} else {
+		out.Format.Begun = uuid.NewString()
+		argv = append(argv, "--session-id", out.Format.Begun)
+		if system != "" {
+			option, file := "--append-system-prompt-file", File{Name: "system.md", Data: system}
+			if j.Role.Alone {
+				option = "--system-prompt-file"
+			}
+			out.Files, argv = append(out.Files, file), append(argv, option, j.path(file.Name))
+		}
+	}
+	return out, out.start(j, claude.Job{Argv: argv, Trust: j.Role.Trust, Terminal: true})
+}
+
+// CheckTerminal implements TerminalDriver.
+func (c codex) CheckTerminal(conversed bool) error { return needsConversation("Codex", conversed) }
+
+// Terminal implements TerminalDriver.
+func (c codex) Terminal(j Job) (Command, error) {
+	j.Ask = nil
+	out := Command{Env: map[string]string{}, Format: Format{Kind: KindTerminal, Resumed: j.Session}}
+	options, err := codexOptions(j, &out)
+	if err != nil {
+		return Command{}, err
+	}
+	out.Argv = slices.Concat(c.argv, options, []string{"resume", parseConversation(j.Session).id})
+	return out, checkArguments(out.Argv, "shorten the role's options")
+}
+
+// resumeOptions are the options with which programs of the Agent Client Protocol continue a session on a terminal, by the name of
+// the program.
+var resumeOptions = map[string]string{"gemini": "--resume", "opencode": "--session"}
+
+// CheckTerminal implements TerminalDriver.
+func (a agentClient) CheckTerminal(conversed bool) error {
+	name := filepath.Base(a.Program())
+	if resumeOptions[name] == "" {
+		return noTerminal(name)
+	}
+	return needsConversation(name, conversed)
+}
+
+// Terminal implements TerminalDriver.
+func (a agentClient) Terminal(j Job) (Command, error) {
+	argv := []string{a.Program(), resumeOptions[filepath.Base(a.Program())], parseConversation(j.Session).id}
+	return Command{Argv: argv, Env: a.o.Env, Format: Format{Kind: KindTerminal, Resumed: j.Session}}, nil
+}
+
+// CheckTerminal implements TerminalDriver.
+func (s shell) CheckTerminal(bool) error { return nil }
+
+// Terminal implements TerminalDriver. It starts the interpreter without a script.
+func (s shell) Terminal(Job) (Command, error) {
+	return Command{Argv: s.argv[:1], Format: Format{Kind: KindTerminal}}, nil
+}
+
+// terminalParser is for a program on a terminal, whose output nobody stores.
+type terminalParser struct{ format Format }
+
+// Parse implements Parser.
+func (p terminalParser) Parse(data []byte, _ bool) (int, []Piece) { return len(data), nil }
+
+// Result implements Parser.
+func (p terminalParser) Result(e Exit) Result {
+	o := outcome(e, "")
+	if e.Signal == "" { // shells end with the code of the last command, which is not about the task
+		o.Status, o.Reason = fleet.TaskCompleted, ""
+	}
+	o.Summary = "a person used the program on a terminal"
+	return Result{Outcome: o, Session: cmp.Or(p.format.Resumed, conversation{p.format.Begun, p.format.Told}.String())}
+}
+
+// ConversationID returns the id of the stored form of a conversation, as its program knows it.
+func ConversationID(session string) string { return parseConversation(session).id }

@@ -1,0 +1,166 @@
+package shim
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// Terminal is the pseudo-terminal of a run whose program a person uses. Nothing of what the program writes is stored.
+type Terminal struct {
+	Columns uint16 `json:"columns"`
+	Rows    uint16 `json:"rows"`
+}
+
+// attachTime is how long a program on a terminal waits for its person.
+const attachTime = 30 * time.Second
+
+// lastWords is how long the last output of an ended program may take to reach its person.
+const lastWords = time.Second
+
+// ErrNoTerminal means that the run has no terminal, or that somebody has used it.
+var ErrNoTerminal = errors.New("the run has no terminal that is free")
+
+// keys is what a person's terminal sends to the shim, one JSON object after the other. The shim sends bytes without a frame.
+type keys struct {
+	Input   []byte `json:"input,omitempty"`
+	Columns uint16 `json:"columns,omitempty"` // the new size; 0 if it has not changed
+	Rows    uint16 `json:"rows,omitempty"`
+}
+
+// terminal connects the child's pseudo-terminal with one client. When the client has gone, the terminal cannot be used again, and
+// the supervisor ends the run.
+type terminal struct {
+	pty    *os.File
+	hangup chan struct{} // closed when nobody uses the terminal any more
+	hung   func()
+	timer  *time.Timer
+	copied chan struct{} // closed when all output was sent
+
+	mu   sync.Mutex
+	conn net.Conn
+	used bool
+}
+
+// newTerminal opens a pseudo-terminal and returns the child's side of it too.
+func newTerminal(size Terminal) (*terminal, *os.File, error) {
+	opened, childs, err := pty.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = opened.Close() }()
+	// The opened file blocks, so it would have no deadlines, and Close would not end a Read.
+	fd, err := unix.FcntlInt(opened.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, childs.Close())
+	}
+	t := &terminal{pty: os.NewFile(uintptr(fd), opened.Name()), hangup: make(chan struct{}), copied: make(chan struct{})}
+	t.hung = sync.OnceFunc(func() { close(t.hangup) })
+	t.timer = time.AfterFunc(attachTime, func() {
+		if t.take(nil) {
+			t.hung()
+		}
+	})
+	t.resize(size.Columns, size.Rows)
+	return t, childs, nil
+}
+
+func (t *terminal) resize(columns, rows uint16) {
+	if conn, err := t.pty.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) {
+			_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows})
+		})
+	}
+}
+
+// take reserves the terminal for the client. It returns false if the terminal was taken before.
+func (t *terminal) take(conn net.Conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.used {
+		return false
+	}
+	t.used, t.conn = true, conn
+	return true
+}
+
+// serve passes output to the client, and input from it, until the client has gone or close was called. That the child has closed
+// the terminal does not end it, because then the child usually ends by itself.
+func (t *terminal) serve(conn net.Conn, from *json.Decoder) {
+	defer t.hung()
+	go func() {
+		defer close(t.copied)
+		_, _ = io.Copy(conn, struct{ io.Reader }{t.pty}) // not with sendfile, which does not wait for a terminal
+	}()
+	for {
+		var k keys
+		if err := from.Decode(&k); err != nil {
+			return
+		}
+		if k.Columns > 0 && k.Rows > 0 {
+			t.resize(k.Columns, k.Rows)
+		}
+		if len(k.Input) > 0 {
+			_ = t.pty.SetWriteDeadline(time.Now().Add(messageTimeout)) // input that the child does not read is lost
+			_, _ = t.pty.Write(k.Input)
+		}
+	}
+}
+
+// close sends the rest of the output and closes the terminal. The child has ended.
+func (t *terminal) close() {
+	t.timer.Stop()
+	t.mu.Lock()
+	conn := t.conn
+	t.used = true
+	t.mu.Unlock()
+	if conn != nil {
+		_ = conn.SetWriteDeadline(time.Now().Add(lastWords))
+		select {
+		case <-t.copied:
+		case <-time.After(lastWords):
+		}
+		_ = conn.Close()
+	}
+	_ = t.pty.Close()
+}
+
+// attach connects a client with the terminal.
+func (c *control) attach(conn net.Conn, from *json.Decoder) {
+	if c.terminal == nil || !c.terminal.take(conn) {
+		_ = json.NewEncoder(conn).Encode(reply{Error: errNone})
+		return
+	}
+	_ = json.NewEncoder(conn).Encode(reply{})
+	c.terminal.serve(conn, from)
+}
+
+// Attached is the connection of a person's terminal with a run. Read returns what the program writes, and io.EOF after the end of
+// the program.
+type Attached struct {
+	conn net.Conn
+	from *bufio.Reader
+	to   *json.Encoder
+}
+
+// Read implements io.Reader.
+func (a *Attached) Read(p []byte) (int, error) { return a.from.Read(p) }
+
+// Send sends input to the program, and the size of the terminal if it is not 0.
+func (a *Attached) Send(input []byte, columns, rows uint16) error {
+	return a.to.Encode(keys{Input: input, Columns: columns, Rows: rows})
+}
+
+// Close disconnects the terminal. The run ends if its program has not ended.
+func (a *Attached) Close() error { return a.conn.Close() }

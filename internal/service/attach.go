@@ -1,0 +1,100 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// AttachRequest describes a person's terminal.
+type AttachRequest struct {
+	Agent         string
+	Term          string // its type, for the variable TERM
+	Columns, Rows uint16
+}
+
+// leaveTime is how long a call may take to record that its caller has gone.
+const leaveTime = 5 * time.Second
+
+// Attach connects the caller's terminal with the program of an idle agent, in the agent's conversation. This is a task of the
+// agent, so the agent is busy meanwhile. begun gets the task before the first output. Attach returns the task when it has ended.
+// It ends when the caller leaves the program, and also when input is closed, ctx is done or output fails.
+func (s *Service) Attach(
+	ctx context.Context, r AttachRequest, input <-chan fleet.TerminalInput, begun func(*fleet.Task) error, output func([]byte) error,
+) (*fleet.Task, error) {
+	task, v, err := s.startAttached(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	fleet.ReleaseSlot(ctx)
+	if err = begun(task); err == nil {
+		err = s.connect(ctx, v, task, input, output)
+	}
+	if err != nil {
+		p, _ := fleet.PrincipalFrom(ctx)
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+		defer cancel()
+		const reason = "its terminal was disconnected"
+		if err := s.askStopFor(late, p, task.ID, reason, reason); err != nil {
+			s.log.WarnContext(ctx, "task of a disconnected terminal not stopped, its host stops it", "task", task.ID, "error", err)
+		}
+		return nil, err
+	}
+	return s.FollowTask(ctx, task.ID, 0, nil)
+}
+
+// startAttached starts the task of Attach.
+func (s *Service) startAttached(ctx context.Context, r AttachRequest) (*fleet.Task, *fleet.AgentView, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := &fleet.Attached{By: p.Name, Type: r.Term, Columns: r.Columns, Rows: r.Rows}
+	if err := at.Valid(); err != nil {
+		return nil, nil, err
+	}
+	v, _, err := s.agent(ctx, r.Agent, fleet.AccessOwn)
+	if err != nil {
+		return nil, nil, err
+	}
+	var task *fleet.Task
+	err = s.store.Update(ctx, func(tx fleet.Tx) (err error) {
+		if v, err = agentForUpdate(tx, p, v, fleet.AccessOwn); err != nil {
+			return err
+		}
+		if a := &v.Agent; a.Toolset != fleet.ToolsetFleet {
+			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q belongs to the toolset %s, and only the toolset gives it work", a.Name, a.Toolset)
+		}
+		if err := fleet.CheckAttach(s.places.Of(&v.Agent).Place, v.Agent); err != nil {
+			return err
+		}
+		task, err = s.startTask(ctx, tx, p, v, StartTaskRequest{
+			Description: fmt.Sprintf("%s uses the program on a terminal", p.Name), Options: fleet.TaskOptions{Attached: at},
+		})
+		return err
+	})
+	return task, v, err
+}
+
+// connect connects the terminal with the task's run. It returns nil if the run has ended by itself, or has never begun.
+func (s *Service) connect(ctx context.Context, v *fleet.AgentView, task *fleet.Task, input <-chan fleet.TerminalInput, output func([]byte) error) error {
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() { // the run of a task that its agent has refused never begins
+		defer close(ended)
+		if _, err := s.FollowTask(running, task.ID, 0, nil); err == nil {
+			cancel()
+		}
+	}()
+	err := fleet.Attach(running, s.places.Of(&v.Agent).Place, v.Agent, task.Run(false), input, output)
+	over := running.Err() != nil && ctx.Err() == nil
+	cancel()
+	<-ended
+	if over {
+		return nil
+	}
+	return err
+}
