@@ -115,7 +115,7 @@ func TestTerminal(t *testing.T) {
 	p.sends(fleet.TerminalInput{Columns: 50, Rows: 20})
 	p.types(`echo "[$(stty size)]"`, "[20 50]")
 	p.types(`echo kept >file; echo "[$(tty -s && echo a terminal)]"`, "[a terminal]")
-	p.sends(fleet.TerminalInput{Data: []byte(`sh -c 'trap "echo caught \$((40+3)); exit" INT; echo "[$((40+2))]"; sleep 1000'` + "\n")})
+	p.sends(fleet.TerminalInput{Data: []byte(`sh -c 'trap "echo caught \$((40+3)); exit" INT; echo "[$((40+2))]"; while :; do sleep 0.05; done'` + "\n")})
 	p.sees("[42]")
 	p.types("\x03", "caught 43") // Ctrl-C reaches the program in the foreground
 
