@@ -68,6 +68,9 @@ func (w *worker) newQuestion(tx fleet.Tx, t *fleet.Task, q *fleet.Question) erro
 	if err := tx.InsertQuestion(q); err != nil {
 		return err
 	}
+	if q.AnsweredBy == fleet.ByPolicy { // nobody was asked
+		return tx.Append(q.Event(t, fleet.EventTaskAnswer, w.now(), questionText(q)+" "+q.Outcome()))
+	}
 	if err := tx.Append(q.Event(t, fleet.EventTaskQuestion, w.now(), questionText(q)+" [question "+q.ID+"]")); err != nil {
 		return err
 	}

@@ -93,16 +93,14 @@ func TestClaudeInWorkspace(t *testing.T) {
 		`model: say | a | b |\n|---|---|\n| 1 | ` + strings.Repeat("long ", 40) + `|`,
 	}, "\n"), "allow", "tabs")
 	require.Contains(t, said, "| 1 | "+strings.Repeat("long ", 40)+"|\n")
-	waiting, denied := 0, 0
+	waiting := 0
 	for _, q := range asked {
 		if q.Status == core.QuestionWaiting {
 			waiting++
 		}
-		if q.AnsweredBy == "policy" && q.Answer == core.AnswerDeny {
-			denied++
-		}
 	}
-	require.Equal(t, []int{2, 1}, []int{waiting, denied}, "%+v", asked)
+	require.Equal(t, 2, waiting, "%+v", asked)
+	require.Contains(t, m.asked("Ask before you act.")[2].results()[1].Content.text(), "rm file")
 	require.InDelta(t, 4*answerCost, o.CostUSD, 1e-9)
 	require.False(t, o.Terminal)
 	c, err := a.Changes(ctx, core.Run{TaskID: "task-1"})

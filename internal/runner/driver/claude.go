@@ -121,7 +121,14 @@ func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error
 		argv = append(argv, "--tools", strings.Join(j.Role.Tools, ","))
 	}
 	flag("--allowedTools", strings.Join(allowed(j), ","))
-	flag("--disallowedTools", strings.Join(j.Role.DisallowedTools, ","))
+	denied, settings := j.Role.DisallowedTools, ""
+	if p := j.Role.Permissions; p != nil {
+		// Claude Code does not ask about calls that the settings of the directory allow, and the agent can write these.
+		denied = slices.Concat(denied, p.Deny)
+		settings = askSettings(p.Ask)
+	}
+	flag("--disallowedTools", strings.Join(denied, ","))
+	flag("--settings", settings)
 	flag("--permission-mode", j.Role.PermissionMode)
 	for name, s := range serversOf(j) {
 		servers[name] = s
@@ -136,6 +143,15 @@ func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error
 		argv = append(argv, "--mcp-config", j.path(mcpFile), "--strict-mcp-config")
 	}
 	return argv, nil
+}
+
+// askSettings returns settings of Claude Code with rules for calls that people decide about, or "" if there are none.
+func askSettings(rules []string) string {
+	if len(rules) == 0 {
+		return ""
+	}
+	b, _ := json.Marshal(map[string]any{"permissions": map[string]any{"ask": rules}}) // texts can always be encoded
+	return string(b)
 }
 
 // claudeVariables are variables of Claude Code's environment.
