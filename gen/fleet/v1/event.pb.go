@@ -53,6 +53,7 @@ const (
 	// The agent asks a question and waits for the answer; text is the question, with its id.
 	Event_task_question Event_Type = 12
 	// A question was answered, expired or was withdrawn; text says which.
+	// A question that a rule answers at once has only this event.
 	Event_task_answer Event_Type = 13
 	// The running task makes no progress; text names the last step that it took.
 	Event_task_stalled Event_Type = 14

@@ -12,17 +12,17 @@ import (
 // asksNow waits until the task has more questions than before, and returns the next one.
 func (c *crew) asksNow(t *testing.T, id string, before int) *fleetv1.Question {
 	t.Helper()
-	seen := 0
+	var all []*fleetv1.Question
 	c.until(t, id, func(e *fleetv1.Event) bool {
-		if e.GetType() == fleetv1.Event_task_question {
-			seen++
+		if e.GetType() != fleetv1.Event_task_question && e.GetType() != fleetv1.Event_task_answer {
+			return false
 		}
-		return seen > before
+		r, err := c.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{TaskId: id, IncludeAnswered: true})
+		require.NoError(t, err)
+		all = r.GetQuestions()
+		return len(all) > before
 	})
-	r, err := c.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{TaskId: id, IncludeAnswered: true})
-	require.NoError(t, err)
-	require.Greater(t, len(r.GetQuestions()), before)
-	return r.GetQuestions()[len(r.GetQuestions())-1-before] // newest first
+	return all[len(all)-1-before] // newest first
 }
 
 func (c *crew) answer(t *testing.T, q *fleetv1.Question, answer, message string) {
