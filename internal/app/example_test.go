@@ -64,13 +64,13 @@ func Example_rest() {
 	call(http.MethodPost, "/v1/agents", map[string]string{"name": "ada", "project": "Setup", "spec": "Keep the tests green"}, &created)
 	fmt.Println(created.Message)
 	var refused struct{ Error, Message string }
-	call(http.MethodPost, "/v1/agents/ada/tasks", map[string]string{"task_descripton": "Fix the login form"}, &refused)
+	call(http.MethodPost, "/v1/agents/ada/tasks", map[string]string{"task_descriptions": "Fix the login form"}, &refused)
 	fmt.Println(refused.Error)
 	fmt.Println(refused.Message)
 	// Output:
 	// Agent 'ada' created successfully
 	// INVALID_ARGUMENT
-	// unknown field "task_descripton": did you mean "task_description"?
+	// unknown field "task_descriptions": did you mean "task_description"?
 }
 
 // An MCP client calls the same methods as tools.
