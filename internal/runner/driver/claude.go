@@ -121,14 +121,10 @@ func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error
 		argv = append(argv, "--tools", strings.Join(j.Role.Tools, ","))
 	}
 	flag("--allowedTools", strings.Join(allowed(j), ","))
-	denied, settings := j.Role.DisallowedTools, ""
+	flag("--disallowedTools", strings.Join(denials(j.Role), ","))
 	if p := j.Role.Permissions; p != nil {
-		// Claude Code does not ask about calls that the settings of the directory allow, and the agent can write these.
-		denied = slices.Concat(denied, p.Deny)
-		settings = askSettings(p.Ask)
+		flag("--settings", askSettings(p.Ask))
 	}
-	flag("--disallowedTools", strings.Join(denied, ","))
-	flag("--settings", settings)
 	flag("--permission-mode", j.Role.PermissionMode)
 	for name, s := range serversOf(j) {
 		servers[name] = s
@@ -145,6 +141,15 @@ func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error
 	return argv, nil
 }
 
+// denials returns the rules for calls that the program must deny by itself. It does not ask about calls that the settings of its directory
+// allow, and the agent can write these.
+func denials(r Role) []string {
+	if r.Permissions == nil {
+		return r.DisallowedTools
+	}
+	return slices.Concat(r.DisallowedTools, r.Permissions.Deny)
+}
+
 // askSettings returns settings of Claude Code with rules for calls that people decide about, or "" if there are none.
 func askSettings(rules []string) string {
 	if len(rules) == 0 {
@@ -156,6 +161,7 @@ func askSettings(rules []string) string {
 
 // claudeVariables are variables of Claude Code's environment.
 var claudeVariables = map[string]string{
+	"DISABLE_AUTOUPDATER":             "1",    // the operator installs versions
 	"CLAUDE_CODE_MCP_STARTUP_WAIT_MS": "3000", // a server of the agent that starts slowly must not delay the first request; its tools come later
 }
 
