@@ -137,11 +137,11 @@ func (p *Peers) Close() error {
 	if p.server == nil {
 		return p.listener.Close()
 	}
-	err := p.listener.Close()
-	if errors.Is(err, net.ErrClosed) {
-		err = nil
+	err := p.server.Close()                                    // before the listener: it reports one that is closed already
+	if e := p.listener.Close(); !errors.Is(e, net.ErrClosed) { // open if Serve was not called yet
+		err = errors.Join(err, e)
 	}
-	return errors.Join(p.server.Close(), err)
+	return err
 }
 
 // Address returns the address of this server for others, or "" before Listen.

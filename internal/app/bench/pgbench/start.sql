@@ -5,9 +5,10 @@ BEGIN;
 SELECT uid AS agent, name AS name FROM agents WHERE uid = '10000000-0000-4000-8000-' || lpad(:n::text, 12, '0') FOR UPDATE \gset
 INSERT INTO tasks (id, agent_uid, agent_name, name_key, project, toolset, owner, source, status, reason, timeout, created_at, started_at, cursor, output_size,
     stop_reason, summary, payload_size, payload_gap_offset, payload_gap_size, cost_usd, turns, session_id, model, input_tokens, output_tokens, tool_calls,
-    self_started, reported, waiting, last_step, terminal, conversation_lost, try, checks_failed, description, search, revision)
+    self_started, reported, waiting, last_step, terminal, conversation_lost, try, retry_of, reason_code, options, output, traceparent,
+    description, search, revision)
 SELECT gen_random_uuid(), uid, name, name_key, project, toolset, owner, 'human', 'running', '', 86400000000000, now(), now(), '', 0,
-    '', '', 0, 0, 0, 0, 0, '', '', 0, 0, 0, false, false, 0, '', false, '', 0, false, 'Say hello.', E'say hello.\n', 1
+    '', '', 0, 0, 0, 0, 0, '', '', 0, 0, 0, false, false, 0, '', false, '', 0, '', '', '', '', '', 'Say hello.', E'say hello.\n', 1
 FROM agents WHERE uid = :agent RETURNING id AS task \gset
 UPDATE agents SET updated_at = now(), revision = revision + 1 WHERE uid = :agent;
 INSERT INTO events (seq, id, time, type, agent_uid, agent_name, name_key, owner, task_id, status, text)
