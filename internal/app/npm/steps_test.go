@@ -59,6 +59,7 @@ var changing = []struct {
 }{
 	{regexp.MustCompile(`agents/[0-9a-f-]{36}`), "agents/UID"},
 	{regexp.MustCompile(`HOME[^ "]*/tasks/\S+?\.output`), "OUTPUT"},
+	{regexp.MustCompile(`,"cwd":"[^"]*","description":"[^"]*"\}`), "}"}, // of OpenCode, which reports them later if it asks
 	{regexp.MustCompile(`ID: \w+`), "ID: ID"},
 	{regexp.MustCompile(`\[question [0-9a-f-]+\]`), "[question ID]"},
 	{regexp.MustCompile(`(agentId|agent_id): \w+`), "$1: ID"},
