@@ -35,9 +35,6 @@ func (a agentClient) HomeFiles() map[string]string { return a.o.Home }
 
 func (a agentClient) Command(j Job) (Command, error) {
 	const file = "acp.json"
-	if len(j.Client) == 0 {
-		return Command{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the driver \"acp\" cannot run here, because this place has no client for the Agent Client Protocol: use another driver or place")
-	}
 	if j.Role.Tools != nil {
 		return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
 			"the driver \"acp\" cannot limit which tools are available: leave tools out of the role %q, and use allowed_tools and disallowed_tools", j.Role.Name)

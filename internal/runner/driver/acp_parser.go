@@ -238,31 +238,35 @@ func by(t *acp.Tool, p Piece) Piece {
 // another way.
 func todos(arguments json.RawMessage) []fleet.TodoItem {
 	var list struct {
-		Todos []struct {
-			Content string `json:"content"`
-			Status  string `json:"status"`
-		} `json:"todos"`
+		Todos todoEntries `json:"todos"`
 	}
 	if json.Unmarshal(arguments, &list) != nil {
 		return nil
 	}
-	items := make([]fleet.TodoItem, len(list.Todos))
-	for i, t := range list.Todos {
-		items[i] = fleet.TodoItem{Text: t.Content, Status: oneLine(valid(t.Status))}
+	return list.Todos.items()
+}
+
+// todoEntries is a list of things to do, as in plans of the protocol and in the arguments of tools.
+type todoEntries []struct {
+	Content string `json:"content"`
+	Status  string `json:"status"`
+}
+
+func (l todoEntries) items() []fleet.TodoItem {
+	items := make([]fleet.TodoItem, len(l))
+	for i, e := range l {
+		items[i] = fleet.TodoItem{Text: e.Content, Status: oneLine(valid(e.Status))}
 	}
 	return items
 }
 
 func (p *acpParser) update(l acp.Line) []Piece {
 	var u struct {
-		Kind    string `json:"sessionUpdate"`
-		Entries []struct {
-			Content string `json:"content"`
-			Status  string `json:"status"`
-		} `json:"entries"`
-		Used int64 `json:"used"`
-		Size int64 `json:"size"`
-		Cost *struct {
+		Kind    string      `json:"sessionUpdate"`
+		Entries todoEntries `json:"entries"`
+		Used    int64       `json:"used"`
+		Size    int64       `json:"size"`
+		Cost    *struct {
 			Amount   float64 `json:"amount"`
 			Currency string  `json:"currency"`
 		} `json:"cost"`
@@ -289,11 +293,7 @@ func (p *acpParser) update(l acp.Line) []Piece {
 		return p.step(e.retry())
 	}
 	if u.Kind == "plan" {
-		items := make([]fleet.TodoItem, len(u.Entries))
-		for i, e := range u.Entries {
-			items[i] = fleet.TodoItem{Text: e.Content, Status: oneLine(valid(e.Status))}
-		}
-		return p.step(todoList(items))
+		return p.step(todoList(u.Entries.items()))
 	}
 	begun, ended, result, failed := p.calls.Update(l.Update)
 	pieces := []Piece{{}}

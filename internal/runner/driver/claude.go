@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"fleet/internal/fleet"
 	"fleet/internal/runner/ask"
 	"fleet/internal/runner/claude"
 	"fleet/internal/runner/shim"
@@ -78,15 +77,13 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		job.Requests, out.Requests = true, true
 	}
 	job.Argv = argv
-	return out, out.start(j, job)
+	err = out.start(j, job)
+	return out, err
 }
 
 // start makes the client for Claude Code execute the job.
 func (c *Command) start(j Job, job claude.Job) error {
 	const file = "claude.json"
-	if len(j.Client) == 0 {
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "the driver \"claude\" cannot run here, because this place has no client for Claude Code: use another driver or place")
-	}
 	b, err := json.Marshal(job)
 	if err != nil {
 		return err

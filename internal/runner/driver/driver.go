@@ -87,7 +87,7 @@ type Job struct {
 	Options     fleet.TaskOptions // see With
 	Attachments []Attachment      // files of the task, in the run's directory
 
-	Client   []string      // talks to the program; a protocol and a job file are appended; if empty, it cannot run
+	Client   []string      // talks to the program; a protocol and a job file are appended
 	Ask      []string      // runs ask.Main; a verb is appended; if empty, the run cannot ask questions
 	Confined bool          // Fleet confines the program
 	OneTask  bool          // the agent gets only this task, so the conversation need not be stored

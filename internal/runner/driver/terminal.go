@@ -83,7 +83,8 @@ func (c claudeCode) Terminal(j Job) (Command, error) {
 			out.Files, argv = append(out.Files, file), append(argv, option, j.path(file.Name))
 		}
 	}
-	return out, out.start(j, claude.Job{Argv: argv, Trust: j.Role.Trust, Terminal: true})
+	err = out.start(j, claude.Job{Argv: argv, Trust: j.Role.Trust, Terminal: true})
+	return out, err
 }
 
 // CheckTerminal implements TerminalDriver.
