@@ -38,19 +38,23 @@ type checksum struct {
 	sum  []byte
 }
 
-// newPrograms returns a handler that serves the programs in the directory. If dir is empty, it is the directory of this
-// program. If that is not known, there are no programs.
-func newPrograms(dir string) *programs {
-	if dir == "" {
-		if self, err := os.Executable(); err == nil {
-			dir = filepath.Dir(self)
-		}
+// newPrograms returns a handler that serves the programs in the directory.
+func newPrograms(dir string) *programs { return &programs{dir: dir, sums: map[string]checksum{}} }
+
+// runnerDir returns the directory with the programs fleet-runner: by default the directory of this program.
+func (c Config) runnerDir() string {
+	if c.RunnerDir != "" {
+		return c.RunnerDir
 	}
-	if dir == "" {
-		dir = os.DevNull // a path below it does not exist
+	self, err := os.Executable()
+	if err != nil {
+		return os.DevNull // a path below it does not exist
 	}
-	return &programs{dir: dir, sums: map[string]checksum{}}
+	return filepath.Dir(self)
 }
+
+// runnerName returns the name of the fleet-runner for the platform, such as linux-amd64.
+func runnerName(platform string) string { return "fleet-runner-" + platform }
 
 // downloadTime is how long a download may take. Downloads need no token, and other connections of unknown callers are
 // closed much earlier.
@@ -62,7 +66,7 @@ var platforms = map[string]bool{"linux-amd64": true, "linux-arm64": true}
 // ServeHTTP implements http.Handler.
 func (p *programs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	platform, sumOnly := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, programsPath), ".sha256")
-	name := "fleet-runner-" + platform
+	name := runnerName(platform)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		refuseProgram(w, http.StatusMethodNotAllowed, "fleet-runner can only be read: use GET")

@@ -175,7 +175,7 @@ func (a *App) handler(version string) (http.Handler, error) {
 		return nil, err
 	}
 	mcpFace := mcp.Handler(conn, mcpConfig)
-	runners := newPrograms(a.cfg.RunnerDir)
+	runners := newPrograms(a.cfg.runnerDir())
 	metrics := a.forAdmins(a.telemetry.ServeHTTP, "metrics are for admins: use an admin's token, or the address of the setting metrics")
 	support := a.forAdmins(a.serveSupport, "the server's log and goroutines are for admins: use an admin's token")
 	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

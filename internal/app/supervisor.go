@@ -20,11 +20,7 @@ func (cfg Config) supervisor(ctx context.Context) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	dir := cfg.RunnerDir
-	if dir == "" {
-		dir = filepath.Dir(self)
-	}
-	small, err := filepath.Abs(filepath.Join(dir, "fleet-runner-"+runtime.GOOS+"-"+runtime.GOARCH))
+	small, err := filepath.Abs(filepath.Join(cfg.runnerDir(), runnerName(runtime.GOOS+"-"+runtime.GOARCH)))
 	if err != nil {
 		return self, nil
 	}

@@ -17,7 +17,7 @@ func TestSupervisor(t *testing.T) {
 	self, err := sandbox.Executable()
 	require.NoError(t, err)
 	dir := t.TempDir()
-	small := filepath.Join(dir, "fleet-runner-"+runtime.GOOS+"-"+runtime.GOARCH)
+	small := filepath.Join(dir, runnerName(runtime.GOOS+"-"+runtime.GOARCH))
 	for _, c := range []struct{ script, want string }{
 		{"", self},
 		{"echo v0.0.1", self},
