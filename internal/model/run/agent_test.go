@@ -24,6 +24,16 @@ import (
 	"fleet/internal/waittest"
 )
 
+// worker is the beginning of a definition with one agent, root, on the stub of a model. What else root has follows.
+const worker = `
+models:
+  stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
+agents:
+  root:
+    model: stub
+    instruction: Work.
+`
+
 // fixture is a place with one agent.
 type fixture struct {
 	t     *testing.T
@@ -282,14 +292,7 @@ func TestConversationSurvives(t *testing.T) {
 // TestPermissions checks that a tool runs only if the definition or the configuration allows it.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	const doc = `
-models:
-  stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
-agents:
-  root:
-    model: stub
-    instruction: Work.
-    toolsets: [{type: shell}, {type: filesystem}, {type: think}, {type: script, shell: {greet: {cmd: 'echo "hi $who"', description: Greets., args: {who: {type: string, description: Whom.}}}}}]
+	const doc = worker + `    toolsets: [{type: shell}, {type: filesystem}, {type: think}, {type: script, shell: {greet: {cmd: 'echo "hi $who"', description: Greets., args: {who: {type: string, description: Whom.}}}}}]
 `
 	run := `model: tools [{"name":"shell","input":{"cmd":"echo ran","cwd":""}},{"name":"think","input":{"thought":"t"}},{"name":"greet","input":{"who":"Ann"}},` +
 		`{"name":"greet","input":{"PATH":"/tmp"}},{"name":"write_file","input":{"path":"f.txt","content":"x"}},{"name":"list_directory","input":{"path":"."}}]` + "\nmodel: say ok"

@@ -18,14 +18,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-const filesDoc = `
-models:
-  stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
-agents:
-  root:
-    model: stub
-    instruction: Work.
-    add_prompt_files: [AGENTS.md, up.md]
+const filesDoc = worker + `    add_prompt_files: [AGENTS.md, up.md]
     toolsets: [{type: filesystem}]
 permissions: {allow: [write_file, edit_file]}
 `

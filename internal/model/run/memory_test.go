@@ -12,14 +12,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-const rememberDoc = `
-models:
-  stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
-agents:
-  root:
-    model: stub
-    instruction: Work.
-    toolsets: [{type: todo, shared: SHARED}, {type: memory, path: memory.db}]
+const rememberDoc = worker + `    toolsets: [{type: todo, shared: SHARED}, {type: memory, path: memory.db}]
 `
 
 // another creates another agent, which the next tasks of the fixture use.

@@ -23,14 +23,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-const shellDoc = `
-models:
-  stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
-agents:
-  root:
-    model: stub
-    instruction: Work.
-    toolsets: [{type: shell}]
+const shellDoc = worker + `    toolsets: [{type: shell}]
 permissions: {allow: [shell]}
 `
 
