@@ -130,7 +130,8 @@ func (o *order) start(ctx context.Context, s *session, agent, description string
 func (s *session) tellStarted(resp interface {
 	proto.Message
 	GetTask() *fleetv1.Task
-}) error {
+},
+) error {
 	return s.print(resp, nil, func() {
 		t := resp.GetTask()
 		s.screen.print(printable(t.GetId()) + "\n")
