@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -15,8 +16,14 @@ type asker struct {
 	s     *session
 	task  *fleetv1.Task
 	wake  chan struct{} // gets a value when a question may have changed
-	keys  chan byte     // what the person types; nil before the first question
+	keys  chan key      // what the person types; nil before the first question
 	where string        // where the agent works; empty if that is not known
+}
+
+// key is a key that the person pressed.
+type key struct {
+	char byte
+	at   time.Time
 }
 
 // asking begins to ask the person about the task's questions. It returns nil if there is no person at a terminal. The function stop
@@ -134,6 +141,7 @@ func (a *asker) answers(q *fleetv1.Question) bool {
 
 // wait waits for the person's answer. It returns nil if there may be another question, or none, or ctx is done.
 func (a *asker) wait(ctx context.Context, q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
+	var shown time.Time
 	if q != nil && a.answers(q) {
 		in, _ := a.s.deps.Stdin.(*os.File)
 		restore, err := singleKeys(in)
@@ -141,22 +149,19 @@ func (a *asker) wait(ctx context.Context, q *fleetv1.Question) *fleetv1.AnswerQu
 			defer restore()
 		}
 		if a.keys == nil {
-			a.keys = make(chan byte)
+			a.keys = make(chan key)
 			go readKeys(in, a.keys)
 		}
-		select { // typed before the question was shown
-		case <-a.keys:
-		default:
-		}
+		shown = time.Now()
 		a.s.screen.ask("? " + printable(keysOf(q)))
 	}
 	for {
 		select {
-		case key := <-a.keys:
-			if q == nil {
+		case k := <-a.keys:
+			if q == nil || k.at.Before(shown) { // typed before the question was shown
 				continue
 			}
-			if answer := keyAnswer(q, key); answer != nil {
+			if answer := keyAnswer(q, k.char); answer != nil {
 				return answer
 			}
 		case <-a.wake:
@@ -170,22 +175,22 @@ func (a *asker) wait(ctx context.Context, q *fleetv1.Question) *fleetv1.AnswerQu
 }
 
 // keyAnswer returns the answer that the key stands for, or nil.
-func keyAnswer(q *fleetv1.Question, key byte) *fleetv1.AnswerQuestionRequest {
+func keyAnswer(q *fleetv1.Question, char byte) *fleetv1.AnswerQuestionRequest {
 	if q.GetKind() == fleetv1.Question_permission {
-		return permissionAnswer(q, string(key))
+		return permissionAnswer(q, string(char))
 	}
-	if i := int(key - '1'); key >= '1' && key <= '9' && i < len(q.GetOptions()) {
+	if i := int(char - '1'); char >= '1' && char <= '9' && i < len(q.GetOptions()) {
 		return &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: q.GetOptions()[i]}
 	}
 	return nil
 }
 
 // readKeys passes on what the person types. It ends with the process, because nothing else ends a read of a terminal.
-func readKeys(in *os.File, keys chan<- byte) {
+func readKeys(in *os.File, keys chan<- key) {
 	for b := make([]byte, 1); ; {
 		if n, err := in.Read(b); err != nil || n == 0 {
 			return
 		}
-		keys <- b[0]
+		keys <- key{char: b[0], at: time.Now()}
 	}
 }

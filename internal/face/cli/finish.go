@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -41,6 +43,7 @@ func (s *session) finish(ctx context.Context, w waiting, call func(context.Conte
 		switch {
 		case err != nil && over:
 			return late()
+		case status.Code(err) == codes.DeadlineExceeded && ctx.Err() == nil: // the server's clock was first
 		case err != nil || !unfinished:
 			return err
 		}
