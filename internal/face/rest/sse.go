@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -26,10 +27,13 @@ func (sse) mediaType() string { return sseType }
 // open tells the client to wait 2 s before it reconnects.
 func (sse) open() []byte { return []byte("retry: 2000\n\n") }
 
+// errNotEvents is returned for a message that has no events of the fleet.
+var errNotEvents = errors.New("rest: the message has no events")
+
 func (sse) answer(m proto.Message) ([]byte, error) {
 	a, ok := m.(*fleetv1.WatchFleetResponse)
 	if !ok {
-		return nil, errForeign
+		return nil, errNotEvents
 	}
 	var b bytes.Buffer
 	last := ""
