@@ -65,7 +65,7 @@ func prompts() placetest.Prompts {
 	}
 }
 
-func TestBackend(t *testing.T) {
+func TestPlace(t *testing.T) {
 	for _, api := range []string{model.Anthropic, model.OpenAI} {
 		t.Run(api, func(t *testing.T) {
 			s := model.New(t)

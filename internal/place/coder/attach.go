@@ -9,7 +9,7 @@ import (
 )
 
 // CheckAttach implements fleet.Attacher. People open a terminal in a workspace with Coder itself, as the person that Coder knows.
-func (b *Place) CheckAttach(a fleet.Agent) error {
+func (p *Place) CheckAttach(a fleet.Agent) error {
 	continued := "the agent's program"
 	if a.SessionID != "" {
 		continued = fmt.Sprintf("the agent's program with its session %s (for example \"claude --resume %s\")", a.SessionID, a.SessionID)
@@ -19,6 +19,6 @@ func (b *Place) CheckAttach(a fleet.Agent) error {
 }
 
 // Attach implements fleet.Attacher.
-func (b *Place) Attach(_ context.Context, a fleet.Agent, _ fleet.Run, _ <-chan fleet.TerminalInput, _ func([]byte) error) error {
-	return b.CheckAttach(a)
+func (p *Place) Attach(_ context.Context, a fleet.Agent, _ fleet.Run, _ <-chan fleet.TerminalInput, _ func([]byte) error) error {
+	return p.CheckAttach(a)
 }

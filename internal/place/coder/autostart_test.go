@@ -13,19 +13,19 @@ import (
 // not a message of the conversation, but it is on the agent's screen.
 func TestPromptOnCommandLine(t *testing.T) {
 	x := newWorld(t)
-	b := x.backend()
+	p := x.newPlace()
 	r := x.run("Build the thing that was asked for, and\nopen a pull request.")
 	r.SelfStarted = true
 	x.says("╭──╮\n> Build the thing that was asked\n  for, and\n  open a pull request.\n\n● Looking.", "running")
-	require.NoError(t, b.Connect(x.agent()).Dispatch(t.Context(), r))
+	require.NoError(t, p.Connect(x.agent()).Dispatch(t.Context(), r))
 	r.Again = true
-	require.NoError(t, b.Connect(x.agent()).Dispatch(t.Context(), r))
-	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(b.Connect(x.agent()).Dispatch(t.Context(), x.run("and another"))))
+	require.NoError(t, p.Connect(x.agent()).Dispatch(t.Context(), r))
+	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(p.Connect(x.agent()).Dispatch(t.Context(), x.run("and another"))))
 
 	x.says("╭──╮\n> Build the thing that was asked\n  for, and\n  open a pull request.\n\n● Looking.\n\n● It is built.", "stable")
 	var said strings.Builder
 	cursor := ""
-	o, err := b.Connect(x.agent()).Follow(t.Context(), r, "", func(out fleet.Output) error {
+	o, err := p.Connect(x.agent()).Follow(t.Context(), r, "", func(out fleet.Output) error {
 		said.WriteString(out.Text)
 		cursor = out.Cursor
 		return nil
@@ -36,7 +36,7 @@ func TestPromptOnCommandLine(t *testing.T) {
 	require.Equal(t, 1, strings.Count(said.String(), "It is built."))
 
 	// Another process follows the completed run from the cursor of the first process.
-	o, err = x.backend().Connect(x.agent()).Follow(t.Context(), r, cursor, func(out fleet.Output) error {
+	o, err = x.newPlace().Connect(x.agent()).Follow(t.Context(), r, cursor, func(out fleet.Output) error {
 		require.Empty(t, out.Text)
 		return nil
 	})
@@ -52,7 +52,7 @@ func TestBeginsNothing(t *testing.T) {
 	x := newWorld(t)
 	r := x.run("Ready.") // the text is on the screen, but it is too short to be recognised
 	r.SelfStarted = true
-	err := x.backend().Connect(x.agent()).Dispatch(t.Context(), r)
+	err := x.newPlace().Connect(x.agent()).Dispatch(t.Context(), r)
 	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
 	require.ErrorContains(t, err, "spec_is_task")
 	require.Empty(t, x.prompts())

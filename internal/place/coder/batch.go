@@ -72,17 +72,17 @@ func (c *batch) tooMany(now time.Time) bool {
 // fromList returns the workspace from the list of all workspaces. It returns nil if Config.Owner is not self, if there
 // are few lookups, if the list does not have the workspace, or if the list is older than the last requested build of
 // the workspace.
-func (b *Place) fromList(ctx context.Context, id uuid.UUID) (*codersdk.Workspace, error) {
-	c := &b.batch
-	if b.config.Owner != OwnerSelf || !c.tooMany(b.config.Now()) {
+func (p *Place) fromList(ctx context.Context, id uuid.UUID) (*codersdk.Workspace, error) {
+	c := &p.batch
+	if p.config.Owner != OwnerSelf || !c.tooMany(p.config.Now()) {
 		return nil, nil
 	}
 	c.list.Lock()
 	defer c.list.Unlock()
-	now := b.config.Now()
+	now := p.config.Now()
 	if now.Sub(c.at) >= batchWindow {
 		all, err := ask(ctx, "listing Coder's workspaces", func(ctx context.Context) (codersdk.WorkspacesResponse, error) {
-			return b.self.sdk.Workspaces(ctx, codersdk.WorkspaceFilter{Owner: codersdk.Me})
+			return p.self.sdk.Workspaces(ctx, codersdk.WorkspaceFilter{Owner: codersdk.Me})
 		})
 		if err != nil {
 			return nil, err

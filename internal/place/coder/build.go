@@ -16,8 +16,8 @@ import (
 const buildPause = 500 * time.Millisecond
 
 // Start implements fleet.Place.
-func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
-	at, err := b.find(ctx, a)
+func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
+	at, err := p.find(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -37,24 +37,24 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 			return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot start the agent %q: its workspace is being deleted", a.Name)
 		case codersdk.WorkspaceStatusStopping, codersdk.WorkspaceStatusCanceling:
 		default:
-			_, request, err := b.nextStart(ctx, a, at)
+			_, request, err := p.nextStart(ctx, a, at)
 			if err != nil {
 				return err
 			}
-			done, err := b.build(ctx, at, request)
+			done, err := p.build(ctx, at, request)
 			if err != nil || done {
 				return err
 			}
 		}
-		if at, err = b.later(ctx, at); err != nil {
+		if at, err = p.later(ctx, at); err != nil {
 			return err
 		}
 	}
 }
 
 // Stop implements fleet.Place. If the workspace is starting, Stop cancels the start, if Coder allows that.
-func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
-	at, err := b.find(ctx, a)
+func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
+	at, err := p.find(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -70,25 +70,25 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 			if build.Transition != codersdk.WorkspaceTransitionStart {
 				return nil
 			}
-			if err := b.cancel(ctx, at); err != nil {
+			if err := p.cancel(ctx, at); err != nil {
 				return err
 			}
 		case codersdk.WorkspaceStatusCanceling:
 		default:
-			done, err := b.build(ctx, at, codersdk.CreateWorkspaceBuildRequest{Transition: codersdk.WorkspaceTransitionStop})
+			done, err := p.build(ctx, at, codersdk.CreateWorkspaceBuildRequest{Transition: codersdk.WorkspaceTransitionStop})
 			if err != nil || done {
 				return err
 			}
 		}
-		if at, err = b.later(ctx, at); err != nil {
+		if at, err = p.later(ctx, at); err != nil {
 			return err
 		}
 	}
 }
 
 // Delete implements fleet.Place. It returns when the workspace has been deleted.
-func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
-	at, err := b.find(ctx, a)
+func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
+	at, err := p.find(ctx, a)
 	if errors.Is(err, errNotShown) {
 		return fleet.PublicMessage(err) + "; if it exists, it was not deleted", nil
 	}
@@ -104,49 +104,49 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 		case build.Transition == codersdk.WorkspaceTransitionDelete && (active || build.Status == codersdk.WorkspaceStatusDeleting):
 		case build.Status == codersdk.WorkspaceStatusCanceling:
 		case active && build.Transition == codersdk.WorkspaceTransitionStart:
-			if err := b.cancel(ctx, at); err != nil {
+			if err := p.cancel(ctx, at); err != nil {
 				return "", err
 			}
 		case active:
 		case asked != uuid.Nil && build.ID == asked:
 			return "", fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace %s could not be deleted: %s", at.ws.Name, jobError(build.Job))
 		default:
-			id, err := b.start(ctx, at, codersdk.CreateWorkspaceBuildRequest{Transition: codersdk.WorkspaceTransitionDelete})
+			id, err := p.start(ctx, at, codersdk.CreateWorkspaceBuildRequest{Transition: codersdk.WorkspaceTransitionDelete})
 			if err != nil && !conflict(err) {
 				return "", err
 			}
 			asked = id
 		}
 		id := at.ws.ID
-		if at, err = b.later(ctx, at); err != nil {
+		if at, err = p.later(ctx, at); err != nil {
 			return "", err
 		}
 		if at == nil {
-			b.forget(id)
+			p.forget(id)
 		}
 	}
 	return "", nil
 }
 
 // forget removes a deleted workspace from the caches.
-func (b *Place) forget(id uuid.UUID) {
-	b.known.forget(id)
-	b.workspaceFacts.forget(id)
-	b.recent.forget(id)
+func (p *Place) forget(id uuid.UUID) {
+	p.known.forget(id)
+	p.workspaceFacts.forget(id)
+	p.recent.forget(id)
 }
 
 // build requests a build. It returns false and no error if another build is active and must end first.
-func (b *Place) build(ctx context.Context, at *place, r codersdk.CreateWorkspaceBuildRequest) (bool, error) {
-	_, err := b.start(ctx, at, r)
+func (p *Place) build(ctx context.Context, at *workspace, r codersdk.CreateWorkspaceBuildRequest) (bool, error) {
+	_, err := p.start(ctx, at, r)
 	if conflict(err) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-func (b *Place) start(ctx context.Context, at *place, r codersdk.CreateWorkspaceBuildRequest) (uuid.UUID, error) {
-	b.batch.wrote(at.ws.ID, b.config.Now())
-	defer func() { b.batch.wrote(at.ws.ID, b.config.Now()) }()
+func (p *Place) start(ctx context.Context, at *workspace, r codersdk.CreateWorkspaceBuildRequest) (uuid.UUID, error) {
+	p.batch.wrote(at.ws.ID, p.config.Now())
+	defer func() { p.batch.wrote(at.ws.ID, p.config.Now()) }()
 	build, err := ask(ctx, "asking Coder to "+string(r.Transition)+" the workspace "+at.ws.Name, func(ctx context.Context) (codersdk.WorkspaceBuild, error) {
 		return at.account.sdk.CreateWorkspaceBuild(ctx, at.ws.ID, r)
 	})
@@ -155,7 +155,7 @@ func (b *Place) start(ctx context.Context, at *place, r codersdk.CreateWorkspace
 
 // cancel cancels the active build. It returns nil also if Coder refuses that or the build has ended, so the caller must
 // read the state again.
-func (b *Place) cancel(ctx context.Context, at *place) error {
+func (p *Place) cancel(ctx context.Context, at *workspace) error {
 	_, err := ask(ctx, "canceling a build of "+at.ws.Name, func(ctx context.Context) (struct{}, error) {
 		err := at.account.sdk.CancelWorkspaceBuild(ctx, at.ws.LatestBuild.ID, codersdk.CancelWorkspaceBuildParams{})
 		switch statusOf(err) {
@@ -168,8 +168,8 @@ func (b *Place) cancel(ctx context.Context, at *place) error {
 }
 
 // later waits for buildPause and reads the workspace again. It returns nil if the workspace does not exist any more.
-func (b *Place) later(ctx context.Context, at *place) (*place, error) {
-	if err := b.wait(ctx, buildPause); err != nil {
+func (p *Place) later(ctx context.Context, at *workspace) (*workspace, error) {
+	if err := p.wait(ctx, buildPause); err != nil {
 		return nil, err
 	}
 	there, err := at.refresh(ctx)

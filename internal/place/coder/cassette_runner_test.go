@@ -31,30 +31,30 @@ func script(id, text string) fleet.Run {
 
 // completes dispatches the run and follows it to its end.
 func (x *rig) completes(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	return x.follow(a, r)
 }
 
 // runnerCreate creates an agent whose workspace gets Fleet's public key.
 func runnerCreate(x *rig) {
 	a := x.agentOf("Runner", "made")
-	w, err := x.b.Provision(x.ctx, a)
+	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	a.WorkspaceID = w.ID
 	w = x.await(a, fleet.StateRunning)
 	x.Equal(a.Spec, w.Metadata["fleet_mcp_agent_spec"])
 	_, o := x.completes(a, script("first", "echo hello"))
 	x.Equal("hello", o.Summary)
-	_, err = x.b.Delete(x.ctx, a)
+	_, err = x.place.Delete(x.ctx, a)
 	x.NoError(err)
 }
 
 func runnerCompletes(x *rig) {
 	a := x.shell("shell")
 	r := script("exact", "cat <<'END'\n"+table+"END")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	r.Again = true
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r), "a repeated dispatch must not start another run")
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r), "a repeated dispatch must not start another run")
 	text, o := x.follow(a, r)
 	x.Equal(table, text)
 	x.Equal(fleet.TaskCompleted, o.Status)
@@ -85,24 +85,24 @@ func runnerWorks(x *rig) {
 func runnerMessage(x *rig) {
 	a := x.shell("hears")
 	r := script("listens", `for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`)
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""))
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""), "a message with a repeated id must succeed, and must not be delivered twice")
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m2", "the end"))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""))
+	x.NoError(x.place.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""), "a message with a repeated id must succeed, and must not be delivered twice")
+	x.NoError(x.place.Connect(a).Send(x.ctx, r, "m2", "the end"))
 	_, o := x.follow(a, r)
 	x.Equal("raw \x1b[A text > \"quoted\"\nthe end\n", string(o.Payload))
-	x.reason(x.b.Connect(a).Send(x.ctx, r, "m3", "too late"), fleet.ReasonNoRunningTask)
+	x.reason(x.place.Connect(a).Send(x.ctx, r, "m3", "too late"), fleet.ReasonNoRunningTask)
 }
 
 func runnerInterrupt(x *rig) {
 	a := x.shell("stopped")
 	r := script("sleeps", "echo at work; sleep 3600")
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false), "an interrupt of a run that was never dispatched")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true))
+	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false), "an interrupt of a run that was never dispatched")
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true))
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskStopped, o.Status)
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true), "a kill of a run that has ended")
+	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true), "a kill of a run that has ended")
 	_, o = x.completes(a, script("next", "echo still here"))
 	x.Equal("still here", o.Summary)
 }
@@ -110,14 +110,14 @@ func runnerInterrupt(x *rig) {
 func runnerBusy(x *rig) {
 	a := x.shell("one")
 	r := script("first", "sleep 3600")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
-	err := x.b.Connect(a).Dispatch(x.ctx, script("second", "echo me too"))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
+	err := x.place.Connect(a).Dispatch(x.ctx, script("second", "echo me too"))
 	x.Equal(r.TaskID, x.reason(err, fleet.ReasonAgentBusy).Metadata["task_id"])
 }
 
 func runnerNeverGiven(x *rig) {
 	a := x.shell("none")
-	_, err := x.b.Connect(a).Follow(x.ctx, script("never", ""), "", func(fleet.Output) error { return nil })
+	_, err := x.place.Connect(a).Follow(x.ctx, script("never", ""), "", func(fleet.Output) error { return nil })
 	x.reason(err, fleet.ReasonTaskNotFound)
 }
 
@@ -127,15 +127,15 @@ func runnerChanges(x *rig) {
 	r := script("changes", "echo one line >made")
 	_, o := x.completes(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
-	c, err := x.b.Connect(a).Changes(x.ctx, r)
+	c, err := x.place.Connect(a).Changes(x.ctx, r)
 	x.NoError(err)
 	x.Equal(1, c.Files)
 	x.Equal("made", c.List[0].Path)
-	patch, more, err := x.b.Connect(a).Patch(x.ctx, *c, "made", 0, 1<<10)
+	patch, more, err := x.place.Connect(a).Patch(x.ctx, *c, "made", 0, 1<<10)
 	x.NoError(err)
 	x.False(more)
 	x.Contains(string(patch), "+one line")
-	res, err := x.b.Connect(a).Check(x.ctx, r, fleet.Check{ID: "1", Command: "grep 'one line' made", Timeout: time.Minute})
+	res, err := x.place.Connect(a).Check(x.ctx, r, fleet.Check{ID: "1", Command: "grep 'one line' made", Timeout: time.Minute})
 	x.NoError(err)
 	x.Equal(fleet.CheckPassed, res.Status)
 }
@@ -144,7 +144,7 @@ func runnerChanges(x *rig) {
 func runnerCrashed(x *rig) {
 	a := x.shell("crash")
 	r := script("survives", "echo before; sleep 5; echo after")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.prepare(func() {
 		home, err := filepath.EvalSymlinks(filepath.Join(os.Getenv("TESTBED_DIR"), "ws/by-name/bob/agent-"+a.Name))
 		x.NoError(err)
@@ -160,14 +160,14 @@ func runnerCrashed(x *rig) {
 func runnerStopped(x *rig) {
 	a := x.shell("halt")
 	r := script("ends", "sleep 3600")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.prepare(func() {
 		x.NoError(x.live.Stop(x.ctx, a))
 		x.awaitLive(a, fleet.StateStopped)
 	})
-	_, err := x.b.Connect(a).Changes(x.ctx, r)
+	_, err := x.place.Connect(a).Changes(x.ctx, r)
 	x.reason(err, fleet.ReasonAgentOffline)
-	x.Equal("stopped", x.reason(x.b.Connect(a).Dispatch(x.ctx, r), fleet.ReasonAgentOffline).Metadata["state"])
+	x.Equal("stopped", x.reason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonAgentOffline).Metadata["state"])
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskFailed, o.Status)
 	x.Equal("its workspace was stopped", o.Reason)

@@ -131,7 +131,7 @@ func forOwners(c *coder.Config) {
 }
 
 func projects(x *rig) {
-	all, err := x.b.Projects(x.ctx)
+	all, err := x.place.Projects(x.ctx)
 	x.NoError(err)
 	names := map[string]fleet.Project{}
 	for _, p := range all {
@@ -147,7 +147,7 @@ func projects(x *rig) {
 }
 
 func projectsConfigured(x *rig) {
-	all, err := x.b.Projects(x.ctx)
+	all, err := x.place.Projects(x.ctx)
 	x.NoError(err)
 	var names []string
 	for _, p := range all {
@@ -159,28 +159,28 @@ func projectsConfigured(x *rig) {
 	}
 	x.Subset(names, []string{"Odd", "Platform", "Setup"})
 	x.NotContains(names, "DataOne")
-	only, err := x.b.Roles(x.ctx, "Odd")
+	only, err := x.place.Roles(x.ctx, "Odd")
 	x.NoError(err)
 	x.Len(only, 1)
 	x.Equal("coder", only[0].Name)
 }
 
 func roles(x *rig) {
-	all, err := x.b.Roles(x.ctx, "Setup")
+	all, err := x.place.Roles(x.ctx, "Setup")
 	x.NoError(err)
 	x.Equal([]fleet.Role{
 		{Name: "coder", DisplayName: "Software Engineer", Description: "Writes code, implements features, fixes bugs", Default: true},
 		{Name: "operator", DisplayName: "Operations Engineer", Description: "Manages deployments, monitors systems, handles incidents"},
 		{Name: "manager", DisplayName: "Engineering Manager", Description: "Coordinates work, reviews specs, verifies agent alignment"},
 	}, all)
-	_, err = x.b.Roles(x.ctx, "no-such-project")
+	_, err = x.place.Roles(x.ctx, "no-such-project")
 	x.Contains(x.reason(err, fleet.ReasonProjectNotFound).Message, "DataOne")
-	_, err = x.b.Roles(x.ctx, "plain")
+	_, err = x.place.Roles(x.ctx, "plain")
 	x.reason(err, fleet.ReasonProjectNotFound)
 }
 
 func rolesOfPresets(x *rig) {
-	all, err := x.b.Roles(x.ctx, "Setup")
+	all, err := x.place.Roles(x.ctx, "Setup")
 	x.NoError(err)
 	x.Len(all, 3)
 	x.Equal("Engineering Manager", all[0].Name)
@@ -191,7 +191,7 @@ func rolesOfPresets(x *rig) {
 func create(x *rig) {
 	a := x.agent("create")
 	a.Role = "Manager" // the role is written "manager" in Coder
-	w, err := x.b.Provision(x.ctx, a)
+	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	x.NotEmpty(w.ID)
 	x.True(w.State.Moving(), w.State)
@@ -200,9 +200,9 @@ func create(x *rig) {
 	x.Equal("bob", w.Owner)
 	x.True(strings.HasSuffix(w.Location, "/@bob/agent-cas-create"), w.Location)
 	x.Equal(map[string]string{"fleet_mcp_agent_spec": a.Spec}, w.Metadata)
-	_, err = x.b.Delete(x.ctx, a)
+	_, err = x.place.Delete(x.ctx, a)
 	x.NoError(err)
-	w, err = x.b.Inspect(x.ctx, a)
+	w, err = x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Equal(fleet.StateDeleted, w.State)
 }
@@ -213,9 +213,9 @@ var later = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 func createTaken(x *rig) {
 	a := x.ready("taken")
 	a.UID, a.CreatedAt = "another", later
-	_, err := x.b.Provision(x.ctx, a)
+	_, err := x.place.Provision(x.ctx, a)
 	x.Equal("name", x.reason(err, fleet.ReasonAgentExists).Metadata["field"])
-	kept, err := x.b.Delete(x.ctx, a)
+	kept, err := x.place.Delete(x.ctx, a)
 	x.NoError(err)
 	x.Empty(kept)
 	x.prepare(func() { x.awaitLive(x.agent("taken"), fleet.StateRunning) })
@@ -224,19 +224,19 @@ func createTaken(x *rig) {
 func createOtherCase(x *rig) {
 	a := x.ready("case")
 	a.UID, a.Name, a.CreatedAt = "another", "CAS-Case", later
-	_, err := x.b.Provision(x.ctx, a)
+	_, err := x.place.Provision(x.ctx, a)
 	x.reason(err, fleet.ReasonAgentExists)
 }
 
 func createLongName(x *rig) {
-	_, err := x.b.Provision(x.ctx, x.agent("much-too-long"))
+	_, err := x.place.Provision(x.ctx, x.agent("much-too-long"))
 	x.Equal("name", x.reason(err, fleet.ReasonInvalidName).Field)
 }
 
 func createRefused(x *rig) {
 	a := x.agent("refused")
 	a.Role = "Software Engineer"
-	_, err := x.b.Provision(x.ctx, a)
+	_, err := x.place.Provision(x.ctx, a)
 	e := x.reason(err, fleet.ReasonInvalidArgument)
 	x.Equal("spec", e.Field)
 	x.Contains(e.Message, "role", "the message must have the name that the parameter has in Coder")
@@ -245,57 +245,57 @@ func createRefused(x *rig) {
 func createUnknownProject(x *rig) {
 	a := x.agent("lost")
 	a.Project = "plain"
-	_, err := x.b.Provision(x.ctx, a)
+	_, err := x.place.Provision(x.ctx, a)
 	x.Contains(x.reason(err, fleet.ReasonProvisioningFailed).Message, "Setup")
 }
 
 func createUnknownRole(x *rig) {
 	a := x.agent("pilot")
 	a.Role = "pilot"
-	_, err := x.b.Provision(x.ctx, a)
+	_, err := x.place.Provision(x.ctx, a)
 	x.Contains(x.reason(err, fleet.ReasonRoleNotFound).Message, "coder, operator, manager")
 }
 
 func createByPreset(x *rig) {
 	a := x.agent("preset")
 	a.Role = "operations engineer"
-	w, err := x.b.Provision(x.ctx, a)
+	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	x.NotEmpty(w.ID)
-	x.b.ForgetTemplates() // the clock of a replay differs from that of the recording
-	all, err := x.b.List(x.ctx)
+	x.place.ForgetTemplates() // the clock of a replay differs from that of the recording
+	all, err := x.place.List(x.ctx)
 	x.NoError(err)
 	x.Equal("Operations Engineer", only(x, all, "cas-preset").Role)
 }
 
 func createAfterCrash(x *rig) {
 	a := x.ready("crash")
-	w, err := x.b.Provision(x.ctx, a)
+	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	x.Equal(fleet.StateRunning, w.State)
-	again, err := x.b.Provision(x.ctx, a)
+	again, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	x.Equal(w.ID, again.ID)
 }
 
 func createFails(x *rig) {
 	a := x.agentOf(x.projectOf("fail-echo"), "fails")
-	w, err := x.b.Provision(x.ctx, a)
+	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	a.WorkspaceID = w.ID
 	w = x.await(a, fleet.StateFailed)
 	x.Contains(w.Reason, "the build to start it failed: ")
-	lines, _, err := x.b.Log(x.ctx, a, 5)
+	lines, _, err := x.place.Log(x.ctx, a, 5)
 	x.NoError(err)
 	x.Contains(lines[len(lines)-1], "error: ")
-	x.NoError(x.b.Stop(x.ctx, a))
-	_, err = x.b.Delete(x.ctx, a)
+	x.NoError(x.place.Stop(x.ctx, a))
+	_, err = x.place.Delete(x.ctx, a)
 	x.NoError(err)
 }
 
 // projectOf returns the name of the template's project.
 func (x *rig) projectOf(template string) string {
-	all, err := x.b.Projects(x.ctx)
+	all, err := x.place.Projects(x.ctx)
 	x.NoError(err)
 	for _, p := range all {
 		if p.TemplateName == template {
@@ -327,7 +327,7 @@ func list(x *rig) {
 		x.NoError(x.live.Stop(x.ctx, stopped))
 		x.awaitLive(stopped, fleet.StateStopped)
 	})
-	all, err := x.b.List(x.ctx)
+	all, err := x.place.List(x.ctx)
 	x.NoError(err)
 	w := only(x, all, "cas-one")
 	x.Equal(fleet.StateRunning, w.State, w.Reason)
@@ -346,7 +346,7 @@ func list(x *rig) {
 }
 
 func listNone(x *rig) {
-	all, err := x.b.List(x.ctx)
+	all, err := x.place.List(x.ctx)
 	x.NoError(err)
 	x.Empty(all)
 }
@@ -361,7 +361,7 @@ func metadata(x *rig) {
 			return err == nil && len(w.Metadata) == 3
 		}, time.Minute, time.Second)
 	})
-	w, err := x.b.Inspect(x.ctx, a)
+	w, err := x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Equal(map[string]string{
 		"fleet_mcp_agent_spec":                a.Spec,
@@ -382,57 +382,57 @@ func (x *rig) stoppedAgent(suffix string) fleet.Agent {
 
 func start(x *rig) {
 	a := x.stoppedAgent("start")
-	w, err := x.b.Inspect(x.ctx, a)
+	w, err := x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Equal(fleet.StateStopped, w.State)
-	x.NoError(x.b.Start(x.ctx, a))
-	w, err = x.b.Inspect(x.ctx, a)
+	x.NoError(x.place.Start(x.ctx, a))
+	w, err = x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Contains([]fleet.State{fleet.StatePending, fleet.StateStarting}, w.State)
-	x.NoError(x.b.Start(x.ctx, a), "Start must succeed while the workspace starts")
+	x.NoError(x.place.Start(x.ctx, a), "Start must succeed while the workspace starts")
 	x.await(a, fleet.StateRunning)
-	x.NoError(x.b.Start(x.ctx, a), "Start must succeed if the workspace runs")
+	x.NoError(x.place.Start(x.ctx, a), "Start must succeed if the workspace runs")
 	x.Equal(fleet.StateRunning, x.await(a, fleet.StateRunning).State)
 }
 
 func startOtherRole(x *rig) {
 	a := x.stoppedAgent("role")
 	a.Role, a.Next.Role = "manager", true
-	x.NoError(x.b.Start(x.ctx, a))
-	x.b.ForgetTemplates()
-	all, err := x.b.List(x.ctx)
+	x.NoError(x.place.Start(x.ctx, a))
+	x.place.ForgetTemplates()
+	all, err := x.place.List(x.ctx)
 	x.NoError(err)
 	x.Equal("manager", only(x, all, "cas-role").Role)
 }
 
 func stop(x *rig) {
 	a := x.ready("stop")
-	x.NoError(x.b.Stop(x.ctx, a))
-	w, err := x.b.Inspect(x.ctx, a)
+	x.NoError(x.place.Stop(x.ctx, a))
+	w, err := x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Contains([]fleet.State{fleet.StatePending, fleet.StateStopping}, w.State)
 	x.await(a, fleet.StateStopped)
-	x.NoError(x.b.Stop(x.ctx, a))
-	x.NoError(x.b.Stop(x.ctx, x.agent("nobody")))
+	x.NoError(x.place.Stop(x.ctx, a))
+	x.NoError(x.place.Stop(x.ctx, x.agent("nobody")))
 }
 
 func stopStarting(x *rig) {
 	a := x.agent("hasty")
-	_, err := x.b.Provision(x.ctx, a)
+	_, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
-	x.NoError(x.b.Stop(x.ctx, a))
+	x.NoError(x.place.Stop(x.ctx, a))
 	x.await(a, fleet.StateStopped)
 }
 
 func deleteMissing(x *rig) {
 	a := x.agent("nobody")
-	_, err := x.b.Delete(x.ctx, a)
+	_, err := x.place.Delete(x.ctx, a)
 	x.NoError(err)
 	a.WorkspaceID = "11111111-2222-4333-8444-555555555555"
-	kept, err := x.b.Delete(x.ctx, a)
+	kept, err := x.place.Delete(x.ctx, a)
 	x.NoError(err)
 	x.Contains(kept, "was not deleted")
-	w, err := x.b.Inspect(x.ctx, a)
+	w, err := x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.True(w.Missing, "Coder answers 404, which does not mean that the workspace was deleted: %+v", w)
 }
@@ -440,18 +440,18 @@ func deleteMissing(x *rig) {
 func deleteBusy(x *rig) {
 	a := x.ready("busy-gone")
 	r := run("sleep 60")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
-	_, err := x.b.Delete(x.ctx, a)
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
+	_, err := x.place.Delete(x.ctx, a)
 	x.NoError(err)
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskFailed, o.Status)
 	x.Contains(o.Reason, "deleted")
-	x.reason(x.b.Connect(a).Dispatch(x.ctx, run("echo too late")), fleet.ReasonAgentOffline)
+	x.reason(x.place.Connect(a).Dispatch(x.ctx, run("echo too late")), fleet.ReasonAgentOffline)
 }
 
 func deletedInCoder(x *rig) {
 	a := x.ready("vanish")
-	w, err := x.b.Inspect(x.ctx, a)
+	w, err := x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Equal(fleet.StateRunning, w.State)
 	x.prepare(func() {
@@ -459,7 +459,7 @@ func deletedInCoder(x *rig) {
 		x.NoError(err)
 	})
 	a.WorkspaceID = w.ID
-	w, err = x.b.Inspect(x.ctx, a)
+	w, err = x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Equal(fleet.StateDeleted, w.State)
 	x.NotEmpty(w.Reason)
@@ -468,24 +468,24 @@ func deletedInCoder(x *rig) {
 // stateDeleting inspects a workspace that is deleted in Coder at the same time.
 func stateDeleting(x *rig) {
 	a := x.ready("going")
-	w, err := x.b.Inspect(x.ctx, a)
+	w, err := x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	a.WorkspaceID = w.ID
 	x.prepare(func() {
 		x.request(http.MethodPost, "/api/v2/workspaces/"+a.WorkspaceID+"/builds", `{"transition":"delete"}`)
 		time.Sleep(600 * time.Millisecond) // until a provisioner has accepted it
 	})
-	w, err = x.b.Inspect(x.ctx, a)
+	w, err = x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Equal(fleet.StateDeleting, w.State, w.Reason)
-	x.reason(x.b.Connect(a).Dispatch(x.ctx, run("echo too late")), fleet.ReasonAgentOffline)
+	x.reason(x.place.Connect(a).Dispatch(x.ctx, run("echo too late")), fleet.ReasonAgentOffline)
 	x.await(a, fleet.StateDeleted)
 }
 
 func stoppedInCoder(x *rig) {
 	a := x.ready("halt")
 	r := run("sleep 60")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.prepare(func() {
 		x.NoError(x.live.Stop(x.ctx, a))
 		x.awaitLive(a, fleet.StateStopped)
@@ -502,17 +502,17 @@ func statesOfHanging(x *rig) {
 	var agents []fleet.Agent
 	for _, suffix := range []string{"hang-1", "hang-2", "hang-3", "hang-4", "hang-5"} {
 		a := x.agentOf(project, suffix)
-		w, err := x.b.Provision(x.ctx, a)
+		w, err := x.place.Provision(x.ctx, a)
 		x.NoError(err)
 		a.WorkspaceID = w.ID
 		agents = append(agents, a)
 	}
 	x.prepare(func() { time.Sleep(2 * time.Second) })
-	w, err := x.b.Inspect(x.ctx, agents[0])
+	w, err := x.place.Inspect(x.ctx, agents[0])
 	x.NoError(err)
 	x.Equal(fleet.StateStarting, w.State, w.Reason)
 	last := agents[len(agents)-1]
-	w, err = x.b.Inspect(x.ctx, last)
+	w, err = x.place.Inspect(x.ctx, last)
 	x.NoError(err)
 	x.Equal(fleet.StatePending, w.State, w.Reason)
 	x.NotEmpty(w.Reason)
@@ -526,16 +526,16 @@ func statesOfHanging(x *rig) {
 		})
 	}
 	cancel(last)
-	w, err = x.b.Inspect(x.ctx, last)
+	w, err = x.place.Inspect(x.ctx, last)
 	x.NoError(err)
 	x.Equal(fleet.StateCanceled, w.State, w.Reason)
 	cancel(agents[0])
-	w, err = x.b.Inspect(x.ctx, agents[0])
+	w, err = x.place.Inspect(x.ctx, agents[0])
 	x.NoError(err)
 	x.Equal(fleet.StateCanceling, w.State, w.Reason)
 	x.await(agents[0], fleet.StateFailed)
 	for _, a := range agents {
-		_, err := x.b.Delete(x.ctx, a)
+		_, err := x.place.Delete(x.ctx, a)
 		x.NoError(err)
 	}
 }
@@ -544,7 +544,7 @@ func stateUnhealthy(x *rig) {
 	a := x.ready("ill")
 	x.await(a, fleet.StateRunning)
 	x.prepare(func() { x.signal("agent-cas-ill", "agentapi.pid", syscall.SIGKILL) })
-	w, err := x.b.Inspect(x.ctx, a)
+	w, err := x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Equal(fleet.StateUnhealthy, w.State)
 	x.Equal("AgentAPI does not answer", w.Reason)
@@ -552,7 +552,7 @@ func stateUnhealthy(x *rig) {
 		x.signal("agent-cas-ill", "agent.pid", syscall.SIGKILL)
 		time.Sleep(2 * time.Second)
 	})
-	w, err = x.b.Inspect(x.ctx, a)
+	w, err = x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Equal(fleet.StateUnhealthy, w.State)
 	x.Contains(w.Reason, "lost its connection")
@@ -575,7 +575,7 @@ func run(prompt string) fleet.Run {
 // follow follows the run from its start to its end.
 func (x *rig) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 	var text strings.Builder
-	o, err := x.b.Connect(a).Follow(x.ctx, r, "", func(out fleet.Output) error {
+	o, err := x.place.Connect(a).Follow(x.ctx, r, "", func(out fleet.Output) error {
 		x.NotEmpty(out.Cursor)
 		x.Equal(a.Project != "Runner", out.Terminal)
 		if !out.Step {
@@ -590,7 +590,7 @@ func (x *rig) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 func taskCompletes(x *rig) {
 	a := x.ready("works")
 	r := run("explain the plan")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	text, o := x.follow(a, r)
 	x.Equal(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "[coder] Handled: explain the plan", Payload: []byte("[coder] Handled: explain the plan"), Terminal: true}, o)
 	x.Equal("[coder] Handled: explain the plan\n", text)
@@ -599,7 +599,7 @@ func taskCompletes(x *rig) {
 	x.Equal(o, same)
 
 	r = run("long")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	text, o = x.follow(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.True(strings.HasPrefix(text, "Here is the long answer.\n 1. step 1 of the plan"), text)
@@ -610,7 +610,7 @@ func taskCompletes(x *rig) {
 func taskReports(x *rig) {
 	a := x.ready("report")
 	r := run("done with the refactoring")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.prepare(func() { time.Sleep(8 * time.Second) }) // waits until the screen watcher has also reported "idle"
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
@@ -620,7 +620,7 @@ func taskReports(x *rig) {
 func taskFails(x *rig) {
 	a := x.ready("unable")
 	r := run("fail to compile")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskFailed, o.Status)
 	x.Equal("the agent reported: failed: fail to compile", o.Reason)
@@ -631,45 +631,45 @@ func taskAgain(x *rig) {
 	a := x.ready("again")
 	r := run("echo only once")
 	for range 3 {
-		x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+		x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 		r.Again = true
 	}
 	text, _ := x.follow(a, r)
 	x.Equal("only once\n", text)
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 }
 
 func taskBusy(x *rig) {
 	a := x.ready("busy")
 	r := run("sleep 60")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
-	x.Equal(r.TaskID, x.reason(x.b.Connect(a).Dispatch(x.ctx, run("echo me too")), fleet.ReasonAgentBusy).Metadata["task_id"])
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
+	x.Equal(r.TaskID, x.reason(x.place.Connect(a).Dispatch(x.ctx, run("echo me too")), fleet.ReasonAgentBusy).Metadata["task_id"])
 }
 
 func taskOffline(x *rig) {
 	a := x.stoppedAgent("off")
 	r := run("echo hello")
-	x.Equal("stopped", x.reason(x.b.Connect(a).Dispatch(x.ctx, r), fleet.ReasonAgentOffline).Metadata["state"])
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false))
-	x.reason(x.b.Connect(a).Send(x.ctx, r, "m", "hello"), fleet.ReasonAgentOffline)
+	x.Equal("stopped", x.reason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonAgentOffline).Metadata["state"])
+	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false))
+	x.reason(x.place.Connect(a).Send(x.ctx, r, "m", "hello"), fleet.ReasonAgentOffline)
 }
 
 func taskNeverGiven(x *rig) {
 	a := x.ready("never")
 	r := run("echo what")
 	r.Started = later
-	_, err := x.b.Connect(a).Follow(x.ctx, r, "", func(fleet.Output) error { return nil })
+	_, err := x.place.Connect(a).Follow(x.ctx, r, "", func(fleet.Output) error { return nil })
 	x.reason(err, fleet.ReasonTaskNotFound)
 }
 
 func taskWithSpec(x *rig) {
 	a := x.ready("spec")
 	first, second := run("echo one"), run("echo two")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, first))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, first))
 	_, o := x.follow(a, first)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.Contains(o.Summary, "Do as the tests say.")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, second))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, second))
 	_, o = x.follow(a, second)
 	x.Equal("two", o.Summary)
 }
@@ -677,7 +677,7 @@ func taskWithSpec(x *rig) {
 // taskOfItsOwn creates an agent whose template passes the prompt to the agent, so that the agent starts to work at
 // once.
 func taskOfItsOwn(x *rig) {
-	all, err := x.b.Roles(x.ctx, "Prompt first")
+	all, err := x.place.Roles(x.ctx, "Prompt first")
 	x.NoError(err)
 	x.Equal([]fleet.Role{
 		{Name: "Coder", DisplayName: "Coder", Default: true, Parameters: map[string]string{"system_prompt": "You write code."}},
@@ -687,19 +687,19 @@ func taskOfItsOwn(x *rig) {
 	a.Spec = "sleep 4 to begin with"
 	r := run(a.Spec)
 	r.SelfStarted = true
-	w, err := x.b.Provision(x.ctx, a)
+	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	a.WorkspaceID = w.ID
 	x.await(a, fleet.StateRunning)
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	r.Again = true
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	text, o := x.follow(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.Equal("[coder] Handled: sleep 4 to begin with", o.Summary)
 	x.Contains(text, "Handled: sleep 4 to begin with")
 	next := run("echo what next")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, next))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, next))
 	_, o = x.follow(a, next)
 	x.Equal("what next", o.Summary)
 }
@@ -709,9 +709,9 @@ func taskNotBegun(x *rig) {
 	a := x.ready("rests")
 	r := run(a.Spec)
 	r.SelfStarted = true
-	x.Contains(x.reason(x.b.Connect(a).Dispatch(x.ctx, r), fleet.ReasonTaskNotFound).Message, "spec_is_task")
+	x.Contains(x.reason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonTaskNotFound).Message, "spec_is_task")
 	next := run("echo ready for that")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, next))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, next))
 	_, o := x.follow(a, next)
 	x.Equal("ready for that", o.Summary)
 }
@@ -722,13 +722,13 @@ func interruptByForce(x *rig) { x.interrupted("kill", true) }
 func (x *rig) interrupted(suffix string, kill bool) {
 	a := x.ready(suffix)
 	r := run("sleep 60")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, kill))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, kill))
 	text, o := x.follow(a, r)
 	x.Equal(fleet.TaskStopped, o.Status)
 	x.Contains(text, "Interrupted")
 	next := run("echo still here")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, next))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, next))
 	_, o = x.follow(a, next)
 	x.Equal("still here", o.Summary)
 }
@@ -736,10 +736,10 @@ func (x *rig) interrupted(suffix string, kill bool) {
 func interruptIdle(x *rig) {
 	a := x.ready("idle")
 	r := run("echo done already")
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false), "never dispatched")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false), "never dispatched")
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	_, o := x.follow(a, r)
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true))
+	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true))
 	_, same := x.follow(a, r)
 	x.Equal(o, same)
 }
@@ -749,16 +749,16 @@ func interruptIdle(x *rig) {
 func messageToBusy(x *rig) {
 	a := x.ready("told")
 	r := run("sleep 4")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	for range 2 {
-		x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "echo the follow-up"))
+		x.NoError(x.place.Connect(a).Send(x.ctx, r, "m1", "echo the follow-up"))
 	}
 	text, o := x.follow(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.Equal("the follow-up", o.Summary)
 	x.Contains(text, "[coder] Handled: sleep 4\n")
 	x.Equal(1, strings.Count(text, "the follow-up\n"))
-	x.reason(x.b.Connect(a).Send(x.ctx, r, "m2", "one more thing"), fleet.ReasonNoRunningTask)
+	x.reason(x.place.Connect(a).Send(x.ctx, r, "m2", "one more thing"), fleet.ReasonNoRunningTask)
 }
 
 // messageOfAnother simulates a server that stopped after it had sent a message. The next server does not know whether
@@ -766,14 +766,14 @@ func messageToBusy(x *rig) {
 func messageOfAnother(x *rig) {
 	a := x.ready("heir")
 	r := run("sleep 2")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "go on"))
-	x.b.ForgetRuns()
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Send(x.ctx, r, "m1", "go on"))
+	x.place.ForgetRuns()
 	r.Again = true
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "go on"))
-	x.b.ForgetRuns()
+	x.NoError(x.place.Connect(a).Send(x.ctx, r, "m1", "go on"))
+	x.place.ForgetRuns()
 	r.Messages = []fleet.Message{{ID: "m1", Text: "go on"}}
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m2", "go on"))
+	x.NoError(x.place.Connect(a).Send(x.ctx, r, "m2", "go on"))
 	text, o := x.follow(a, r)
 	x.Equal("[coder] Handled: go on", o.Summary)
 	x.Equal(2, strings.Count(text, "Handled: go on\n"), text)
@@ -782,30 +782,30 @@ func messageOfAnother(x *rig) {
 func messageTooLate(x *rig) {
 	a := x.ready("late")
 	r := run("echo over")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.follow(a, r)
-	x.reason(x.b.Connect(a).Send(x.ctx, r, "m", "one more thing"), fleet.ReasonNoRunningTask)
+	x.reason(x.place.Connect(a).Send(x.ctx, r, "m", "one more thing"), fleet.ReasonNoRunningTask)
 }
 
 func readLog(x *rig) {
 	a := x.ready("log")
-	all, more, err := x.b.Log(x.ctx, a, 10000)
+	all, more, err := x.place.Log(x.ctx, a, 10000)
 	x.NoError(err)
 	x.False(more)
 	x.Greater(len(all), 3)
-	last, more, err := x.b.Log(x.ctx, a, 2)
+	last, more, err := x.place.Log(x.ctx, a, 2)
 	x.NoError(err)
 	x.True(more)
 	x.Equal(all[len(all)-2:], last)
-	lines, _, err := x.b.Log(x.ctx, x.agent("nobody"), 10)
+	lines, _, err := x.place.Log(x.ctx, x.agent("nobody"), 10)
 	x.NoError(err)
 	x.Empty(lines)
 }
 
 func tokenRefused(x *rig) {
-	_, err := x.b.Projects(x.ctx)
+	_, err := x.place.Projects(x.ctx)
 	x.Contains(x.reason(err, fleet.ReasonBackendUnavailable).Message, "Coder does not accept the token")
-	_, err = x.b.List(x.ctx)
+	_, err = x.place.List(x.ctx)
 	x.NotContains(x.reason(err, fleet.ReasonBackendUnavailable).Error(), "0123456789")
 }
 
@@ -814,18 +814,18 @@ func tokenRefused(x *rig) {
 func hiddenWorkspace(x *rig) {
 	a := x.agent("others")
 	a.WorkspaceID = "00000000-0000-4000-8000-000000000001"
-	w, err := x.b.Inspect(x.ctx, a)
+	w, err := x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.True(w.Missing, "Coder answers 404, which does not mean that the workspace was deleted: %+v", w)
-	x.reason(x.b.Connect(a).Dispatch(x.ctx, run("echo hello")), fleet.ReasonBackendUnavailable)
-	x.reason(x.b.Start(x.ctx, a), fleet.ReasonBackendUnavailable)
+	x.reason(x.place.Connect(a).Dispatch(x.ctx, run("echo hello")), fleet.ReasonBackendUnavailable)
+	x.reason(x.place.Start(x.ctx, a), fleet.ReasonBackendUnavailable)
 }
 
 // othersAgent uses the token of an admin, who can see all workspaces. The workspaces of other users must not be listed
 // as the admin's agents.
 func othersAgent(x *rig) {
 	a := x.ready("not-mine")
-	all, err := x.b.List(x.ctx)
+	all, err := x.place.List(x.ctx)
 	x.NoError(err)
 	for _, w := range all {
 		x.NotEqual("cas-not-mine", w.Name)
@@ -841,11 +841,11 @@ func othersAgent(x *rig) {
 		x.NoError(err)
 		a.WorkspaceID = strings.TrimSpace(string(id))
 	}
-	w, err := x.b.Inspect(x.ctx, a)
+	w, err := x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.True(w.Missing, "another owner does not mean that it was deleted: %+v", w)
 	x.Contains(w.Reason, "belongs to the Coder user bob")
-	kept, err := x.b.Delete(x.ctx, a)
+	kept, err := x.place.Delete(x.ctx, a)
 	x.NoError(err)
 	x.Contains(kept, "was not deleted")
 	x.prepare(func() { x.awaitLive(x.agent("not-mine"), fleet.StateRunning) })
@@ -855,25 +855,25 @@ func othersAgent(x *rig) {
 // that, and revokes it afterwards.
 func ownerPrincipal(x *rig) {
 	a := fleet.Agent{UID: "uid-of-hers", Name: "hers", Owner: "alice", Project: "Setup", Role: "coder", Spec: "A spec."}
-	w, err := x.b.Provision(x.ctx, a)
+	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	x.Equal("alice", w.Owner)
 	x.Contains(w.Location, "/@alice/own-hers")
 	a.WorkspaceID = w.ID
 	x.await(a, fleet.StateRunning)
 	r := run("echo as alice")
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	_, o := x.follow(a, r)
 	x.Equal("as alice", o.Summary)
-	x.b.ForgetTemplates()
-	all, err := x.b.List(x.ctx)
+	x.place.ForgetTemplates()
+	all, err := x.place.List(x.ctx)
 	x.NoError(err)
 	x.Len(all, 1)
 	x.Equal("alice", all[0].Owner)
 	x.Equal(a.Spec, all[0].Spec)
-	_, err = x.b.Delete(x.ctx, a)
+	_, err = x.place.Delete(x.ctx, a)
 	x.NoError(err)
-	w, err = x.b.Inspect(x.ctx, a)
+	w, err = x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Equal(fleet.StateDeleted, w.State)
 }
@@ -881,6 +881,6 @@ func ownerPrincipal(x *rig) {
 // ownerUnknown creates an agent for an owner who is not a Coder user.
 func ownerUnknown(x *rig) {
 	a := fleet.Agent{UID: "uid-of-his", Name: "his", Owner: "nobody-here", Project: "Setup", Role: "coder", Spec: "A spec."}
-	_, err := x.b.Provision(x.ctx, a)
+	_, err := x.place.Provision(x.ctx, a)
 	x.Contains(x.reason(err, fleet.ReasonInvalidArgument).Message, `Coder has no user "nobody-here"`)
 }

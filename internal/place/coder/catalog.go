@@ -42,15 +42,15 @@ type project struct {
 }
 
 // Projects implements fleet.Place.
-func (b *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
-	all, err := b.projects(ctx, 0)
+func (p *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
+	all, err := p.projects(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]fleet.Project, 0, len(all))
-	for _, p := range all {
-		if !p.unsure {
-			out = append(out, p.Project)
+	for _, proj := range all {
+		if !proj.unsure {
+			out = append(out, proj.Project)
 		}
 	}
 	return out, nil
@@ -58,34 +58,34 @@ func (b *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
 
 // project returns the project with the name. It uses a list of templates that is at most recentCatalog old: the calls that
 // create an agent share one. It returns PROJECT_NOT_FOUND if no template matches.
-func (b *Place) project(ctx context.Context, name string) (*project, error) {
-	begun := b.config.Now()
-	p, err := b.projectOf(ctx, name, recentCatalog)
-	b.catalog.mu.Lock()
-	cached := b.catalog.at.Before(begun)
-	b.catalog.mu.Unlock()
+func (p *Place) project(ctx context.Context, name string) (*project, error) {
+	begun := p.config.Now()
+	proj, err := p.projectOf(ctx, name, recentCatalog)
+	p.catalog.mu.Lock()
+	cached := p.catalog.at.Before(begun)
+	p.catalog.mu.Unlock()
 	if cached && fleet.ReasonOf(err) == fleet.ReasonProjectNotFound { // the template may be new
-		return b.projectOf(ctx, name, 0)
+		return p.projectOf(ctx, name, 0)
 	}
-	return p, err
+	return proj, err
 }
 
-func (b *Place) projectOf(ctx context.Context, name string, age time.Duration) (*project, error) {
-	all, err := b.projects(ctx, age)
+func (p *Place) projectOf(ctx context.Context, name string, age time.Duration) (*project, error) {
+	all, err := p.projects(ctx, age)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(p *project) bool { return p.unsure })
+	all = slices.DeleteFunc(slices.Clone(all), func(proj *project) bool { return proj.unsure })
 	var names []string
-	for _, p := range all {
-		if p.Name == name {
-			return p, nil
+	for _, proj := range all {
+		if proj.Name == name {
+			return proj, nil
 		}
-		names = append(names, p.Name)
+		names = append(names, proj.Name)
 	}
-	for _, p := range all { // the display name may have changed since the agent was created
-		if p.Matches(name) {
-			return p, nil
+	for _, proj := range all { // the display name may have changed since the agent was created
+		if proj.Matches(name) {
+			return proj, nil
 		}
 	}
 	list := "there are none"
@@ -97,16 +97,16 @@ func (b *Place) projectOf(ctx context.Context, name string, age time.Duration) (
 
 // projects returns all projects, sorted by name. If the cached list is younger than age, projects returns it. It
 // includes projects that are unsure.
-func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, error) {
-	c := &b.catalog
+func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, error) {
+	c := &p.catalog
 	c.mu.Lock()
 	old, at := c.projects, c.at
 	c.mu.Unlock()
-	if age > 0 && !at.IsZero() && b.config.Now().Sub(at) < age {
+	if age > 0 && !at.IsZero() && p.config.Now().Sub(at) < age {
 		return old, ctx.Err()
 	}
 	templates, err := ask(ctx, "listing Coder's templates", func(ctx context.Context) ([]codersdk.Template, error) {
-		return b.self.sdk.Templates(ctx, codersdk.TemplateFilter{})
+		return p.self.sdk.Templates(ctx, codersdk.TemplateFilter{})
 	})
 	if err != nil {
 		return nil, err
@@ -114,12 +114,12 @@ func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 	found := make([]*project, 0, len(templates))
 	inUse := map[uuid.UUID]bool{}
 	for _, t := range templates {
-		name, named := b.configured(t)
-		p := &project{template: t, Settings: b.config.Settings}
+		name, named := p.configured(t)
+		proj := &project{template: t, Settings: p.config.Settings}
 		if named {
-			p.Settings = b.config.Projects[name].Settings
+			proj.Settings = p.config.Projects[name].Settings
 		}
-		v, err := b.version(ctx, t.ActiveVersionID)
+		v, err := p.version(ctx, t.ActiveVersionID)
 		if err != nil && isThrottled(err) {
 			return nil, err
 		}
@@ -127,10 +127,10 @@ func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 			return nil, ctx.Err()
 		}
 		if v == nil { // the version was deleted meanwhile, is not visible for this user, or is broken: go on with the other templates
-			v, p.unsure = &version{}, !named
+			v, proj.unsure = &version{}, !named
 		}
 		inUse[t.ActiveVersionID] = true
-		if !named && !p.unsure && !p.hosts(v) {
+		if !named && !proj.unsure && !proj.hosts(v) {
 			continue
 		}
 		display := t.DisplayName
@@ -140,43 +140,43 @@ func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 		if !named {
 			name = display
 		}
-		p.Project = fleet.Project{
+		proj.Project = fleet.Project{
 			Name: name, DisplayName: display, Description: strings.TrimSpace(t.Description), TemplateID: t.ID.String(), TemplateName: t.Name,
-			SpecIsTask: p.begins(v), Groups: b.groups(t, name, named), Parameters: p.parameters(v),
+			SpecIsTask: proj.begins(v), Groups: p.groups(t, name, named), Parameters: proj.parameters(v),
 		}
-		found = append(found, p)
+		found = append(found, proj)
 	}
 	if len(templates) == 0 { // Coder hides what a token may not see
-		if _, err := b.whoami(ctx); err != nil {
+		if _, err := p.whoami(ctx); err != nil {
 			return nil, err
 		}
 	}
 	uniqueNames(found)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.projects, c.at = found, b.config.Now()
+	c.projects, c.at = found, p.config.Now()
 	return found, nil
 }
 
 // groups returns the groups to which the project of the template is restricted. It uses the access of the project's own
 // entry, else the access of the template's organization, else the access for all projects.
-func (b *Place) groups(t codersdk.Template, name string, named bool) []string {
-	access := b.config.Access
-	for organization, o := range b.config.Organizations {
+func (p *Place) groups(t codersdk.Template, name string, named bool) []string {
+	access := p.config.Access
+	for organization, o := range p.config.Organizations {
 		if strings.EqualFold(organization, t.OrganizationName) && o.Access != nil {
 			access = o.Access
 		}
 	}
-	if named && b.config.Projects[name].Access != nil {
-		access = b.config.Projects[name].Access
+	if named && p.config.Projects[name].Access != nil {
+		access = p.config.Projects[name].Access
 	}
 	return access.List()
 }
 
 // configured returns the name under which the configuration lists the template, and whether it lists the template.
-func (b *Place) configured(t codersdk.Template) (string, bool) {
-	for name, p := range b.config.Projects {
-		if strings.EqualFold(p.Template, t.Name) {
+func (p *Place) configured(t codersdk.Template) (string, bool) {
+	for name, proj := range p.config.Projects {
+		if strings.EqualFold(proj.Template, t.Name) {
 			return name, true
 		}
 	}
@@ -187,16 +187,16 @@ func (b *Place) configured(t codersdk.Template) (string, bool) {
 // name, which is free text. Names of templates are unique only within an organization.
 func uniqueNames(all []*project) {
 	for _, rename := range []func(*project) string{
-		func(p *project) string { return p.template.Name },
-		func(p *project) string { return p.template.OrganizationName + "/" + p.template.Name },
+		func(proj *project) string { return proj.template.Name },
+		func(proj *project) string { return proj.template.OrganizationName + "/" + proj.template.Name },
 	} {
 		count := map[string]int{}
-		for _, p := range all {
-			count[strings.ToLower(p.Name)]++
+		for _, proj := range all {
+			count[strings.ToLower(proj.Name)]++
 		}
-		for _, p := range all {
-			if count[strings.ToLower(p.Name)] > 1 {
-				p.Name = rename(p)
+		for _, proj := range all {
+			if count[strings.ToLower(proj.Name)] > 1 {
+				proj.Name = rename(proj)
 			}
 		}
 	}

@@ -48,15 +48,15 @@ metadata:
 	require.Equal(t, "bot-", *c.Projects["DataOne"].Prefix)
 	require.Equal(t, []string{"oidc:ops", "coder:platform/sre"}, c.Organizations["platform"].Access.Groups)
 	c.Token = token
-	b, err := coder.New(c)
+	p, err := coder.New(c)
 	require.NoError(t, err)
-	require.False(t, b.Traits().UniqueNames, "with coder.owner principal, names are unique only for each owner")
-	for _, p := range []struct{ organization, template, group string }{
+	require.False(t, p.Traits().UniqueNames, "with coder.owner principal, names are unique only for each owner")
+	for _, project := range []struct{ organization, template, group string }{
 		{"platform", "dataone", "oidc:data"}, {"Platform", "setup-devcontainer", "oidc:ops"}, {"other", "setup-devcontainer", "oidc:staff"}, {"platform", "unlisted", "oidc:ops"},
 	} {
-		require.Equal(t, p.group, b.Groups(codersdk.Template{Name: p.template, OrganizationName: p.organization})[0], p)
+		require.Equal(t, project.group, p.Groups(codersdk.Template{Name: project.template, OrganizationName: project.organization})[0], project)
 	}
-	require.NoError(t, b.Close())
+	require.NoError(t, p.Close())
 	require.Error(t, yaml.UnmarshalWithOptions([]byte("projects: {Setup: {tempalte: x}}"), &c, yaml.Strict()))
 }
 

@@ -23,14 +23,14 @@ const (
 // extendDeadline extends the deadline of a workspace again and again, until ctx is done or the workspace does not exist
 // any more. Without it, Coder would stop the workspace during a task, because requests to an app do not count as
 // activity. extendDeadline calls warn for the first failure only.
-func (b *Place) extendDeadline(ctx context.Context, a fleet.Agent, at place, warn func(string)) {
+func (p *Place) extendDeadline(ctx context.Context, a fleet.Agent, at workspace, warn func(string)) {
 	for warned := false; ; {
-		if words := b.extend(ctx, &at); words != "" && !warned && ctx.Err() == nil {
+		if words := p.extend(ctx, &at); words != "" && !warned && ctx.Err() == nil {
 			warned = true
-			b.config.Logger.WarnContext(ctx, "workspace deadline not extended", "agent", a.Name, "reason", words)
+			p.config.Logger.WarnContext(ctx, "workspace deadline not extended", "agent", a.Name, "reason", words)
 			warn(words)
 		}
-		if b.wait(ctx, keepEvery) != nil {
+		if p.wait(ctx, keepEvery) != nil {
 			return
 		}
 		if there, err := at.refresh(ctx); err == nil && !there {
@@ -41,8 +41,8 @@ func (b *Place) extendDeadline(ctx context.Context, a fleet.Agent, at place, war
 
 // extend extends the deadline of a workspace if less than keepLeft is left. If it cannot extend the deadline, it
 // returns the reason for users, else "".
-func (b *Place) extend(ctx context.Context, at *place) string {
-	build, now := at.ws.LatestBuild, b.config.Now().Add(b.throttle.ahead())
+func (p *Place) extend(ctx context.Context, at *workspace) string {
+	build, now := at.ws.LatestBuild, p.config.Now().Add(p.throttle.ahead())
 	if !build.Deadline.Valid || build.Deadline.Time.Sub(now) > keepLeft || !build.Deadline.Time.After(now) {
 		return ""
 	}

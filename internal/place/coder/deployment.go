@@ -25,27 +25,27 @@ type deployment struct {
 
 // readDeployment requests the addresses of the deployment if they are not cached. Without them, links begin with
 // Config.URL, and ports have no links, so a failure is not an error.
-func (b *Place) readDeployment(ctx context.Context) {
-	d := &b.deployment
+func (p *Place) readDeployment(ctx context.Context) {
+	d := &p.deployment
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if b.config.Now().Before(d.until) {
+	if p.config.Now().Before(d.until) {
 		return
 	}
-	page, apps, err := b.askDeployment(ctx)
+	page, apps, err := p.askDeployment(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
-		b.config.Logger.DebugContext(ctx, "cannot read the addresses of the deployment", "error", err)
-		d.until = b.config.Now().Add(deploymentRetry)
+		p.config.Logger.DebugContext(ctx, "cannot read the addresses of the deployment", "error", err)
+		d.until = p.config.Now().Add(deploymentRetry)
 		return
 	}
-	d.page, d.apps, d.until = page, apps, b.config.Now().Add(deploymentAge)
+	d.page, d.apps, d.until = page, apps, p.config.Now().Add(deploymentAge)
 }
 
-func (b *Place) askDeployment(ctx context.Context) (page *url.URL, apps string, err error) {
-	info, err := ask(ctx, "asking Coder for its address", b.self.sdk.BuildInfo)
+func (p *Place) askDeployment(ctx context.Context) (page *url.URL, apps string, err error) {
+	info, err := ask(ctx, "asking Coder for its address", p.self.sdk.BuildInfo)
 	if err != nil {
 		return nil, "", err
 	}
@@ -53,26 +53,26 @@ func (b *Place) askDeployment(ctx context.Context) (page *url.URL, apps string, 
 		page = nil
 	}
 	host, err := ask(ctx, "asking Coder for the address of apps", func(ctx context.Context) (codersdk.AppHostResponse, error) {
-		return b.self.sdk.AppHost(ctx)
+		return p.self.sdk.AppHost(ctx)
 	})
 	return page, host.Host, err
 }
 
 // addresses returns the URL of Coder's pages, and the host name of apps and ports with a * for the name of the app. The
 // host name is empty if Coder has none.
-func (b *Place) addresses() (page *url.URL, apps string) {
-	d := &b.deployment
+func (p *Place) addresses() (page *url.URL, apps string) {
+	d := &p.deployment
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.page == nil {
-		return b.url, ""
+		return p.url, ""
 	}
 	return d.page, d.apps
 }
 
 // location returns the URL of the workspace's page in Coder.
-func (b *Place) location(ws codersdk.Workspace) string {
-	page, _ := b.addresses()
+func (p *Place) location(ws codersdk.Workspace) string {
+	page, _ := p.addresses()
 	return page.JoinPath("@"+ws.OwnerName, ws.Name).String()
 }
 

@@ -18,31 +18,31 @@ type Examination struct {
 }
 
 // Examine requests the deployment's version and time, and the user and the expiry of Fleet's token.
-func (b *Place) Examine(ctx context.Context) (x Examination, err error) {
-	resp, err := b.self.sdk.Request(ctx, http.MethodGet, "/api/v2/buildinfo", nil)
+func (p *Place) Examine(ctx context.Context) (x Examination, err error) {
+	resp, err := p.self.sdk.Request(ctx, http.MethodGet, "/api/v2/buildinfo", nil)
 	if err != nil {
 		return x, translate("asking Coder for its version", err)
 	}
 	_ = resp.Body.Close()
 	x.Clock, _ = http.ParseTime(resp.Header.Get("Date"))
-	build, err := b.self.sdk.BuildInfo(ctx)
+	build, err := p.self.sdk.BuildInfo(ctx)
 	if err != nil {
 		return x, translate("asking Coder for its version", err)
 	}
 	x.Version = build.Version
-	user, err := b.whoami(ctx)
+	user, err := p.whoami(ctx)
 	if err != nil {
 		return x, err
 	}
 	x.User = user.Username
-	token, err := b.config.Token(ctx)
+	token, err := p.config.Token(ctx)
 	if err != nil {
 		return x, translate("reading the token", tokenError{err})
 	}
 	id, _, _ := strings.Cut(token, "-")
 	// A user without the right to read its keys can still work.
 	// Coder extends the key of a login with every use.
-	if key, err := b.self.sdk.APIKeyByID(ctx, codersdk.Me, id); err == nil && key.LoginType == codersdk.LoginTypeToken {
+	if key, err := p.self.sdk.APIKeyByID(ctx, codersdk.Me, id); err == nil && key.LoginType == codersdk.LoginTypeToken {
 		x.Expires = key.ExpiresAt
 	}
 	return x, nil

@@ -120,12 +120,12 @@ func TestFaults(t *testing.T) {
 					require.InDelta(t, 7, e.RetryAfter.Seconds(), 1)
 				}
 			}
-			b := x.backend()
-			_, err := b.Projects(t.Context())
+			p := x.newPlace()
+			_, err := p.Projects(t.Context())
 			check(err, c.read)
 			require.Equal(t, c.tries, x.count("GET templates"))
 			if name == "429" {
-				_, err = b.Projects(t.Context())
+				_, err = p.Projects(t.Context())
 				check(err, c.read)
 				require.Equal(t, 1, x.count("GET templates"), "no request may be sent before the time in Retry-After is over")
 			}
@@ -139,7 +139,7 @@ func TestFaults(t *testing.T) {
 			})
 			a := x.agent()
 			a.WorkspaceID, a.Name, a.Project = "", "new", "setup"
-			_, err = x.backend().Provision(t.Context(), a)
+			_, err = x.newPlace().Provision(t.Context(), a)
 			check(err, c.create)
 			require.Equal(t, 1, x.count("POST workspaces"), "a request that creates something must not be repeated")
 		})
@@ -151,7 +151,7 @@ func TestFaults(t *testing.T) {
 func TestWhoSaysDeleted(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
-	b := x.backend()
+	p := x.newPlace()
 	path := "/api/v2/workspaces/" + x.ws.ID.String()
 	answers := func(answer func(http.ResponseWriter)) {
 		x.setFault(func(w http.ResponseWriter, r *http.Request) bool {
@@ -163,24 +163,24 @@ func TestWhoSaysDeleted(t *testing.T) {
 	}
 	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
 		answers(func(w http.ResponseWriter) { page(w, status) })
-		_, err := b.Inspect(t.Context(), x.agent())
+		_, err := p.Inspect(t.Context(), x.agent())
 		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
-		_, err = b.Delete(t.Context(), x.agent())
+		_, err = p.Delete(t.Context(), x.agent())
 		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "the workspace was not deleted, so the deletion must be retried: %v", err)
-		_, err = b.Connect(x.agent()).Follow(t.Context(), x.run("x"), "", func(fleet.Output) error { return nil })
+		_, err = p.Connect(x.agent()).Follow(t.Context(), x.run("x"), "", func(fleet.Output) error { return nil })
 		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 	}
 	answers(func(w http.ResponseWriter) { _ = reply(w, map[string]any{}) })
-	_, err := b.Inspect(t.Context(), x.agent())
+	_, err := p.Inspect(t.Context(), x.agent())
 	x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 	answers(func(w http.ResponseWriter) { problem(w, http.StatusGone, "This service has moved.") })
-	w, err := b.Inspect(t.Context(), x.agent())
+	w, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
 	x.True(w.Missing, "%+v", w)
 	answers(func(w http.ResponseWriter) {
 		problem(w, http.StatusGone, "Workspace \""+x.ws.ID.String()+"\" was deleted, you can view")
 	})
-	w, err = b.Inspect(t.Context(), x.agent())
+	w, err = p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
 	x.Equal(fleet.StateDeleted, w.State)
 }
@@ -191,9 +191,9 @@ func TestTokenExpires(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
 	x.withRunner()
-	b := x.backend()
+	p := x.newPlace()
 	a := x.agent()
-	_, err := b.Inspect(t.Context(), a)
+	_, err := p.Inspect(t.Context(), a)
 	x.NoError(err)
 	x.setFault(func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasPrefix(r.URL.Path, "/@") { // Coder redirects to its login page
@@ -207,13 +207,13 @@ func TestTokenExpires(t *testing.T) {
 	fresh := a
 	fresh.WorkspaceID, fresh.Name, fresh.UID = "", "fresh", "fresh"
 	for what, call := range map[string]func() error{
-		"inspect":   func() error { _, err := b.Inspect(t.Context(), a); return err },
-		"provision": func() error { _, err := b.Provision(t.Context(), fresh); return err },
-		"start":     func() error { return b.Start(t.Context(), a) },
-		"stop":      func() error { return b.Stop(t.Context(), a) },
-		"delete":    func() error { _, err := b.Delete(t.Context(), a); return err },
-		"dispatch":  func() error { return b.Connect(a).Dispatch(t.Context(), x.run("x")) },
-		"interrupt": func() error { return b.Connect(a).Interrupt(t.Context(), x.run("x"), true) },
+		"inspect":   func() error { _, err := p.Inspect(t.Context(), a); return err },
+		"provision": func() error { _, err := p.Provision(t.Context(), fresh); return err },
+		"start":     func() error { return p.Start(t.Context(), a) },
+		"stop":      func() error { return p.Stop(t.Context(), a) },
+		"delete":    func() error { _, err := p.Delete(t.Context(), a); return err },
+		"dispatch":  func() error { return p.Connect(a).Dispatch(t.Context(), x.run("x")) },
+		"interrupt": func() error { return p.Connect(a).Interrupt(t.Context(), x.run("x"), true) },
 	} {
 		err := call()
 		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%s: %v", what, err)
@@ -223,11 +223,11 @@ func TestTokenExpires(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	x := newWorld(t)
-	b := x.backend()
+	p := x.newPlace()
 	x.server.Close()
-	_, err := b.List(t.Context())
+	_, err := p.List(t.Context())
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
-	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(b.Connect(x.agent()).Dispatch(t.Context(), x.run("hello"))))
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(p.Connect(x.agent()).Dispatch(t.Context(), x.run("hello"))))
 }
 
 // TestMessageWithLostAnswer loses the answer to a message. The message must not be sent again.
@@ -248,10 +248,10 @@ func TestMessageWithLostAnswer(t *testing.T) {
 				return true
 			}
 			r := x.run("once only")
-			require.NoError(t, x.backend().Connect(x.agent()).Dispatch(t.Context(), r))
+			require.NoError(t, x.newPlace().Connect(x.agent()).Dispatch(t.Context(), r))
 			require.Equal(t, []string{"A spec.\n\nonce only"}, x.prompts())
 			r.Again = true
-			require.NoError(t, x.backend().Connect(x.agent()).Dispatch(t.Context(), r), "another server must not send the message again either")
+			require.NoError(t, x.newPlace().Connect(x.agent()).Dispatch(t.Context(), r), "another server must not send the message again either")
 			require.Len(t, x.prompts(), 1)
 		})
 	}
@@ -275,7 +275,7 @@ func TestLostMessage(t *testing.T) {
 		}
 		return false
 	}
-	require.NoError(t, x.backend().Connect(x.agent()).Dispatch(t.Context(), x.run("hello")))
+	require.NoError(t, x.newPlace().Connect(x.agent()).Dispatch(t.Context(), x.run("hello")))
 	require.Len(t, x.prompts(), 1)
 }
 
@@ -290,18 +290,18 @@ func TestBusyBriefly(t *testing.T) {
 		}
 		return false
 	}
-	require.NoError(t, x.backend().Connect(x.agent()).Dispatch(t.Context(), x.run("hello")))
+	require.NoError(t, x.newPlace().Connect(x.agent()).Dispatch(t.Context(), x.run("hello")))
 	require.Len(t, x.prompts(), 1)
 
-	err := x.backend().Connect(x.agent()).Dispatch(t.Context(), x.run("something else"))
+	err := x.newPlace().Connect(x.agent()).Dispatch(t.Context(), x.run("something else"))
 	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(err), "the agent must be busy")
 }
 
 // follow follows the run in the background.
-func (x *world) follow(b *coder.Place, r fleet.Run, cursor string) (outputs chan fleet.Output, done chan result) {
+func (x *world) follow(p *coder.Place, r fleet.Run, cursor string) (outputs chan fleet.Output, done chan result) {
 	outputs, done = make(chan fleet.Output, 100), make(chan result, 1)
 	go func() {
-		o, err := b.Connect(x.agent()).Follow(x.Context(), r, cursor, func(out fleet.Output) error {
+		o, err := p.Connect(x.agent()).Follow(x.Context(), r, cursor, func(out fleet.Output) error {
 			outputs <- out
 			return nil
 		})
@@ -318,10 +318,10 @@ type result struct {
 func TestFollowStream(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
-	b := x.backend()
+	p := x.newPlace()
 	r := x.run("explain")
-	x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
-	outputs, done := x.follow(b, r, "")
+	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
+	outputs, done := x.follow(p, r, "")
 	x.says("* thinking 1/9", "running")
 	step := <-outputs
 	x.True(step.Step)
@@ -331,7 +331,7 @@ func TestFollowStream(t *testing.T) {
 	x.Equal("first\nsecond\n", text.Text)
 
 	// Another server follows the run from the cursor.
-	other, otherDone := x.follow(x.backend(), r, text.Cursor)
+	other, otherDone := x.follow(x.newPlace(), r, text.Cursor)
 	x.says("first\nsecond\nthird", "stable")
 	for _, f := range []struct {
 		outputs chan fleet.Output
@@ -358,10 +358,10 @@ func TestFollowCutStreams(t *testing.T) {
 		}
 		return false
 	}
-	b := x.backend()
+	p := x.newPlace()
 	r := x.run("explain")
-	x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
-	outputs, done := x.follow(b, r, "")
+	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
+	outputs, done := x.follow(p, r, "")
 	x.says("one\ntwo\n* busy 1/2", "running")
 	x.Equal("busy 1/2", (<-outputs).Text)
 	x.Equal("one\ntwo\n", (<-outputs).Text)
@@ -386,9 +386,9 @@ func TestStuckAgentAPI(t *testing.T) {
 		}
 		return false
 	}
-	b := x.backend()
+	p := x.newPlace()
 	r := x.run("are you ready?")
-	x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
+	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 	stop := make(chan struct{})
 	defer close(stop)
 	go func() {
@@ -401,7 +401,7 @@ func TestStuckAgentAPI(t *testing.T) {
 			}
 		}
 	}()
-	_, done := x.follow(b, r, "")
+	_, done := x.follow(p, r, "")
 	o := <-done
 	x.NoError(o.err)
 	x.Equal(fleet.TaskCompleted, o.Status)
@@ -423,11 +423,11 @@ func TestAgentGoesAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := newWorld(t)
-			b := x.backend()
+			p := x.newPlace()
 			r := x.run("work")
 			r.Timeout = 30 * 24 * time.Hour
-			x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
-			outputs, done := x.follow(b, r, "")
+			x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
+			outputs, done := x.follow(p, r, "")
 			x.says("* working 1/9", "running")
 			<-outputs
 			cutOff := name != "AgentAPI restarted"
@@ -480,9 +480,9 @@ func TestReports(t *testing.T) {
 			t.Parallel()
 			x := newWorld(t)
 			x.statuses = []s{{State: "failure", Message: "of an earlier task", CreatedAt: time.Now().Add(-30 * time.Second)}}
-			b := x.backend()
+			p := x.newPlace()
 			r := x.run("work")
-			x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
+			x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 			x.change(func() {
 				for _, status := range c.statuses {
 					status.CreatedAt = time.Now()
@@ -490,7 +490,7 @@ func TestReports(t *testing.T) {
 				}
 			})
 			x.says("I have worked.", "stable")
-			_, done := x.follow(b, r, "")
+			_, done := x.follow(p, r, "")
 			o := <-done
 			x.NoError(o.err)
 			x.Equal(c.status, o.Status)
@@ -512,17 +512,17 @@ func (x *world) setFault(f func(http.ResponseWriter, *http.Request) bool) {
 func TestManyInspections(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
-	b := x.backend()
+	p := x.newPlace()
 	for range 200 {
-		w, err := b.Inspect(t.Context(), x.agent())
+		w, err := p.Inspect(t.Context(), x.agent())
 		x.NoError(err)
 		x.Equal(fleet.StateRunning, w.State)
 	}
 	x.Less(x.count("GET "+x.ws.ID.String()), 100)
 	x.LessOrEqual(x.count("GET workspaces"), 10)
-	x.NoError(b.Stop(t.Context(), x.agent()))
+	x.NoError(p.Stop(t.Context(), x.agent()))
 	before := x.count("GET " + x.ws.ID.String())
-	_, err := b.Inspect(t.Context(), x.agent())
+	_, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
 	x.Greater(x.count("GET "+x.ws.ID.String()), before, "a list that is older than a change must not be used")
 }

@@ -16,11 +16,11 @@ const (
 
 // follower follows a run in a fleet-runner.
 type follower struct {
-	b     *Place
+	place *Place
 	agent fleet.Agent
 	run   fleet.Run
 	sink  func(fleet.Output) error
-	at    *place
+	at    *workspace
 	pause time.Duration // the next pause; it grows while the runner is unreachable
 }
 
@@ -33,8 +33,8 @@ func failed(reason string) fleet.Outcome {
 func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f.b.activity.begin(f.at.ws.ID)
-	defer func() { f.b.activity.end(f.at.ws.ID, f.b.config.Now()) }()
+	f.place.activity.begin(f.at.ws.ID)
+	defer func() { f.place.activity.end(f.at.ws.ID, f.place.config.Now()) }()
 	var sinking sync.Mutex
 	pass := func(out fleet.Output) error {
 		sinking.Lock()
@@ -50,17 +50,17 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 	kept := make(chan struct{})
 	go func() {
 		defer close(kept)
-		f.b.extendDeadline(ctx, f.agent, *f.at, func(words string) { _ = pass(warning(words)) })
+		f.place.extendDeadline(ctx, f.agent, *f.at, func(words string) { _ = pass(warning(words)) })
 	}()
 	defer func() {
 		cancel()
 		<-kept
 	}()
 	for {
-		if why, ended := f.b.ended(f.at); ended {
+		if why, ended := f.place.ended(f.at); ended {
 			return failed(why), nil
 		}
-		r, err := f.b.remote(f.agent, f.at)
+		r, err := f.place.remote(f.agent, f.at)
 		if err == nil {
 			var o fleet.Outcome
 			sinking.Lock()
@@ -77,7 +77,7 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 			return fleet.Outcome{}, err
 		}
 		f.pause = min(max(2*f.pause, pollPause), mostPollWait)
-		if err := f.b.wait(ctx, f.pause); err != nil {
+		if err := f.place.wait(ctx, f.pause); err != nil {
 			return fleet.Outcome{}, err
 		}
 		there, err := f.at.refresh(ctx)

@@ -24,33 +24,33 @@ type identity struct {
 
 // provedToken returns the token for requests as Fleet's own user. It fails if the token belongs to another user than the
 // one to whom the workspaces of this Fleet belong, so that no request is ever made as that other user.
-func (b *Place) provedToken(ctx context.Context) (string, error) {
-	token, err := b.config.Token(ctx)
-	if err != nil || b.config.User == "" && b.config.Remember == nil {
+func (p *Place) provedToken(ctx context.Context) (string, error) {
+	token, err := p.config.Token(ctx)
+	if err != nil || p.config.User == "" && p.config.Remember == nil {
 		return token, err
 	}
-	_, err = b.identify(ctx, token)
+	_, err = p.identify(ctx, token)
 	return token, err
 }
 
 // whoami returns the Coder user of Fleet's own token.
-func (b *Place) whoami(ctx context.Context) (codersdk.User, error) {
-	token, err := b.config.Token(ctx)
+func (p *Place) whoami(ctx context.Context) (codersdk.User, error) {
+	token, err := p.config.Token(ctx)
 	if err != nil {
 		return codersdk.User{}, translate("asking Coder whose token Fleet has", tokenError{err})
 	}
-	return b.identify(ctx, token)
+	return p.identify(ctx, token)
 }
 
 // identify returns the user of the token. A token never changes its user, so Coder is asked once for each token.
-func (b *Place) identify(ctx context.Context, token string) (codersdk.User, error) {
-	id := &b.identity
+func (p *Place) identify(ctx context.Context, token string) (codersdk.User, error) {
+	id := &p.identity
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if id.token == token && token != "" {
 		return id.user, id.failed
 	}
-	as := b.newAccount(func(context.Context) (string, error) { return token, nil })
+	as := p.newAccount(func(context.Context) (string, error) { return token, nil })
 	u, err := ask(ctx, "asking Coder whose token Fleet has", func(ctx context.Context) (codersdk.User, error) {
 		return as.sdk.User(ctx, codersdk.Me)
 	})
@@ -64,9 +64,9 @@ func (b *Place) identify(ctx context.Context, token string) (codersdk.User, erro
 	if err != nil {
 		return codersdk.User{}, err
 	}
-	want := b.config.User
-	if want == "" && b.config.Remember != nil {
-		if want, err = b.config.Remember(ctx, u.ID.String()); err != nil {
+	want := p.config.User
+	if want == "" && p.config.Remember != nil {
+		if want, err = p.config.Remember(ctx, u.ID.String()); err != nil {
 			return codersdk.User{}, err
 		}
 	}
@@ -81,7 +81,7 @@ func (b *Place) identify(ctx context.Context, token string) (codersdk.User, erro
 		id.failed = fleet.Errorf(fleet.ReasonBackendUnavailable,
 			"the Coder token belongs to the user %s (%s), but the agents of this Fleet belong to the Coder user %s: give the server a token of that user, or set coder.user to %s to go on as %s",
 			u.Username, u.ID, want, u.ID, u.Username).WithCause(fleet.ErrOtherIdentity)
-		b.config.Logger.ErrorContext(ctx, "coder token belongs to another user, nothing is done", "user", u.Username, "user_id", u.ID.String(), "expected_id", want)
+		p.config.Logger.ErrorContext(ctx, "coder token belongs to another user, nothing is done", "user", u.Username, "user_id", u.ID.String(), "expected_id", want)
 	}
 	return id.user, id.failed
 }

@@ -67,14 +67,14 @@ func TestOtherUsersToken(t *testing.T) {
 	}
 	var stored remembered
 	open := func(user string) *coder.Place {
-		b, err := coder.New(coder.Config{URL: x.server.URL, User: user, Remember: stored.remember, Token: func(context.Context) (string, error) {
+		p, err := coder.New(coder.Config{URL: x.server.URL, User: user, Remember: stored.remember, Token: func(context.Context) (string, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			return token, nil
 		}})
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, b.Close()) })
-		return b
+		t.Cleanup(func() { require.NoError(t, p.Close()) })
+		return p
 	}
 	use := func(s string) {
 		mu.Lock()
@@ -82,27 +82,27 @@ func TestOtherUsersToken(t *testing.T) {
 		token = s
 	}
 	a := x.agent()
-	b := open("")
-	all, err := b.List(t.Context())
+	p := open("")
+	all, err := p.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 
 	use("token-of-bob")
-	for _, b := range []*coder.Place{b, open("")} { // the second is the server after a restart
-		_, err = b.List(t.Context())
+	for _, p := range []*coder.Place{p, open("")} { // the second is the server after a restart
+		_, err = p.List(t.Context())
 		require.ErrorIs(t, err, fleet.ErrOtherIdentity)
 		require.ErrorContains(t, err, "coder.user")
-		_, err = b.Projects(t.Context())
+		_, err = p.Projects(t.Context())
 		require.ErrorIs(t, err, fleet.ErrOtherIdentity)
-		_, err = b.Inspect(t.Context(), a)
+		_, err = p.Inspect(t.Context(), a)
 		require.ErrorIs(t, err, fleet.ErrOtherIdentity)
-		_, err = b.Delete(t.Context(), a)
+		_, err = p.Delete(t.Context(), a)
 		require.ErrorIs(t, err, fleet.ErrOtherIdentity)
 	}
 	require.Equal(t, []string{"/api/v2/users/me", "/api/v2/users/me"}, asBob, "nothing else may be requested as bob")
 
 	use("token-of-fleet")
-	all, err = b.List(t.Context())
+	all, err = p.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 
@@ -120,16 +120,16 @@ func TestOtherUsersToken(t *testing.T) {
 func TestRenamedUser(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
-	b := x.backend()
-	all, err := b.List(t.Context())
+	p := x.newPlace()
+	all, err := p.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	x.change(func() { x.ws.OwnerName = "renamed" })
-	all, err = b.List(t.Context())
+	all, err = p.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Contains(t, all[0].Location, "@renamed/")
-	w, err := b.Inspect(t.Context(), x.agent())
+	w, err := p.Inspect(t.Context(), x.agent())
 	require.NoError(t, err)
 	require.False(t, w.Missing)
 }

@@ -93,17 +93,17 @@ func (v *factCache) keep(workspaces, builds map[uuid.UUID]bool) {
 }
 
 // Inspect implements fleet.Place.
-func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
-	if id, known := b.known.workspace(a.UID); known && a.WorkspaceID == id.String() {
-		ws, err := b.fromList(ctx, id)
+func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+	if id, known := p.known.workspace(a.UID); known && a.WorkspaceID == id.String() {
+		ws, err := p.fromList(ctx, id)
 		if err != nil {
 			return fleet.Workspace{}, err
 		}
 		if ws != nil {
-			return b.inspect(ctx, a, b.place(*ws, b.self))
+			return p.inspect(ctx, a, p.workspace(*ws, p.self))
 		}
 	}
-	at, err := b.find(ctx, a)
+	at, err := p.find(ctx, a)
 	if errors.Is(err, errNotShown) {
 		return fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateUnhealthy, Missing: true, Reason: fleet.PublicMessage(err)}, nil
 	}
@@ -113,34 +113,34 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 	if at == nil {
 		return fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateDeleted, Reason: "its workspace was deleted in Coder"}, nil
 	}
-	return b.inspect(ctx, a, at)
+	return p.inspect(ctx, a, at)
 }
 
 // inspect returns the state of the agent's workspace. If the workspace runs, inspect also probes its app and reads its
 // metadata.
-func (b *Place) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.Workspace, error) {
-	b.readDeployment(ctx)
-	owner, err := b.principalOf(ctx, at.ws)
+func (p *Place) inspect(ctx context.Context, a fleet.Agent, at *workspace) (fleet.Workspace, error) {
+	p.readDeployment(ctx)
+	owner, err := p.principalOf(ctx, at.ws)
 	if err != nil {
 		return fleet.Workspace{}, err
 	}
 	w := fleet.Workspace{
 		ID: at.ws.ID.String(), AgentUID: a.UID, Name: a.Name, Owner: owner, Project: a.Project, Role: a.Role, Spec: a.Spec,
-		Location: b.location(at.ws), CreatedAt: at.ws.CreatedAt, Host: b.hostFacts(at),
+		Location: p.location(at.ws), CreatedAt: at.ws.CreatedAt, Host: p.hostFacts(at),
 	}
-	w.State, w.Reason = b.state(at)
-	w.FleetUnknown = w.State.Moving() || b.readFleet(ctx, at, &w) != nil // it is read again later
+	w.State, w.Reason = p.state(at)
+	w.FleetUnknown = w.State.Moving() || p.readFleet(ctx, at, &w) != nil // it is read again later
 	if w.State != fleet.StateRunning {
 		return w, ctx.Err()
 	}
-	if w.State, w.Reason, err = b.probe(ctx, at); err != nil {
+	if w.State, w.Reason, err = p.probe(ctx, at); err != nil {
 		return w, err
 	}
 	if w.State == fleet.StateRunning {
-		b.readMetadata(ctx, at)
-		b.readPorts(ctx, at)
-		w.Metadata = b.metadata(ctx, at)
-		h := b.hostFacts(at)
+		p.readMetadata(ctx, at)
+		p.readPorts(ctx, at)
+		w.Metadata = p.metadata(ctx, at)
+		h := p.hostFacts(at)
 		h.OtherFleet, w.Host = w.Host.OtherFleet, h
 	}
 	return w, ctx.Err()
@@ -148,34 +148,34 @@ func (b *Place) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.Wo
 
 // probe returns the state of a running workspace, and the reason if the state is not running. Without a fleet-runner,
 // it asks AgentAPI.
-func (b *Place) probe(ctx context.Context, at *place) (fleet.State, string, error) {
+func (p *Place) probe(ctx context.Context, at *workspace) (fleet.State, string, error) {
 	if at.hasRunner() { // Coder checks the health of fleet-runner itself
-		b.workspaceFacts.change(at.ws, func(v *workspaceFacts) {
-			v.probed, v.state, v.reason, v.ready = b.config.Now(), fleet.StateRunning, "", true
+		p.workspaceFacts.change(at.ws, func(v *workspaceFacts) {
+			v.probed, v.state, v.reason, v.ready = p.config.Now(), fleet.StateRunning, "", true
 		})
 		return fleet.StateRunning, "", ctx.Err()
 	}
-	facts := b.facts(at)
+	facts := p.facts(at)
 	if facts.URL == nil {
 		return fleet.StateUnhealthy, "its workspace has no AgentAPI", nil
 	}
-	state, reason, err := b.askReady(ctx, at, facts)
+	state, reason, err := p.askReady(ctx, at, facts)
 	if err != nil {
 		return "", "", err
 	}
-	b.workspaceFacts.change(at.ws, func(v *workspaceFacts) {
-		v.probed, v.state, v.reason = b.config.Now(), state, reason
+	p.workspaceFacts.change(at.ws, func(v *workspaceFacts) {
+		v.probed, v.state, v.reason = p.config.Now(), state, reason
 		v.ready = v.ready || state == fleet.StateRunning
 	})
 	return state, reason, nil
 }
 
 // askReady asks AgentAPI whether the agent is ready, and returns the state that follows and its reason.
-func (b *Place) askReady(ctx context.Context, at *place, facts agentapi.Facts) (fleet.State, string, error) {
-	before := b.workspaceFacts.of(at.ws).ready
-	ready, err := b.screens.Ready(ctx, facts, before, func() agentapi.Prompt {
-		_, spec, _ := b.roleAndSpec(ctx, at)
-		return agentapi.Prompt{Text: spec, Task: b.firstTask(ctx, at)}
+func (p *Place) askReady(ctx context.Context, at *workspace, facts agentapi.Facts) (fleet.State, string, error) {
+	before := p.workspaceFacts.of(at.ws).ready
+	ready, err := p.screens.Ready(ctx, facts, before, func() agentapi.Prompt {
+		_, spec, _ := p.roleAndSpec(ctx, at)
+		return agentapi.Prompt{Text: spec, Task: p.firstTask(ctx, at)}
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -185,7 +185,7 @@ func (b *Place) askReady(ctx context.Context, at *place, facts agentapi.Facts) (
 	case err == nil:
 		return fleet.StateStarting, "the agent is starting, or works on the prompt with which it was started", nil
 	case errors.Is(err, agentapi.ErrNoAnswer):
-		if done := at.ws.LatestBuild.Job.CompletedAt; !before && done != nil && facts.Ahead+b.config.Now().Sub(*done) < neverConnected {
+		if done := at.ws.LatestBuild.Job.CompletedAt; !before && done != nil && facts.Ahead+p.config.Now().Sub(*done) < neverConnected {
 			return fleet.StateStarting, "AgentAPI is starting", nil
 		}
 		return fleet.StateUnhealthy, "AgentAPI does not answer", nil
@@ -198,19 +198,19 @@ func (b *Place) askReady(ctx context.Context, at *place, facts agentapi.Facts) (
 
 // firstTask reports whether the agent's first task is the work that it starts by itself. After later starts of the
 // workspace, such work is not a task: the agent only prepares itself.
-func (b *Place) firstTask(ctx context.Context, at *place) bool {
+func (p *Place) firstTask(ctx context.Context, at *workspace) bool {
 	if at.ws.LatestBuild.BuildNumber != 1 {
 		return false
 	}
-	v, err := b.version(ctx, at.ws.LatestBuild.TemplateVersionID)
+	v, err := p.version(ctx, at.ws.LatestBuild.TemplateVersionID)
 	return err == nil && at.begins(v)
 }
 
 // values returns the parameters of the build, from the cache if possible.
-func (b *Place) values(ctx context.Context, acc *account, build uuid.UUID) ([]codersdk.WorkspaceBuildParameter, error) {
-	b.workspaceFacts.mu.Lock()
-	values, known := b.workspaceFacts.values[build]
-	b.workspaceFacts.mu.Unlock()
+func (p *Place) values(ctx context.Context, acc *account, build uuid.UUID) ([]codersdk.WorkspaceBuildParameter, error) {
+	p.workspaceFacts.mu.Lock()
+	values, known := p.workspaceFacts.values[build]
+	p.workspaceFacts.mu.Unlock()
 	if known {
 		return values, ctx.Err()
 	}
@@ -220,9 +220,9 @@ func (b *Place) values(ctx context.Context, acc *account, build uuid.UUID) ([]co
 	if err != nil {
 		return nil, err
 	}
-	b.workspaceFacts.mu.Lock()
-	defer b.workspaceFacts.mu.Unlock()
-	b.workspaceFacts.values[build] = values
-	delete(b.workspaceFacts.unread, build)
+	p.workspaceFacts.mu.Lock()
+	defer p.workspaceFacts.mu.Unlock()
+	p.workspaceFacts.values[build] = values
+	delete(p.workspaceFacts.unread, build)
 	return values, nil
 }

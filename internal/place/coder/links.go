@@ -18,9 +18,9 @@ import (
 const maxPorts = 20
 
 // hostFacts returns what Coder says about the workspace in addition to its state.
-func (b *Place) hostFacts(at *place) fleet.HostFacts {
+func (p *Place) hostFacts(at *workspace) fleet.HostFacts {
 	ws := at.ws
-	h := fleet.HostFacts{Outdated: ws.Outdated, Links: b.links(at)}
+	h := fleet.HostFacts{Outdated: ws.Outdated, Links: p.links(at)}
 	if stop := ws.LatestBuild.Deadline; stop.Valid && ws.LatestBuild.Status == codersdk.WorkspaceStatusRunning {
 		// Coder moves the time with every use, so it is not exact.
 		h.StopsAt = stop.Time.UTC().Truncate(time.Minute)
@@ -36,12 +36,12 @@ func (b *Place) hostFacts(at *place) fleet.HostFacts {
 
 // links returns the links that Coder's own page has for the workspace: its page and, if it runs, its terminal, its apps and
 // its ports.
-func (b *Place) links(at *place) []fleet.Link {
-	links := []fleet.Link{{Name: "Workspace", URL: b.location(at.ws)}}
+func (p *Place) links(at *workspace) []fleet.Link {
+	links := []fleet.Link{{Name: "Workspace", URL: p.location(at.ws)}}
 	if at.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning {
 		return links
 	}
-	page, apps := b.addresses()
+	page, apps := p.addresses()
 	several := 0
 	for _, r := range at.ws.LatestBuild.Resources {
 		several += len(r.Agents)
@@ -65,7 +65,7 @@ func (b *Place) links(at *place) []fleet.Link {
 		}
 	}
 	if agent, _ := at.agent(); agent != nil && apps != "" {
-		for _, port := range b.workspaceFacts.of(at.ws).ports {
+		for _, port := range p.workspaceFacts.of(at.ws).ports {
 			name := fmt.Sprintf("%d--%s--%s--%s", port, agent.Name, at.ws.Name, at.ws.OwnerName)
 			links = append(links, fleet.Link{Name: fmt.Sprintf("Port %d", port), URL: onHost(page, apps, name)})
 		}
@@ -129,9 +129,9 @@ func appLink(page *url.URL, apps string, ws codersdk.Workspace, agent *codersdk.
 
 // readPorts reads the ports on which programs in the workspace listen into the cache. Without a host name for ports, nobody
 // could open them, so it does not ask.
-func (b *Place) readPorts(ctx context.Context, at *place) {
+func (p *Place) readPorts(ctx context.Context, at *workspace) {
 	agent, _ := at.agent()
-	if _, apps := b.addresses(); apps == "" || agent == nil || !slices.Contains(agent.DisplayApps, codersdk.DisplayAppPortForward) {
+	if _, apps := p.addresses(); apps == "" || agent == nil || !slices.Contains(agent.DisplayApps, codersdk.DisplayAppPortForward) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, metadataTime)
@@ -140,14 +140,14 @@ func (b *Place) readPorts(ctx context.Context, at *place) {
 		return at.account.sdk.WorkspaceAgentListeningPorts(ctx, agent.ID)
 	})
 	if err != nil {
-		b.config.Logger.DebugContext(ctx, "cannot list ports", "workspace", at.ws.Name, "error", err)
+		p.config.Logger.DebugContext(ctx, "cannot list ports", "workspace", at.ws.Name, "error", err)
 		return
 	}
 	var ports []uint16
-	for _, p := range answer.Ports {
-		ports = append(ports, p.Port)
+	for _, port := range answer.Ports {
+		ports = append(ports, port.Port)
 	}
 	slices.Sort(ports)
 	ports = slices.Compact(ports)
-	b.workspaceFacts.change(at.ws, func(v *workspaceFacts) { v.ports = ports[:min(len(ports), maxPorts)] })
+	p.workspaceFacts.change(at.ws, func(v *workspaceFacts) { v.ports = ports[:min(len(ports), maxPorts)] })
 }

@@ -28,28 +28,28 @@ const (
 )
 
 // List implements fleet.Place. It lists all workspaces with one request, and makes few other requests.
-func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
+func (p *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	places, err := b.places(ctx)
+	listed, err := p.workspaces(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b.readDeployment(ctx)
-	if err := b.refreshFacts(ctx, places); err != nil {
+	p.readDeployment(ctx)
+	if err := p.refreshFacts(ctx, listed); err != nil {
 		return nil, err
 	}
-	out := make([]fleet.Workspace, 0, len(places))
-	for _, l := range places {
-		out = append(out, b.listed(ctx, l))
+	out := make([]fleet.Workspace, 0, len(listed))
+	for _, l := range listed {
+		out = append(out, p.listed(ctx, l))
 	}
 	return out, ctx.Err()
 }
 
 // hostedWorkspace is a workspace that hosts an agent.
 type hostedWorkspace struct {
-	*place
+	*workspace
 	project        *project
 	name, owner    string // the agent's name and owner
 	state          fleet.State
@@ -57,61 +57,61 @@ type hostedWorkspace struct {
 	workspaceFacts workspaceFacts
 }
 
-// places lists the workspaces that host agents.
-func (b *Place) places(ctx context.Context) ([]*hostedWorkspace, error) {
-	me, err := b.whoami(ctx)
+// workspaces lists the workspaces that host agents.
+func (p *Place) workspaces(ctx context.Context) ([]*hostedWorkspace, error) {
+	me, err := p.whoami(ctx)
 	if err != nil {
 		return nil, err
 	}
 	filter := codersdk.WorkspaceFilter{}
-	if b.config.Owner == OwnerSelf {
+	if p.config.Owner == OwnerSelf {
 		filter.Owner = codersdk.Me
 	}
-	begun := b.config.Now()
+	begun := p.config.Now()
 	all, err := ask(ctx, "listing Coder's workspaces", func(ctx context.Context) (codersdk.WorkspacesResponse, error) {
-		return b.self.sdk.Workspaces(ctx, filter)
+		return p.self.sdk.Workspaces(ctx, filter)
 	})
 	if err != nil {
 		return nil, err
 	}
-	projects, err := b.projects(ctx, catalogAge)
+	projects, err := p.projects(ctx, catalogAge)
 	if err != nil {
 		return nil, err
 	}
 	byTemplate := map[uuid.UUID]*project{}
-	for _, p := range projects {
-		byTemplate[p.template.ID] = p
+	for _, proj := range projects {
+		byTemplate[proj.template.ID] = proj
 	}
-	var places []*hostedWorkspace
+	var listed []*hostedWorkspace
 	inUse, builds := map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
 	for _, ws := range all.Workspaces {
-		p := byTemplate[ws.TemplateID]
-		if p == nil || ws.IsPrebuild || b.config.Owner == OwnerSelf && ws.OwnerID != me.ID {
+		proj := byTemplate[ws.TemplateID]
+		if proj == nil || ws.IsPrebuild || p.config.Owner == OwnerSelf && ws.OwnerID != me.ID {
 			continue
 		}
-		name, ok := cutPrefixFold(ws.Name, p.prefix())
+		name, ok := cutPrefixFold(ws.Name, proj.prefix())
 		if !ok || fleet.ValidateName(name) != nil {
 			continue
 		}
-		acc, err := b.accountOf(ws.OwnerID.String(), me)
+		acc, err := p.accountOf(ws.OwnerID.String(), me)
 		if err != nil {
-			b.config.Logger.WarnContext(ctx, "workspace without an owner, ignoring it", "workspace", ws.Name, "error", err)
+			p.config.Logger.WarnContext(ctx, "workspace without an owner, ignoring it", "workspace", ws.Name, "error", err)
 			continue
 		}
-		owner, err := b.principalOf(ctx, ws)
+		owner, err := p.principalOf(ctx, ws)
 		if err != nil {
 			return nil, err
 		}
-		l := &hostedWorkspace{place: &place{ws: ws, account: acc, Settings: p.Settings}, project: p, name: name, owner: owner}
-		l.state, l.reason = b.state(l.place)
-		l.workspaceFacts = b.workspaceFacts.of(ws)
-		b.recent.see(ws, begun)
-		places = append(places, l)
+		l := &hostedWorkspace{workspace: &workspace{ws: ws, account: acc, Settings: proj.Settings}, project: proj, name: name, owner: owner}
+		l.state, l.reason = p.state(l.workspace)
+		l.workspaceFacts = p.workspaceFacts.of(ws)
+		p.recent.see(ws, begun)
+		listed = append(listed, l)
 		inUse[ws.ID], builds[ws.LatestBuild.ID] = true, true
 	}
-	b.workspaceFacts.keep(inUse, builds)
-	b.recent.keep(inUse)
-	return places, nil
+	p.workspaceFacts.keep(inUse, builds)
+	p.recent.keep(inUse)
+	return listed, nil
 }
 
 func cutPrefixFold(s, prefix string) (string, bool) {
@@ -123,29 +123,29 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 
 // refreshFacts requests facts that the list of workspaces does not contain, within the limits for one List. The oldest
 // facts are refreshed first. It returns an error if Coder's rate limit is reached.
-func (b *Place) refreshFacts(ctx context.Context, places []*hostedWorkspace) error {
-	now := b.config.Now()
+func (p *Place) refreshFacts(ctx context.Context, listed []*hostedWorkspace) error {
+	now := p.config.Now()
 	var running, stale, quiet, missing []*hostedWorkspace
 	failed := map[*hostedWorkspace]time.Time{} // when reading the values of the missing ones has failed; others may read them meanwhile
-	for _, l := range places {
+	for _, l := range listed {
 		if l.state == fleet.StateRunning {
 			running = append(running, l)
 			switch {
 			case now.Sub(l.workspaceFacts.read) < metadataAge:
-			case l.hasRunner() && !l.workspaceFacts.read.IsZero() && b.activity.rests(l.ws.ID, now):
+			case l.hasRunner() && !l.workspaceFacts.read.IsZero() && p.activity.rests(l.ws.ID, now):
 				quiet = append(quiet, l)
 			default:
 				stale = append(stale, l)
 			}
 		}
-		if u := b.unreadValues(l.ws.LatestBuild.ID); u != nil && now.Sub(u.at) >= catalogAge {
+		if u := p.unreadValues(l.ws.LatestBuild.ID); u != nil && now.Sub(u.at) >= catalogAge {
 			missing = append(missing, l)
 			failed[l] = u.at
 		}
 	}
 	oldest(running, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.probed })
 	oldest(quiet, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.read })
-	if len(quiet) > 0 && b.activity.looks(now) {
+	if len(quiet) > 0 && p.activity.looks(now) {
 		stale = append(stale, quiet[0])
 	}
 	oldest(stale, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.read })
@@ -174,28 +174,28 @@ func (b *Place) refreshFacts(ctx context.Context, places []*hostedWorkspace) err
 		}
 	}
 	each(running, listProbes, func(l *hostedWorkspace) {
-		if _, _, err := b.probe(ctx, l.place); err != nil && ctx.Err() == nil {
+		if _, _, err := p.probe(ctx, l.workspace); err != nil && ctx.Err() == nil {
 			if isThrottled(err) {
 				note(err)
 				return
 			}
-			b.workspaceFacts.change(l.ws, func(v *workspaceFacts) {
+			p.workspaceFacts.change(l.ws, func(v *workspaceFacts) {
 				v.probed, v.state, v.reason = now, fleet.StateUnhealthy, fleet.PublicMessage(err)
 			})
 		}
 	})
 	each(stale, listMetadata, func(l *hostedWorkspace) {
-		b.readMetadata(ctx, l.place)
-		b.readPorts(ctx, l.place)
+		p.readMetadata(ctx, l.workspace)
+		p.readPorts(ctx, l.workspace)
 	})
 	each(missing, listValues, func(l *hostedWorkspace) {
-		_, err := b.values(ctx, l.account, l.ws.LatestBuild.ID)
+		_, err := p.values(ctx, l.account, l.ws.LatestBuild.ID)
 		switch {
 		case err == nil || ctx.Err() != nil:
 		case isThrottled(err):
 			note(err)
 		default:
-			b.workspaceFacts.notRead(l.ws.LatestBuild.ID, err, now)
+			p.workspaceFacts.notRead(l.ws.LatestBuild.ID, err, now)
 		}
 	})
 	group.Wait()
@@ -211,13 +211,13 @@ func oldest(list []*hostedWorkspace, at func(*hostedWorkspace) time.Time) {
 
 // unreadValues returns the record of failed attempts to read the parameters of the build. It returns nil if the
 // parameters are cached. The err of the record is nil if no attempt has failed for good yet.
-func (b *Place) unreadValues(build uuid.UUID) *unread {
-	b.workspaceFacts.mu.Lock()
-	defer b.workspaceFacts.mu.Unlock()
-	if _, ok := b.workspaceFacts.values[build]; ok {
+func (p *Place) unreadValues(build uuid.UUID) *unread {
+	p.workspaceFacts.mu.Lock()
+	defer p.workspaceFacts.mu.Unlock()
+	if _, ok := p.workspaceFacts.values[build]; ok {
 		return nil
 	}
-	u := b.workspaceFacts.unread[build]
+	u := p.workspaceFacts.unread[build]
 	return &u
 }
 
@@ -235,16 +235,16 @@ func (v *factCache) notRead(build uuid.UUID, err error, now time.Time) {
 
 // listed returns the workspace for List. The workspace has no name until its parameters were read, so that it is not
 // imported too early. If the parameters cannot be read, the workspace has no role, and its reason says why.
-func (b *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace {
+func (p *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace {
 	w := fleet.Workspace{
-		ID: l.ws.ID.String(), AgentUID: b.known.agent(l.ws.ID), Owner: l.owner, Project: l.project.Name,
-		State: l.state, Reason: l.reason, Location: b.location(l.ws), CreatedAt: l.ws.CreatedAt,
-		Host: b.hostFacts(l.place),
+		ID: l.ws.ID.String(), AgentUID: p.known.agent(l.ws.ID), Owner: l.owner, Project: l.project.Name,
+		State: l.state, Reason: l.reason, Location: p.location(l.ws), CreatedAt: l.ws.CreatedAt,
+		Host: p.hostFacts(l.workspace),
 	}
-	if v := b.workspaceFacts.of(l.ws); w.State == fleet.StateRunning && !v.probed.IsZero() {
+	if v := p.workspaceFacts.of(l.ws); w.State == fleet.StateRunning && !v.probed.IsZero() {
 		w.State, w.Reason = v.state, v.reason
 	}
-	u := b.unreadValues(l.ws.LatestBuild.ID)
+	u := p.unreadValues(l.ws.LatestBuild.ID)
 	w.FleetUnknown = u != nil
 	if u != nil && u.err == nil {
 		return w
@@ -254,10 +254,10 @@ func (b *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace 
 	if u != nil {
 		err = u.err
 	} else {
-		w.FleetUnknown = b.readFleet(ctx, l.place, &w) != nil
-		w.Role, w.Spec, err = b.roleAndSpec(ctx, l.place)
-		if b.config.Owner == OwnerSelf {
-			values, _ := b.values(ctx, l.account, l.ws.LatestBuild.ID) // the values are cached
+		w.FleetUnknown = p.readFleet(ctx, l.workspace, &w) != nil
+		w.Role, w.Spec, err = p.roleAndSpec(ctx, l.workspace)
+		if p.config.Owner == OwnerSelf {
+			values, _ := p.values(ctx, l.account, l.ws.LatestBuild.ID) // the values are cached
 			w.Owner = cmp.Or(valueOf(values, ownerParameter), w.Owner)
 		}
 	}
@@ -267,7 +267,7 @@ func (b *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace 
 		w.Role, w.RoleUnknown = defaultRole, true
 	}
 	if w.State == fleet.StateRunning {
-		w.Metadata = b.metadata(ctx, l.place)
+		w.Metadata = p.metadata(ctx, l.workspace)
 	}
 	return w
 }

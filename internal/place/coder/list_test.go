@@ -61,9 +61,9 @@ func TestListIsolatesProblems(t *testing.T) {
 				}
 				return false
 			}
-			b := x.backend()
+			p := x.newPlace()
 			byName := func() map[string]fleet.Workspace {
-				all, err := b.List(t.Context())
+				all, err := p.List(t.Context())
 				x.NoError(err)
 				x.Len(all, 2)
 				return map[string]fleet.Workspace{all[0].Name: all[0], all[1].Name: all[1]}

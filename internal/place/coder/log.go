@@ -15,8 +15,8 @@ import (
 )
 
 // Log implements fleet.Place. It returns the log of the latest build, followed by the log of the workspace's agent.
-func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, error) {
-	at, err := b.find(ctx, a)
+func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, error) {
+	at, err := p.find(ctx, a)
 	if err != nil || at == nil {
 		return nil, false, err
 	}
@@ -40,7 +40,7 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, 
 	return lines[len(lines)-n:], true, nil
 }
 
-func buildLog(ctx context.Context, at *place) ([]string, error) {
+func buildLog(ctx context.Context, at *workspace) ([]string, error) {
 	entries, err := readLog[codersdk.ProvisionerJobLog](ctx, at, fmt.Sprintf("/api/v2/workspacebuilds/%s/logs", at.ws.LatestBuild.ID))
 	var lines []string
 	for _, e := range entries {
@@ -51,7 +51,7 @@ func buildLog(ctx context.Context, at *place) ([]string, error) {
 	return lines, err
 }
 
-func agentLog(ctx context.Context, at *place, agent *codersdk.WorkspaceAgent) ([]string, error) {
+func agentLog(ctx context.Context, at *workspace, agent *codersdk.WorkspaceAgent) ([]string, error) {
 	sources := map[string]string{}
 	for _, s := range agent.LogSources {
 		sources[s.ID.String()] = s.DisplayName
@@ -89,7 +89,7 @@ func logLines(source, text string) []string {
 }
 
 // readLog reads the entries that a log has now.
-func readLog[T any](ctx context.Context, at *place, path string) ([]T, error) {
+func readLog[T any](ctx context.Context, at *workspace, path string) ([]T, error) {
 	return ask(ctx, "reading the log of "+at.ws.Name, func(ctx context.Context) ([]T, error) {
 		res, err := at.account.sdk.Request(ctx, http.MethodGet, path, nil)
 		if err != nil {

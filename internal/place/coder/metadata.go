@@ -19,24 +19,24 @@ const metadataTime = 4 * time.Second
 
 // readMetadata reads the metadata of the workspace's agent into the cache. Errors are only logged, since metadata are
 // optional and are read again later.
-func (b *Place) readMetadata(ctx context.Context, at *place) {
-	items, err := b.askMetadata(ctx, at)
+func (p *Place) readMetadata(ctx context.Context, at *workspace) {
+	items, err := p.askMetadata(ctx, at)
 	if err != nil && ctx.Err() == nil {
-		b.config.Logger.DebugContext(ctx, "cannot read workspace metadata", "workspace", at.ws.Name, "error", err)
+		p.config.Logger.DebugContext(ctx, "cannot read workspace metadata", "workspace", at.ws.Name, "error", err)
 	}
 	found := map[string]string{}
 	for _, item := range items {
 		found[item.Description.Key] = strings.TrimSpace(item.Result.Value)
 	}
-	b.workspaceFacts.change(at.ws, func(v *workspaceFacts) {
-		v.read = b.config.Now()
+	p.workspaceFacts.change(at.ws, func(v *workspaceFacts) {
+		v.read = p.config.Now()
 		if err == nil {
 			v.metadata = found
 		}
 	})
 }
 
-func (b *Place) askMetadata(ctx context.Context, at *place) ([]codersdk.WorkspaceAgentMetadata, error) {
+func (p *Place) askMetadata(ctx context.Context, at *workspace) ([]codersdk.WorkspaceAgentMetadata, error) {
 	agent, _ := at.agent()
 	if agent == nil {
 		return nil, nil
@@ -67,13 +67,13 @@ func (b *Place) askMetadata(ctx context.Context, at *place) ([]codersdk.Workspac
 
 // metadata returns the cached metadata of the agent under Fleet's keys, or nil if none are cached. The result depends
 // only on Coder's answers, so that every caller sees the same metadata.
-func (b *Place) metadata(ctx context.Context, at *place) map[string]string {
-	found := b.workspaceFacts.of(at.ws).metadata
+func (p *Place) metadata(ctx context.Context, at *workspace) map[string]string {
+	found := p.workspaceFacts.of(at.ws).metadata
 	if found == nil {
 		return nil
 	}
 	out := map[string]string{}
-	for key, item := range b.config.Metadata {
+	for key, item := range p.config.Metadata {
 		value := found[item]
 		if value == "" {
 			value = found[key]
@@ -83,8 +83,8 @@ func (b *Place) metadata(ctx context.Context, at *place) map[string]string {
 		}
 	}
 	spec := "" // stays empty if the parameters are unknown
-	if u := b.unreadValues(at.ws.LatestBuild.ID); u == nil || u.err == nil {
-		_, spec, _ = b.roleAndSpec(ctx, at)
+	if u := p.unreadValues(at.ws.LatestBuild.ID); u == nil || u.err == nil {
+		_, spec, _ = p.roleAndSpec(ctx, at)
 	}
 	// Coder truncates metadata, and the parameter has the complete text.
 	if spec != "" && strings.HasPrefix(strings.TrimSpace(spec), out[keySpec]) {
@@ -95,21 +95,21 @@ func (b *Place) metadata(ctx context.Context, at *place) map[string]string {
 
 // roleAndSpec returns the role and specification from the workspace's parameters. With an error, it may still return
 // the specification.
-func (b *Place) roleAndSpec(ctx context.Context, at *place) (role, spec string, err error) {
-	values, err := b.values(ctx, at.account, at.ws.LatestBuild.ID)
+func (p *Place) roleAndSpec(ctx context.Context, at *workspace) (role, spec string, err error) {
+	values, err := p.values(ctx, at.account, at.ws.LatestBuild.ID)
 	if err != nil {
 		return "", "", err
 	}
-	v, err := b.knownVersion(ctx, at.ws.LatestBuild.TemplateVersionID)
+	v, err := p.knownVersion(ctx, at.ws.LatestBuild.TemplateVersionID)
 	if v == nil {
 		return "", "", err
 	}
-	p := &project{Settings: at.Settings}
-	if param := p.spec(v); param != nil {
+	proj := &project{Settings: at.Settings}
+	if param := proj.spec(v); param != nil {
 		spec = valueOf(values, param.Name)
 	}
-	if err != nil && p.role(v) == nil {
+	if err != nil && proj.role(v) == nil {
 		return "", spec, err // the role is unknown without the presets
 	}
-	return p.roleOf(v, values, at.ws.LatestBuild.TemplateVersionPresetID), spec, nil
+	return proj.roleOf(v, values, at.ws.LatestBuild.TemplateVersionPresetID), spec, nil
 }

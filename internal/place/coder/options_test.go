@@ -12,23 +12,23 @@ func TestTaskOptions(t *testing.T) {
 	model := fleet.TaskOptions{Model: "m-1"}
 
 	x := newWorld(t)
-	b := x.backend()
-	x.NoError(b.CheckOptions(x.agent(), model), "nothing is known yet")
-	_, err := b.Inspect(t.Context(), x.agent())
+	p := x.newPlace()
+	x.NoError(p.CheckOptions(x.agent(), model), "nothing is known yet")
+	_, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
-	err = b.CheckOptions(x.agent(), model)
+	err = p.CheckOptions(x.agent(), model)
 	x.Equal(fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
 	x.ErrorContains(err, "which has AgentAPI and no fleet-runner, does not support model")
 	r := x.run("work")
 	r.Options = model
-	x.ErrorContains(b.Connect(x.agent()).Dispatch(t.Context(), r), "does not support model")
+	x.ErrorContains(p.Connect(x.agent()).Dispatch(t.Context(), r), "does not support model")
 
 	y := newWorld(t)
 	y.withRunner() // its driver supports no options
-	b = y.backend()
-	_, err = b.Inspect(t.Context(), y.agent())
+	p = y.newPlace()
+	_, err = p.Inspect(t.Context(), y.agent())
 	y.NoError(err)
-	y.NoError(b.CheckOptions(y.agent(), model), "the runner has not said yet what it supports")
-	y.ErrorContains(b.Connect(y.agent()).Dispatch(t.Context(), r), "the runner of the agent does not support model")
-	y.ErrorContains(b.CheckOptions(y.agent(), model), "the runner of the agent does not support model")
+	y.NoError(p.CheckOptions(y.agent(), model), "the runner has not said yet what it supports")
+	y.ErrorContains(p.Connect(y.agent()).Dispatch(t.Context(), r), "the runner of the agent does not support model")
+	y.ErrorContains(p.CheckOptions(y.agent(), model), "the runner of the agent does not support model")
 }

@@ -51,11 +51,11 @@ type Users interface {
 const usersSource = ":"
 
 // userOf returns the Coder user who owns the agent: the id of a user who has signed in, else the owner's name.
-func (b *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
-	if b.config.Users == nil || !strings.Contains(a.Owner, usersSource) {
+func (p *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
+	if p.config.Users == nil || !strings.Contains(a.Owner, usersSource) {
 		return a.Owner, nil
 	}
-	id, err := b.config.Users.UserOf(ctx, a.Owner)
+	id, err := p.config.Users.UserOf(ctx, a.Owner)
 	if err != nil {
 		return "", err
 	}
@@ -67,38 +67,38 @@ func (b *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
 }
 
 // principalOf returns the owner of the agent in the workspace, which follows from the workspace's Coder user.
-func (b *Place) principalOf(ctx context.Context, ws codersdk.Workspace) (string, error) {
-	if b.config.Users == nil || b.config.Owner == OwnerSelf {
+func (p *Place) principalOf(ctx context.Context, ws codersdk.Workspace) (string, error) {
+	if p.config.Users == nil || p.config.Owner == OwnerSelf {
 		return ws.OwnerName, nil
 	}
-	return b.config.Users.PrincipalOf(ctx, ws.OwnerID.String(), ws.OwnerName)
+	return p.config.Users.PrincipalOf(ctx, ws.OwnerID.String(), ws.OwnerName)
 }
 
 // owner returns the Coder user who owns the agent's workspace, for paths of requests, and the account for requests as
 // that user.
-func (b *Place) owner(ctx context.Context, a fleet.Agent) (string, *account, error) {
-	me, err := b.whoami(ctx)
-	if err != nil || b.config.Owner == OwnerSelf {
-		return codersdk.Me, b.self, err
+func (p *Place) owner(ctx context.Context, a fleet.Agent) (string, *account, error) {
+	me, err := p.whoami(ctx)
+	if err != nil || p.config.Owner == OwnerSelf {
+		return codersdk.Me, p.self, err
 	}
-	user, err := b.userOf(ctx, a)
+	user, err := p.userOf(ctx, a)
 	if err != nil {
 		return "", nil, err
 	}
 	if strings.EqualFold(user, me.Username) {
-		return user, b.self, nil
+		return user, p.self, nil
 	}
-	account, err := b.accountOf(user, me)
+	account, err := p.accountOf(user, me)
 	return user, account, err
 }
 
 // accountOf returns the account for requests as the Coder user with the id. me is the user of Fleet's own token.
-func (b *Place) accountOf(user string, me codersdk.User) (*account, error) {
-	o := &b.owners
+func (p *Place) accountOf(user string, me codersdk.User) (*account, error) {
+	o := &p.owners
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if b.config.Owner == OwnerSelf || user == me.ID.String() {
-		return b.self, nil
+	if p.config.Owner == OwnerSelf || user == me.ID.String() {
+		return p.self, nil
 	}
 	if user == "" || user == uuid.Nil.String() {
 		return nil, fleet.Errorf(fleet.ReasonPermissionDenied, "the agent's workspace has no owner in Coder")
@@ -106,7 +106,7 @@ func (b *Place) accountOf(user string, me codersdk.User) (*account, error) {
 	m := o.tokens[user]
 	if m == nil {
 		m = &ownerToken{}
-		m.account = b.newAccount(func(ctx context.Context) (string, error) { return b.mint(ctx, user, m) })
+		m.account = p.newAccount(func(ctx context.Context) (string, error) { return p.mint(ctx, user, m) })
 		m.account.refuse = m.forget
 		o.tokens[user] = m
 	}
@@ -114,8 +114,8 @@ func (b *Place) accountOf(user string, me codersdk.User) (*account, error) {
 }
 
 // sameUser records that the user with the name has the id, as Coder has just answered, so that they share a token.
-func (b *Place) sameUser(name string, id uuid.UUID) {
-	o := &b.owners
+func (p *Place) sameUser(name string, id uuid.UUID) {
+	o := &p.owners
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if m := o.tokens[name]; m != nil && o.tokens[id.String()] == nil {
@@ -125,16 +125,16 @@ func (b *Place) sameUser(name string, id uuid.UUID) {
 
 // mint returns a token of the user. If the token expires within mintedRenew, or there is none, it creates a token and
 // revokes the old one.
-func (b *Place) mint(ctx context.Context, user string, m *ownerToken) (string, error) {
+func (p *Place) mint(ctx context.Context, user string, m *ownerToken) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := b.config.Now()
+	now := p.config.Now()
 	if m.key != "" && m.expires.Sub(now) > mintedRenew {
 		return m.key, nil
 	}
 	var name [4]byte
 	_, _ = rand.Read(name[:]) // never fails
-	key, err := b.self.sdk.CreateToken(ctx, user, codersdk.CreateTokenRequest{Lifetime: mintedLife, TokenName: "fleet-" + hex.EncodeToString(name[:])})
+	key, err := p.self.sdk.CreateToken(ctx, user, codersdk.CreateTokenRequest{Lifetime: mintedLife, TokenName: "fleet-" + hex.EncodeToString(name[:])})
 	if code := statusOf(err); code == http.StatusBadRequest || code == http.StatusNotFound {
 		return "", fleet.Errorf(fleet.ReasonInvalidArgument,
 			"Coder has no user %q, but on this server each agent's workspace belongs to the Coder user with the name of the agent's owner (coder.owner is principal)", user).WithCause(err)
@@ -145,7 +145,7 @@ func (b *Place) mint(ctx context.Context, user string, m *ownerToken) (string, e
 	old := m.key
 	m.key, m.expires = key.Key, now.Add(mintedLife)
 	if old != "" {
-		b.revoke(ctx, user, old)
+		p.revoke(ctx, user, old)
 	}
 	return m.key, nil
 }
@@ -160,14 +160,14 @@ func (m *ownerToken) forget(token string) {
 }
 
 // revoke revokes a token. It only logs a failure, because the token expires soon anyway.
-func (b *Place) revoke(ctx context.Context, user, key string) {
+func (p *Place) revoke(ctx context.Context, user, key string) {
 	id, _, _ := strings.Cut(key, "-")
-	if err := b.self.sdk.DeleteAPIKey(ctx, user, id); err != nil && !gone(err) {
-		b.config.Logger.WarnContext(ctx, "cannot revoke an owner's token, it expires soon", "user", user)
+	if err := p.self.sdk.DeleteAPIKey(ctx, user, id); err != nil && !gone(err) {
+		p.config.Logger.WarnContext(ctx, "cannot revoke an owner's token, it expires soon", "user", user)
 	}
 }
 
-func (o *owners) close(b *Place) {
+func (o *owners) close(p *Place) {
 	o.mu.Lock()
 	all := o.tokens
 	o.tokens = map[string]*ownerToken{}
@@ -177,7 +177,7 @@ func (o *owners) close(b *Place) {
 	for user, m := range all {
 		m.mu.Lock()
 		if m.key != "" {
-			b.revoke(ctx, user, m.key)
+			p.revoke(ctx, user, m.key)
 		}
 		m.key = ""
 		m.mu.Unlock()

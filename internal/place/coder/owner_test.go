@@ -26,36 +26,36 @@ func TestOwnerPrincipal(t *testing.T) {
 	}
 	others := countTokens(t, admin) // tokens that exist before the test, for example from experiments
 	prefix := "own-"
-	b, err := coder.New(coder.Config{
+	p, err := coder.New(coder.Config{
 		URL: os.Getenv("CODER_URL"), Token: func(context.Context) (string, error) { return admin, nil }, Owner: coder.OwnerPrincipal,
 		Settings: coder.Settings{Prefix: &prefix},
 	})
 	require.NoError(t, err)
 	a := fleet.Agent{UID: "uid", Name: "principal", Owner: "alice", Project: "Setup", Role: "coder", Spec: "A spec.", CreatedAt: time.Now()}
 	t.Cleanup(func() {
-		_, err := b.Delete(context.Background(), a)
+		_, err := p.Delete(context.Background(), a)
 		require.NoError(t, err)
 		require.Greater(t, countTokens(t, admin), others)
-		require.NoError(t, b.Close())
+		require.NoError(t, p.Close())
 		require.Equal(t, others, countTokens(t, admin), "the tokens that Fleet has created must be revoked")
 	})
-	w, err := b.Provision(t.Context(), a)
+	w, err := p.Provision(t.Context(), a)
 	require.NoError(t, err)
 	require.Equal(t, "alice", w.Owner)
 	waittest.Until(t, "Coder is asked again, as the reconciler does", func() bool {
-		w, err := b.Inspect(t.Context(), a)
+		w, err := p.Inspect(t.Context(), a)
 		return err == nil && w.State == fleet.StateRunning
 	})
 	r := fleet.Run{TaskID: "t", Prompt: "echo as alice", Started: time.Now(), Timeout: waittest.Limit}
-	require.NoError(t, b.Connect(a).Dispatch(t.Context(), r))
-	o, err := b.Connect(a).Follow(t.Context(), r, "", func(fleet.Output) error { return nil })
+	require.NoError(t, p.Connect(a).Dispatch(t.Context(), r))
+	o, err := p.Connect(a).Follow(t.Context(), r, "", func(fleet.Output) error { return nil })
 	require.NoError(t, err)
 	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "as alice", Payload: []byte("as alice"), Terminal: true}, o)
-	all, err := b.List(t.Context())
+	all, err := p.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Equal(t, "alice", all[0].Owner)
-	_, err = b.Provision(t.Context(), fleet.Agent{UID: "u2", Name: "nobody", Owner: "no-such-user", Project: "Setup", Role: "coder"})
+	_, err = p.Provision(t.Context(), fleet.Agent{UID: "u2", Name: "nobody", Owner: "no-such-user", Project: "Setup", Role: "coder"})
 	require.Error(t, err)
 }
 

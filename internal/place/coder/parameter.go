@@ -67,8 +67,8 @@ func chosen(values map[string]string) []codersdk.WorkspaceBuildParameter {
 }
 
 // CheckStart implements fleet.Versioner.
-func (b *Place) CheckStart(ctx context.Context, a fleet.Agent) (string, error) {
-	at, err := b.find(ctx, a)
+func (p *Place) CheckStart(ctx context.Context, a fleet.Agent) (string, error) {
+	at, err := p.find(ctx, a)
 	if err != nil {
 		return "", err
 	}
@@ -76,77 +76,77 @@ func (b *Place) CheckStart(ctx context.Context, a fleet.Agent) (string, error) {
 		if a.WorkspaceID != "" {
 			return "", fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot start the agent %q: its workspace was deleted", a.Name)
 		}
-		p, err := b.project(ctx, a.Project)
+		proj, err := p.project(ctx, a.Project)
 		if err != nil {
 			return "", err
 		}
-		v, err := b.version(ctx, p.template.ActiveVersionID)
+		v, err := p.version(ctx, proj.template.ActiveVersionID)
 		if err != nil {
 			return "", err
 		}
-		role, err := fleet.FindRole(p.roles(v), p.Name, a.Role)
+		role, err := fleet.FindRole(proj.roles(v), proj.Name, a.Role)
 		return role.Name, err
 	}
-	role, _, err := b.nextStart(ctx, a, at)
+	role, _, err := p.nextStart(ctx, a, at)
 	return role, err
 }
 
 // nextStart returns the role that the workspace has after its next start, and the request that starts it. The request has
 // only what Agent.Next changes, and Fleet's key if it has changed: Coder keeps the other values of the last build. So a
 // start never takes back what somebody has changed in Coder, and does not depend on roles that the template no longer has.
-func (b *Place) nextStart(ctx context.Context, a fleet.Agent, at *place) (string, codersdk.CreateWorkspaceBuildRequest, error) {
+func (p *Place) nextStart(ctx context.Context, a fleet.Agent, at *workspace) (string, codersdk.CreateWorkspaceBuildRequest, error) {
 	request := codersdk.CreateWorkspaceBuildRequest{Transition: codersdk.WorkspaceTransitionStart}
 	build := at.ws.LatestBuild
-	now, err := b.version(ctx, build.TemplateVersionID)
+	now, err := p.version(ctx, build.TemplateVersionID)
 	if err != nil {
 		return "", request, err
 	}
-	values, err := b.values(ctx, at.account, build.ID)
+	values, err := p.values(ctx, at.account, build.ID)
 	if err != nil {
 		return "", request, err
 	}
 	next, role := now, a.Role
 	update := (a.Next.Update || at.ws.TemplateRequireActiveVersion) && at.ws.TemplateActiveVersionID != build.TemplateVersionID
 	if update {
-		if next, err = b.version(ctx, at.ws.TemplateActiveVersionID); err != nil {
+		if next, err = p.version(ctx, at.ws.TemplateActiveVersionID); err != nil {
 			return "", request, err
 		}
 		request.TemplateVersionID = at.ws.TemplateActiveVersionID
 	}
 	if update || a.Next.Role || a.Next.Parameters {
-		p := &project{Project: fleet.Project{Name: a.Project}, Settings: at.Settings}
-		if role, err = b.change(p, &request, a, next, values, p.roleOf(now, values, build.TemplateVersionPresetID), update); err != nil {
+		proj := &project{Project: fleet.Project{Name: a.Project}, Settings: at.Settings}
+		if role, err = p.change(proj, &request, a, next, values, proj.roleOf(now, values, build.TemplateVersionPresetID), update); err != nil {
 			return "", request, err
 		}
 	}
-	request.RichParameterValues = b.withKey(next, values, request.RichParameterValues)
+	request.RichParameterValues = p.withKey(next, values, request.RichParameterValues)
 	return role, request, nil
 }
 
 // change adds to the request what changes with the next start: the role, the agent's parameters and, if the workspace is
 // updated, what the version v needs. values and had are the values and the role of the last build. It returns the exact
 // name of the role. It refuses what Coder would refuse, because Coder refuses it only when the workspace is stopped.
-func (b *Place) change(
-	p *project, request *codersdk.CreateWorkspaceBuildRequest, a fleet.Agent, v *version, values []codersdk.WorkspaceBuildParameter, had string, update bool,
+func (p *Place) change(
+	proj *project, request *codersdk.CreateWorkspaceBuildRequest, a fleet.Agent, v *version, values []codersdk.WorkspaceBuildParameter, had string, update bool,
 ) (string, error) {
-	p.Parameters = p.parameters(v)
+	proj.Parameters = proj.parameters(v)
 	role := fleet.Role{Name: had}
 	if a.Next.Role || update {
 		var err error
-		if role, err = fleet.FindRole(p.roles(v), p.Name, a.Role); err != nil {
+		if role, err = fleet.FindRole(proj.roles(v), proj.Name, a.Role); err != nil {
 			return "", err
 		}
 		if role.Name != had || update {
-			if request.RichParameterValues, request.TemplateVersionPresetID, err = p.asRole(v, role.Name); err != nil {
+			if request.RichParameterValues, request.TemplateVersionPresetID, err = proj.asRole(v, role.Name); err != nil {
 				return "", err
 			}
 		}
 	}
-	if param := p.role(v); param != nil && !param.Mutable && role.Name != had {
+	if param := proj.role(v); param != nil && !param.Mutable && role.Name != had {
 		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "role", "the role of the agent %q cannot be changed: in its template, the parameter %q is set once, when the workspace is made", a.Name, param.Name)
 	}
 	all := map[string]string{} // the caller's values, and those that stay
-	for _, q := range p.Parameters {
+	for _, q := range proj.Parameters {
 		if _, set := role.Parameters[q.Name]; set {
 			continue
 		}
@@ -171,7 +171,7 @@ func (b *Place) change(
 			}
 		}
 	}
-	return role.Name, p.CheckParameters(role, all)
+	return role.Name, proj.CheckParameters(role, all)
 }
 
 // find returns the value with the name, and whether there is one.

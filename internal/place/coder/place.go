@@ -53,32 +53,32 @@ func New(c Config) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Place{config: c, url: u, wait: pause, close: func() {}}
-	wait := func(ctx context.Context, d time.Duration) error { return b.wait(ctx, d) }
+	p := &Place{config: c, url: u, wait: pause, close: func() {}}
+	wait := func(ctx context.Context, d time.Duration) error { return p.wait(ctx, d) }
 	base := c.Transport
 	if base == nil {
 		t := newTransport()
-		base, b.close = t, t.CloseIdleConnections
+		base, p.close = t, t.CloseIdleConnections
 	}
 	if c.Wrap != nil {
 		base = c.Wrap(base)
 	}
-	b.throttle = &throttle{base: base, now: c.Now, wait: wait}
-	b.self = b.newAccount(b.provedToken)
-	b.screens = agentapi.New(agentapi.Config{Now: c.Now, Wait: wait})
-	b.catalog.init()
-	b.owners.init()
-	b.known.init()
-	b.workspaceFacts.init()
-	b.batch.init()
-	return b, nil
+	p.throttle = &throttle{base: base, now: c.Now, wait: wait}
+	p.self = p.newAccount(p.provedToken)
+	p.screens = agentapi.New(agentapi.Config{Now: c.Now, Wait: wait})
+	p.catalog.init()
+	p.owners.init()
+	p.known.init()
+	p.workspaceFacts.init()
+	p.batch.init()
+	return p, nil
 }
 
 // Traits implements fleet.Place.
-func (b *Place) Traits() fleet.Traits {
+func (p *Place) Traits() fleet.Traits {
 	return fleet.Traits{
-		Name: "coder", PollInterval: b.config.PollInterval, StopGrace: stopGrace,
-		StopEndsRuns: true, Adopts: true, UniqueNames: b.config.Owner == OwnerSelf,
+		Name: "coder", PollInterval: p.config.PollInterval, StopGrace: stopGrace,
+		StopEndsRuns: true, Adopts: true, UniqueNames: p.config.Owner == OwnerSelf,
 		Asks: true, Changes: true, Checks: true, Bundles: true, Output: true, Versions: true, // in workspaces that have fleet-runner
 	}
 }
@@ -88,9 +88,9 @@ func (b *Place) Traits() fleet.Traits {
 const stopGrace = 6 * time.Second
 
 // Close implements fleet.Place.
-func (b *Place) Close() error {
-	b.owners.close(b)
-	b.close()
+func (p *Place) Close() error {
+	p.owners.close(p)
+	p.close()
 	return nil
 }
 

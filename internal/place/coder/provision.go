@@ -13,28 +13,28 @@ import (
 
 // Provision implements fleet.Place. If an earlier, interrupted call has created the workspace, Provision returns that
 // workspace. It has the agent's name, owner and project, and is not older than the agent.
-func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+func (p *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Workspace{}, err
 	}
-	p, err := b.project(ctx, a.Project)
+	proj, err := p.project(ctx, a.Project)
 	if fleet.ReasonOf(err) == fleet.ReasonProjectNotFound {
 		return fleet.Workspace{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.PublicMessage(err))
 	}
 	if err != nil {
 		return fleet.Workspace{}, err
 	}
-	user, acc, err := b.owner(ctx, a)
+	user, acc, err := p.owner(ctx, a)
 	if err != nil {
 		return fleet.Workspace{}, err
 	}
-	if at, err := b.findIn(ctx, a, p); err != nil || at != nil {
+	if at, err := p.findIn(ctx, a, proj); err != nil || at != nil {
 		if err != nil {
 			return fleet.Workspace{}, err
 		}
-		return b.inspect(ctx, a, at)
+		return p.inspect(ctx, a, at)
 	}
-	request, err := b.createRequest(ctx, a, p)
+	request, err := p.createRequest(ctx, a, proj)
 	if err != nil {
 		return fleet.Workspace{}, err
 	}
@@ -45,31 +45,31 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	case err == nil && ws.ID == uuid.Nil:
 		return fleet.Workspace{}, unavailable("making the workspace %s failed: the answer names no workspace", request.Name)
 	case err == nil:
-		b.known.set(a.UID, ws.ID)
-		b.sameUser(user, ws.OwnerID)
-		b.config.Logger.InfoContext(ctx, "workspace created", "workspace", ws.Name, "owner", ws.OwnerName)
-		return b.inspect(ctx, a, b.place(ws, acc))
+		p.known.set(a.UID, ws.ID)
+		p.sameUser(user, ws.OwnerID)
+		p.config.Logger.InfoContext(ctx, "workspace created", "workspace", ws.Name, "owner", ws.OwnerName)
+		return p.inspect(ctx, a, p.workspace(ws, acc))
 	case conflict(err):
-		return b.handleNameConflict(ctx, a, p, user, acc, err)
+		return p.handleNameConflict(ctx, a, proj, user, acc, err)
 	}
-	return fleet.Workspace{}, b.nameField(ctx, p, err)
+	return fleet.Workspace{}, p.nameField(ctx, proj, err)
 }
 
 // nameField replaces the name of the parameter in an error of Coder by the field of the agent from which the parameter
 // was set.
-func (b *Place) nameField(ctx context.Context, p *project, err error) error {
+func (p *Place) nameField(ctx context.Context, proj *project, err error) error {
 	var e *fleet.Error
 	if !errors.As(err, &e) || e.Field == "" {
 		return err
 	}
-	v, failed := b.version(ctx, p.template.ActiveVersionID)
+	v, failed := p.version(ctx, proj.template.ActiveVersionID)
 	if failed != nil {
 		return err
 	}
 	field := e.Field
-	if spec := p.spec(v); spec != nil && spec.Name == field {
+	if spec := proj.spec(v); spec != nil && spec.Name == field {
 		field = "spec"
-	} else if role := p.role(v); role != nil && role.Name == field {
+	} else if role := proj.role(v); role != nil && role.Name == field {
 		field = "role"
 	}
 	c := *e
@@ -79,42 +79,42 @@ func (b *Place) nameField(ctx context.Context, p *project, err error) error {
 
 // createRequest returns the request that creates the agent's workspace. The request has only parameters that the
 // template declares, because Coder accepts and ignores other parameters.
-func (b *Place) createRequest(ctx context.Context, a fleet.Agent, p *project) (codersdk.CreateWorkspaceRequest, error) {
-	request := codersdk.CreateWorkspaceRequest{TemplateID: p.template.ID, Name: p.prefix() + a.Name}
+func (p *Place) createRequest(ctx context.Context, a fleet.Agent, proj *project) (codersdk.CreateWorkspaceRequest, error) {
+	request := codersdk.CreateWorkspaceRequest{TemplateID: proj.template.ID, Name: proj.prefix() + a.Name}
 	if err := codersdk.NameValid(request.Name); err != nil {
 		return request, fleet.Invalid(fleet.ReasonInvalidName, "name", "Coder does not accept the workspace name %q: use a shorter name, or a shorter prefix", request.Name)
 	}
-	v, err := b.version(ctx, p.template.ActiveVersionID)
+	v, err := p.version(ctx, proj.template.ActiveVersionID)
 	if err != nil {
 		return request, err
 	}
-	if request.RichParameterValues, request.TemplateVersionPresetID, err = p.asRole(v, a.Role); err != nil {
+	if request.RichParameterValues, request.TemplateVersionPresetID, err = proj.asRole(v, a.Role); err != nil {
 		return request, err
 	}
-	if spec := p.spec(v); spec != nil {
+	if spec := proj.spec(v); spec != nil {
 		request.RichParameterValues = append(request.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: spec.Name, Value: a.Spec})
 	}
 	request.RichParameterValues = append(request.RichParameterValues, chosen(a.Parameters)...)
-	if b.config.Owner == OwnerSelf && v.parameter(ownerParameter) != nil {
+	if p.config.Owner == OwnerSelf && v.parameter(ownerParameter) != nil {
 		request.RichParameterValues = append(request.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: ownerParameter, Value: a.Owner})
 	}
-	request.RichParameterValues = b.withKey(v, nil, request.RichParameterValues)
+	request.RichParameterValues = p.withKey(v, nil, request.RichParameterValues)
 	return request, nil
 }
 
 // handleNameConflict is called if Coder reports that a workspace with the agent's name exists. It returns that
 // workspace if it was created for the agent, else an error.
-func (b *Place) handleNameConflict(ctx context.Context, a fleet.Agent, p *project, user string, acc *account, cause error) (fleet.Workspace, error) {
-	name := p.prefix() + a.Name
-	ws, err := b.byName(ctx, user, acc, name)
+func (p *Place) handleNameConflict(ctx context.Context, a fleet.Agent, proj *project, user string, acc *account, cause error) (fleet.Workspace, error) {
+	name := proj.prefix() + a.Name
+	ws, err := p.byName(ctx, user, acc, name)
 	switch {
 	case err != nil:
 		return fleet.Workspace{}, err
 	case ws == nil:
 		return fleet.Workspace{}, unavailable("making the workspace %s failed: Coder reports that the name is in use, but shows no such workspace", name).WithCause(cause)
-	case b.madeFor(a, p, *ws):
-		b.known.set(a.UID, ws.ID)
-		return b.inspect(ctx, a, b.place(*ws, acc))
+	case p.madeFor(a, proj, *ws):
+		p.known.set(a.UID, ws.ID)
+		return p.inspect(ctx, a, p.workspace(*ws, acc))
 	case ws.LatestBuild.Status == codersdk.WorkspaceStatusDeleting:
 		return fleet.Workspace{}, unavailable("the workspace %s of an earlier agent is still being deleted", name)
 	}

@@ -56,26 +56,26 @@ func (r *recent) keep(ids map[uuid.UUID]bool) {
 // recently returns the agent's workspace if Coder has shown a moment ago that it runs with a fleet-runner, and Fleet has not
 // requested a build since then. Otherwise it returns nil. The caller must not believe more than that the runner can be tried:
 // somebody may have stopped the workspace since then.
-func (b *Place) recently(ctx context.Context, a fleet.Agent) *place {
-	id, known := b.known.workspace(a.UID)
+func (p *Place) recently(ctx context.Context, a fleet.Agent) *workspace {
+	id, known := p.known.workspace(a.UID)
 	if !known || a.WorkspaceID != "" && a.WorkspaceID != id.String() {
 		return nil
 	}
-	b.recent.mu.Lock()
-	last, seen := b.recent.byID[id]
-	b.recent.mu.Unlock()
-	if !seen || b.config.Now().Sub(last.at) > recentPolls*b.config.PollInterval || !last.at.After(b.batch.changedAt(id)) {
+	p.recent.mu.Lock()
+	last, seen := p.recent.byID[id]
+	p.recent.mu.Unlock()
+	if !seen || p.config.Now().Sub(last.at) > recentPolls*p.config.PollInterval || !last.at.After(p.batch.changedAt(id)) {
 		return nil
 	}
-	me, err := b.whoami(ctx) // the user of a token is asked for only once
-	if err != nil || b.config.Owner == OwnerSelf && last.ws.OwnerID != me.ID {
+	me, err := p.whoami(ctx) // the user of a token is asked for only once
+	if err != nil || p.config.Owner == OwnerSelf && last.ws.OwnerID != me.ID {
 		return nil
 	}
-	acc, err := b.accountOf(last.ws.OwnerID.String(), me)
+	acc, err := p.accountOf(last.ws.OwnerID.String(), me)
 	if err != nil {
 		return nil
 	}
-	at := b.place(last.ws, acc)
+	at := p.workspace(last.ws, acc)
 	if last.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning || !at.hasRunner() {
 		return nil
 	}

@@ -17,7 +17,7 @@ func TestRequestsOfTask(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
 	s := x.withRunner()
-	b := x.backend()
+	p := x.newPlace()
 	var requests atomic.Int64
 	x.mu.Lock()
 	next := x.fault
@@ -26,13 +26,13 @@ func TestRequestsOfTask(t *testing.T) {
 		return next != nil && next(w, r)
 	}
 	x.mu.Unlock()
-	_, err := b.Inspect(t.Context(), x.agent())
+	_, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
-	_, err = b.List(t.Context())
+	_, err = p.List(t.Context())
 	x.NoError(err)
 	first := x.run("first")
 	s.end(first.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted}
-	runner := b.Connect(x.agent())
+	runner := p.Connect(x.agent())
 	x.NoError(runner.Dispatch(t.Context(), first)) // the first call of a runner asks for its version
 	requests.Store(0)
 	r := x.run("work")

@@ -46,9 +46,9 @@ const (
 type rig struct {
 	*testing.T
 	*require.Assertions
-	ctx  context.Context
-	b    *coder.Place
-	live fleet.Place // a place on the same deployment that is not recorded; nil in a replay
+	ctx   context.Context
+	place *coder.Place
+	live  fleet.Place // a place on the same deployment that is not recorded; nil in a replay
 
 	config coder.Config // the configuration of b
 
@@ -92,11 +92,11 @@ func newRig(t *testing.T, change func(*coder.Config)) *rig {
 		change(&config)
 	}
 	x.config = config
-	x.b, err = coder.New(config)
+	x.place, err = coder.New(config)
 	x.NoError(err)
-	x.b.SetBound(bound)
+	x.place.SetBound(bound)
 	if !*record {
-		x.b.SetWait(func(ctx context.Context, d time.Duration) error {
+		x.place.SetWait(func(ctx context.Context, d time.Duration) error {
 			if d >= time.Minute { // the deadline of the workspace is checked again only after minutes
 				<-ctx.Done()
 			}
@@ -104,7 +104,7 @@ func newRig(t *testing.T, change func(*coder.Config)) *rig {
 		})
 	}
 	t.Cleanup(func() {
-		x.NoError(x.b.Close())
+		x.NoError(x.place.Close())
 		x.NoError(r.Stop())
 	})
 	return x
@@ -159,7 +159,7 @@ func (x *rig) awaitLive(a fleet.Agent, want fleet.State) {
 // await inspects the agent until it is in the state. Each inspection is recorded.
 func (x *rig) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	for range 120 {
-		w, err := x.b.Inspect(x.ctx, a)
+		w, err := x.place.Inspect(x.ctx, a)
 		x.NoError(err)
 		if w.State == want {
 			return w

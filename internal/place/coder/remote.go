@@ -29,41 +29,41 @@ const (
 )
 
 // hasRunner reports whether the workspace has a fleet-runner.
-func (p *place) hasRunner() bool {
-	_, app := p.agent()
+func (at *workspace) hasRunner() bool {
+	_, app := at.agent()
 	return app != nil && app.Slug == runnerSlug
 }
 
 // hasNoApp reports whether Coder shows no usable app of the workspace, for example because the workspace is stopped.
-func (p *place) hasNoApp() bool {
-	_, app := p.agent()
+func (at *workspace) hasNoApp() bool {
+	_, app := at.agent()
 	return app == nil
 }
 
 // remote returns the client of the agent's fleet-runner. It returns AGENT_OFFLINE if the workspace is not started. The
 // workspace need not be ready: after a restart of Coder's agent, runs continue while the startup script runs.
-func (b *Place) remote(a fleet.Agent, at *place) (fleet.Runner, error) {
+func (p *Place) remote(a fleet.Agent, at *workspace) (fleet.Runner, error) {
 	if at == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace in Coder", a.Name)
 	}
 	if at.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning || at.hasNoApp() {
-		if err := b.offline(a, at); err != nil {
+		if err := p.offline(a, at); err != nil {
 			return nil, err
 		}
 	}
-	if len(b.config.RunnerKey) != ed25519.PrivateKeySize {
+	if len(p.config.RunnerKey) != ed25519.PrivateKeySize {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has a fleet-runner, but this Fleet has no key to sign requests to it", a.Name)
 	}
-	return b.remotes.Get(remote.ClientConfig{
-		URL: b.runnerURL(at), Key: b.config.RunnerKey, Patience: remotePatience, MaxWait: b.bound, JSON: b.bound > 0, Now: b.config.Now,
+	return p.remotes.Get(remote.ClientConfig{
+		URL: p.runnerURL(at), Key: p.config.RunnerKey, Patience: remotePatience, MaxWait: p.bound, JSON: p.bound > 0, Now: p.config.Now,
 		HTTP: &http.Client{Transport: appProxy{at.account, at.ws.Name}, CheckRedirect: at.account.http.CheckRedirect},
 	}).Connect(a), nil
 }
 
 // runnerURL returns the URL of the workspace's fleet-runner. The workspace must have an app.
-func (b *Place) runnerURL(at *place) string {
+func (p *Place) runnerURL(at *workspace) string {
 	agent, app := at.agent()
-	return b.url.JoinPath("@"+at.ws.OwnerName, at.ws.Name+"."+agent.Name, "apps", app.Slug).String()
+	return p.url.JoinPath("@"+at.ws.OwnerName, at.ws.Name+"."+agent.Name, "apps", app.Slug).String()
 }
 
 // appProxy sends requests to a runner through Coder's app proxy, and translates the proxy's own errors.
@@ -104,20 +104,20 @@ func (p appProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // readFleet reads from the parameters of the workspace whose it is, if its template has the parameter for Fleet's key. A runner
 // accepts only requests of the Fleet with that key. A running workspace that is not this Fleet's is unhealthy.
-func (b *Place) readFleet(ctx context.Context, at *place, w *fleet.Workspace) error {
-	if len(b.config.RunnerKey) == 0 {
+func (p *Place) readFleet(ctx context.Context, at *workspace, w *fleet.Workspace) error {
+	if len(p.config.RunnerKey) == 0 {
 		return nil
 	}
-	v, err := b.knownVersion(ctx, at.ws.LatestBuild.TemplateVersionID)
+	v, err := p.knownVersion(ctx, at.ws.LatestBuild.TemplateVersionID)
 	if v == nil || v.parameter(keyParameter) == nil {
 		return err
 	}
-	values, err := b.values(ctx, at.account, at.ws.LatestBuild.ID)
+	values, err := p.values(ctx, at.account, at.ws.LatestBuild.ID)
 	if err != nil {
 		return err
 	}
 	switch key := valueOf(values, keyParameter); key {
-	case remote.PublicText(b.config.RunnerKey):
+	case remote.PublicText(p.config.RunnerKey):
 		return nil
 	case "":
 		w.Host.OtherFleet = "a person"
@@ -135,11 +135,11 @@ func (b *Place) readFleet(ctx context.Context, at *place, w *fleet.Workspace) er
 
 // withKey adds Fleet's public key to the values, unless the template has no parameter for the key or the last build
 // already had the key. had are the parameters of the last build.
-func (b *Place) withKey(v *version, had, values []codersdk.WorkspaceBuildParameter) []codersdk.WorkspaceBuildParameter {
-	if len(b.config.RunnerKey) == 0 || v.parameter(keyParameter) == nil {
+func (p *Place) withKey(v *version, had, values []codersdk.WorkspaceBuildParameter) []codersdk.WorkspaceBuildParameter {
+	if len(p.config.RunnerKey) == 0 || v.parameter(keyParameter) == nil {
 		return values
 	}
-	key := remote.PublicText(b.config.RunnerKey)
+	key := remote.PublicText(p.config.RunnerKey)
 	if valueOf(had, keyParameter) == key {
 		return values
 	}

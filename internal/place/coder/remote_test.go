@@ -130,18 +130,18 @@ func (x *world) withRunner() *scripted {
 func TestRunner(t *testing.T) {
 	x := newWorld(t)
 	s := x.withRunner()
-	b := x.backend()
-	ws, err := b.Inspect(t.Context(), x.agent())
+	p := x.newPlace()
+	ws, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
 	x.Equal(fleet.StateRunning, ws.State, ws.Reason)
 	r := x.run("Say it.")
-	x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
+	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 	x.Len(s.runs, 1)
 	x.Equal("Say it.", s.runs[0].Prompt)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var seen []fleet.Output
-	_, err = b.Connect(x.agent()).Follow(ctx, r, "", func(out fleet.Output) error {
+	_, err = p.Connect(x.agent()).Follow(ctx, r, "", func(out fleet.Output) error {
 		seen = append(seen, out)
 		cancel()
 		return nil
@@ -149,9 +149,9 @@ func TestRunner(t *testing.T) {
 	x.ErrorIs(err, context.Canceled)
 	x.Equal([]fleet.Output{{Cursor: "r17", Text: table}}, seen)
 
-	b.ForgetRuns() // as if another process took over
-	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "message-1", "Raw\x1b text."))
-	o, err := b.Connect(x.agent()).Follow(t.Context(), r, "r17", func(fleet.Output) error { return nil })
+	p.ForgetRuns() // as if another process took over
+	x.NoError(p.Connect(x.agent()).Send(t.Context(), r, "message-1", "Raw\x1b text."))
+	o, err := p.Connect(x.agent()).Follow(t.Context(), r, "r17", func(fleet.Output) error { return nil })
 	x.NoError(err)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.Equal("Raw\x1b text.", o.Summary)
@@ -159,8 +159,8 @@ func TestRunner(t *testing.T) {
 	x.Equal("17", s.cursors[len(s.cursors)-1])
 
 	next := x.run("Again.")
-	x.NoError(b.Connect(x.agent()).Interrupt(t.Context(), next, true))
-	o, err = b.Connect(x.agent()).Follow(t.Context(), next, "", func(fleet.Output) error { return nil })
+	x.NoError(p.Connect(x.agent()).Interrupt(t.Context(), next, true))
+	o, err = p.Connect(x.agent()).Follow(t.Context(), next, "", func(fleet.Output) error { return nil })
 	x.NoError(err)
 	x.Equal(fleet.TaskStopped, o.Status)
 	for _, request := range []string{"GET status", "GET messages", "POST message", "GET events"} {
@@ -173,8 +173,8 @@ func TestRunner(t *testing.T) {
 func TestRunnerReportsWork(t *testing.T) {
 	x := newWorld(t)
 	x.withRunner()
-	b := x.backend()
-	a, r := b.Connect(x.agent()), x.run("Say it.")
+	p := x.newPlace()
+	a, r := p.Connect(x.agent()), x.run("Say it.")
 	r.TaskID = "task-1"
 	c, err := a.Changes(t.Context(), r)
 	x.NoError(err)
@@ -205,7 +205,7 @@ func TestRunnerReportsWork(t *testing.T) {
 // TestScreenLimitations checks the errors of calls that an agent with only AgentAPI does not support.
 func TestScreenLimitations(t *testing.T) {
 	x := newWorld(t)
-	a, r := x.backend().Connect(x.agent()), x.run("Say it.")
+	a, r := x.newPlace().Connect(x.agent()), x.run("Say it.")
 	_, err := a.Changes(t.Context(), r)
 	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err))
 	_, _, err = a.Patch(t.Context(), fleet.Changes{}, "", 0, 100)
@@ -227,11 +227,11 @@ func TestPathAppsDisabled(t *testing.T) {
 		}
 		return false
 	}
-	b := x.backend()
-	err := b.Connect(x.agent()).Dispatch(t.Context(), x.run("Say it."))
+	p := x.newPlace()
+	err := p.Connect(x.agent()).Dispatch(t.Context(), x.run("Say it."))
 	x.Equal(fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
 	x.Contains(err.Error(), "--disable-path-apps")
-	_, err = b.Connect(x.agent()).Follow(t.Context(), x.run("Say it."), "", func(fleet.Output) error { return nil })
+	_, err = p.Connect(x.agent()).Follow(t.Context(), x.run("Say it."), "", func(fleet.Output) error { return nil })
 	x.Contains(err.Error(), "--disable-path-apps")
 }
 
@@ -239,8 +239,8 @@ func TestPathAppsDisabled(t *testing.T) {
 func TestRunnerGone(t *testing.T) {
 	x := newWorld(t)
 	x.withRunner()
-	b := x.backend()
-	o, err := b.Connect(x.agent()).Follow(t.Context(), x.run("Say it."), "", func(fleet.Output) error {
+	p := x.newPlace()
+	o, err := p.Connect(x.agent()).Follow(t.Context(), x.run("Say it."), "", func(fleet.Output) error {
 		x.change(func() {
 			x.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
 			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
@@ -265,7 +265,7 @@ func TestRunnerOff(t *testing.T) {
 	x.withRunner()
 	x.ws.LatestBuild.Status, x.ws.LatestBuild.Resources = codersdk.WorkspaceStatusStopped, nil
 	r := x.run("Say it.")
-	runner := x.backend().Connect(x.agent())
+	runner := x.newPlace().Connect(x.agent())
 	_, err := runner.Check(t.Context(), r, fleet.Check{ID: "1", Command: "true"})
 	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
 	_, err = runner.Changes(t.Context(), r)
@@ -288,7 +288,7 @@ func TestRunnerOff(t *testing.T) {
 func TestRunnerWhileStarting(t *testing.T) {
 	x := newWorld(t)
 	s := x.withRunner()
-	runner := x.backend().Connect(x.agent())
+	runner := x.newPlace().Connect(x.agent())
 	r := x.run("Say it.")
 	x.NoError(runner.Dispatch(t.Context(), r))
 	x.change(func() {
@@ -339,12 +339,12 @@ func TestIdle(t *testing.T) {
 		}
 		return true
 	}
-	b := x.backend()
+	p := x.newPlace()
 	minute := func() int {
 		x.change(func() { requests, metadata = 0, 0 })
 		for range 20 {
 			x.clock.Add(int64(3 * time.Second))
-			list, err := b.List(t.Context())
+			list, err := p.List(t.Context())
 			x.NoError(err)
 			x.Len(list, 100)
 		}
@@ -392,7 +392,7 @@ func TestDeadline(t *testing.T) {
 			r := x.run("Say it.")
 			done := make(chan error)
 			go func() {
-				_, err := x.backend().Connect(x.agent()).Follow(t.Context(), r, "", func(out fleet.Output) error {
+				_, err := x.newPlace().Connect(x.agent()).Follow(t.Context(), r, "", func(out fleet.Output) error {
 					if out.Step {
 						warned = append(warned, string(out.Data))
 						close(warning)
@@ -444,7 +444,7 @@ func TestPublicKey(t *testing.T) {
 	}
 	a := x.agent()
 	a.WorkspaceID, a.Role = "", "Coder"
-	_, err := x.backend().Provision(t.Context(), a)
+	_, err := x.newPlace().Provision(t.Context(), a)
 	x.NoError(err)
 	x.Contains(got.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: "fleet_public_key", Value: remote.PublicText(x.key)})
 }

@@ -12,16 +12,16 @@ import (
 )
 
 // Roles implements fleet.Place.
-func (b *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
-	p, err := b.project(ctx, name)
+func (p *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
+	proj, err := p.project(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	v, err := b.version(ctx, p.template.ActiveVersionID)
+	v, err := p.version(ctx, proj.template.ActiveVersionID)
 	if err != nil {
 		return nil, err
 	}
-	return p.roles(v), nil
+	return proj.roles(v), nil
 }
 
 // defaultRole is the name of the default role, and of the only role of templates without roles.
@@ -29,10 +29,10 @@ const defaultRole = "coder"
 
 // roles returns the roles of the project: the options of the role parameter, else the presets, else only defaultRole.
 // Exactly one role is the default.
-func (p *project) roles(v *version) []fleet.Role {
+func (proj *project) roles(v *version) []fleet.Role {
 	var roles []fleet.Role
 	preferred := ""
-	if param := p.role(v); param != nil {
+	if param := proj.role(v); param != nil {
 		preferred = param.DefaultValue
 		for _, o := range param.Options {
 			roles = append(roles, fleet.Role{Name: o.Value, DisplayName: o.Name, Description: strings.TrimSpace(o.Description)})
@@ -42,7 +42,7 @@ func (p *project) roles(v *version) []fleet.Role {
 			if preset.Default {
 				preferred = preset.Name
 			}
-			roles = append(roles, fleet.Role{Name: preset.Name, DisplayName: preset.Name, Description: strings.TrimSpace(preset.Description), Parameters: p.sets(v, preset)})
+			roles = append(roles, fleet.Role{Name: preset.Name, DisplayName: preset.Name, Description: strings.TrimSpace(preset.Description), Parameters: proj.sets(v, preset)})
 		}
 	}
 	if len(roles) == 0 {
@@ -61,8 +61,8 @@ func (p *project) roles(v *version) []fleet.Role {
 
 // asRole returns the build parameters and the preset that give a workspace the role. It returns ROLE_NOT_FOUND if the
 // project does not have the role.
-func (p *project) asRole(v *version, name string) (values []codersdk.WorkspaceBuildParameter, preset uuid.UUID, err error) {
-	if param := p.role(v); param != nil {
+func (proj *project) asRole(v *version, name string) (values []codersdk.WorkspaceBuildParameter, preset uuid.UUID, err error) {
+	if param := proj.role(v); param != nil {
 		for _, o := range param.Options {
 			if strings.EqualFold(o.Value, name) {
 				return []codersdk.WorkspaceBuildParameter{{Name: param.Name, Value: o.Value}}, uuid.Nil, nil
@@ -71,22 +71,22 @@ func (p *project) asRole(v *version, name string) (values []codersdk.WorkspaceBu
 	} else {
 		for _, preset := range v.presets {
 			if strings.EqualFold(preset.Name, name) {
-				return p.usePreset(v, preset)
+				return proj.usePreset(v, preset)
 			}
 		}
 		if len(v.presets) == 0 && strings.EqualFold(name, defaultRole) {
 			return nil, uuid.Nil, nil
 		}
 	}
-	_, err = fleet.FindRole(p.roles(v), p.Name, name)
+	_, err = fleet.FindRole(proj.roles(v), proj.Name, name)
 	return nil, uuid.Nil, err
 }
 
 // usePreset returns the build parameters and the preset that give a workspace the role of the preset. Coder prefers the
 // values of a preset to the values in a request. So if the preset sets the specification, usePreset returns no preset,
 // but the other values of the preset as parameters.
-func (p *project) usePreset(v *version, preset codersdk.Preset) ([]codersdk.WorkspaceBuildParameter, uuid.UUID, error) {
-	spec := p.spec(v)
+func (proj *project) usePreset(v *version, preset codersdk.Preset) ([]codersdk.WorkspaceBuildParameter, uuid.UUID, error) {
+	spec := proj.spec(v)
 	if spec == nil || !slices.ContainsFunc(preset.Parameters, func(q codersdk.PresetParameter) bool { return q.Name == spec.Name }) {
 		return nil, preset.ID, nil
 	}
@@ -101,14 +101,14 @@ func (p *project) usePreset(v *version, preset codersdk.Preset) ([]codersdk.Work
 
 // roleOf returns the role of a workspace that was built with the values and the preset. It returns "" if the role is
 // unknown.
-func (p *project) roleOf(v *version, values []codersdk.WorkspaceBuildParameter, preset *uuid.UUID) string {
-	if param := p.role(v); param != nil {
+func (proj *project) roleOf(v *version, values []codersdk.WorkspaceBuildParameter, preset *uuid.UUID) string {
+	if param := proj.role(v); param != nil {
 		return valueOf(values, param.Name)
 	}
 	if len(v.presets) == 0 {
 		return defaultRole
 	}
-	spec := p.spec(v)
+	spec := proj.spec(v)
 	for _, q := range v.presets {
 		if preset != nil && q.ID == *preset {
 			return q.Name

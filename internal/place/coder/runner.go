@@ -15,33 +15,33 @@ type runner struct {
 }
 
 // Connect implements fleet.Place.
-func (b *Place) Connect(a fleet.Agent) fleet.Runner { return runner{b, a} }
+func (p *Place) Connect(a fleet.Agent) fleet.Runner { return runner{p, a} }
 
 // find returns the runner of the agent's workspace. It returns AGENT_OFFLINE if the workspace does not exist or is not
 // started.
-func (w runner) find(ctx context.Context) (fleet.Runner, error) {
-	at, err := w.place.find(ctx, w.agent)
+func (r runner) find(ctx context.Context) (fleet.Runner, error) {
+	at, err := r.place.find(ctx, r.agent)
 	if err != nil {
 		return nil, err
 	}
-	return w.connect(at)
+	return r.connect(at)
 }
 
 // call calls do with the agent's runner. If Coder has shown the workspace a moment ago, it is not requested again. If the
 // runner then cannot be reached, call requests the workspace, which may have been stopped, and calls do once more. All
 // methods of runners can be repeated.
-func (w runner) call(ctx context.Context, do func(fleet.Runner) error) error {
-	if at := w.place.recently(ctx, w.agent); at != nil {
-		next, err := w.connect(at)
+func (r runner) call(ctx context.Context, do func(fleet.Runner) error) error {
+	if at := r.place.recently(ctx, r.agent); at != nil {
+		next, err := r.connect(at)
 		if err == nil {
 			err = do(next)
 		}
 		if reason := fleet.ReasonOf(err); ctx.Err() != nil || reason != fleet.ReasonBackendUnavailable && reason != fleet.ReasonAgentOffline {
 			return err
 		}
-		w.place.recent.forget(at.ws.ID)
+		r.place.recent.forget(at.ws.ID)
 	}
-	next, err := w.find(ctx)
+	next, err := r.find(ctx)
 	if err != nil {
 		return err
 	}
@@ -49,45 +49,45 @@ func (w runner) call(ctx context.Context, do func(fleet.Runner) error) error {
 }
 
 // connect returns the runner of the workspace; at is nil if the agent has none.
-func (w runner) connect(at *place) (fleet.Runner, error) {
+func (r runner) connect(at *workspace) (fleet.Runner, error) {
 	if at == nil || at.hasRunner() || at.hasNoApp() {
-		return w.place.remote(w.agent, at)
+		return r.place.remote(r.agent, at)
 	}
-	return w.screen(at), nil
+	return r.screen(at), nil
 }
 
 // screen returns the runner that uses AgentAPI. at is the workspace if the caller has just read it, else nil.
-func (w runner) screen(at *place) fleet.Runner {
-	return w.place.screens.Connect(w.agent, func(ctx context.Context) (agentapi.Workspace, error) {
+func (r runner) screen(at *workspace) fleet.Runner {
+	return r.place.screens.Connect(r.agent, func(ctx context.Context) (agentapi.Workspace, error) {
 		there := at
 		if at = nil; there == nil {
 			var err error
-			if there, err = w.place.find(ctx, w.agent); err != nil || there == nil {
+			if there, err = r.place.find(ctx, r.agent); err != nil || there == nil {
 				return nil, err
 			}
 		}
-		return screen{w.place, w.agent, there}, nil
+		return screen{r.place, r.agent, there}, nil
 	})
 }
 
 // Dispatch implements fleet.Runner.
-func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
-	return w.call(ctx, func(next fleet.Runner) error { return next.Dispatch(ctx, r) })
+func (r runner) Dispatch(ctx context.Context, run fleet.Run) error {
+	return r.call(ctx, func(next fleet.Runner) error { return next.Dispatch(ctx, run) })
 }
 
 // Follow implements fleet.Runner. A run that was started through AgentAPI is followed through AgentAPI, because only
 // these runners have its output so far.
-func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
 	}
 	from, known := isRemote(cursor)
-	if !known && w.place.screens.Knows(r.TaskID) {
-		return w.screen(nil).Follow(ctx, r, cursor, sink)
+	if !known && r.place.screens.Knows(run.TaskID) {
+		return r.screen(nil).Follow(ctx, run, cursor, sink)
 	}
-	at, err := w.place.recently(ctx, w.agent), error(nil) // the follower requests the workspace when its runner does not answer
+	at, err := r.place.recently(ctx, r.agent), error(nil) // the follower requests the workspace when its runner does not answer
 	if at == nil {
-		at, err = w.place.find(ctx, w.agent)
+		at, err = r.place.find(ctx, r.agent)
 	}
 	if err != nil {
 		return fleet.Outcome{}, err
@@ -99,27 +99,27 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 		if !known {
 			from = ""
 		}
-		f := &follower{b: w.place, agent: w.agent, run: r, sink: sink, at: at}
+		f := &follower{place: r.place, agent: r.agent, run: run, sink: sink, at: at}
 		return f.follow(ctx, from)
 	case known:
 		return failed(withoutRunner), nil
 	}
-	return w.screen(at).Follow(ctx, r, cursor, sink)
+	return r.screen(at).Follow(ctx, run, cursor, sink)
 }
 
 // Interrupt implements fleet.Runner. Only a workspace that does not run has certainly no runs: an agent that cannot be
 // reached was not interrupted.
-func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
-	at, err := w.place.find(ctx, w.agent)
+func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
+	at, err := r.place.find(ctx, r.agent)
 	if err != nil || at == nil {
 		return err
 	}
-	if _, ended := w.place.ended(at); ended {
+	if _, ended := r.place.ended(at); ended {
 		return nil
 	}
-	next, err := w.connect(at)
+	next, err := r.connect(at)
 	if err == nil {
-		err = next.Interrupt(ctx, r, kill)
+		err = next.Interrupt(ctx, run, kill)
 	}
 	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
 		return unavailable("%s", fleet.PublicMessage(err)).WithCause(err)
@@ -128,43 +128,43 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 }
 
 // Send implements fleet.Runner.
-func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
-	if w.place.screens.Knows(r.TaskID) {
-		return w.screen(nil).Send(ctx, r, id, text)
+func (r runner) Send(ctx context.Context, run fleet.Run, id, text string) error {
+	if r.place.screens.Knows(run.TaskID) {
+		return r.screen(nil).Send(ctx, run, id, text)
 	}
-	next, err := w.find(ctx)
+	next, err := r.find(ctx)
 	if err != nil {
 		return err
 	}
-	return next.Send(ctx, r, id, text)
+	return next.Send(ctx, run, id, text)
 }
 
 // Answer implements fleet.Runner.
-func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
-	return w.call(ctx, func(next fleet.Runner) error { return next.Answer(ctx, r, q) })
+func (r runner) Answer(ctx context.Context, run fleet.Run, q fleet.Question) error {
+	return r.call(ctx, func(next fleet.Runner) error { return next.Answer(ctx, run, q) })
 }
 
 // Changes implements fleet.Runner.
-func (w runner) Changes(ctx context.Context, r fleet.Run) (changes *fleet.Changes, err error) {
-	err = w.call(ctx, func(next fleet.Runner) (err error) {
-		changes, err = next.Changes(ctx, r)
+func (r runner) Changes(ctx context.Context, run fleet.Run) (changes *fleet.Changes, err error) {
+	err = r.call(ctx, func(next fleet.Runner) (err error) {
+		changes, err = next.Changes(ctx, run)
 		return err
 	})
 	return changes, err
 }
 
 // Patch implements fleet.Runner.
-func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {
-	at, err := w.place.find(ctx, w.agent)
+func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {
+	at, err := r.place.find(ctx, r.agent)
 	switch {
 	case err != nil:
 		return nil, false, err
 	case at == nil:
-		return nil, false, fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the agent %q were deleted with its workspace", w.agent.Name)
+		return nil, false, fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the agent %q were deleted with its workspace", r.agent.Name)
 	case !at.hasRunner() && !at.hasNoApp():
-		return w.screen(at).Patch(ctx, c, path, offset, limit)
+		return r.screen(at).Patch(ctx, c, path, offset, limit)
 	}
-	next, err := w.place.remote(w.agent, at)
+	next, err := r.place.remote(r.agent, at)
 	if err != nil {
 		return nil, false, err
 	}
@@ -172,26 +172,26 @@ func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset 
 }
 
 // Output implements fleet.Runner.
-func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int) (page fleet.OutputPage, err error) {
-	err = w.call(ctx, func(next fleet.Runner) (err error) {
-		page, err = next.Output(ctx, r, offset, limit)
+func (r runner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (page fleet.OutputPage, err error) {
+	err = r.call(ctx, func(next fleet.Runner) (err error) {
+		page, err = next.Output(ctx, run, offset, limit)
 		return err
 	})
 	return page, err
 }
 
 // Check implements fleet.Runner.
-func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (result fleet.CheckResult, err error) {
-	err = w.call(ctx, func(next fleet.Runner) (err error) {
-		result, err = next.Check(ctx, r, c)
+func (r runner) Check(ctx context.Context, run fleet.Run, c fleet.Check) (result fleet.CheckResult, err error) {
+	err = r.call(ctx, func(next fleet.Runner) (err error) {
+		result, err = next.Check(ctx, run, c)
 		return err
 	})
 	return result, err
 }
 
 // Bundle implements fleet.Runner.
-func (w runner) Bundle(ctx context.Context, to io.Writer) error {
-	next, err := w.find(ctx)
+func (r runner) Bundle(ctx context.Context, to io.Writer) error {
+	next, err := r.find(ctx)
 	if err != nil {
 		return err
 	}

@@ -10,27 +10,27 @@ import (
 
 // screen implements agentapi.Workspace.
 type screen struct {
-	b     *Place
+	place *Place
 	agent fleet.Agent
-	at    *place
+	at    *workspace
 }
 
 // Facts implements agentapi.Workspace.
 func (s screen) Facts() agentapi.Facts {
-	f := s.b.facts(s.at)
-	f.Offline = s.b.offline(s.agent, s.at)
+	f := s.place.facts(s.at)
+	f.Offline = s.place.offline(s.agent, s.at)
 	return f
 }
 
 // facts returns the facts about the workspace that package agentapi needs.
-func (b *Place) facts(at *place) agentapi.Facts {
+func (p *Place) facts(at *workspace) agentapi.Facts {
 	build := at.ws.LatestBuild
 	f := agentapi.Facts{
-		Running: build.Transition == "start" && build.Status == "running", Started: build.CreatedAt, Ahead: b.throttle.ahead(),
+		Running: build.Transition == "start" && build.Status == "running", Started: build.CreatedAt, Ahead: p.throttle.ahead(),
 		HTTP: &http.Client{Transport: agentProxy{at.account}, CheckRedirect: at.account.http.CheckRedirect},
 	}
-	f.Ended, _ = b.ended(at)
-	_, f.Problem = b.state(at)
+	f.Ended, _ = p.ended(at)
+	_, f.Problem = p.state(at)
 	agent, app := at.agent()
 	if app == nil {
 		return f
@@ -39,7 +39,7 @@ func (b *Place) facts(at *place) agentapi.Facts {
 		f.Ended = "its workspace was restarted, now with " + runnerSlug
 		return f
 	}
-	f.URL = b.url.JoinPath("@"+at.ws.OwnerName, at.ws.Name+"."+agent.Name, "apps", app.Slug)
+	f.URL = p.url.JoinPath("@"+at.ws.OwnerName, at.ws.Name+"."+agent.Name, "apps", app.Slug)
 	for _, s := range app.Statuses {
 		f.Reports = append(f.Reports, agentapi.Report{At: s.CreatedAt, State: string(s.State), Message: plain(s.Message), Location: plain(s.URI)})
 	}
@@ -51,7 +51,7 @@ func (s screen) Refresh(ctx context.Context) (bool, error) { return s.at.refresh
 
 // Spec implements agentapi.Workspace.
 func (s screen) Spec(ctx context.Context) (string, error) {
-	version, err := s.b.version(ctx, s.at.ws.LatestBuild.TemplateVersionID)
+	version, err := s.place.version(ctx, s.at.ws.LatestBuild.TemplateVersionID)
 	if err != nil || s.at.spec(version) != nil {
 		return "", err
 	}

@@ -13,34 +13,34 @@ import (
 
 // send sends a message to the run in the background. It returns when the message waits for the agent. sent receives the
 // result.
-func (x *world) send(b *coder.Place, r fleet.Run, id, text string) (sent chan error) {
+func (x *world) send(p *coder.Place, r fleet.Run, id, text string) (sent chan error) {
 	sent = make(chan error, 1)
-	go func() { sent <- b.Connect(x.agent()).Send(x.Context(), r, id, text) }()
-	x.waiting(b, r)
+	go func() { sent <- p.Connect(x.agent()).Send(x.Context(), r, id, text) }()
+	x.waiting(p, r)
 	return sent
 }
 
 // waiting polls until a message waits for the agent.
-func (x *world) waiting(b *coder.Place, r fleet.Run) {
-	waittest.Until(x.T, "a waiting message gives no signal", func() bool { return b.Waiting(r.TaskID) == 1 })
+func (x *world) waiting(p *coder.Place, r fleet.Run) {
+	waittest.Until(x.T, "a waiting message gives no signal", func() bool { return p.Waiting(r.TaskID) == 1 })
 }
 
 func TestMessagesWait(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
-	b := x.backend()
+	p := x.newPlace()
 	r := x.run("work")
-	x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
+	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 	x.says("* working 1/9", "running")
-	outputs, done := x.follow(b, r, "")
+	outputs, done := x.follow(p, r, "")
 	<-outputs
-	sent := x.send(b, r, "m1", "use tabs")
+	sent := x.send(p, r, "m1", "use tabs")
 	x.Len(x.prompts(), 1)
 	x.says("answer i", "stable")
 	x.NoError(<-sent)
 	x.Len(x.prompts(), 2)
-	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "m1", "use tabs"), "a message that was delivered must not be sent again")
-	sent = x.send(b, r, "m2", "use tabs") // another message with the same text
+	x.NoError(p.Connect(x.agent()).Send(t.Context(), r, "m1", "use tabs"), "a message that was delivered must not be sent again")
+	sent = x.send(p, r, "m2", "use tabs") // another message with the same text
 	x.says("answer ii", "stable")
 	x.NoError(<-sent)
 	x.says("the end", "stable")
@@ -50,8 +50,8 @@ func TestMessagesWait(t *testing.T) {
 	x.Equal("the end", o.Summary)
 	x.Equal("answer i\nanswer ii\nthe end", string(o.Payload))
 	x.Equal([]string{"A spec.\n\nwork", "use tabs", "use tabs"}, x.prompts())
-	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(b.Connect(x.agent()).Send(t.Context(), r, "m3", "more")))
-	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs"), "a message that was delivered must not be sent again after the end of the run")
+	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(p.Connect(x.agent()).Send(t.Context(), r, "m3", "more")))
+	x.NoError(p.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs"), "a message that was delivered must not be sent again after the end of the run")
 }
 
 // TestMessagesOfAnotherProcess stops a process that has delivered messages. The next process recognises them by their
@@ -59,7 +59,7 @@ func TestMessagesWait(t *testing.T) {
 func TestMessagesOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
-	first := x.backend()
+	first := x.newPlace()
 	r := x.run("work")
 	x.NoError(first.Connect(x.agent()).Dispatch(t.Context(), r))
 	x.says("answer i", "stable")
@@ -67,7 +67,7 @@ func TestMessagesOfAnotherProcess(t *testing.T) {
 	x.says("answer ii", "stable")
 	x.NoError(first.Connect(x.agent()).Send(t.Context(), r, "m2", "go on")) // the next process does not know whether this message was delivered
 
-	second := x.backend()
+	second := x.newPlace()
 	r.Again, r.Messages = true, []fleet.Message{{ID: "m1", Text: "go on"}}
 	x.NoError(second.Connect(x.agent()).Send(t.Context(), r, "m2", "go on"))
 	x.Len(x.prompts(), 3, "the message must not be delivered again")
@@ -76,7 +76,7 @@ func TestMessagesOfAnotherProcess(t *testing.T) {
 	x.NoError(second.Connect(x.agent()).Send(t.Context(), r, "m3", "go on"))
 	x.Len(x.prompts(), 4)
 
-	third := x.backend()
+	third := x.newPlace()
 	r.Messages = append(r.Messages, fleet.Message{ID: "m3", Text: "go on"})
 	x.says("answer iv", "stable")
 	sent := make(chan error, 1)
@@ -96,7 +96,7 @@ func TestMessagesOfAnotherProcess(t *testing.T) {
 func TestMessageAfterLongIdleTime(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
-	first := x.backend()
+	first := x.newPlace()
 	r := x.run("work")
 	x.NoError(first.Connect(x.agent()).Dispatch(t.Context(), r))
 	x.change(func() {
@@ -105,11 +105,11 @@ func TestMessageAfterLongIdleTime(t *testing.T) {
 		x.status = "stable"
 	})
 	r.Started = time.Now().Add(-time.Minute)
-	second := x.backend()
+	second := x.newPlace()
 	x.NoError(second.Connect(x.agent()).Send(t.Context(), r, "m1", "one more thing"))
 	x.says("done too", "stable")
 	r.Messages = []fleet.Message{{ID: "m1", Text: "one more thing"}}
-	o, err := x.backend().Connect(x.agent()).Follow(t.Context(), r, "", func(fleet.Output) error { return nil })
+	o, err := x.newPlace().Connect(x.agent()).Follow(t.Context(), r, "", func(fleet.Output) error { return nil })
 	x.NoError(err)
 	x.Equal("done too", o.Summary)
 }
@@ -118,24 +118,24 @@ func TestMessageAfterLongIdleTime(t *testing.T) {
 func TestUnacceptedMessages(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
-	b := x.backend()
+	p := x.newPlace()
 	r := x.run("work")
-	x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
+	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 	x.says("* working 1/9", "running")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
-	go func() { gone <- b.Connect(x.agent()).Send(ctx, r, "m0", "never mind") }()
-	x.waiting(b, r)
+	go func() { gone <- p.Connect(x.agent()).Send(ctx, r, "m0", "never mind") }()
+	x.waiting(p, r)
 	cancel()
 	x.ErrorIs(<-gone, context.Canceled)
-	x.Zero(b.Waiting(r.TaskID))
+	x.Zero(p.Waiting(r.TaskID))
 
-	sent := x.send(b, r, "m1", "use tabs")
-	x.NoError(b.Connect(x.agent()).Interrupt(t.Context(), r, false))
+	sent := x.send(p, r, "m1", "use tabs")
+	x.NoError(p.Connect(x.agent()).Interrupt(t.Context(), r, false))
 	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(<-sent))
-	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(b.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs")), "a run that is being stopped must refuse messages")
+	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(p.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs")), "a run that is being stopped must refuse messages")
 	x.Len(x.prompts(), 1)
-	x.Equal(fleet.ReasonInvalidArgument, fleet.ReasonOf(b.Connect(x.agent()).Send(t.Context(), r, "m3", "\x1b\x03")))
+	x.Equal(fleet.ReasonInvalidArgument, fleet.ReasonOf(p.Connect(x.agent()).Send(t.Context(), r, "m3", "\x1b\x03")))
 	x.False(strings.Contains(strings.Join(x.prompts(), ""), "tabs"))
 }

@@ -74,8 +74,8 @@ func (h *hosted) hides(next http.RoundTripper) http.RoundTripper {
 }
 
 // hide hides the agent's workspace, and returns a function that shows it again.
-func hide(_ *testing.T, b fleet.Place, a fleet.Agent) func() {
-	h := hostOf(b)
+func hide(_ *testing.T, p fleet.Place, a fleet.Agent) func() {
+	h := hostOf(p)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hidden[a.WorkspaceID] = true
@@ -86,14 +86,14 @@ func hide(_ *testing.T, b fleet.Place, a fleet.Agent) func() {
 	}
 }
 
-func changeCaller(_ *testing.T, b fleet.Place) func() {
-	h := hostOf(b)
+func changeCaller(_ *testing.T, p fleet.Place) func() {
+	h := hostOf(p)
 	h.other.Store(true)
 	return func() { h.other.Store(false) }
 }
 
 // giveAway restarts the agent's workspace as another Fleet does, which has another key.
-func giveAway(t *testing.T, b fleet.Place, a fleet.Agent) {
+func giveAway(t *testing.T, p fleet.Place, a fleet.Agent) {
 	_, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
 	prefix := "e2e-"
@@ -114,11 +114,11 @@ func giveAway(t *testing.T, b fleet.Place, a fleet.Agent) {
 	await(other, fleet.StateRunning)
 }
 
-func hostOf(b fleet.Place) *hosted {
-	if s, ok := b.(screens); ok {
-		b = s.Place
+func hostOf(p fleet.Place) *hosted {
+	if s, ok := p.(screens); ok {
+		p = s.Place
 	}
-	return b.(*hosted)
+	return p.(*hosted)
 }
 
 // screens is a place whose workspaces have only AgentAPI.
@@ -202,13 +202,13 @@ func realPlace(t *testing.T) func(t *testing.T) fleet.Place {
 			level = slog.LevelDebug
 		}
 		h := &hosted{hidden: map[string]bool{}}
-		b, err := coder.New(coder.Config{
+		p, err := coder.New(coder.Config{
 			URL: os.Getenv("CODER_URL"), Token: h.token(coder.FindToken(os.Getenv, "", "")), Remember: stored.remember, Wrap: h.hides,
 			Settings: coder.Settings{Prefix: &prefix}, RunnerKey: key,
 			Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level})),
 		})
 		require.NoError(t, err)
-		h.Place = b
+		h.Place = p
 		return h
 	}
 }

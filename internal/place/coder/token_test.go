@@ -31,7 +31,7 @@ func TestRefusedToken(t *testing.T) {
 			t.Parallel()
 			x := newWorld(t)
 			x.fault = c.world
-			b, err := coder.New(coder.Config{
+			p, err := coder.New(coder.Config{
 				URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
 				Renew: coder.RenewToken(func(key string) string {
 					if key == "CODER_SESSION_TOKEN" {
@@ -41,11 +41,11 @@ func TestRefusedToken(t *testing.T) {
 				}, "/home/fleet", c.file),
 			})
 			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, b.Close()) })
+			t.Cleanup(func() { require.NoError(t, p.Close()) })
 			for what, call := range map[string]func() error{
-				"projects": func() error { _, err := b.Projects(t.Context()); return err },
-				"list":     func() error { _, err := b.List(t.Context()); return err },
-				"examine":  func() error { _, err := b.Examine(t.Context()); return err },
+				"projects": func() error { _, err := p.Projects(t.Context()); return err },
+				"list":     func() error { _, err := p.List(t.Context()); return err },
+				"examine":  func() error { _, err := p.Examine(t.Context()); return err },
 			} {
 				err := call()
 				require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%s: %v", what, err)

@@ -171,14 +171,14 @@ type account struct {
 	renew string
 }
 
-func (b *Place) newAccount(token func(context.Context) (string, error)) *account {
-	a := &account{throttle: b.throttle, token: token, renew: b.config.Renew}
+func (p *Place) newAccount(token func(context.Context) (string, error)) *account {
+	a := &account{throttle: p.throttle, token: token, renew: p.config.Renew}
 	a.http = &http.Client{
 		Transport: a,
 		// Without a valid token, Coder redirects to its login page.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	a.sdk = codersdk.New(b.url, codersdk.WithHTTPClient(a.http))
+	a.sdk = codersdk.New(p.url, codersdk.WithHTTPClient(a.http))
 	return a
 }
 

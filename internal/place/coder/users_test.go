@@ -62,26 +62,26 @@ func TestWorkspacesOfUsers(t *testing.T) {
 		}
 		return false
 	}
-	b, err := coder.New(coder.Config{
+	p, err := coder.New(coder.Config{
 		URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
 		Users: signedIn{alice.String(): "coder:alice"},
 	})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
 
 	a := x.agent()
 	a.Owner, a.WorkspaceID = "coder:alice", ""
-	w, err := b.Provision(t.Context(), a)
+	w, err := p.Provision(t.Context(), a)
 	require.NoError(t, err)
 	require.Equal(t, alice.String()+" with key-of-"+alice.String(), <-made)
 	require.Equal(t, "coder:alice", w.Owner)
-	all, err := b.List(t.Context())
+	all, err := p.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Equal(t, "coder:alice", all[0].Owner)
 
 	a.UID, a.Owner = "another", "oidc:bob"
-	_, err = b.Provision(t.Context(), a)
+	_, err = p.Provision(t.Context(), a)
 	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%v", err)
 	require.ErrorContains(t, err, `"oidc:bob" is not a Coder user`)
 }
@@ -107,13 +107,13 @@ func TestRevokedTokenOfOwner(t *testing.T) {
 		}
 		return false
 	}
-	b, err := coder.New(coder.Config{
+	p, err := coder.New(coder.Config{
 		URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil }, Owner: coder.OwnerPrincipal,
 	})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.Close()) })
-	err = b.Stop(t.Context(), x.agent())
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	err = p.Stop(t.Context(), x.agent())
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
-	require.NoError(t, b.Stop(t.Context(), x.agent()))
+	require.NoError(t, p.Stop(t.Context(), x.agent()))
 	require.Equal(t, int32(2), made.Load())
 }

@@ -27,16 +27,16 @@ type version struct {
 
 // knownVersion returns the template version. If reading it failed less than catalogAge ago, knownVersion does not try
 // again and returns the same error. With an error, it returns the part that could be read, or nil.
-func (b *Place) knownVersion(ctx context.Context, id uuid.UUID) (*version, error) {
-	c := &b.catalog
+func (p *Place) knownVersion(ctx context.Context, id uuid.UUID) (*version, error) {
+	c := &p.catalog
 	c.mu.Lock()
 	u, failed := c.unread[id]
 	c.mu.Unlock()
-	now := b.config.Now()
+	now := p.config.Now()
 	if failed && now.Sub(u.at) < catalogAge {
 		return u.known, u.err
 	}
-	v, err := b.version(ctx, id)
+	v, err := p.version(ctx, id)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -54,8 +54,8 @@ func (b *Place) knownVersion(ctx context.Context, id uuid.UUID) (*version, error
 
 // version returns the template version, from the cache if possible. With an error, it returns nil, or the version
 // without presets.
-func (b *Place) version(ctx context.Context, id uuid.UUID) (*version, error) {
-	c := &b.catalog
+func (p *Place) version(ctx context.Context, id uuid.UUID) (*version, error) {
+	c := &p.catalog
 	c.mu.Lock()
 	v := c.versions[id]
 	c.mu.Unlock()
@@ -65,20 +65,20 @@ func (b *Place) version(ctx context.Context, id uuid.UUID) (*version, error) {
 	v = &version{}
 	var err error
 	v.parameters, err = ask(ctx, "reading a template's parameters", func(ctx context.Context) ([]codersdk.TemplateVersionParameter, error) {
-		return b.self.sdk.TemplateVersionRichParameters(ctx, id)
+		return p.self.sdk.TemplateVersionRichParameters(ctx, id)
 	})
 	if err != nil {
 		return nil, err
 	}
 	presets, err := ask(ctx, "reading a template's presets", func(ctx context.Context) ([]codersdk.Preset, error) {
-		return b.self.sdk.TemplateVersionPresets(ctx, id)
+		return p.self.sdk.TemplateVersionPresets(ctx, id)
 	})
 	if err != nil {
 		return v, err
 	}
-	for _, p := range presets { // Coder returns presets in any order, and some have no name
-		if strings.TrimSpace(p.Name) != "" {
-			v.presets = append(v.presets, p)
+	for _, preset := range presets { // Coder returns presets in any order, and some have no name
+		if strings.TrimSpace(preset.Name) != "" {
+			v.presets = append(v.presets, preset)
 		}
 	}
 	slices.SortFunc(v.presets, func(a, b codersdk.Preset) int { return cmp.Compare(a.Name, b.Name) })

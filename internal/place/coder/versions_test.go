@@ -165,8 +165,8 @@ func TestStartChecks(t *testing.T) {
 			if c.agent != nil {
 				c.agent(&a)
 			}
-			b := x.backend()
-			_, err := b.CheckStart(t.Context(), a)
+			p := x.newPlace()
+			_, err := p.CheckStart(t.Context(), a)
 			if c.reason != "" {
 				x.Equal(c.reason, fleet.ReasonOf(err), "%v", err)
 				x.ErrorContains(err, c.says)
@@ -175,7 +175,7 @@ func TestStartChecks(t *testing.T) {
 			}
 			x.NoError(err)
 			x.stop()
-			x.NoError(b.Start(t.Context(), a))
+			x.NoError(p.Start(t.Context(), a))
 			x.Len(x.builds, 1)
 			x.Equal(c.version, x.builds[0].TemplateVersionID)
 			x.Equal(c.sends, x.builds[0].RichParameterValues)
@@ -187,15 +187,15 @@ func TestStartChecks(t *testing.T) {
 func TestCreateWithParameters(t *testing.T) {
 	t.Parallel()
 	x := newVersions(t)
-	b := x.backend()
-	projects, err := b.Projects(t.Context())
+	p := x.newPlace()
+	projects, err := p.Projects(t.Context())
 	x.NoError(err)
 	x.Equal([]fleet.Parameter{{Name: "region", Type: fleet.ParameterText, Description: "Where it runs", Required: true, Options: []string{"eu", "us"}}}, projects[0].Parameters)
-	_, err = b.Roles(t.Context(), "setup")
+	_, err = p.Roles(t.Context(), "setup")
 	x.NoError(err)
 	a := x.agent()
 	a.WorkspaceID, a.Parameters = "", map[string]string{"region": "eu"}
-	_, err = b.Provision(t.Context(), a)
+	_, err = p.Provision(t.Context(), a)
 	x.NoError(err)
 	x.Contains(x.creations[0].RichParameterValues, codersdk.WorkspaceBuildParameter{Name: "region", Value: "eu"})
 	x.Equal(1, x.count("GET templates"))
@@ -217,14 +217,14 @@ func TestHostFacts(t *testing.T) {
 		codersdk.WorkspaceApp{Slug: "fleet-runner"}, codersdk.WorkspaceApp{Slug: "secret", Hidden: true},
 	)
 	x.values[0].Value = "manager"
-	b := x.backend()
+	p := x.newPlace()
 	var listed fleet.Workspace
 	for range 2 { // the first listing reads the parameters
-		all, err := b.List(t.Context())
+		all, err := p.List(t.Context())
 		x.NoError(err)
 		listed = all[0]
 	}
-	inspected, err := b.Inspect(t.Context(), x.agent())
+	inspected, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
 	x.Equal("manager", listed.Role)
 	x.False(listed.RoleUnknown)

@@ -18,8 +18,8 @@ import (
 // It allows for inexact clocks.
 const createSkew = 30 * time.Second
 
-// place is the workspace of an agent, with the account that may access it.
-type place struct {
+// workspace is the workspace of an agent, with the account that may access it.
+type workspace struct {
 	ws      codersdk.Workspace
 	account *account
 	Settings
@@ -27,16 +27,16 @@ type place struct {
 
 // find returns the agent's workspace. It returns nil if Coder says that the workspace was deleted, or if the agent has none.
 // The error is errNotShown if Coder does not show the workspace, which does not mean that it was deleted.
-func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
-	return b.findIn(ctx, a, nil)
+func (p *Place) find(ctx context.Context, a fleet.Agent) (*workspace, error) {
+	return p.findIn(ctx, a, nil)
 }
 
-// findIn does the same as find. p is the agent's project, or nil if the caller does not have it.
-func (b *Place) findIn(ctx context.Context, a fleet.Agent, p *project) (*place, error) {
+// findIn does the same as find. proj is the agent's project, or nil if the caller does not have it.
+func (p *Place) findIn(ctx context.Context, a fleet.Agent, proj *project) (*workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	id, known := b.known.workspace(a.UID)
+	id, known := p.known.workspace(a.UID)
 	if a.WorkspaceID != "" {
 		var err error
 		if id, err = uuid.Parse(a.WorkspaceID); err != nil {
@@ -45,40 +45,40 @@ func (b *Place) findIn(ctx context.Context, a fleet.Agent, p *project) (*place, 
 		known = true
 	}
 	if !known {
-		user, acc, err := b.owner(ctx, a)
+		user, acc, err := p.owner(ctx, a)
 		if err != nil {
 			return nil, err
 		}
-		return b.findByName(ctx, a, p, user, acc)
+		return p.findByName(ctx, a, proj, user, acc)
 	}
-	me, err := b.whoami(ctx)
+	me, err := p.whoami(ctx)
 	if err != nil {
 		return nil, err
 	}
-	begun := b.config.Now()
-	ws, err := getWorkspace(ctx, b.self, id)
+	begun := p.config.Now()
+	ws, err := getWorkspace(ctx, p.self, id)
 	if err != nil || ws == nil {
-		b.recent.forget(id)
+		p.recent.forget(id)
 		return nil, err
 	}
-	b.recent.see(*ws, begun)
-	if b.config.Owner == OwnerSelf && ws.OwnerID != me.ID { // only an admin's token sees it
+	p.recent.see(*ws, begun)
+	if p.config.Owner == OwnerSelf && ws.OwnerID != me.ID { // only an admin's token sees it
 		return nil, notShown("its workspace %s belongs to the Coder user %s", ws.Name, ws.OwnerName)
 	}
-	acc, err := b.accountOf(ws.OwnerID.String(), me)
+	acc, err := p.accountOf(ws.OwnerID.String(), me)
 	if err != nil {
 		return nil, err
 	}
-	b.known.set(a.UID, id)
-	return b.place(*ws, acc), nil
+	p.known.set(a.UID, id)
+	return p.workspace(*ws, acc), nil
 }
 
 // findByName looks for a workspace that was created for the agent but not recorded, because a call was interrupted. It
 // returns nil if there is none.
-func (b *Place) findByName(ctx context.Context, a fleet.Agent, p *project, user string, acc *account) (*place, error) {
-	if p == nil {
+func (p *Place) findByName(ctx context.Context, a fleet.Agent, proj *project, user string, acc *account) (*workspace, error) {
+	if proj == nil {
 		var err error
-		p, err = b.project(ctx, a.Project)
+		proj, err = p.project(ctx, a.Project)
 		if fleet.ReasonOf(err) == fleet.ReasonProjectNotFound {
 			return nil, nil
 		}
@@ -86,24 +86,24 @@ func (b *Place) findByName(ctx context.Context, a fleet.Agent, p *project, user 
 			return nil, err
 		}
 	}
-	ws, err := b.byName(ctx, user, acc, p.prefix()+a.Name)
-	if err != nil || ws == nil || !b.madeFor(a, p, *ws) {
+	ws, err := p.byName(ctx, user, acc, proj.prefix()+a.Name)
+	if err != nil || ws == nil || !p.madeFor(a, proj, *ws) {
 		return nil, err
 	}
-	b.known.set(a.UID, ws.ID)
-	return b.place(*ws, acc), nil
+	p.known.set(a.UID, ws.ID)
+	return p.workspace(*ws, acc), nil
 }
 
 // madeFor reports whether a workspace with the agent's name and owner was created for the agent: it has the agent's
 // project, is not older than the agent, and does not belong to another agent.
-func (b *Place) madeFor(a fleet.Agent, p *project, ws codersdk.Workspace) bool {
-	if other := b.known.agent(ws.ID); other != "" {
+func (p *Place) madeFor(a fleet.Agent, proj *project, ws codersdk.Workspace) bool {
+	if other := p.known.agent(ws.ID); other != "" {
 		return other == a.UID
 	}
-	return ws.TemplateID == p.template.ID && !ws.CreatedAt.Before(a.CreatedAt.Add(b.throttle.ahead()-createSkew))
+	return ws.TemplateID == proj.template.ID && !ws.CreatedAt.Before(a.CreatedAt.Add(p.throttle.ahead()-createSkew))
 }
 
-func (b *Place) byName(ctx context.Context, user string, acc *account, name string) (*codersdk.Workspace, error) {
+func (p *Place) byName(ctx context.Context, user string, acc *account, name string) (*codersdk.Workspace, error) {
 	ws, err := ask(ctx, "looking for the workspace "+name, func(ctx context.Context) (codersdk.Workspace, error) {
 		ws, err := acc.sdk.WorkspaceByOwnerAndName(ctx, user, name, codersdk.WorkspaceOptions{})
 		return ws, ifGone(err)
@@ -162,38 +162,38 @@ func ifGone(err error) error {
 	return err
 }
 
-// place returns the place of the workspace, with the account that may access it.
-func (b *Place) place(ws codersdk.Workspace, acc *account) *place {
-	return &place{ws: ws, account: acc, Settings: b.settingsOf(ws)}
+// workspace returns the workspace with its settings and the account that may access it.
+func (p *Place) workspace(ws codersdk.Workspace, acc *account) *workspace {
+	return &workspace{ws: ws, account: acc, Settings: p.settingsOf(ws)}
 }
 
 // settingsOf returns the settings of the workspace's template.
-func (b *Place) settingsOf(ws codersdk.Workspace) Settings {
-	for _, p := range b.config.Projects {
-		if strings.EqualFold(p.Template, ws.TemplateName) {
-			return p.Settings
+func (p *Place) settingsOf(ws codersdk.Workspace) Settings {
+	for _, proj := range p.config.Projects {
+		if strings.EqualFold(proj.Template, ws.TemplateName) {
+			return proj.Settings
 		}
 	}
-	return b.config.Settings
+	return p.config.Settings
 }
 
 // refresh reads the workspace again. It returns false if Coder says that the workspace was deleted.
-func (p *place) refresh(ctx context.Context) (bool, error) {
-	ws, err := getWorkspace(ctx, p.account, p.ws.ID)
+func (at *workspace) refresh(ctx context.Context) (bool, error) {
+	ws, err := getWorkspace(ctx, at.account, at.ws.ID)
 	if err != nil || ws == nil {
 		return false, err
 	}
-	p.ws = *ws
+	at.ws = *ws
 	return true, nil
 }
 
 // agent returns the workspace's agent that has a usable app, and the app. If no agent has one, it returns the first
 // agent and no app.
-func (p *place) agent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp) {
+func (at *workspace) agent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp) {
 	var first *codersdk.WorkspaceAgent
-	for _, slug := range p.slugs() {
-		for i := range p.ws.LatestBuild.Resources {
-			r := &p.ws.LatestBuild.Resources[i]
+	for _, slug := range at.slugs() {
+		for i := range at.ws.LatestBuild.Resources {
+			r := &at.ws.LatestBuild.Resources[i]
 			for j := range r.Agents {
 				a := &r.Agents[j]
 				if first == nil {
@@ -215,8 +215,8 @@ func (p *place) agent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp) {
 const neverConnected = 2 * time.Minute
 
 // state returns the state of the workspace, from its build, its agent and the app.
-func (b *Place) state(p *place) (fleet.State, string) {
-	build := p.ws.LatestBuild
+func (p *Place) state(at *workspace) (fleet.State, string) {
+	build := at.ws.LatestBuild
 	switch build.Status {
 	case codersdk.WorkspaceStatusPending:
 		if q := build.Job.QueuePosition; q > 0 {
@@ -240,18 +240,18 @@ func (b *Place) state(p *place) (fleet.State, string) {
 	case codersdk.WorkspaceStatusDeleted:
 		return fleet.StateDeleted, ""
 	case codersdk.WorkspaceStatusRunning:
-		return b.agentState(p)
+		return p.agentState(at)
 	}
 	return fleet.StateUnhealthy, fmt.Sprintf("Coder reports the status %q, which this version of Fleet does not know", plain(string(build.Status)))
 }
 
 // ended reports whether the workspace does not run any more, which ends all its runs, and why.
-func (b *Place) ended(p *place) (why string, ended bool) {
-	switch state, reason := b.state(p); state {
+func (p *Place) ended(at *workspace) (why string, ended bool) {
+	switch state, reason := p.state(at); state {
 	case fleet.StateRunning, fleet.StateStarting, fleet.StateUnhealthy:
 		return "", false
 	case fleet.StatePending:
-		if p.ws.LatestBuild.Transition == "start" {
+		if at.ws.LatestBuild.Transition == "start" {
 			return "", false
 		}
 		return "its workspace was stopped", true
@@ -268,8 +268,8 @@ func (b *Place) ended(p *place) (why string, ended bool) {
 }
 
 // offline returns the error that says why the agent cannot be reached, or nil if it can be reached.
-func (b *Place) offline(a fleet.Agent, at *place) error {
-	state, reason := b.state(at)
+func (p *Place) offline(a fleet.Agent, at *workspace) error {
+	state, reason := p.state(at)
 	return fleet.Workspace{State: state, Reason: reason}.Offline(a.Name)
 }
 
@@ -289,16 +289,16 @@ func jobError(j codersdk.ProvisionerJob) string {
 }
 
 // agentState returns the state of a workspace whose build has succeeded.
-func (b *Place) agentState(p *place) (fleet.State, string) {
-	agent, app := p.agent()
+func (p *Place) agentState(at *workspace) (fleet.State, string) {
+	agent, app := at.agent()
 	if agent == nil {
 		return fleet.StateUnhealthy, "its workspace has no agent: the template needs a coder_agent"
 	}
-	since := b.config.Now().Add(b.throttle.ahead())
-	if done := p.ws.LatestBuild.Job.CompletedAt; done != nil {
+	since := p.config.Now().Add(p.throttle.ahead())
+	if done := at.ws.LatestBuild.Job.CompletedAt; done != nil {
 		since = *done
 	}
-	age := b.config.Now().Add(b.throttle.ahead()).Sub(since)
+	age := p.config.Now().Add(p.throttle.ahead()).Sub(since)
 	switch agent.Status {
 	case codersdk.WorkspaceAgentConnected:
 	case codersdk.WorkspaceAgentConnecting:
@@ -319,7 +319,7 @@ func (b *Place) agentState(p *place) (fleet.State, string) {
 		return fleet.StateUnhealthy, fmt.Sprintf("its workspace's agent is %s", strings.ReplaceAll(string(agent.LifecycleState), "_", " "))
 	}
 	if app == nil {
-		return fleet.StateUnhealthy, fmt.Sprintf("its workspace has no app %s: the template needs a coder_app for fleet-runner or AgentAPI", strings.Join(p.slugs(), " or "))
+		return fleet.StateUnhealthy, fmt.Sprintf("its workspace has no app %s: the template needs a coder_app for fleet-runner or AgentAPI", strings.Join(at.slugs(), " or "))
 	}
 	failed := ""
 	if agent.LifecycleState == codersdk.WorkspaceAgentLifecycleStartError {

@@ -71,15 +71,15 @@ func newWorld(t *testing.T) *world {
 	return x
 }
 
-// backend returns a place that uses the world.
-func (x *world) backend() *coder.Place {
-	b, err := coder.New(coder.Config{
+// newPlace returns a place that uses the world.
+func (x *world) newPlace() *coder.Place {
+	p, err := coder.New(coder.Config{
 		URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
 		RunnerKey: x.key,
 		Now:       func() time.Time { return time.Now().Add(time.Duration(x.clock.Load())) },
 	})
 	x.NoError(err)
-	b.SetWait(func(ctx context.Context, d time.Duration) error {
+	p.SetWait(func(ctx context.Context, d time.Duration) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -87,8 +87,8 @@ func (x *world) backend() *coder.Place {
 			return nil
 		}
 	})
-	x.Cleanup(func() { x.NoError(b.Close()) })
-	return b
+	x.Cleanup(func() { x.NoError(p.Close()) })
+	return p
 }
 
 func (x *world) agent() fleet.Agent {

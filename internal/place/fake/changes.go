@@ -37,18 +37,18 @@ func (r *run) change(text string) {
 }
 
 // Changes returns the changes that the run's script has made, or nil if it has made none.
-func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err error) {
-	b := w.place
-	err = b.call(ctx, Call{Method: Changes, Agent: w.agent, TaskID: r.TaskID}, func() error {
-		if !b.config.Traits.Changes {
-			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not report changes", w.agent.Name)
+func (r runner) Changes(ctx context.Context, run fleet.Run) (c *fleet.Changes, err error) {
+	p := r.place
+	err = p.call(ctx, Call{Method: Changes, Agent: r.agent, TaskID: run.TaskID}, func() error {
+		if !p.config.Traits.Changes {
+			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not report changes", r.agent.Name)
 		}
-		found, err := b.findRun(w.agent, r)
+		found, err := p.findRun(r.agent, run)
 		if err != nil {
 			return err
 		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		if found.changes != nil {
 			changes := *found.changes
 			changes.List = slices.Clone(changes.List)
@@ -60,13 +60,13 @@ func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err
 }
 
 // Patch returns a page of the changes as a diff.
-func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
-	b := w.place
+func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
+	p := r.place
 	taskID := strings.TrimPrefix(c.Commit, "tree-")
-	err = b.call(ctx, Call{Method: Patch, Agent: w.agent, TaskID: taskID}, func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		found := b.runs[taskID]
+	err = p.call(ctx, Call{Method: Patch, Agent: r.agent, TaskID: taskID}, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		found := p.runs[taskID]
 		if found == nil || found.changes == nil {
 			return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s were deleted", taskID)
 		}

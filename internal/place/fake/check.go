@@ -39,17 +39,17 @@ type check struct {
 // writes the text, "has PATH" fails unless a run in the workspace has changed the file, "exit CODE" ends the command,
 // "wait GATE" waits for the gate, and "hang" never ends. If the command ends with "fix: LINE" and fails, it also writes
 // "fix: LINE".
-func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (res fleet.CheckResult, err error) {
-	b := w.place
-	err = b.call(ctx, Call{Method: Check, Agent: w.agent, TaskID: r.TaskID}, func() error {
-		if !b.config.Traits.Checks {
-			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not support checks", w.agent.Name)
+func (r runner) Check(ctx context.Context, run fleet.Run, c fleet.Check) (res fleet.CheckResult, err error) {
+	p := r.place
+	err = p.call(ctx, Call{Method: Check, Agent: r.agent, TaskID: run.TaskID}, func() error {
+		if !p.config.Traits.Checks {
+			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not support checks", r.agent.Name)
 		}
-		run, err := b.findRun(w.agent, r)
+		run, err := p.findRun(r.agent, run)
 		if err != nil {
 			return err
 		}
-		k, err := b.startCheck(run, c)
+		k, err := p.startCheck(run, c)
 		if err != nil {
 			return err
 		}
@@ -58,8 +58,8 @@ func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (res flee
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		res = k.result
 		return nil
 	})
@@ -67,9 +67,9 @@ func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (res flee
 }
 
 // startCheck starts the check and returns it. If the check was started before, startCheck only returns it.
-func (b *Place) startCheck(r *run, c fleet.Check) (*check, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (p *Place) startCheck(r *run, c fleet.Check) (*check, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if k := r.checks[c.ID]; k != nil {
 		return k, nil
 	}
@@ -81,18 +81,18 @@ func (b *Place) startCheck(r *run, c fleet.Check) (*check, error) {
 		return nil, fleet.Errorf(fleet.ReasonAgentBusy, "agent %q is busy", w.Name)
 	}
 	k := &check{stop: make(chan struct{}), done: make(chan struct{})}
-	k.result = fleet.CheckResult{Command: c.Command, StartedAt: b.config.Now()}
+	k.result = fleet.CheckResult{Command: c.Command, StartedAt: p.config.Now()}
 	if r.checks == nil {
 		r.checks = map[string]*check{}
 	}
 	r.checks[c.ID], w.checking = k, r
 	w.note("check %s of run %s begins", c.ID, r.task.TaskID)
-	b.working.Go(func() { b.check(r, c, k) })
+	p.working.Go(func() { p.check(r, c, k) })
 	return k, nil
 }
 
 // check executes the command of the check c, and sets the result of k.
-func (b *Place) check(r *run, c fleet.Check, k *check) {
+func (p *Place) check(r *run, c fleet.Check, k *check) {
 	var out strings.Builder
 	command, repair, _ := strings.Cut(c.Command, fix)
 	status, code := fleet.CheckPassed, 0
@@ -107,14 +107,14 @@ func (b *Place) check(r *run, c fleet.Check, k *check) {
 		case "exit":
 			code, _ = strconv.Atoi(text)
 		case "has":
-			if b.mu.Lock(); !r.workspace.files[text] {
+			if p.mu.Lock(); !r.workspace.files[text] {
 				code = 1
 				fmt.Fprintf(&out, "there is no %s\n", text)
 			}
-			b.mu.Unlock()
+			p.mu.Unlock()
 		case "wait":
-			b.arrive(text)
-			until = b.gate(text).open
+			p.arrive(text)
+			until = p.gate(text).open
 		case "hang":
 			until = make(chan struct{})
 		}
@@ -137,9 +137,9 @@ func (b *Place) check(r *run, c fleet.Check, k *check) {
 	if repair != "" && status == fleet.CheckFailed {
 		fmt.Fprintln(&out, fix+strings.TrimSpace(repair))
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	k.result.Status, k.result.Output, k.result.EndedAt = status, out.String(), b.config.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k.result.Status, k.result.Output, k.result.EndedAt = status, out.String(), p.config.Now()
 	switch status {
 	case fleet.CheckTimedOut:
 		k.result.Reason = "it ran longer than its limit of " + c.Timeout.String()
@@ -175,26 +175,26 @@ func (r *run) stopChecks() {
 }
 
 // Bundle writes the lines that scripts have added in the workspace, as "PATH LINE", instead of a bundle.
-func (w runner) Bundle(ctx context.Context, out io.Writer) error {
-	b := w.place
-	return b.call(ctx, Call{Method: Bundle, Agent: w.agent}, func() error {
-		if !b.config.Traits.Bundles {
-			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not support bundles", w.agent.Name)
+func (r runner) Bundle(ctx context.Context, out io.Writer) error {
+	p := r.place
+	return p.call(ctx, Call{Method: Bundle, Agent: r.agent}, func() error {
+		if !p.config.Traits.Bundles {
+			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not support bundles", r.agent.Name)
 		}
-		b.mu.Lock()
+		p.mu.Lock()
 		text := ""
-		ws := b.of(w.agent)
+		ws := p.of(r.agent)
 		if ws != nil {
 			text = strings.Join(ws.made, "")
-		} else if b.config.Traits.KeepsWork {
-			text = b.left[w.agent.UID]
+		} else if p.config.Traits.KeepsWork {
+			text = p.left[r.agent.UID]
 		}
-		b.mu.Unlock()
+		p.mu.Unlock()
 		switch {
-		case ws == nil && !b.config.Traits.KeepsWork:
-			return fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q was deleted", w.agent.Name)
+		case ws == nil && !p.config.Traits.KeepsWork:
+			return fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q was deleted", r.agent.Name)
 		case ws != nil && ws.State != fleet.StateRunning:
-			return fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q is %s", w.agent.Name, ws.State)
+			return fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q is %s", r.agent.Name, ws.State)
 		}
 		_, err := io.WriteString(out, text)
 		return err

@@ -33,7 +33,7 @@ func checks(there bool) placetest.Checks {
 	return placetest.Checks{Fails: "echo no compiler; exit 3", Hangs: "echo no compiler; hang", Output: "no compiler", Sees: "has dir/file.go"}
 }
 
-func TestBackend(t *testing.T) {
+func TestPlace(t *testing.T) {
 	deaf := prompts()
 	deaf.Listens, deaf.Changes, deaf.Asks, deaf.UnansweredQuestion = placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}
 	tests := []struct {
@@ -50,20 +50,20 @@ func TestBackend(t *testing.T) {
 				New: func(t *testing.T) fleet.Place {
 					config := tt.config // each place has its own copy
 					config.Projects = append(fake.DefaultProjects(), fake.Project{Project: fleet.Project{Name: "Prompt", SpecIsTask: true}})
-					b := fake.New(config)
-					t.Cleanup(b.Destroy)
-					return b
+					p := fake.New(config)
+					t.Cleanup(p.Destroy)
+					return p
 				},
-				Reopen: func(_ *testing.T, b fleet.Place) fleet.Place { return b },
-				Hide: func(_ *testing.T, b fleet.Place, a fleet.Agent) func() {
-					b.(*fake.Place).HideWorkspace(a.UID)
-					return func() { b.(*fake.Place).ShowWorkspace(a.UID) }
+				Reopen: func(_ *testing.T, p fleet.Place) fleet.Place { return p },
+				Hide: func(_ *testing.T, p fleet.Place, a fleet.Agent) func() {
+					p.(*fake.Place).HideWorkspace(a.UID)
+					return func() { p.(*fake.Place).ShowWorkspace(a.UID) }
 				},
-				ChangeCaller: func(_ *testing.T, b fleet.Place) func() {
-					b.(*fake.Place).ChangeCaller(true)
-					return func() { b.(*fake.Place).ChangeCaller(false) }
+				ChangeCaller: func(_ *testing.T, p fleet.Place) func() {
+					p.(*fake.Place).ChangeCaller(true)
+					return func() { p.(*fake.Place).ChangeCaller(false) }
 				},
-				GiveAway:  func(_ *testing.T, b fleet.Place, a fleet.Agent) { b.(*fake.Place).GiveAway(a.UID, "another Fleet") },
+				GiveAway:  func(_ *testing.T, p fleet.Place, a fleet.Agent) { p.(*fake.Place).GiveAway(a.UID, "another Fleet") },
 				Project:   "Setup",
 				Role:      "operator",
 				Begins:    "Prompt",

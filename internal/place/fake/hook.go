@@ -84,79 +84,79 @@ func (g *Gate) isOpen() bool {
 
 // Fail makes the next calls of the method return err without doing anything. times is the number of these calls. A nil
 // err means BACKEND_UNAVAILABLE. Fail replaces an earlier Fail of the method.
-func (b *Place) Fail(m Method, times int, err error) { b.fail(moment{m, false}, times, err) }
+func (p *Place) Fail(m Method, times int, err error) { p.fail(moment{m, false}, times, err) }
 
 // FailAfter makes the next calls of the method take effect but return err, as if the answer were lost. times is the
 // number of these calls. A nil err means BACKEND_UNAVAILABLE. FailAfter replaces an earlier FailAfter of the method.
-func (b *Place) FailAfter(m Method, times int, err error) { b.fail(moment{m, true}, times, err) }
+func (p *Place) FailAfter(m Method, times int, err error) { p.fail(moment{m, true}, times, err) }
 
-func (b *Place) fail(at moment, times int, err error) {
+func (p *Place) fail(at moment, times int, err error) {
 	if err == nil {
 		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents' host does not answer; try again")
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.faults[at] = &fault{times: times, err: err}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults[at] = &fault{times: times, err: err}
 }
 
 // Delay makes every call of the method wait for d first; 0 removes the delay.
-func (b *Place) Delay(m Method, d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.delays[m] = d
+func (p *Place) Delay(m Method, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delays[m] = d
 }
 
 // Hold makes calls of the method wait, before they do anything, until the gate is opened or their context is done.
-func (b *Place) Hold(m Method) *Gate { return b.hold(moment{m, false}) }
+func (p *Place) Hold(m Method) *Gate { return p.hold(moment{m, false}) }
 
 // HoldAfter makes calls of the method wait, after they have taken effect and before they return, until the gate is
 // opened or their context is done. A server that is killed meanwhile does not learn that the call succeeded.
-func (b *Place) HoldAfter(m Method) *Gate { return b.hold(moment{m, true}) }
+func (p *Place) HoldAfter(m Method) *Gate { return p.hold(moment{m, true}) }
 
-func (b *Place) hold(at moment) *Gate {
+func (p *Place) hold(at moment) *Gate {
 	g := newGate()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.holds[at] = g
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holds[at] = g
 	return g
 }
 
 // Release opens the gate with the name, at which the instruction "wait NAME" waits. Later runs do not wait there.
-func (b *Place) Release(name string) { b.gate(name).Open() }
+func (p *Place) Release(name string) { p.gate(name).Open() }
 
 // Reached returns a channel that is closed when a run waits at the gate with the name.
-func (b *Place) Reached(name string) <-chan struct{} { return b.gate(name).arrived }
+func (p *Place) Reached(name string) <-chan struct{} { return p.gate(name).arrived }
 
-func (b *Place) arrive(name string) { b.gate(name).arrive() }
+func (p *Place) arrive(name string) { p.gate(name).arrive() }
 
-func (b *Place) gate(name string) *Gate {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	g := b.gates[name]
+func (p *Place) gate(name string) *Gate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.gates[name]
 	if g == nil {
 		g = newGate()
-		b.gates[name] = g
+		p.gates[name] = g
 	}
 	return g
 }
 
 // Calls returns how often the method was called, including failed calls.
-func (b *Place) Calls(m Method) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.calls[m]
+func (p *Place) Calls(m Method) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls[m]
 }
 
 // Called returns a channel that is closed when the method has been called n times, including failed calls.
-func (b *Place) Called(m Method, n int) <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (p *Place) Called(m Method, n int) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	reached := make(chan struct{})
-	if b.calls[m] >= n {
+	if p.calls[m] >= n {
 		close(reached)
 		return reached
 	}
-	b.awaited = append(b.awaited, awaited{m, n, reached})
+	p.awaited = append(p.awaited, awaited{m, n, reached})
 	return reached
 }
 
@@ -168,10 +168,10 @@ type awaited struct {
 }
 
 // count counts a call, and closes the channels of Called whose number is reached. The caller holds mu.
-func (b *Place) count(m Method) {
-	b.calls[m]++
-	b.awaited = slices.DeleteFunc(b.awaited, func(a awaited) bool {
-		if a.method != m || b.calls[m] < a.calls {
+func (p *Place) count(m Method) {
+	p.calls[m]++
+	p.awaited = slices.DeleteFunc(p.awaited, func(a awaited) bool {
+		if a.method != m || p.calls[m] < a.calls {
 			return false
 		}
 		close(a.reached)
@@ -181,40 +181,40 @@ func (b *Place) count(m Method) {
 
 // Overlaps describes each call that changed an agent while another call changed the same agent, which the port forbids.
 // Tests of the reconciler expect no overlaps.
-func (b *Place) Overlaps() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return append([]string(nil), b.overlaps...)
+func (p *Place) Overlaps() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.overlaps...)
 }
 
 // call runs act as one call of the port, with the hooks, delays and faults that the test has set.
-func (b *Place) call(ctx context.Context, c Call, act func() error) error {
-	defer b.enter(c)()
-	if err := b.moment(ctx, c, false, b.config.Before); err != nil {
+func (p *Place) call(ctx context.Context, c Call, act func() error) error {
+	defer p.enter(c)()
+	if err := p.moment(ctx, c, false, p.config.Before); err != nil {
 		return err
 	}
-	if err := b.refused(c); err != nil {
+	if err := p.refused(c); err != nil {
 		return err
 	}
 	if err := act(); err != nil {
 		return err
 	}
-	return b.moment(ctx, c, true, b.config.After)
+	return p.moment(ctx, c, true, p.config.After)
 }
 
 // refused returns why the host does not carry out the call: it takes the place for another caller, or it does not show the
 // workspace.
-func (b *Place) refused(c Call) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.otherCaller {
+func (p *Place) refused(c Call) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.otherCaller {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the token belongs to another user").WithCause(fleet.ErrOtherIdentity)
 	}
 	switch c.Method {
 	case Projects, Roles, List, Inspect, Delete:
 		return nil
 	}
-	if w := b.of(c.Agent); w != nil && w.hidden {
+	if w := p.of(c.Agent); w != nil && w.hidden {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", notShown)
 	}
 	return nil
@@ -224,33 +224,33 @@ func (b *Place) refused(c Call) error {
 const notShown = "its host does not show its workspace"
 
 // enter records the start of a call and returns a function that records its end.
-func (b *Place) enter(c Call) (leave func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.count(c.Method)
+func (p *Place) enter(c Call) (leave func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count(c.Method)
 	switch c.Method {
 	case Provision, Start, Stop, Delete, Dispatch:
 	default:
 		return func() {}
 	}
 	uid := c.Agent.UID
-	if m, ok := b.changing[uid]; ok {
-		b.overlaps = append(b.overlaps, string(c.Method)+" of agent "+c.Agent.Name+" during "+string(m))
+	if m, ok := p.changing[uid]; ok {
+		p.overlaps = append(p.overlaps, string(c.Method)+" of agent "+c.Agent.Name+" during "+string(m))
 		return func() {}
 	}
-	b.changing[uid] = c.Method
+	p.changing[uid] = c.Method
 	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.changing, uid)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.changing, uid)
 	}
 }
 
-func (b *Place) moment(ctx context.Context, c Call, after bool, hook func(context.Context, Call) error) error {
+func (p *Place) moment(ctx context.Context, c Call, after bool, hook func(context.Context, Call) error) error {
 	at := moment{c.Method, after}
-	b.mu.Lock()
-	delay, gate := b.delays[c.Method], b.holds[at]
-	b.mu.Unlock()
+	p.mu.Lock()
+	delay, gate := p.delays[c.Method], p.holds[at]
+	p.mu.Unlock()
 	if delay > 0 && !after {
 		timer := time.NewTimer(delay)
 		defer timer.Stop()
@@ -274,9 +274,9 @@ func (b *Place) moment(ctx context.Context, c Call, after bool, hook func(contex
 			return err
 		}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if f := b.faults[at]; f != nil && f.times > 0 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f := p.faults[at]; f != nil && f.times > 0 {
 		f.times--
 		return f.err
 	}

@@ -12,10 +12,10 @@ import (
 const keptFor = 7 * 24 * time.Hour
 
 // Kept returns the workspaces that Delete has kept.
-func (b *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, w := range b.kept {
+func (p *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.kept {
 		if uid == "" || uid == w.AgentUID {
 			all = append(all, fleet.KeptWork{
 				AgentUID: w.AgentUID, AgentName: w.Name, Owner: w.Owner, Project: w.Project, Reason: w.kept,
@@ -27,24 +27,24 @@ func (b *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err
 }
 
 // Unsaved returns the text of SetKept for the agent's workspace.
-func (b *Place) Unsaved(_ context.Context, a fleet.Agent) (string, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if w := b.of(a); w != nil && w.kept != "" {
+func (p *Place) Unsaved(_ context.Context, a fleet.Agent) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.of(a); w != nil && w.kept != "" {
 		return w.kept, nil
 	}
 	return "", fleet.Errorf(fleet.ReasonUnimplemented, "the world knows nothing about the work of agent %q", a.Name)
 }
 
 // restore brings the agent's kept workspace back, stopped. It returns nil if none is kept. The world's mutex must be held.
-func (b *Place) restore(a fleet.Agent) *workspace {
-	i := slices.IndexFunc(b.kept, func(w *workspace) bool { return w.AgentUID == a.UID })
+func (p *Place) restore(a fleet.Agent) *workspace {
+	i := slices.IndexFunc(p.kept, func(w *workspace) bool { return w.AgentUID == a.UID })
 	if i < 0 {
 		return nil
 	}
-	w := b.kept[i]
-	b.kept = slices.Delete(b.kept, i, i+1)
+	w := p.kept[i]
+	p.kept = slices.Delete(p.kept, i, i+1)
 	w.State, w.kept = fleet.StateStopped, ""
-	b.workspaces, b.byID[w.ID], b.byUID[w.AgentUID] = append(b.workspaces, w), w, w
+	p.workspaces, p.byID[w.ID], p.byUID[w.AgentUID] = append(p.workspaces, w), w, w
 	return w
 }

@@ -3,7 +3,7 @@ package fake
 import "fleet/internal/fleet"
 
 // CheckOptions implements fleet.Optioner. Agents with the role operator support only a model.
-func (b *Place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
+func (p *Place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	if a.Role != "operator" {
 		return nil
 	}

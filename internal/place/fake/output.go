@@ -7,32 +7,32 @@ import (
 )
 
 // Output returns a page of the run's output. A negative offset counts from the end.
-func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int) (p fleet.OutputPage, err error) {
-	b := w.place
-	err = b.call(ctx, Call{Method: Output, Agent: w.agent, TaskID: r.TaskID}, func() error {
-		if !b.config.Traits.Output {
-			return fleet.Errorf(fleet.ReasonUnimplemented, "the output of agent %q is not kept", w.agent.Name)
+func (r runner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (page fleet.OutputPage, err error) {
+	p := r.place
+	err = p.call(ctx, Call{Method: Output, Agent: r.agent, TaskID: run.TaskID}, func() error {
+		if !p.config.Traits.Output {
+			return fleet.Errorf(fleet.ReasonUnimplemented, "the output of agent %q is not kept", r.agent.Name)
 		}
-		found, err := b.findRun(w.agent, r)
+		found, err := p.findRun(r.agent, run)
 		if err != nil {
 			return err
 		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		if found.workspace.State == fleet.StateDeleted {
-			return fleet.Errorf(fleet.ReasonOutputNotFound, "the output of the task %s was deleted with its agent", r.TaskID)
+			return fleet.Errorf(fleet.ReasonOutputNotFound, "the output of the task %s was deleted with its agent", run.TaskID)
 		}
 		var all []byte
 		for _, out := range found.outputs {
 			all = append(append(all, out.Text...), '\n')
 		}
-		p.Size = int64(len(all))
+		page.Size = int64(len(all))
 		if offset < 0 {
-			offset = max(0, p.Size+offset)
+			offset = max(0, page.Size+offset)
 		}
-		p.Offset = min(offset, p.Size)
-		p.Data = all[p.Offset:min(p.Size, p.Offset+int64(limit))]
+		page.Offset = min(offset, page.Size)
+		page.Data = all[page.Offset:min(page.Size, page.Offset+int64(limit))]
 		return nil
 	})
-	return p, err
+	return page, err
 }

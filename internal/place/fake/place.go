@@ -124,7 +124,7 @@ func New(c Config) *Place {
 	if c.Projects == nil {
 		c.Projects = DefaultProjects()
 	}
-	b := &Place{
+	p := &Place{
 		config: c, projects: sorted(c.Projects),
 		byUID: map[string]*workspace{}, byID: map[string]*workspace{}, runs: map[string]*run{},
 		deliveries: map[string]int{}, dispatches: map[string]int{},
@@ -132,9 +132,9 @@ func New(c Config) *Place {
 		left: map[string]string{}, delays: map[Method]time.Duration{}, calls: map[Method]int{}, changing: map[string]Method{},
 	}
 	for _, w := range c.Workspaces {
-		b.AddWorkspace(w)
+		p.AddWorkspace(w)
 	}
-	return b
+	return p
 }
 
 func sorted(projects []Project) []Project {
@@ -142,15 +142,15 @@ func sorted(projects []Project) []Project {
 }
 
 // Traits returns the configured traits.
-func (b *Place) Traits() fleet.Traits { return b.config.Traits }
+func (p *Place) Traits() fleet.Traits { return p.config.Traits }
 
 // Projects returns the projects, sorted by name.
-func (b *Place) Projects(ctx context.Context) (projects []fleet.Project, err error) {
-	err = b.call(ctx, Call{Method: Projects}, func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, p := range b.projects {
-			projects = append(projects, p.Project)
+func (p *Place) Projects(ctx context.Context) (projects []fleet.Project, err error) {
+	err = p.call(ctx, Call{Method: Projects}, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, proj := range p.projects {
+			projects = append(projects, proj.Project)
 		}
 		return nil
 	})
@@ -158,12 +158,12 @@ func (b *Place) Projects(ctx context.Context) (projects []fleet.Project, err err
 }
 
 // Roles returns the roles of the project.
-func (b *Place) Roles(ctx context.Context, project string) (roles []fleet.Role, err error) {
-	err = b.call(ctx, Call{Method: Roles}, func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		p, err := b.project(project)
-		roles = p.roles()
+func (p *Place) Roles(ctx context.Context, project string) (roles []fleet.Role, err error) {
+	err = p.call(ctx, Call{Method: Roles}, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		proj, err := p.project(project)
+		roles = proj.roles()
 		return err
 	})
 	if err != nil {
@@ -173,23 +173,23 @@ func (b *Place) Roles(ctx context.Context, project string) (roles []fleet.Role, 
 }
 
 // roles returns a copy of the roles of the project's newest version.
-func (p Project) roles() []fleet.Role {
-	if len(p.Roles) == 0 {
+func (proj Project) roles() []fleet.Role {
+	if len(proj.Roles) == 0 {
 		return DefaultRoles()
 	}
-	return slices.Clone(p.Roles)
+	return slices.Clone(proj.Roles)
 }
 
 // CheckStart checks whether the agent's workspace can be started as Agent.Next says.
-func (b *Place) CheckStart(ctx context.Context, a fleet.Agent) (role string, err error) {
-	err = b.call(ctx, Call{Method: CheckStart, Agent: a}, func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		w := b.of(a)
+func (p *Place) CheckStart(ctx context.Context, a fleet.Agent) (role string, err error) {
+	err = p.call(ctx, Call{Method: CheckStart, Agent: a}, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		w := p.of(a)
 		if w == nil {
 			return gone(a)
 		}
-		_, role, err = b.next(w, a)
+		_, role, err = p.next(w, a)
 		return err
 	})
 	if err != nil {
@@ -200,11 +200,11 @@ func (b *Place) CheckStart(ctx context.Context, a fleet.Agent) (role string, err
 
 // next returns the roles of the version with which the workspace is started next, and the role that the workspace will
 // have. The world's mutex must be held.
-func (b *Place) next(w *workspace, a fleet.Agent) (roles []fleet.Role, role string, err error) {
-	p, err := b.project(w.Project)
+func (p *Place) next(w *workspace, a fleet.Agent) (roles []fleet.Role, role string, err error) {
+	proj, err := p.project(w.Project)
 	roles, role = w.roles, w.Role
 	if a.Next.Update && err == nil || roles == nil {
-		roles = p.roles()
+		roles = proj.roles()
 	}
 	if a.Next.Role {
 		role = a.Role
@@ -217,14 +217,14 @@ func (b *Place) next(w *workspace, a fleet.Agent) (roles []fleet.Role, role stri
 		return nil, "", err
 	}
 	if a.Next.Parameters {
-		err = p.CheckParameters(found, a.Parameters)
+		err = proj.CheckParameters(found, a.Parameters)
 	}
 	return roles, found.Name, err
 }
 
 // renew makes the changes of the next start. The world's mutex must be held.
-func (b *Place) renew(w *workspace, a fleet.Agent) error {
-	roles, role, err := b.next(w, a)
+func (p *Place) renew(w *workspace, a fleet.Agent) error {
+	roles, role, err := p.next(w, a)
 	if err != nil {
 		return err
 	}
@@ -239,42 +239,42 @@ func (b *Place) renew(w *workspace, a fleet.Agent) error {
 }
 
 // project returns the project with exactly this name. The world's mutex must be held.
-func (b *Place) project(name string) (Project, error) {
+func (p *Place) project(name string) (Project, error) {
 	var names []string
-	for _, p := range b.projects {
-		if p.Name == name {
-			return p, nil
+	for _, proj := range p.projects {
+		if proj.Name == name {
+			return proj, nil
 		}
-		names = append(names, strconv.Quote(p.Name))
+		names = append(names, strconv.Quote(proj.Name))
 	}
 	return Project{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q: choose one of %s", name, or(strings.Join(names, ", "), "none"))
 }
 
 // Provision creates the agent's workspace.
-func (b *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspace, err error) {
-	err = b.call(ctx, Call{Method: Provision, Agent: a}, func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if w := b.of(a); w != nil {
-			b.settle(w)
+func (p *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspace, err error) {
+	err = p.call(ctx, Call{Method: Provision, Agent: a}, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if w := p.of(a); w != nil {
+			p.settle(w)
 			ws = w.view()
 			return nil
 		}
-		p, err := b.project(a.Project)
+		proj, err := p.project(a.Project)
 		if err != nil && a.Config == nil {
 			return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot create the workspace of agent %q: %s", a.Name, fleet.PublicMessage(err))
 		}
-		for _, w := range b.workspaces {
-			if (w.Owner == a.Owner || b.config.Traits.UniqueNames) && strings.EqualFold(w.Name, a.Name) {
+		for _, w := range p.workspaces {
+			if (w.Owner == a.Owner || p.config.Traits.UniqueNames) && strings.EqualFold(w.Name, a.Name) {
 				return fleet.Errorf(fleet.ReasonAgentExists, "a workspace named %q already exists: choose another name", w.Name).With("field", "name")
 			}
 		}
-		w := &workspace{begins: p.SpecIsTask, roles: p.roles(), parameters: maps.Clone(a.Parameters), Workspace: fleet.Workspace{
+		w := &workspace{begins: proj.SpecIsTask, roles: proj.roles(), parameters: maps.Clone(a.Parameters), Workspace: fleet.Workspace{
 			AgentUID: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec,
 			Metadata: map[string]string{"fleet_mcp_agent_spec": a.Spec},
 		}}
-		b.add(w)
-		b.build(w)
+		p.add(w)
+		p.build(w)
 		ws = w.view()
 		return nil
 	})
@@ -285,59 +285,59 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspac
 }
 
 // Start starts the agent's workspace.
-func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
-	return b.call(ctx, Call{Method: Start, Agent: a}, func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		w := b.of(a)
+func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
+	return p.call(ctx, Call{Method: Start, Agent: a}, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		w := p.of(a)
 		if w == nil {
-			w = b.restore(a)
+			w = p.restore(a)
 		}
 		if w == nil {
 			return gone(a)
 		}
-		b.settle(w)
+		p.settle(w)
 		switch w.State {
 		case fleet.StateStopped, fleet.StateFailed, fleet.StateCanceled:
-			if err := b.renew(w, a); err != nil {
+			if err := p.renew(w, a); err != nil {
 				return err
 			}
-			b.build(w)
+			p.build(w)
 		}
 		return nil
 	})
 }
 
 // Stop stops the agent's workspace. The run in the workspace ends as stopped.
-func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
-	return b.call(ctx, Call{Method: Stop, Agent: a}, func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		w := b.of(a)
+func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
+	return p.call(ctx, Call{Method: Stop, Agent: a}, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		w := p.of(a)
 		if w == nil {
 			return gone(a)
 		}
 		if w.State != fleet.StateStopped {
-			b.halt(w, fleet.TaskStopped)
+			p.halt(w, fleet.TaskStopped)
 		}
 		return nil
 	})
 }
 
 // Delete destroys the agent's workspace. The run in the workspace ends as stopped.
-func (b *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err error) {
-	err = b.call(ctx, Call{Method: Delete, Agent: a}, func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		switch w := b.of(a); {
+func (p *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err error) {
+	err = p.call(ctx, Call{Method: Delete, Agent: a}, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		switch w := p.of(a); {
 		case w == nil:
 		case w.hidden:
 			kept = notShown + "; if it exists, it was not deleted"
 		default:
 			kept = w.kept
-			b.destroy(w, fleet.TaskStopped)
+			p.destroy(w, fleet.TaskStopped)
 			if kept != "" {
-				w.keptAt, b.kept = b.config.Now(), append(b.kept, w)
+				w.keptAt, p.kept = p.config.Now(), append(p.kept, w)
 			}
 		}
 		return nil
@@ -346,11 +346,11 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err err
 }
 
 // Inspect returns the agent's workspace. It counts for Config.BuildLooks.
-func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace, err error) {
-	err = b.call(ctx, Call{Method: Inspect, Agent: a}, func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		w := b.of(a)
+func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace, err error) {
+	err = p.call(ctx, Call{Method: Inspect, Agent: a}, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		w := p.of(a)
 		if w == nil {
 			ws = fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateDeleted, AgentUID: a.UID}
 			return nil
@@ -359,9 +359,9 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace,
 			ws = fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateUnhealthy, Missing: true, Reason: notShown, AgentUID: a.UID}
 			return nil
 		}
-		b.settle(w)
+		p.settle(w)
 		ws = w.view()
-		b.look(w)
+		p.look(w)
 		return nil
 	})
 	if err != nil {
@@ -371,17 +371,17 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace,
 }
 
 // List returns all workspaces, oldest first. It counts for Config.BuildLooks of each workspace.
-func (b *Place) List(ctx context.Context) (all []fleet.Workspace, err error) {
-	err = b.call(ctx, Call{Method: List}, func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, w := range b.workspaces {
+func (p *Place) List(ctx context.Context) (all []fleet.Workspace, err error) {
+	err = p.call(ctx, Call{Method: List}, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, w := range p.workspaces {
 			if w.hidden {
 				continue
 			}
-			b.settle(w)
+			p.settle(w)
 			all = append(all, w.view())
-			b.look(w)
+			p.look(w)
 		}
 		return nil
 	})
@@ -392,46 +392,46 @@ func (b *Place) List(ctx context.Context) (all []fleet.Workspace, err error) {
 }
 
 // Dispatch starts the run.
-func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
-	b, a := w.place, w.agent
-	return b.call(ctx, Call{Method: Dispatch, Agent: a, TaskID: r.TaskID, Report: r.Report}, func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.dispatches[r.TaskID]++
-		if b.runs[r.TaskID] != nil {
+func (r runner) Dispatch(ctx context.Context, run fleet.Run) error {
+	p, a := r.place, r.agent
+	return p.call(ctx, Call{Method: Dispatch, Agent: a, TaskID: run.TaskID, Report: run.Report}, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.dispatches[run.TaskID]++
+		if p.runs[run.TaskID] != nil {
 			return nil
 		}
-		w := b.of(a)
+		w := p.of(a)
 		if w == nil {
 			return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q has no workspace", a.Name)
 		}
-		b.settle(w)
+		p.settle(w)
 		if w.State != fleet.StateRunning {
 			return fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q is %s: start the agent first", a.Name, w.State)
 		}
-		if r.SelfStarted {
-			return b.claim(w, r)
+		if run.SelfStarted {
+			return p.claim(w, run)
 		}
 		if w.busy() {
 			return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q is busy with another task: wait for it, or stop it", a.Name)
 		}
-		run := b.start(w, r)
-		for _, a := range r.Attachments {
-			b.put(run, fmt.Sprintf("attached %s (%s): %s", a.Name, a.MediaType, a.Content), true)
+		added := p.start(w, run)
+		for _, a := range run.Attachments {
+			p.put(added, fmt.Sprintf("attached %s (%s): %s", a.Name, a.MediaType, a.Content), true)
 		}
 		return nil
 	})
 }
 
 // Follow passes on the outputs of the run until it ends. The outputs remain available after the workspace was deleted.
-func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (o fleet.Outcome, err error) {
-	b, a := w.place, w.agent
-	err = b.call(ctx, Call{Method: Follow, Agent: a, TaskID: r.TaskID}, func() error {
-		found, err := b.findRun(a, r)
+func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink func(fleet.Output) error) (o fleet.Outcome, err error) {
+	p, a := r.place, r.agent
+	err = p.call(ctx, Call{Method: Follow, Agent: a, TaskID: run.TaskID}, func() error {
+		found, err := p.findRun(a, run)
 		if err != nil {
 			return err
 		}
-		next, err := b.position(found, cursor)
+		next, err := p.position(found, cursor)
 		if err != nil {
 			return err
 		}
@@ -449,7 +449,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 			return nil
 		}
 		for {
-			outputs, asked, ended, changed := b.after(found, next)
+			outputs, asked, ended, changed := p.after(found, next)
 			if err := tell(asked, false); err != nil {
 				return err
 			}
@@ -466,7 +466,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 				return err
 			}
 			if ended {
-				o = b.result(found)
+				o = p.result(found)
 				return nil
 			}
 			select {
@@ -483,13 +483,13 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 }
 
 // position returns the number of outputs up to and including the cursor.
-func (b *Place) position(r *run, cursor string) (int, error) {
+func (p *Place) position(r *run, cursor string) (int, error) {
 	if cursor == "" {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(cursor)
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err != nil || n < 1 || n > len(r.outputs) {
 		return 0, fmt.Errorf("fake: run %s has no cursor %q", r.task.TaskID, cursor)
 	}
@@ -497,43 +497,43 @@ func (b *Place) position(r *run, cursor string) (int, error) {
 }
 
 // Interrupt ends the run as stopped, unless the script of the run ignores the interrupt or the kill.
-func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
-	b, a := w.place, w.agent
-	return b.call(ctx, Call{Method: Interrupt, Agent: a, TaskID: r.TaskID, Kill: kill}, func() error {
-		found, err := b.findRun(a, r)
+func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
+	p, a := r.place, r.agent
+	return p.call(ctx, Call{Method: Interrupt, Agent: a, TaskID: run.TaskID, Kill: kill}, func() error {
+		found, err := p.findRun(a, run)
 		if err != nil {
 			return err
 		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		found.stopChecks()
 		switch {
 		case kill && found.script.ignoreKill:
-			b.put(found, "kill ignored", false)
+			p.put(found, "kill ignored", false)
 		case !kill && found.script.ignoreInterrupt:
-			b.put(found, "interrupt ignored", false)
+			p.put(found, "interrupt ignored", false)
 		case kill:
-			b.end(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was killed"})
+			p.end(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was killed"})
 		default:
-			b.end(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was interrupted"})
+			p.end(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was interrupted"})
 		}
 		return nil
 	})
 }
 
 // Send sends a message to the run. The instruction listen reads it.
-func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error {
-	b, a := w.place, w.agent
-	return b.call(ctx, Call{Method: Send, Agent: a, TaskID: r.TaskID}, func() error {
-		if b.config.NoMessages {
+func (r runner) Send(ctx context.Context, run fleet.Run, id, message string) error {
+	p, a := r.place, r.agent
+	return p.call(ctx, Call{Method: Send, Agent: a, TaskID: run.TaskID}, func() error {
+		if p.config.NoMessages {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q cannot take messages while it works: wait for its task to end, then start another one", a.Name)
 		}
-		found, err := b.findRun(a, r)
+		found, err := p.findRun(a, run)
 		if err != nil {
 			return err
 		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		if found.sent[id] {
 			return nil
 		}
@@ -548,18 +548,18 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error
 }
 
 // Answer answers a question of the run.
-func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
-	b, a := w.place, w.agent
-	return b.call(ctx, Call{Method: Answer, Agent: a, TaskID: r.TaskID}, func() error {
-		if b.config.NoQuestions {
+func (r runner) Answer(ctx context.Context, run fleet.Run, q fleet.Question) error {
+	p, a := r.place, r.agent
+	return p.call(ctx, Call{Method: Answer, Agent: a, TaskID: run.TaskID}, func() error {
+		if p.config.NoQuestions {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q asks no questions", a.Name)
 		}
-		found, err := b.findRun(a, r)
+		found, err := p.findRun(a, run)
 		if err != nil {
 			return err
 		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		n := slices.IndexFunc(found.questions, func(asked fleet.Question) bool { return asked.ID == q.LocalID() })
 		switch {
 		case n < 0:
@@ -579,10 +579,10 @@ func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error
 }
 
 // findRun returns the run of the task. It returns TASK_NOT_FOUND if the task was not dispatched.
-func (b *Place) findRun(a fleet.Agent, r fleet.Run) (*run, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if found := b.runs[r.TaskID]; found != nil {
+func (p *Place) findRun(a fleet.Agent, r fleet.Run) (*run, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if found := p.runs[r.TaskID]; found != nil {
 		return found, nil
 	}
 	return nil, fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q has no task %s", a.Name, r.TaskID)
@@ -590,11 +590,11 @@ func (b *Place) findRun(a fleet.Agent, r fleet.Run) (*run, error) {
 
 // Log returns the last n lines of the workspace's log. The log has the events of the workspace and the output of its
 // runs.
-func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, truncated bool, err error) {
-	err = b.call(ctx, Call{Method: Log, Agent: a}, func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		w := b.of(a)
+func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, truncated bool, err error) {
+	err = p.call(ctx, Call{Method: Log, Agent: a}, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		w := p.of(a)
 		if w == nil {
 			return gone(a)
 		}
@@ -609,7 +609,7 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, 
 }
 
 // Close does nothing: runs continue, and a restarted server can use the Place again. Destroy ends the runs.
-func (b *Place) Close() error { return nil }
+func (p *Place) Close() error { return nil }
 
 func gone(a fleet.Agent) error {
 	return fleet.Errorf(fleet.ReasonAgentNotFound, "the workspace of agent %q is gone: delete the agent and create it again", a.Name)

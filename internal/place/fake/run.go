@@ -58,49 +58,49 @@ func (r *run) wake() {
 }
 
 // start starts a run of the task in the workspace. The world's mutex must be held.
-func (b *Place) start(w *workspace, task fleet.Run) *run {
-	r := &run{task: task, script: parse(instructionsOf(task)), workspace: w, gate: b.beginning, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
+func (p *Place) start(w *workspace, task fleet.Run) *run {
+	r := &run{task: task, script: parse(instructionsOf(task)), workspace: w, gate: p.beginning, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
 	if r.first = r; task.Feedback != "" && w.run != nil {
 		r.first = w.run.first
 	}
 	w.run = r
-	b.runs[task.TaskID] = r
-	b.deliveries[task.TaskID]++
+	p.runs[task.TaskID] = r
+	p.deliveries[task.TaskID]++
 	w.note("run %s begins", task.TaskID)
-	b.limit(r, task.Timeout)
-	b.working.Go(func() { b.work(r) })
+	p.limit(r, task.Timeout)
+	p.working.Go(func() { p.work(r) })
 	return r
 }
 
 // limit makes the run fail after the time d. The world's mutex must be held.
-func (b *Place) limit(r *run, d time.Duration) {
+func (p *Place) limit(r *run, d time.Duration) {
 	if d <= 0 {
 		return
 	}
 	r.deadline = time.AfterFunc(d, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: fmt.Sprintf("it took longer than its time limit of %s", d)})
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: fmt.Sprintf("it took longer than its time limit of %s", d)})
 	})
 }
 
 // claim assigns the run that the agent has started by itself to the task. The world's mutex must be held.
-func (b *Place) claim(w *workspace, task fleet.Run) error {
+func (p *Place) claim(w *workspace, task fleet.Run) error {
 	r := w.begun
 	if r == nil || r.claimed {
 		return fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q has not started anything by itself", w.Name)
 	}
 	r.claimed = true
-	b.runs[task.TaskID] = r
-	b.deliveries[task.TaskID]++
+	p.runs[task.TaskID] = r
+	p.deliveries[task.TaskID]++
 	if !r.ended() {
-		b.limit(r, task.Timeout)
+		p.limit(r, task.Timeout)
 	}
 	return nil
 }
 
 // end ends the run with the outcome. Only the first call for a run has an effect. The world's mutex must be held.
-func (b *Place) end(r *run, o fleet.Outcome) {
+func (p *Place) end(r *run, o fleet.Outcome) {
 	if r.ended() {
 		return
 	}
@@ -121,12 +121,12 @@ func (b *Place) end(r *run, o fleet.Outcome) {
 }
 
 // put adds an output to the run, unless the run has ended. The world's mutex must be held.
-func (b *Place) put(r *run, text string, step bool) {
-	b.putData(r, text, step, nil)
+func (p *Place) put(r *run, text string, step bool) {
+	p.putData(r, text, step, nil)
 }
 
 // putData is put with structured data.
-func (b *Place) putData(r *run, text string, step bool, data []byte) {
+func (p *Place) putData(r *run, text string, step bool, data []byte) {
 	if r.ended() {
 		return
 	}
@@ -137,7 +137,7 @@ func (b *Place) putData(r *run, text string, step bool, data []byte) {
 }
 
 // work executes the script of the run.
-func (b *Place) work(r *run) {
+func (p *Place) work(r *run) {
 	if r.gate != nil {
 		r.gate.arrive()
 		select {
@@ -156,51 +156,51 @@ func (b *Place) work(r *run) {
 			}
 			timer.Stop()
 		case "wait":
-			b.arrive(in.text)
+			p.arrive(in.text)
 			select {
-			case <-b.gate(in.text).open:
+			case <-p.gate(in.text).open:
 			case <-r.done:
 			}
 		case "listen":
-			b.listen(r)
+			p.listen(r)
 		case "ask", "ask-permission", "ask-policy", "ask-within":
-			b.ask(r, in)
+			p.ask(r, in)
 		default:
-			b.mu.Lock()
-			b.do(r, in)
-			b.mu.Unlock()
+			p.mu.Lock()
+			p.do(r, in)
+			p.mu.Unlock()
 		}
 		if r.ended() {
 			return
 		}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.script.handled})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.script.handled})
 }
 
 // do executes an instruction that takes no time. The world's mutex must be held.
-func (b *Place) do(r *run, in instruction) {
+func (p *Place) do(r *run, in instruction) {
 	switch in.verb {
 	case "echo":
-		b.put(r, in.text, false)
+		p.put(r, in.text, false)
 	case "open":
 		r.open = in.count
-		b.put(r, "", false)
+		p.put(r, "", false)
 	case "step":
-		b.put(r, in.text, true)
+		p.put(r, in.text, true)
 	case "warn":
-		b.putData(r, "warning: "+in.text, true, (&fleet.Step{Type: fleet.StepWarning, Message: in.text}).JSON())
+		p.putData(r, "warning: "+in.text, true, (&fleet.Step{Type: fleet.StepWarning, Message: in.text}).JSON())
 	case "data":
 		if s := fleet.ParseStep([]byte(in.text)); s != nil {
-			b.putData(r, strings.TrimSpace(string(s.Type)+" "+s.Name), true, s.JSON())
+			p.putData(r, strings.TrimSpace(string(s.Type)+" "+s.Name), true, s.JSON())
 		}
 	case "lost":
 		r.lost = in.text
-		b.put(r, "a new conversation starts: "+in.text, true)
+		p.put(r, "a new conversation starts: "+in.text, true)
 	case "repeat":
 		for i := range in.count {
-			b.put(r, fmt.Sprintf("%s %d", in.text, i+1), false)
+			p.put(r, fmt.Sprintf("%s %d", in.text, i+1), false)
 		}
 	case "payload":
 		if r.payload != nil {
@@ -222,32 +222,32 @@ func (b *Place) do(r *run, in instruction) {
 	case "session":
 		r.session = in.text
 	case "done":
-		b.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: or(strings.ReplaceAll(in.text, `\n`, "\n"), r.script.handled)})
+		p.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: or(strings.ReplaceAll(in.text, `\n`, "\n"), r.script.handled)})
 	case "fail":
-		b.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: or(in.text, "the agent gave up")})
+		p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: or(in.text, "the agent gave up")})
 	case "exit":
 		o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.script.handled, ExitCode: &in.count}
 		if in.count != 0 {
 			o = fleet.Outcome{Status: fleet.TaskFailed, Reason: fmt.Sprintf("the agent ended with exit code %d", in.count), ExitCode: &in.count}
 		}
-		b.end(r, o)
+		p.end(r, o)
 	case "crash":
-		b.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's process died"})
+		p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's process died"})
 	}
 }
 
 // listen waits for the next message and prints it.
-func (b *Place) listen(r *run) {
+func (p *Place) listen(r *run) {
 	for {
-		b.mu.Lock()
+		p.mu.Lock()
 		changed := r.changed
 		if r.heard < len(r.messages) {
-			b.put(r, r.messages[r.heard], false)
+			p.put(r, r.messages[r.heard], false)
 			r.heard++
-			b.mu.Unlock()
+			p.mu.Unlock()
 			return
 		}
-		b.mu.Unlock()
+		p.mu.Unlock()
 		select {
 		case <-changed:
 		case <-r.done:
@@ -260,8 +260,8 @@ func (b *Place) listen(r *run) {
 const defaultPatience = time.Hour
 
 // ask asks a question, waits until it is answered or expires, and prints the result.
-func (b *Place) ask(r *run, in instruction) {
-	now := b.config.Now()
+func (p *Place) ask(r *run, in instruction) {
+	now := p.config.Now()
 	q := fleet.Question{Kind: fleet.AskText, Status: fleet.QuestionWaiting, AskedAt: now}
 	text, options, _ := strings.Cut(in.text, " | ")
 	switch in.verb {
@@ -286,8 +286,8 @@ func (b *Place) ask(r *run, in instruction) {
 		patience = in.wait
 	}
 	q.ExpiresAt = now.Add(patience)
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	n := len(r.questions)
 	q.ID = strconv.Itoa(n + 1)
 	r.questions = append(r.questions, q)
@@ -300,37 +300,37 @@ func (b *Place) ask(r *run, in instruction) {
 		case r.ended():
 			return
 		case answered.Status == fleet.QuestionAnswered:
-			b.put(r, "answer: "+strings.TrimSpace(answered.Answer+" "+answered.Message), false)
+			p.put(r, "answer: "+strings.TrimSpace(answered.Answer+" "+answered.Message), false)
 			return
 		case over:
 			r.questions[n].Status = fleet.QuestionExpired
-			b.put(r, "no answer", false)
+			p.put(r, "no answer", false)
 			return
 		}
 		changed := r.changed
-		b.mu.Unlock()
+		p.mu.Unlock()
 		select {
 		case <-changed:
 		case <-r.done:
 		case <-timer.C:
 			over = true
 		}
-		b.mu.Lock()
+		p.mu.Lock()
 	}
 }
 
 // after returns a consistent view of the run: the outputs from position n, the questions, whether the run has ended,
 // and a channel that is closed at the next change.
-func (b *Place) after(r *run, n int) (outputs []fleet.Output, asked []fleet.Question, ended bool, changed <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (p *Place) after(r *run, n int) (outputs []fleet.Output, asked []fleet.Question, ended bool, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return slices.Clone(r.outputs[n:]), slices.Clone(r.questions), r.ended(), r.changed
 }
 
 // result returns the outcome of an ended run.
-func (b *Place) result(r *run) fleet.Outcome {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (p *Place) result(r *run) fleet.Outcome {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	o := r.outcome
 	o.Payload = slices.Clone(o.Payload)
 	if o.ExitCode != nil {

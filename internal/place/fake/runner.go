@@ -9,4 +9,4 @@ type runner struct {
 }
 
 // Connect implements fleet.Place.
-func (b *Place) Connect(a fleet.Agent) fleet.Runner { return runner{b, a} }
+func (p *Place) Connect(a fleet.Agent) fleet.Runner { return runner{p, a} }

@@ -52,21 +52,21 @@ func (w *workspace) view() fleet.Workspace {
 }
 
 // build starts a build of the workspace. The world's mutex must be held.
-func (b *Place) build(w *workspace) {
+func (p *Place) build(w *workspace) {
 	w.State, w.Reason, w.Host.OtherFleet = fleet.StateStarting, "", ""
-	w.looks, w.ready, w.gate = b.config.BuildLooks, b.config.Now().Add(b.config.BuildTime), b.builds
+	w.looks, w.ready, w.gate = p.config.BuildLooks, p.config.Now().Add(p.config.BuildTime), p.builds
 	key := strings.ToLower(w.Name)
-	if reasons := b.failing[key]; len(reasons) > 0 {
-		w.failing, b.failing[key] = reasons[0], reasons[1:]
+	if reasons := p.failing[key]; len(reasons) > 0 {
+		w.failing, p.failing[key] = reasons[0], reasons[1:]
 	}
 	w.note("build begins")
-	b.settle(w)
+	p.settle(w)
 }
 
 // settle ends the build of the workspace if the build need not wait any longer. The world's mutex must be held.
-func (b *Place) settle(w *workspace) {
+func (p *Place) settle(w *workspace) {
 	switch {
-	case w.State != fleet.StateStarting, w.looks > 0, b.config.Now().Before(w.ready), w.gate != nil && !w.gate.isOpen():
+	case w.State != fleet.StateStarting, w.looks > 0, p.config.Now().Before(w.ready), w.gate != nil && !w.gate.isOpen():
 		return
 	case w.failing != "":
 		w.State, w.Reason, w.failing = fleet.StateFailed, w.failing, ""
@@ -76,53 +76,53 @@ func (b *Place) settle(w *workspace) {
 	w.State = fleet.StateRunning
 	w.note("workspace runs")
 	if w.begins && w.begun == nil {
-		w.begun = b.start(w, fleet.Run{TaskID: w.ID, Prompt: w.Spec})
+		w.begun = p.start(w, fleet.Run{TaskID: w.ID, Prompt: w.Spec})
 	}
 }
 
 // look counts a poll of the workspace for Config.BuildLooks. The world's mutex must be held.
-func (b *Place) look(w *workspace) {
-	b.settle(w)
+func (p *Place) look(w *workspace) {
+	p.settle(w)
 	if w.State == fleet.StateStarting && w.looks > 0 {
 		w.looks--
 	}
 }
 
 // halt stops the workspace, and ends the run in it with the status. The world's mutex must be held.
-func (b *Place) halt(w *workspace, status fleet.TaskStatus) {
+func (p *Place) halt(w *workspace, status fleet.TaskStatus) {
 	w.State, w.Reason, w.failing = fleet.StateStopped, "", ""
 	w.note("workspace stopped")
 	if w.checking != nil {
 		w.checking.stopChecks()
 	}
 	if w.run != nil {
-		b.end(w.run, fleet.Outcome{Status: status, Reason: "its workspace was stopped while it worked"})
+		p.end(w.run, fleet.Outcome{Status: status, Reason: "its workspace was stopped while it worked"})
 	}
 }
 
 // destroy deletes the workspace, and ends the run in it with the status. The world's mutex must be held.
-func (b *Place) destroy(w *workspace, status fleet.TaskStatus) {
+func (p *Place) destroy(w *workspace, status fleet.TaskStatus) {
 	w.State = fleet.StateDeleted
-	b.left[w.AgentUID] = strings.Join(w.made, "")
+	p.left[w.AgentUID] = strings.Join(w.made, "")
 	if w.checking != nil {
 		w.checking.stopChecks()
 	}
 	if w.run != nil {
-		b.end(w.run, fleet.Outcome{Status: status, Reason: "its workspace was deleted while it worked"})
+		p.end(w.run, fleet.Outcome{Status: status, Reason: "its workspace was deleted while it worked"})
 	}
-	b.workspaces = slices.DeleteFunc(b.workspaces, func(x *workspace) bool { return x == w })
-	delete(b.byID, w.ID)
+	p.workspaces = slices.DeleteFunc(p.workspaces, func(x *workspace) bool { return x == w })
+	delete(p.byID, w.ID)
 	if w.AgentUID != "" {
-		delete(b.byUID, w.AgentUID)
+		delete(p.byUID, w.AgentUID)
 	}
 }
 
 // of returns the agent's workspace, or nil if the agent has none. The world's mutex must be held.
-func (b *Place) of(a fleet.Agent) *workspace {
-	if w := b.byUID[a.UID]; w != nil && a.UID != "" {
+func (p *Place) of(a fleet.Agent) *workspace {
+	if w := p.byUID[a.UID]; w != nil && a.UID != "" {
 		return w
 	}
-	if w := b.byID[a.WorkspaceID]; w != nil && w.AgentUID == "" {
+	if w := p.byID[a.WorkspaceID]; w != nil && w.AgentUID == "" {
 		return w // the workspace existed before its agent
 	}
 	return nil
@@ -130,32 +130,32 @@ func (b *Place) of(a fleet.Agent) *workspace {
 
 // add adds a workspace to the world. It sets the id, the location and the time of creation if they are missing. The
 // world's mutex must be held.
-func (b *Place) add(w *workspace) {
-	b.made++
-	w.ID = or(w.ID, fmt.Sprintf("workspace-%d", b.made))
+func (p *Place) add(w *workspace) {
+	p.made++
+	w.ID = or(w.ID, fmt.Sprintf("workspace-%d", p.made))
 	w.Location = or(w.Location, "fake:"+w.Name)
 	if w.CreatedAt.IsZero() {
-		w.CreatedAt = b.config.Now()
+		w.CreatedAt = p.config.Now()
 	}
-	b.workspaces = append(b.workspaces, w)
-	b.byID[w.ID] = w
+	p.workspaces = append(p.workspaces, w)
+	p.byID[w.ID] = w
 	if w.AgentUID != "" {
-		b.byUID[w.AgentUID] = w
+		p.byUID[w.AgentUID] = w
 	}
 }
 
 // find returns the workspace with the id, or whose agent has the name or uid. It panics if there is no such workspace,
 // because then the test is wrong. The world's mutex must be held.
-func (b *Place) find(ref string) *workspace {
-	w := b.lookup(ref)
+func (p *Place) find(ref string) *workspace {
+	w := p.lookup(ref)
 	if w == nil {
 		panic(fmt.Sprintf("fake: the world has no workspace %q", ref))
 	}
 	return w
 }
 
-func (b *Place) lookup(ref string) *workspace {
-	for _, w := range b.workspaces {
+func (p *Place) lookup(ref string) *workspace {
+	for _, w := range p.workspaces {
 		if w.ID == ref || w.AgentUID == ref && ref != "" || strings.EqualFold(w.Name, ref) {
 			return w
 		}

@@ -12,24 +12,24 @@ import (
 // of an agent, or the id of a workspace. Methods that change a workspace panic if there is no such workspace.
 
 // Workspace returns the workspace and whether it exists. It does not count for Config.BuildLooks.
-func (b *Place) Workspace(ref string) (fleet.Workspace, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	w := b.lookup(ref)
+func (p *Place) Workspace(ref string) (fleet.Workspace, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.lookup(ref)
 	if w == nil {
 		return fleet.Workspace{}, false
 	}
-	b.settle(w)
+	p.settle(w)
 	return w.view(), true
 }
 
 // Workspaces returns all workspaces, oldest first. It does not count for Config.BuildLooks.
-func (b *Place) Workspaces() []fleet.Workspace {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (p *Place) Workspaces() []fleet.Workspace {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var all []fleet.Workspace
-	for _, w := range b.workspaces {
-		b.settle(w)
+	for _, w := range p.workspaces {
+		p.settle(w)
 		all = append(all, w.view())
 	}
 	return all
@@ -37,92 +37,92 @@ func (b *Place) Workspaces() []fleet.Workspace {
 
 // AddWorkspace adds a workspace that Fleet did not provision. The default state is running, and the default id is a new
 // id.
-func (b *Place) AddWorkspace(w fleet.Workspace) fleet.Workspace {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (p *Place) AddWorkspace(w fleet.Workspace) fleet.Workspace {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	n := &workspace{Workspace: w}
 	if n.State == "" {
 		n.State = fleet.StateRunning
 	}
-	b.add(n)
+	p.add(n)
 	return n.view()
 }
 
 // StopWorkspace stops the workspace. The run in the workspace fails.
-func (b *Place) StopWorkspace(ref string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.halt(b.find(ref), fleet.TaskFailed)
+func (p *Place) StopWorkspace(ref string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.halt(p.find(ref), fleet.TaskFailed)
 }
 
 // StartWorkspace starts the workspace.
-func (b *Place) StartWorkspace(ref string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.build(b.find(ref))
+func (p *Place) StartWorkspace(ref string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.build(p.find(ref))
 }
 
 // DeleteWorkspace deletes the workspace. The run in the workspace fails.
-func (b *Place) DeleteWorkspace(ref string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.destroy(b.find(ref), fleet.TaskFailed)
+func (p *Place) DeleteWorkspace(ref string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.destroy(p.find(ref), fleet.TaskFailed)
 }
 
 // HideWorkspace makes the host stop showing the workspace, until ShowWorkspace. The run in it continues.
-func (b *Place) HideWorkspace(ref string) { b.hide(ref, true) }
+func (p *Place) HideWorkspace(ref string) { p.hide(ref, true) }
 
 // ShowWorkspace undoes HideWorkspace.
-func (b *Place) ShowWorkspace(ref string) { b.hide(ref, false) }
+func (p *Place) ShowWorkspace(ref string) { p.hide(ref, false) }
 
-func (b *Place) hide(ref string, hidden bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.find(ref).hidden = hidden
+func (p *Place) hide(ref string, hidden bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.find(ref).hidden = hidden
 }
 
 // ChangeCaller makes the host take the place for another caller, so that every call of the port fails. With other unset,
 // it takes the place for the first caller again.
-func (b *Place) ChangeCaller(other bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.otherCaller = other
+func (p *Place) ChangeCaller(other bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.otherCaller = other
 }
 
 // MakeUnhealthy makes the workspace unhealthy. The workspace then accepts no new runs, and an active run continues.
-func (b *Place) MakeUnhealthy(ref, reason string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	w := b.find(ref)
+func (p *Place) MakeUnhealthy(ref, reason string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.find(ref)
 	w.State, w.Reason = fleet.StateUnhealthy, reason
 	w.note("unhealthy: %s", reason)
 }
 
 // MakeHealthy makes the workspace healthy.
-func (b *Place) MakeHealthy(ref string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	w := b.find(ref)
+func (p *Place) MakeHealthy(ref string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.find(ref)
 	w.State, w.Reason = fleet.StateRunning, ""
 	w.note("healthy")
 }
 
 // Describe sets the workspace's owner, role, specification and reason.
-func (b *Place) Describe(ref, owner, role, spec, reason string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	w := b.find(ref)
+func (p *Place) Describe(ref, owner, role, spec, reason string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.find(ref)
 	w.Owner, w.Role, w.Spec, w.Reason = owner, role, spec, reason
 }
 
 // NewVersion gives the project a new version, with these roles and parameters. The project's workspaces keep the version that
 // they have, and are outdated. It panics if there is no such project.
-func (b *Place) NewVersion(project string, roles []fleet.Role, parameters []fleet.Parameter) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	i := slices.IndexFunc(b.projects, func(p Project) bool { return p.Name == project })
-	b.projects[i].Roles, b.projects[i].Parameters = roles, parameters
-	for _, w := range b.workspaces {
+func (p *Place) NewVersion(project string, roles []fleet.Role, parameters []fleet.Parameter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.projects, func(proj Project) bool { return proj.Name == project })
+	p.projects[i].Roles, p.projects[i].Parameters = roles, parameters
+	for _, w := range p.workspaces {
 		if w.Project == project {
 			w.Host.Outdated = true
 		}
@@ -130,59 +130,59 @@ func (b *Place) NewVersion(project string, roles []fleet.Role, parameters []flee
 }
 
 // SetHost sets what the host reports about the workspace.
-func (b *Place) SetHost(ref string, h fleet.HostFacts) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.find(ref).Host = h
+func (p *Place) SetHost(ref string, h fleet.HostFacts) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.find(ref).Host = h
 }
 
 // GiveAway makes the workspace another Fleet's, until Start builds it again.
-func (b *Place) GiveAway(ref, to string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	w := b.find(ref)
+func (p *Place) GiveAway(ref, to string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.find(ref)
 	w.Host.OtherFleet, w.State, w.Reason = to, fleet.StateUnhealthy, "its workspace belongs to "+to
 }
 
 // Parameters returns the values of the workspace's parameters.
-func (b *Place) Parameters(ref string) map[string]string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return maps.Clone(b.find(ref).parameters)
+func (p *Place) Parameters(ref string) map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.find(ref).parameters)
 }
 
 // FailBuild makes the next build for the agent with the name, by Provision or Start, fail with the reason. The
 // workspace need not exist yet. Each further call makes one more build fail.
-func (b *Place) FailBuild(name, reason string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (p *Place) FailBuild(name, reason string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	key := strings.ToLower(name)
-	b.failing[key] = append(b.failing[key], reason)
+	p.failing[key] = append(p.failing[key], reason)
 }
 
 // HoldBuilds keeps workspaces that are built from now on in the state starting until the returned gate is opened. No
 // call waits at this gate, so its Arrived is never closed.
-func (b *Place) HoldBuilds() *Gate {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.builds = newGate()
-	return b.builds
+func (p *Place) HoldBuilds() *Gate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.builds = newGate()
+	return p.builds
 }
 
 // HoldRuns makes new runs wait before they read their prompt, until the returned gate is opened or the run is ended. So
 // a test can keep a task with any prompt running.
-func (b *Place) HoldRuns() *Gate {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.beginning = newGate()
-	return b.beginning
+func (p *Place) HoldRuns() *Gate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.beginning = newGate()
+	return p.beginning
 }
 
 // SetMetadata sets a metadata key of the workspace. An empty value removes the key.
-func (b *Place) SetMetadata(ref, key, value string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	w := b.find(ref)
+func (p *Place) SetMetadata(ref, key, value string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.find(ref)
 	if value == "" {
 		delete(w.Metadata, key)
 		return
@@ -194,69 +194,69 @@ func (b *Place) SetMetadata(ref, key, value string) {
 }
 
 // SetKept makes Delete keep the workspace, and return the text.
-func (b *Place) SetKept(ref, kept string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.find(ref).kept = kept
+func (p *Place) SetKept(ref, kept string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.find(ref).kept = kept
 }
 
 // AppendLog adds lines to the workspace's log.
-func (b *Place) AppendLog(ref string, lines ...string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	w := b.find(ref)
+func (p *Place) AppendLog(ref string, lines ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.find(ref)
 	w.log = append(w.log, lines...)
 }
 
 // SetProjects replaces the projects.
-func (b *Place) SetProjects(projects ...Project) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.projects = sorted(projects)
+func (p *Place) SetProjects(projects ...Project) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.projects = sorted(projects)
 }
 
 // CrashRun ends the run as if the agent's process had crashed. It returns false if the run has ended or does not exist.
-func (b *Place) CrashRun(taskID string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	r := b.runs[taskID]
+func (p *Place) CrashRun(taskID string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.runs[taskID]
 	if r == nil || r.ended() {
 		return false
 	}
-	b.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's process died"})
+	p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's process died"})
 	return true
 }
 
 // Ended returns a channel that is closed when the run has ended. It returns nil if there is no such run.
-func (b *Place) Ended(taskID string) <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if r := b.runs[taskID]; r != nil {
+func (p *Place) Ended(taskID string) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.runs[taskID]; r != nil {
 		return r.done
 	}
 	return nil
 }
 
 // Deliveries returns how often an agent has started or claimed a run of the task.
-func (b *Place) Deliveries(taskID string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.deliveries[taskID]
+func (p *Place) Deliveries(taskID string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.deliveries[taskID]
 }
 
 // Dispatches returns how often Dispatch was called for the task, with or without success. It does not count calls that
 // failed before they did anything.
-func (b *Place) Dispatches(taskID string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.dispatches[taskID]
+func (p *Place) Dispatches(taskID string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dispatches[taskID]
 }
 
 // Messages returns the messages that were sent to the run, oldest first.
-func (b *Place) Messages(taskID string) []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if r := b.runs[taskID]; r != nil {
+func (p *Place) Messages(taskID string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.runs[taskID]; r != nil {
 		return slices.Clone(r.messages)
 	}
 	return nil
@@ -264,12 +264,12 @@ func (b *Place) Messages(taskID string) []string {
 
 // Destroy makes all active runs fail, and returns when the goroutines of runs and checks have ended. Call it at the end
 // of a test.
-func (b *Place) Destroy() {
-	b.mu.Lock()
-	for _, r := range b.runs {
+func (p *Place) Destroy() {
+	p.mu.Lock()
+	for _, r := range p.runs {
 		r.stopChecks()
-		b.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the world ended"})
+		p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the world ended"})
 	}
-	b.mu.Unlock()
-	b.working.Wait()
+	p.mu.Unlock()
+	p.working.Wait()
 }

@@ -47,32 +47,32 @@ func hasConfig(a fleet.Agent) bool { return a.Config != nil && a.Config.Driver !
 
 // kind returns the project that describes how the agent works. For an agent with a configuration, it makes a project of
 // the configuration. models are the models that a task of the agent names.
-func (b *Place) kind(a fleet.Agent, models ...string) (project, error) {
-	p, err := project{}, error(nil)
+func (p *Place) kind(a fleet.Agent, models ...string) (project, error) {
+	proj, err := project{}, error(nil)
 	switch {
 	case !hasConfig(a):
-		p, err = b.projectOf(a.Project, a.Role)
-	case a.Config.Driver == driver.Cagent && len(b.config.Models.Command) > 0:
-		p, err = b.modelProject(a, models...)
+		proj, err = p.projectOf(a.Project, a.Role)
+	case a.Config.Driver == driver.Cagent && len(p.config.Models.Command) > 0:
+		proj, err = p.modelProject(a, models...)
 	default:
-		p, err = configProject(a)
+		proj, err = configProject(a)
 	}
-	if err == nil && p.dir != "" {
-		err = b.checkDir(p.dir)
+	if err == nil && proj.dir != "" {
+		err = p.checkDir(proj.dir)
 	}
-	if err != nil || a.Config == nil || p.config != nil {
-		return p, err
+	if err != nil || a.Config == nil || proj.config != nil {
+		return proj, err
 	}
-	if a.Config.Keep > 0 && p.dir == "" && p.Repository == "" {
-		p.dir, p.results = b.results(a.UID), true
+	if a.Config.Keep > 0 && proj.dir == "" && proj.Repository == "" {
+		proj.dir, proj.results = p.results(a.UID), true
 	}
 	if a.Config.Edits {
-		p.Roles = slices.Clone(p.Roles)
-		for i := range p.Roles {
-			p.Roles[i].allowEdits()
+		proj.Roles = slices.Clone(proj.Roles)
+		for i := range proj.Roles {
+			proj.Roles[i].allowEdits()
 		}
 	}
-	return p, nil
+	return proj, nil
 }
 
 // allowEdits lets the agent's program edit files in its directory, unless the role sets permissions. It does not allow
@@ -202,7 +202,7 @@ func configServers(r *fleet.AgentConfig) (map[string]driver.MCPServer, error) {
 
 // servers returns the MCP servers of a run. If the agent has a configuration, servers expands the references in it to
 // environment variables of Fleet's process. The values are written only into a file of the run.
-func (b *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, error) {
+func (p *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, error) {
 	if !hasConfig(a) {
 		return role.MCPServers, nil
 	}
@@ -210,10 +210,10 @@ func (b *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, 
 	for _, name := range slices.Sorted(maps.Keys(role.MCPServers)) {
 		s := role.MCPServers[name]
 		var err error
-		if s.Env, err = b.expandAll(name, s.Env); err != nil {
+		if s.Env, err = p.expandAll(name, s.Env); err != nil {
 			return nil, err
 		}
-		if s.Headers, err = b.expandAll(name, s.Headers); err != nil {
+		if s.Headers, err = p.expandAll(name, s.Headers); err != nil {
 			return nil, err
 		}
 		filled[name] = s
@@ -222,13 +222,13 @@ func (b *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, 
 }
 
 // expandAll returns the texts of an MCP server with references to variables expanded.
-func (b *Place) expandAll(server string, texts map[string]string) (map[string]string, error) {
+func (p *Place) expandAll(server string, texts map[string]string) (map[string]string, error) {
 	if texts == nil {
 		return nil, nil
 	}
 	filled := make(map[string]string, len(texts))
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
-		value, err := fleet.Expand(texts[key], b.lookup)
+		value, err := fleet.Expand(texts[key], p.lookup)
 		if err != nil {
 			return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "%s of the MCP server %q: %s", key, server, fleet.PublicMessage(err))
 		}
@@ -238,11 +238,11 @@ func (b *Place) expandAll(server string, texts map[string]string) (map[string]st
 }
 
 // lookup returns a variable of the server's environment. It does not find variables that agents may not have.
-func (b *Place) lookup(name string) (string, bool) {
+func (p *Place) lookup(name string) (string, bool) {
 	if runner.Reserved(name) {
 		return "", false
 	}
-	for _, v := range slices.Backward(b.config.Environ) { // the last of several values counts
+	for _, v := range slices.Backward(p.config.Environ) { // the last of several values counts
 		if key, value, ok := strings.Cut(v, "="); ok && key == name {
 			return value, true
 		}

@@ -451,9 +451,9 @@ func TestAgentConfigQuestions(t *testing.T) {
 // conversation.
 func TestDriverConversations(t *testing.T) {
 	t.Parallel()
-	b := newBackend(t, t.TempDir(), nil)
-	traits := b.Traits()
-	require.NoError(t, b.Close())
+	p := newPlace(t, t.TempDir(), nil)
+	traits := p.Traits()
+	require.NoError(t, p.Close())
 	for _, kind := range driver.Kinds {
 		d, err := driver.New(driver.Options{Kind: kind, Command: []string{"true"}})
 		require.NoError(t, err)

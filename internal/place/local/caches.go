@@ -69,7 +69,7 @@ func cacheLimit(dir string, most int64) filetree.Limit {
 	}
 }
 
-func (b *Place) cachesDir() string { return filepath.Join(b.config.Dir, "caches") }
+func (p *Place) cachesDir() string { return filepath.Join(p.config.Dir, "caches") }
 
 // cacheName returns the name of the directory with the caches of the owner's agents in the project.
 func cacheName(owner, project string) string {
@@ -79,13 +79,13 @@ func cacheName(owner, project string) string {
 
 // shareCaches lets the agent use the caches of its owner in the project, and returns the links for its home. If the agent has
 // caches of its own, there are no such links.
-func (b *Place) shareCaches(p project, r *record, c *confinement) (filetree.Caches, error) {
-	links := filetree.Caches{Dir: b.cachesDir(), Links: map[string]string{}}
-	shared := p.Caches == CachesOfOwner && r != nil
+func (p *Place) shareCaches(proj project, r *record, c *confinement) (filetree.Caches, error) {
+	links := filetree.Caches{Dir: p.cachesDir(), Links: map[string]string{}}
+	shared := proj.Caches == CachesOfOwner && r != nil
 	name := ""
 	if shared {
-		name = cacheName(r.Owner, p.Name)
-		if err := b.useCache(filepath.Join(links.Dir, name)); err != nil {
+		name = cacheName(r.Owner, proj.Name)
+		if err := p.useCache(filepath.Join(links.Dir, name)); err != nil {
 			return links, runner.HostError("cannot create the agents' caches", err)
 		}
 	}
@@ -126,9 +126,9 @@ func (c *confinement) addCaches(env map[string]string) {
 
 // useCache creates the directories of a shared cache and notes that it is used. Agents can write the directories of the programs, but
 // not replace them.
-func (b *Place) useCache(dir string) error {
-	b.caching.Lock()
-	defer b.caching.Unlock()
+func (p *Place) useCache(dir string) error {
+	p.caching.Lock()
+	defer p.caching.Unlock()
 	for _, k := range caches {
 		if err := os.MkdirAll(filepath.Join(dir, k.dir), 0o700); err != nil {
 			return err
@@ -138,27 +138,27 @@ func (b *Place) useCache(dir string) error {
 }
 
 // tidyCaches removes shared caches that are no longer used, and shrinks the others.
-func (b *Place) tidyCaches(ctx context.Context, now time.Time) error {
-	entries, err := os.ReadDir(b.cachesDir())
+func (p *Place) tidyCaches(ctx context.Context, now time.Time) error {
+	entries, err := os.ReadDir(p.cachesDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return runner.HostError("cannot read the directory of caches", err)
 	}
 	var errs []error
 	for _, e := range entries {
-		dir := filepath.Join(b.cachesDir(), e.Name())
+		dir := filepath.Join(p.cachesDir(), e.Name())
 		if !strings.HasPrefix(e.Name(), removed) {
-			idle, err := b.retireCache(dir, now)
+			idle, err := p.retireCache(dir, now)
 			switch {
 			case err != nil:
 				errs = append(errs, err)
 				continue
 			case idle < cacheRetention:
 				if idle < cacheIdle {
-					errs = append(errs, b.shrinkCache(ctx, dir))
+					errs = append(errs, p.shrinkCache(ctx, dir))
 				}
 				continue
 			}
-			dir = filepath.Join(b.cachesDir(), removed+e.Name())
+			dir = filepath.Join(p.cachesDir(), removed+e.Name())
 		}
 		errs = append(errs, sandbox.Remove(ctx, dir))
 		if ctx.Err() != nil {
@@ -170,9 +170,9 @@ func (b *Place) tidyCaches(ctx context.Context, now time.Time) error {
 
 // retireCache returns for how long the cache was not used. After cacheRetention, it renames the cache, so that the next run
 // creates another one.
-func (b *Place) retireCache(dir string, now time.Time) (idle time.Duration, err error) {
-	b.caching.Lock()
-	defer b.caching.Unlock()
+func (p *Place) retireCache(dir string, now time.Time) (idle time.Duration, err error) {
+	p.caching.Lock()
+	defer p.caching.Unlock()
 	info, err := os.Stat(dir)
 	if err != nil {
 		return 0, err
@@ -185,8 +185,8 @@ func (b *Place) retireCache(dir string, now time.Time) (idle time.Duration, err 
 
 // shrinkCache removes what was not used for the longest time from a cache that is too large. If that is impossible, for example
 // because agents have put millions of files into one directory, it empties the cache.
-func (b *Place) shrinkCache(ctx context.Context, dir string) error {
-	most := b.config.CacheMax
+func (p *Place) shrinkCache(ctx context.Context, dir string) error {
+	most := p.config.CacheMax
 	if most < 0 {
 		return nil
 	}
@@ -194,7 +194,7 @@ func (b *Place) shrinkCache(ctx context.Context, dir string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	log := b.config.Logger.With(slog.String("cache", dir), slog.Int64("removed", s.Removed), slog.Int64("bytes", s.Bytes))
+	log := p.config.Logger.With(slog.String("cache", dir), slog.Int64("removed", s.Removed), slog.Int64("bytes", s.Bytes))
 	if err == nil && s.Bytes <= most {
 		if s.Removed > 0 {
 			log.InfoContext(ctx, "agents' cache shrunk")

@@ -16,7 +16,7 @@ import (
 
 func TestChecksOfProjects(t *testing.T) {
 	t.Parallel()
-	var p local.Project
+	var proj local.Project
 	require.NoError(t, yaml.UnmarshalWithOptions([]byte(`
 name: webshop
 timeout: 2h
@@ -26,9 +26,9 @@ roles:
   - name: coder
     checks: [make lint]
     retries: 0
-`), &p, yaml.Strict()))
-	require.Equal(t, 2*time.Hour, p.Timeout)
-	w := newWorld(t, func(c *local.Config) { c.Projects = []local.Project{p} })
+`), &proj, yaml.Strict()))
+	require.Equal(t, 2*time.Hour, proj.Timeout)
+	w := newWorld(t, func(c *local.Config) { c.Projects = []local.Project{proj} })
 	projects, err := w.Projects(w.ctx)
 	require.NoError(t, err)
 	require.Equal(t, fleet.Checks{Commands: []string{"make test"}, Timeout: 5 * time.Minute}, projects[0].Checks)
@@ -36,8 +36,8 @@ roles:
 	require.NoError(t, err)
 	require.Equal(t, fleet.Checks{Commands: []string{"make lint"}, Retries: new(0)}, roles[0].Checks)
 
-	p.Commands = []string{" "}
-	_, err = local.New(local.Config{Dir: t.TempDir(), Program: "x", Projects: []local.Project{p}})
+	proj.Commands = []string{" "}
+	_, err = local.New(local.Config{Dir: t.TempDir(), Program: "x", Projects: []local.Project{proj}})
 	require.ErrorContains(t, err, "check 1 is empty")
 }
 

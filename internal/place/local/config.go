@@ -172,14 +172,14 @@ func (c *Config) check() ([]project, error) {
 		return nil, err
 	}
 	var ready []project
-	for i, p := range c.Projects {
-		p.Sandbox = cmp.Or(p.Sandbox, c.Sandbox)
-		r, err := p.check()
+	for i, proj := range c.Projects {
+		proj.Sandbox = cmp.Or(proj.Sandbox, c.Sandbox)
+		r, err := proj.check()
 		if err != nil {
-			return nil, fmt.Errorf("project %d %q: %w", i+1, p.Name, err)
+			return nil, fmt.Errorf("project %d %q: %w", i+1, proj.Name, err)
 		}
-		if slices.ContainsFunc(ready, func(o project) bool { return strings.EqualFold(o.Name, p.Name) }) {
-			return nil, fmt.Errorf("project %d: there are two projects named %q: rename one of them", i+1, p.Name)
+		if slices.ContainsFunc(ready, func(o project) bool { return strings.EqualFold(o.Name, proj.Name) }) {
+			return nil, fmt.Errorf("project %d: there are two projects named %q: rename one of them", i+1, proj.Name)
 		}
 		ready = append(ready, r)
 	}
@@ -187,66 +187,66 @@ func (c *Config) check() ([]project, error) {
 	return ready, nil
 }
 
-func (p Project) check() (project, error) {
-	if !namePattern.MatchString(p.Name) {
+func (proj Project) check() (project, error) {
+	if !namePattern.MatchString(proj.Name) {
 		return project{}, errors.New("a project needs a name of letters, digits, spaces, dots, underscores and hyphens")
 	}
-	if p.Driver == "" {
-		p.Driver = "shell"
+	if proj.Driver == "" {
+		proj.Driver = "shell"
 	}
-	o := driver.Options{Kind: p.Driver, Command: p.Command, Stdin: p.Stdin, Output: p.Output, Fields: p.Fields}
+	o := driver.Options{Kind: proj.Driver, Command: proj.Command, Stdin: proj.Stdin, Output: proj.Output, Fields: proj.Fields}
 	d, err := driver.New(withKnown(o))
 	if err != nil {
 		return project{}, err
 	}
-	if strings.HasPrefix(p.Branch, "-") {
-		return project{}, fmt.Errorf("branch must be a branch, tag or commit, not %q", p.Branch)
+	if strings.HasPrefix(proj.Branch, "-") {
+		return project{}, fmt.Errorf("branch must be a branch, tag or commit, not %q", proj.Branch)
 	}
-	if err := p.Git.Validate(); err != nil {
+	if err := proj.Git.Validate(); err != nil {
 		return project{}, err
 	}
-	if err := p.Access.Validate(); err != nil {
+	if err := proj.Access.Validate(); err != nil {
 		return project{}, err
 	}
-	if p.Timeout < 0 {
-		return project{}, fmt.Errorf("timeout must not be negative, got %s", p.Timeout)
+	if proj.Timeout < 0 {
+		return project{}, fmt.Errorf("timeout must not be negative, got %s", proj.Timeout)
 	}
-	if p.Repository, err = resolve(p.Repository); err != nil {
+	if proj.Repository, err = resolve(proj.Repository); err != nil {
 		return project{}, err
 	}
-	mode, err := sandbox.Choose(p.Sandbox, p.Network)
+	mode, err := sandbox.Choose(proj.Sandbox, proj.Network)
 	if err != nil {
 		return project{}, err
 	}
-	if err := resolveAll(&p.Read, &p.Write); err != nil {
+	if err := resolveAll(&proj.Read, &proj.Write); err != nil {
 		return project{}, err
 	}
-	p.Caches = cmp.Or(p.Caches, CachesOfOwner)
-	if err := p.Caches.check(); err != nil {
+	proj.Caches = cmp.Or(proj.Caches, CachesOfOwner)
+	if err := proj.Caches.check(); err != nil {
 		return project{}, err
 	}
-	if err := checkVariables("pass_env", p.PassEnv); err != nil {
+	if err := checkVariables("pass_env", proj.PassEnv); err != nil {
 		return project{}, err
 	}
-	if err := checkVariables("env", slices.Sorted(maps.Keys(p.Env))); err != nil {
+	if err := checkVariables("env", slices.Sorted(maps.Keys(proj.Env))); err != nil {
 		return project{}, err
 	}
-	if err := p.plan().Valid(); err != nil {
+	if err := proj.plan().Valid(); err != nil {
 		return project{}, errors.New(fleet.PublicMessage(err))
 	}
-	if len(p.Roles) == 0 {
-		p.Roles = defaultRoles(p.Driver, mode != sandbox.None)
+	if len(proj.Roles) == 0 {
+		proj.Roles = defaultRoles(proj.Driver, mode != sandbox.None)
 	}
-	p.Roles = slices.Clone(p.Roles)
-	if err := checkRoles(p.Roles, d); err != nil {
+	proj.Roles = slices.Clone(proj.Roles)
+	if err := checkRoles(proj.Roles, d); err != nil {
 		return project{}, err
 	}
-	for _, r := range p.Roles {
+	for _, r := range proj.Roles {
 		if err := r.checkFor(d, mode); err != nil {
 			return project{}, fmt.Errorf("role %q: %w", r.Name, err)
 		}
 	}
-	return project{Project: p, driver: d}, nil
+	return project{Project: proj, driver: d}, nil
 }
 
 func checkRoles(roles []Role, d driver.Driver) error {

@@ -19,7 +19,7 @@ import (
 
 func TestConfigErrors(t *testing.T) {
 	t.Parallel()
-	one := func(p local.Project) []local.Project { p.Name = "p"; return []local.Project{p} }
+	one := func(proj local.Project) []local.Project { proj.Name = "p"; return []local.Project{proj} }
 	for want, c := range map[string]local.Config{
 		"a place needs Dir and Program":                 {Projects: nil},
 		"needs a name":                                  {Projects: []local.Project{{Name: "../p"}}},
@@ -69,8 +69,8 @@ func TestConfigErrors(t *testing.T) {
 func TestDiscover(t *testing.T) {
 	t.Parallel()
 	names := func(projects []local.Project) (all []string) {
-		for _, p := range projects {
-			all = append(all, p.Name)
+		for _, proj := range projects {
+			all = append(all, proj.Name)
 		}
 		return all
 	}
@@ -78,11 +78,11 @@ func TestDiscover(t *testing.T) {
 	all := local.Discover(func(p string) (string, error) { return "/usr/bin/" + p, nil })
 	require.Equal(t, []string{"shell", "claude", "codex", "gemini", "opencode", "codex-acp", "claude-agent-acp"}, names(all))
 
-	b, err := local.New(local.Config{Dir: t.TempDir(), Program: "shim", Projects: all})
+	p, err := local.New(local.Config{Dir: t.TempDir(), Program: "shim", Projects: all})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, b.Close()) }()
-	for _, p := range all {
-		roles, err := b.Roles(context.Background(), p.Name)
+	defer func() { require.NoError(t, p.Close()) }()
+	for _, proj := range all {
+		roles, err := p.Roles(context.Background(), proj.Name)
 		require.NoError(t, err)
 		require.Equal(t, []fleet.Role{
 			{Name: "coder", DisplayName: "Software Engineer", Description: "Writes code, implements features, fixes bugs", Default: true},
@@ -130,7 +130,7 @@ func TestYAML(t *testing.T) {
 	require.Equal(t, []string{"Bash", "Edit"}, projects[0].Roles[0].AllowedTools)
 	require.Equal(t, "30m0s", projects[0].Timeout.String())
 	require.Equal(t, driver.Fields{Text: "a.b", Delta: true}, projects[1].Fields)
-	b, err := local.New(local.Config{Dir: t.TempDir(), Program: "shim", Projects: projects})
+	p, err := local.New(local.Config{Dir: t.TempDir(), Program: "shim", Projects: projects})
 	require.NoError(t, err)
-	require.NoError(t, b.Close())
+	require.NoError(t, p.Close())
 }

@@ -39,12 +39,12 @@ var versionManagers = []versionManager{
 }
 
 // managed returns the directory of the user's versions if PATH has the programs of the manager, or "".
-func (b *Place) managed(m versionManager) string {
-	home, dir := b.variable("HOME"), b.variable(m.variable)
+func (p *Place) managed(m versionManager) string {
+	home, dir := p.variable("HOME"), p.variable(m.variable)
 	if dir == "" && home != "" {
 		dir = filepath.Join(home, m.dir)
 	}
-	onPath := slices.ContainsFunc(filepath.SplitList(b.variable("PATH")), func(entry string) bool {
+	onPath := slices.ContainsFunc(filepath.SplitList(p.variable("PATH")), func(entry string) bool {
 		return home != "" && filepath.Clean(entry) == filepath.Join(home, m.programs) || dir != "" && filepath.Clean(entry) == filepath.Join(dir, filepath.Base(m.programs))
 	})
 	if info, err := os.Stat(dir); !onPath || err != nil || !info.IsDir() || !filepath.IsAbs(dir) {
@@ -61,21 +61,21 @@ type confinement struct {
 }
 
 // sandboxOf returns how the programs of the project are confined: sandbox.Landlock or sandbox.None.
-func (b *Place) sandboxOf(p project) (sandbox.Mode, error) {
-	mode := p.Sandbox
+func (p *Place) sandboxOf(proj project) (sandbox.Mode, error) {
+	mode := proj.Sandbox
 	if mode == "" {
-		mode = b.config.Sandbox
+		mode = p.config.Sandbox
 	}
-	return sandbox.Choose(mode, p.Network)
+	return sandbox.Choose(mode, proj.Network)
 }
 
 // Unconfined implements fleet.Confiner.
-func (b *Place) Unconfined(a fleet.Agent) string {
-	p, err := b.kind(a)
+func (p *Place) Unconfined(a fleet.Agent) string {
+	proj, err := p.kind(a)
 	if err != nil {
 		return "" // without a project, nothing can run
 	}
-	mode, err := b.sandboxOf(p)
+	mode, err := p.sandboxOf(proj)
 	switch {
 	case err != nil:
 		return fleet.PublicMessage(err)
@@ -86,73 +86,73 @@ func (b *Place) Unconfined(a fleet.Agent) string {
 		return fleet.PublicMessage(err)
 	}
 	where := ""
-	if p.Name != "" {
-		where = fmt.Sprintf(" for the project %q", p.Name)
+	if proj.Name != "" {
+		where = fmt.Sprintf(" for the project %q", proj.Name)
 	}
 	return fmt.Sprintf("the configuration has sandbox: none%s; the operator can change it to auto", where)
 }
 
 // confine creates the agent's own directories and files, and returns how its programs are confined. It returns nil if
 // they are not confined.
-func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
-	mode, err := b.sandboxOf(p)
+func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
+	mode, err := p.sandboxOf(proj)
 	if err != nil {
-		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "the project %q cannot be confined as its configuration requires: %s", p.Name, err)
+		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "the project %q cannot be confined as its configuration requires: %s", proj.Name, err)
 	}
 	if mode == sandbox.None {
 		return nil, nil
 	}
 	own, tmp := h.path("home"), h.path("tmp")
 	c := &confinement{
-		policy: sandbox.Policy{Write: []string{h.work(), own, tmp}, Read: slices.Clone(sandbox.System()), Mounts: true, Hide: []string{b.config.Dir}, Network: p.Network},
+		policy: sandbox.Policy{Write: []string{h.work(), own, tmp}, Read: slices.Clone(sandbox.System()), Mounts: true, Hide: []string{p.config.Dir}, Network: proj.Network},
 		env: map[string]string{
 			"HOME": own, "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp, "CLAUDE_CONFIG_DIR": filepath.Join(own, ".claude"), "CLAUDE_CODE_TMPDIR": tmp,
 			"IS_SANDBOX": "1", // otherwise Claude Code refuses bypassPermissions to root
 		},
 	}
 	for _, m := range versionManagers {
-		if dir := b.managed(m); dir != "" {
+		if dir := p.managed(m); dir != "" {
 			c.env[m.variable] = dir
 			c.policy.Read = append(c.policy.Read, dir)
 		}
 	}
-	if len(p.Network.Allowed()) > 0 {
+	if len(proj.Network.Allowed()) > 0 {
 		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
 			c.env[name] = "http://" + sandbox.ProxyAddress
 		}
 		c.env["NO_PROXY"], c.env["no_proxy"], c.env["NODE_USE_ENV_PROXY"] = "", "", "1"
 	}
-	if p.dir != "" { // with a link that another agent has put into the path, the program does not start
-		c.policy.Write = append(c.policy.Write, p.dir)
+	if proj.dir != "" { // with a link that another agent has put into the path, the program does not start
+		c.policy.Write = append(c.policy.Write, proj.dir)
 	}
 	if r != nil && r.Repository != "" {
 		c.policy.Write = append(c.policy.Write, h.tree(r).GitDir)
 		c.policy.Read = append(c.policy.Read, worktree.Shared(r.Repository)...)
 	}
-	c.policy.Read = slices.Concat(c.policy.Read, b.config.Read, p.Read)
-	c.policy.Write = slices.Concat(c.policy.Write, b.config.Write, p.Write)
+	c.policy.Read = slices.Concat(c.policy.Read, p.config.Read, proj.Read)
+	c.policy.Write = slices.Concat(c.policy.Write, p.config.Write, proj.Write)
 	for _, dir := range []string{own, tmp} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, runner.HostError("cannot create the agent's own directory", err)
 		}
 	}
-	name := p.Name // an agent without a record has no name yet
+	name := proj.Name // an agent without a record has no name yet
 	if r != nil {
 		name = r.Name
 	}
-	e := runner.GitFiles(gitEnviron(b.config), name, p.Git)
+	e := runner.GitFiles(gitEnviron(p.config), name, proj.Git)
 	e.Dirs, e.Links = []string{".claude"}, map[string]string{}
-	if e.Caches, err = b.shareCaches(p, r, c); err != nil {
+	if e.Caches, err = p.shareCaches(proj, r, c); err != nil {
 		return nil, err
 	}
-	if f, ok := p.driver.(driver.HomeFilesDriver); ok {
+	if f, ok := proj.driver.(driver.HomeFilesDriver); ok {
 		for name, text := range f.HomeFiles() {
 			e.New[name] = []byte(text)
 		}
 	}
-	for _, login := range logins[filepath.Base(p.driver.Program())] {
-		from := filepath.Join(b.variable("HOME"), login)
-		if info, err := os.Stat(from); err != nil || !info.Mode().IsRegular() || b.variable("HOME") == "" {
+	for _, login := range logins[filepath.Base(proj.driver.Program())] {
+		from := filepath.Join(p.variable("HOME"), login)
+		if info, err := os.Stat(from); err != nil || !info.Mode().IsRegular() || p.variable("HOME") == "" {
 			continue // the user has not logged in
 		}
 		real, err := filepath.EvalSymlinks(from) // no agent can change the path, see checkPaths
@@ -169,7 +169,7 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 }
 
 // variable returns a variable of the server's environment, or "" if it is not set or agents may not have it.
-func (b *Place) variable(name string) string {
-	value, _ := b.lookup(name)
+func (p *Place) variable(name string) string {
+	value, _ := p.lookup(name)
 	return value
 }

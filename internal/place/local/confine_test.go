@@ -237,7 +237,7 @@ func BenchmarkStart(b *testing.B) {
 	for _, mode := range []sandbox.Mode{sandbox.Auto, sandbox.None} {
 		for _, project := range []string{"shell", "repo"} {
 			b.Run(string(mode)+" "+project, func(b *testing.B) {
-				p := newBackend(b, b.TempDir(), func(c *local.Config) {
+				p := newPlace(b, b.TempDir(), func(c *local.Config) {
 					c.Sandbox = mode
 					c.Projects = append(c.Projects, local.Project{Name: "repo", Repository: repo})
 				})

@@ -22,74 +22,74 @@ func crashed(t *testing.T) (*Place, fleet.Agent, context.Context) {
 	t.Helper()
 	exe, err := sandbox.Executable()
 	require.NoError(t, err)
-	b, err := New(Config{
+	p, err := New(Config{
 		Dir: t.TempDir(), Program: exe, PassEnv: []string{"GORACE"},
 		Projects: Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
 	a := fleet.Agent{UID: "crashed", Name: "papi", Project: "shell", Role: "coder"}
-	_, err = b.Provision(ctx, a)
+	_, err = p.Provision(ctx, a)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		defer cancel()
-		_, err := b.Delete(ctx, a)
+		_, err := p.Delete(ctx, a)
 		require.NoError(t, err)
-		require.NoError(t, b.Close())
+		require.NoError(t, p.Close())
 	})
-	return b, a, ctx
+	return p, a, ctx
 }
 
 func TestCrashInProvision(t *testing.T) {
 	t.Parallel()
-	b, a, ctx := crashed(t)
-	h := b.home(a.UID)
+	p, a, ctx := crashed(t)
+	h := p.home(a.UID)
 	r, err := h.record()
 	require.NoError(t, err)
 	r.Ready = false
 	require.NoError(t, h.write(r))
-	w, err := b.Inspect(ctx, a)
+	w, err := p.Inspect(ctx, a)
 	require.NoError(t, err)
 	require.Equal(t, fleet.StatePending, w.State)
-	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(b.Connect(a).Dispatch(ctx, fleet.Run{TaskID: "x", Timeout: time.Minute})))
+	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(p.Connect(a).Dispatch(ctx, fleet.Run{TaskID: "x", Timeout: time.Minute})))
 
 	require.NoError(t, os.Remove(h.path("agent.json")))
-	w, err = b.Inspect(ctx, a)
+	w, err = p.Inspect(ctx, a)
 	require.NoError(t, err)
 	require.Equal(t, fleet.StatePending, w.State)
-	w, err = b.Provision(ctx, a)
+	w, err = p.Provision(ctx, a)
 	require.NoError(t, err)
 	require.Equal(t, fleet.StateRunning, w.State)
 
 	require.NoError(t, os.RemoveAll(h.work()))
-	w, err = b.Inspect(ctx, a)
+	w, err = p.Inspect(ctx, a)
 	require.NoError(t, err)
 	require.Equal(t, fleet.StateUnhealthy, w.State)
 	require.Contains(t, w.Reason, "does not exist")
-	require.NoError(t, b.Start(ctx, a))
-	w, err = b.Inspect(ctx, a)
+	require.NoError(t, p.Start(ctx, a))
+	w, err = p.Inspect(ctx, a)
 	require.NoError(t, err)
 	require.Equal(t, fleet.StateRunning, w.State)
 
 	require.NoError(t, os.WriteFile(h.path("agent.json"), []byte("{"), 0o600))
-	all, err := b.List(ctx)
+	all, err := p.List(ctx)
 	require.NoError(t, err)
 	require.Equal(t, fleet.StateUnhealthy, all[0].State)
 }
 
 func TestCrashInDelete(t *testing.T) {
 	t.Parallel()
-	b, a, ctx := crashed(t)
-	h := b.home(a.UID)
+	p, a, ctx := crashed(t)
+	h := p.home(a.UID)
 	r, err := h.record()
 	require.NoError(t, err)
 	r.Kept = "the commits are kept"
 	require.NoError(t, h.write(r))
 	require.NoError(t, os.Rename(string(h), filepath.Join(filepath.Dir(string(h)), ".deleted-"+a.UID)))
-	all, err := b.List(ctx)
+	all, err := p.List(ctx)
 	require.NoError(t, err)
 	require.Empty(t, all)
-	kept, err := b.Delete(ctx, a)
+	kept, err := p.Delete(ctx, a)
 	require.NoError(t, err)
 	require.Equal(t, "the commits are kept", kept)
 	left, err := os.ReadDir(filepath.Dir(string(h)))
@@ -100,23 +100,23 @@ func TestCrashInDelete(t *testing.T) {
 // TestCrashInTidy checks that the remains of a kept home, whose removal was interrupted, are removed.
 func TestCrashInTidy(t *testing.T) {
 	t.Parallel()
-	b, _, ctx := crashed(t)
-	trash := filepath.Join(b.config.Dir, "kept", removed+"other")
+	p, _, ctx := crashed(t)
+	trash := filepath.Join(p.config.Dir, "kept", removed+"other")
 	require.NoError(t, os.MkdirAll(filepath.Join(trash, "work"), 0o700))
-	require.NoError(t, b.Tidy(ctx, time.Now()))
+	require.NoError(t, p.Tidy(ctx, time.Now()))
 	require.NoDirExists(t, trash)
 }
 
 // TestReadOnlyWork deletes an agent that has left read-only directories, like those of Go's module cache.
 func TestReadOnlyWork(t *testing.T) {
 	t.Parallel()
-	b, a, ctx := crashed(t)
-	dir := filepath.Join(b.home(a.UID).work(), "cache")
+	p, a, ctx := crashed(t)
+	dir := filepath.Join(p.home(a.UID).work(), "cache")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "sub"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "sub", "file"), nil, 0o400))
 	require.NoError(t, os.Chmod(filepath.Join(dir, "sub"), 0o500))
 	require.NoError(t, os.Chmod(dir, 0o500))
-	_, err := b.Delete(ctx, a)
+	_, err := p.Delete(ctx, a)
 	require.NoError(t, err)
 }
 
@@ -124,8 +124,8 @@ func TestReadOnlyWork(t *testing.T) {
 // next call completes the work.
 func TestCrashInRestore(t *testing.T) {
 	t.Parallel()
-	b, a, ctx := crashed(t)
-	h, k := b.home(a.UID), b.keptHome(a.UID)
+	p, a, ctx := crashed(t)
+	h, k := p.home(a.UID), p.keptHome(a.UID)
 	require.NoError(t, os.Mkdir(h.path("work", "repo"), 0o700))
 	for _, name := range []string{"work/file", "work/repo/HEAD"} {
 		require.NoError(t, os.WriteFile(h.path(name), []byte("work"), 0o600))
@@ -137,35 +137,35 @@ func TestCrashInRestore(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "work", string(text))
 		}
-		w, err := b.Inspect(ctx, a)
+		w, err := p.Inspect(ctx, a)
 		require.NoError(t, err)
 		require.Equal(t, fleet.StateRunning, w.State)
 	}
 	remove := func() {
 		t.Helper()
-		kept, err := b.Delete(ctx, a)
+		kept, err := p.Delete(ctx, a)
 		require.NoError(t, err)
 		require.Contains(t, kept, "files in its directory (2)")
 	}
 	remove()
 
 	require.NoError(t, os.WriteFile(string(h), nil, 0o600)) // so that the home cannot be moved
-	require.Error(t, b.Start(ctx, a))
-	all, err := b.Kept(ctx, a.UID)
+	require.Error(t, p.Start(ctx, a))
+	all, err := p.Kept(ctx, a.UID)
 	require.NoError(t, err)
 	require.Equal(t, "files in its directory (2)", all[0].Reason)
 	require.NoError(t, os.Remove(string(h)))
-	require.NoError(t, b.Start(ctx, a))
+	require.NoError(t, p.Start(ctx, a))
 	intact()
 
 	for name, again := range map[string]func() error{
-		"start":     func() error { return b.Start(ctx, a) },
-		"provision": func() error { _, err := b.Provision(ctx, a); return err },
-		"delete":    func() error { remove(); return b.Start(ctx, a) },
+		"start":     func() error { return p.Start(ctx, a) },
+		"provision": func() error { _, err := p.Provision(ctx, a); return err },
+		"delete":    func() error { remove(); return p.Start(ctx, a) },
 	} {
 		remove()
 		require.NoError(t, os.Rename(string(k), string(h)), name) // then the server was killed
-		w, err := b.Inspect(ctx, a)
+		w, err := p.Inspect(ctx, a)
 		require.NoError(t, err)
 		require.Equal(t, fleet.StateDeleting, w.State, name)
 		require.NoError(t, again(), name)

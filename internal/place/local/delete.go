@@ -23,61 +23,61 @@ import (
 // Delete implements fleet.Place. If it is not proved that the repository has all work of the agent, it only moves the agent's
 // home; see Kept and Start. It keeps the agent's branch if the branch has commits of its own. It keeps the files of an agent
 // with fleet.AgentConfig.Keep for that time.
-func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
+func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	h := b.home(a.UID)
+	h := p.home(a.UID)
 	trash := home(filepath.Join(filepath.Dir(string(h)), ".deleted-"+filepath.Base(string(h))))
 	if !h.exists() {
-		if k := b.keptHome(a.UID); k.exists() {
-			return b.keptText(k)
+		if k := p.keptHome(a.UID); k.exists() {
+			return p.keptText(k)
 		}
-		return b.deleteHome(ctx, trash)
+		return p.deleteHome(ctx, trash)
 	}
-	if err := b.host.End(ctx, runner.Home(h), "its agent was deleted"); err != nil {
+	if err := p.host.End(ctx, runner.Home(h), "its agent was deleted"); err != nil {
 		return "", err
 	}
 	r, err := h.record()
 	if err != nil {
-		b.config.Logger.WarnContext(ctx, "agent record unreadable, keeping its directory", "agent", a.Name, "error", err)
+		p.config.Logger.WarnContext(ctx, "agent record unreadable, keeping its directory", "agent", a.Name, "error", err)
 		r = &record{UID: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec, Unsaved: "its record cannot be read"}
 	}
 	if r == nil {
 		r = &record{}
 	}
 	if r.Results && a.Config != nil {
-		if err := b.keepResults(ctx, a, r); err != nil {
+		if err := p.keepResults(ctx, a, r); err != nil {
 			return "", err
 		}
 	}
 	if !r.Deleting {
-		if err := b.decide(ctx, a, h, r); err != nil {
+		if err := p.decide(ctx, a, h, r); err != nil {
 			return "", err
 		}
 	}
 	if r.Unsaved != "" {
-		return b.keep(ctx, h, r)
+		return p.keep(ctx, h, r)
 	}
-	if r.Repository != "" && b.git.Check(ctx, r.Repository) == nil {
-		if err := b.git.Remove(ctx, h.tree(r), r.Branches); err != nil {
+	if r.Repository != "" && p.git.Check(ctx, r.Repository) == nil {
+		if err := p.git.Remove(ctx, h.tree(r), r.Branches); err != nil {
 			return "", gitError(ctx, "cannot remove the agent's worktree", err)
 		}
 	}
-	b.forget(ctx, a, h)
+	p.forget(ctx, a, h)
 	// The rename makes the removal atomic: a home is either complete or removed.
-	if _, err := b.deleteHome(ctx, trash); err != nil {
+	if _, err := p.deleteHome(ctx, trash); err != nil {
 		return "", err
 	}
 	if err := os.Rename(string(h), string(trash)); err != nil {
 		return "", runner.HostError("cannot remove the agent's directory", err)
 	}
-	return b.deleteHome(ctx, trash)
+	return p.deleteHome(ctx, trash)
 }
 
 // decide decides what is kept, and writes the decision to the record.
-func (b *Place) decide(ctx context.Context, a fleet.Agent, h home, r *record) error {
-	e, err := b.examine(ctx, h, r)
+func (p *Place) decide(ctx context.Context, a fleet.Agent, h home, r *record) error {
+	e, err := p.examine(ctx, h, r)
 	if err != nil {
 		return err
 	}
@@ -118,8 +118,8 @@ func (e examination) unsaved() string {
 }
 
 // Unsaved implements fleet.Examiner.
-func (b *Place) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
-	h := b.home(a.UID)
+func (p *Place) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
+	h := p.home(a.UID)
 	if !h.exists() {
 		return "", ctx.Err()
 	}
@@ -130,15 +130,15 @@ func (b *Place) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
 	if disposable(a, r) {
 		return "", nil
 	}
-	e, err := b.examine(ctx, h, r)
+	e, err := p.examine(ctx, h, r)
 	return e.unsaved(), err
 }
 
 // examine examines the home of an agent without runs. It fails only if ctx is done: what cannot be examined may be work.
-func (b *Place) examine(ctx context.Context, h home, r *record) (e examination, err error) {
+func (p *Place) examine(ctx context.Context, h home, r *record) (e examination, err error) {
 	if !r.Ready && r.Unsaved == "" { // the agent never worked
 		if r.Repository != "" {
-			_, e.work.Branches, _ = b.git.Commits(ctx, h.tree(r)) // an error means that there is no branch
+			_, e.work.Branches, _ = p.git.Commits(ctx, h.tree(r)) // an error means that there is no branch
 		}
 		return e, ctx.Err()
 	}
@@ -147,7 +147,7 @@ func (b *Place) examine(ctx context.Context, h home, r *record) (e examination, 
 			return e, ctx.Err()
 		}
 		e.also = append(e.also, "files that cannot be examined")
-		b.config.Logger.WarnContext(ctx, "home not examined", "agent", r.Name, "error", err)
+		p.config.Logger.WarnContext(ctx, "home not examined", "agent", r.Name, "error", err)
 	}
 	files := func(dirs ...string) (n int64) {
 		for _, dir := range dirs {
@@ -159,12 +159,12 @@ func (b *Place) examine(ctx context.Context, h home, r *record) (e examination, 
 	case r.Repository == "" && n > 0:
 		e.also = append(e.also, fmt.Sprintf("files in its directory (%d)", n))
 	case r.Repository != "":
-		e.work, err = b.git.Examine(ctx, h.tree(r), e.look)
+		e.work, err = p.git.Examine(ctx, h.tree(r), e.look)
 		if ctx.Err() != nil {
 			return e, ctx.Err()
 		}
 		if err != nil {
-			b.config.Logger.WarnContext(ctx, "worktree not examined", "agent", r.Name, "error", err)
+			p.config.Logger.WarnContext(ctx, "worktree not examined", "agent", r.Name, "error", err)
 			e.also = append(e.also, "a working copy that git cannot compare with its repository")
 		}
 	}
@@ -193,7 +193,7 @@ func branches(names []string) string {
 
 // deleteHome deletes a home that Delete has renamed to trash. It deletes the record last, so that an interrupted
 // deletion can be repeated. It returns the description of the kept work.
-func (b *Place) deleteHome(ctx context.Context, trash home) (string, error) {
+func (p *Place) deleteHome(ctx context.Context, trash home) (string, error) {
 	entries, err := agentfile.ReadDir(string(trash))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil

@@ -9,20 +9,20 @@ import (
 
 // environ returns the environment of a run. It has the basic variables, the variables of the driver and of the
 // configuration, and own, the variables that describe the task. It leaves out all other variables of the server.
-func (b *Place) environ(p project, c *confinement, own map[string]string) []string {
-	keys, all := p.driver.Keys(), b.config.PassEnv
-	if p.config != nil { // a definition names its variables
+func (p *Place) environ(proj project, c *confinement, own map[string]string) []string {
+	keys, all := proj.driver.Keys(), p.config.PassEnv
+	if proj.config != nil { // a definition names its variables
 		all = nil
 		if own["FLEET_CHECK"] != "" { // a check runs what the agent has written, which must not get the key of the model
 			keys = nil
 		}
 	}
-	env := runner.Pick(b.config.Environ, runner.Basics, keys, all, p.PassEnv)
+	env := runner.Pick(p.config.Environ, runner.Basics, keys, all, proj.PassEnv)
 	if c != nil {
 		maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "XDG_") }) // these variables point into the user's home
 		maps.Copy(env, c.env)
 	}
-	maps.Copy(env, p.Env)
+	maps.Copy(env, proj.Env)
 	if c != nil {
 		c.addCaches(env)
 	}

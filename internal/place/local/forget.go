@@ -15,12 +15,12 @@ import (
 // forget removes the conversations that the agent's program stores outside the agent's directory. It does nothing if
 // the agent does not work in its own directory, because other programs may have conversations for the other directory.
 // It only logs errors, so that the deletion of the agent continues.
-func (b *Place) forget(ctx context.Context, a fleet.Agent, h home) {
-	p, err := b.kind(a)
-	if err != nil || p.dir != "" {
+func (p *Place) forget(ctx context.Context, a fleet.Agent, h home) {
+	proj, err := p.kind(a)
+	if err != nil || proj.dir != "" {
 		return
 	}
-	store, ok := p.driver.(driver.ConversationStore)
+	store, ok := proj.driver.(driver.ConversationStore)
 	if !ok {
 		return
 	}
@@ -28,11 +28,11 @@ func (b *Place) forget(ctx context.Context, a fleet.Agent, h home) {
 	if err != nil {
 		return
 	}
-	root, path := store.Conversations(b.environ(p, nil, nil), filepath.Join(parent, filepath.Base(string(h)), filepath.Base(h.work())))
+	root, path := store.Conversations(p.environ(proj, nil, nil), filepath.Join(parent, filepath.Base(string(h)), filepath.Base(h.work())))
 	if path == "" {
 		return
 	}
 	if err := sandbox.RemoveBelow(ctx, root, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		b.config.Logger.WarnContext(ctx, "cannot remove an agent's conversations", slog.String("agent", a.Name), slog.Any("error", err))
+		p.config.Logger.WarnContext(ctx, "cannot remove an agent's conversations", slog.String("agent", a.Name), slog.Any("error", err))
 	}
 }

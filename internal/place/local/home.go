@@ -55,8 +55,8 @@ type record struct {
 	Size     int64     `json:"size,omitempty"` // of the kept home, in bytes
 }
 
-func (b *Place) home(uid string) home {
-	return home(filepath.Join(b.config.Dir, "agents", runner.FileName(uid)))
+func (p *Place) home(uid string) home {
+	return home(filepath.Join(p.config.Dir, "agents", runner.FileName(uid)))
 }
 
 func (h home) path(parts ...string) string {

@@ -26,14 +26,14 @@ const (
 )
 
 // keptHome returns where Delete moves the home of the agent, if it keeps it.
-func (b *Place) keptHome(uid string) home {
-	return home(filepath.Join(b.config.Dir, "kept", runner.FileName(uid)))
+func (p *Place) keptHome(uid string) home {
+	return home(filepath.Join(p.config.Dir, "kept", runner.FileName(uid)))
 }
 
 // keep moves the agent's home to the directory of kept homes. A person may look at it there, so git must not recognise the
 // agent's repositories, whose configuration can name programs.
-func (b *Place) keep(ctx context.Context, h home, r *record) (string, error) {
-	k := b.keptHome(r.UID)
+func (p *Place) keep(ctx context.Context, h home, r *record) (string, error) {
+	k := p.keptHome(r.UID)
 	if err := sandbox.Hide(ctx, string(h)); err != nil {
 		return "", runner.HostError("cannot keep the agent's directory", err)
 	}
@@ -43,20 +43,20 @@ func (b *Place) keep(ctx context.Context, h home, r *record) (string, error) {
 	if err := os.Rename(string(h), string(k)); err != nil {
 		return "", runner.HostError("cannot keep the agent's directory", err)
 	}
-	if err := b.tidyKept(ctx, time.Now()); err != nil {
-		b.config.Logger.WarnContext(ctx, "kept directories not removed", slog.Any("error", err))
+	if err := p.tidyKept(ctx, time.Now()); err != nil {
+		p.config.Logger.WarnContext(ctx, "kept directories not removed", slog.Any("error", err))
 	}
-	return b.keptText(k)
+	return p.keptText(k)
 }
 
 // keptText describes the kept home for people.
-func (b *Place) keptText(k home) (string, error) {
+func (p *Place) keptText(k home) (string, error) {
 	r, err := k.record()
 	if err != nil || r == nil {
 		return "its directory is kept in " + string(k), nil //nolint:nilerr // the description is less precise then
 	}
 	text := fmt.Sprintf("its directory is kept in %s until %s, because it may have work that exists only there: %s; fleet agent restore %s brings the agent back",
-		k, r.KeptAt.Add(b.config.KeptRetention).Format(time.RFC3339), r.Unsaved, r.Name)
+		k, r.KeptAt.Add(p.config.KeptRetention).Format(time.RFC3339), r.Unsaved, r.Name)
 	if r.Kept != "" {
 		text = r.Kept + "; " + text
 	}
@@ -64,13 +64,13 @@ func (b *Place) keptText(k home) (string, error) {
 }
 
 // Kept implements fleet.Keeper. ModelPlace has those of the agents on models.
-func (b *Place) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
-	return b.kept(ctx, uid, func(r *record) bool { return r.Config == nil })
+func (p *Place) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
+	return p.kept(ctx, uid, func(r *record) bool { return r.Config == nil })
 }
 
 // kept returns the kept homes of which of accepts the record, and those whose record cannot be read if it accepts an empty one.
-func (b *Place) kept(ctx context.Context, uid string, of func(*record) bool) (all []fleet.KeptWork, err error) {
-	entries, err := os.ReadDir(filepath.Join(b.config.Dir, "kept"))
+func (p *Place) kept(ctx context.Context, uid string, of func(*record) bool) (all []fleet.KeptWork, err error) {
+	entries, err := os.ReadDir(filepath.Join(p.config.Dir, "kept"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, runner.HostError("cannot read the directory of kept agents", err)
 	}
@@ -78,7 +78,7 @@ func (b *Place) kept(ctx context.Context, uid string, of func(*record) bool) (al
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		k := home(filepath.Join(b.config.Dir, "kept", e.Name()))
+		k := home(filepath.Join(p.config.Dir, "kept", e.Name()))
 		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") || uid != "" && e.Name() != runner.FileName(uid) {
 			continue
 		}
@@ -98,7 +98,7 @@ func (b *Place) kept(ctx context.Context, uid string, of func(*record) bool) (al
 		} else if info, err := e.Info(); err == nil {
 			w.KeptAt = info.ModTime().UTC().Truncate(time.Second)
 		}
-		w.Until = w.KeptAt.Add(b.config.KeptRetention)
+		w.Until = w.KeptAt.Add(p.config.KeptRetention)
 		all = append(all, w)
 	}
 	slices.SortFunc(all, func(a, b fleet.KeptWork) int { return a.KeptAt.Compare(b.KeptAt) })
@@ -107,9 +107,9 @@ func (b *Place) kept(ctx context.Context, uid string, of func(*record) bool) (al
 
 // restore moves the kept home of a deleted agent back. It does nothing if the agent has a complete home. It completes the work of
 // an interrupted call: the record says that the home is deleted until everything else is restored.
-func (b *Place) restore(ctx context.Context, a fleet.Agent) error {
-	h := b.home(a.UID)
-	if err := b.moveBack(h, b.keptHome(a.UID)); err != nil {
+func (p *Place) restore(ctx context.Context, a fleet.Agent) error {
+	h := p.home(a.UID)
+	if err := p.moveBack(h, p.keptHome(a.UID)); err != nil {
 		return err
 	}
 	r, err := h.record()
@@ -128,9 +128,9 @@ func (b *Place) restore(ctx context.Context, a fleet.Agent) error {
 }
 
 // moveBack moves the kept home k to h, if there is one.
-func (b *Place) moveBack(h, k home) error {
-	b.tidying.Lock() // tidyKept must not remove a home that is restored
-	defer b.tidying.Unlock()
+func (p *Place) moveBack(h, k home) error {
+	p.tidying.Lock() // tidyKept must not remove a home that is restored
+	defer p.tidying.Unlock()
 	if h.exists() || !k.exists() {
 		return nil
 	}
@@ -148,17 +148,17 @@ const removed = ".removed-"
 
 // tidyKept removes kept homes: those whose time is over, and the oldest ones if all of them exceed their size limit. The size
 // limit never removes the newest one.
-func (b *Place) tidyKept(ctx context.Context, now time.Time) error {
-	b.tidying.Lock()
-	defer b.tidying.Unlock()
+func (p *Place) tidyKept(ctx context.Context, now time.Time) error {
+	p.tidying.Lock()
+	defer p.tidying.Unlock()
 	var errs []error
-	entries, _ := os.ReadDir(filepath.Join(b.config.Dir, "kept")) // Kept reports an error
+	entries, _ := os.ReadDir(filepath.Join(p.config.Dir, "kept")) // Kept reports an error
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), removed) { // the server was killed while it removed it
-			errs = append(errs, worktree.RemoveAll(filepath.Join(b.config.Dir, "kept", e.Name())))
+			errs = append(errs, worktree.RemoveAll(filepath.Join(p.config.Dir, "kept", e.Name())))
 		}
 	}
-	all, err := b.kept(ctx, "", func(*record) bool { return true })
+	all, err := p.kept(ctx, "", func(*record) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -167,17 +167,17 @@ func (b *Place) tidyKept(ctx context.Context, now time.Time) error {
 		total += w.Size
 	}
 	for i, w := range all {
-		expired := b.config.KeptRetention >= 0 && !now.Before(w.Until)
-		large := b.config.KeptMax > 0 && total > b.config.KeptMax && i < len(all)-1
+		expired := p.config.KeptRetention >= 0 && !now.Before(w.Until)
+		large := p.config.KeptMax > 0 && total > p.config.KeptMax && i < len(all)-1
 		if !expired && !large {
 			continue
 		}
 		total -= w.Size
-		b.config.Logger.InfoContext(ctx, "removing a kept directory", slog.String("agent", w.AgentName), slog.Time("kept_at", w.KeptAt), slog.Bool("expired", expired))
-		trash := filepath.Join(b.config.Dir, "kept", removed+filepath.Base(w.Location))
+		p.config.Logger.InfoContext(ctx, "removing a kept directory", slog.String("agent", w.AgentName), slog.Time("kept_at", w.KeptAt), slog.Bool("expired", expired))
+		trash := filepath.Join(p.config.Dir, "kept", removed+filepath.Base(w.Location))
 		err := os.Rename(w.Location, trash) // a kept home is either complete or removed
 		if err == nil {
-			b.forget(ctx, fleet.Agent{UID: w.AgentUID, Name: w.AgentName, Project: w.Project}, b.home(w.AgentUID))
+			p.forget(ctx, fleet.Agent{UID: w.AgentUID, Name: w.AgentName, Project: w.Project}, p.home(w.AgentUID))
 			err = worktree.RemoveAll(trash)
 		}
 		errs = append(errs, err)

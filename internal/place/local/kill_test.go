@@ -30,7 +30,7 @@ func serve(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	b, err := local.New(local.Config{
+	p, err := local.New(local.Config{
 		Dir: dir, Program: exe,
 		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
 	})
@@ -42,13 +42,13 @@ func serve(dir string) {
 		Agent: fleet.Agent{UID: "killed-server", Name: "papi", Project: "shell", Role: "coder"},
 		Run:   newRun(`for i in $(seq 2000); do echo line $i; done; read -r go <"$FLEET_MESSAGES"; for i in $(seq 2001 3000); do echo line $i; done`),
 	}
-	if _, err := b.Provision(ctx, h.Agent); err != nil {
+	if _, err := p.Provision(ctx, h.Agent); err != nil {
 		panic(err)
 	}
-	if err := b.Connect(h.Agent).Dispatch(ctx, h.Run); err != nil {
+	if err := p.Connect(h.Agent).Dispatch(ctx, h.Run); err != nil {
 		panic(err)
 	}
-	_, err = b.Connect(h.Agent).Follow(ctx, h.Run, "", func(o fleet.Output) error {
+	_, err = p.Connect(h.Agent).Follow(ctx, h.Run, "", func(o fleet.Output) error {
 		h.Cursor, h.Text = o.Cursor, h.Text+o.Text
 		if err := json.NewEncoder(os.Stdout).Encode(h); err != nil {
 			panic(err)
@@ -64,9 +64,9 @@ func TestTemporaryFilesOfKilledServer(t *testing.T) {
 	dir := t.TempDir()
 	left := filepath.Join(dir, "tmp", "fleet-1", "git-1")
 	require.NoError(t, os.MkdirAll(left, 0o700))
-	b := newBackend(t, dir, nil)
+	p := newPlace(t, dir, nil)
 	require.NoDirExists(t, left)
-	require.NoError(t, b.Close())
+	require.NoError(t, p.Close())
 	entries, err := os.ReadDir(filepath.Join(dir, "tmp"))
 	require.NoError(t, err)
 	require.Empty(t, entries)

@@ -8,9 +8,9 @@ import (
 )
 
 // Log implements fleet.Place.
-func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, error) {
+func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	return runner.Home(b.home(a.UID)).Log(n)
+	return runner.Home(p.home(a.UID)).Log(n)
 }

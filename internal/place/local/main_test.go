@@ -56,8 +56,8 @@ func supervisor(t testing.TB) string {
 	return exe
 }
 
-// newBackend creates a place in dir. It has only the project "shell" unless change configures other projects.
-func newBackend(t testing.TB, dir string, change func(*local.Config)) *local.Place {
+// newPlace creates a place in dir. It has only the project "shell" unless change configures other projects.
+func newPlace(t testing.TB, dir string, change func(*local.Config)) *local.Place {
 	t.Helper()
 	c := local.Config{
 		Dir: dir, Program: supervisor(t), StopGrace: 200 * time.Millisecond, PassEnv: []string{"GORACE"},
@@ -66,9 +66,9 @@ func newBackend(t testing.TB, dir string, change func(*local.Config)) *local.Pla
 	if change != nil {
 		change(&c)
 	}
-	b, err := local.New(c)
+	p, err := local.New(c)
 	require.NoError(t, err)
-	return b
+	return p
 }
 
 // world is a place with its directory. Both are removed at the end of the test. The test fails if a process is left
@@ -84,7 +84,7 @@ func newWorld(t *testing.T, change func(*local.Config)) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
 	w := &world{t: t, dir: t.TempDir(), ctx: ctx}
-	w.Place = newBackend(t, w.dir, change)
+	w.Place = newPlace(t, w.dir, change)
 	t.Cleanup(func() {
 		defer cancel()
 		all, err := w.List(ctx)

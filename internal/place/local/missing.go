@@ -20,8 +20,8 @@ var keys = map[string][]string{
 
 // MissingKey returns the name of the variable that the project's program usually needs to reach its model if the program gets
 // none and the server's user has not logged in. It returns "" if nothing is missing, or if Fleet does not know the program.
-func MissingKey(p Project, environ, passEnv []string) string {
-	o := driver.Options{Kind: p.Driver, Command: p.Command, Stdin: p.Stdin, Output: p.Output, Fields: p.Fields}
+func MissingKey(proj Project, environ, passEnv []string) string {
+	o := driver.Options{Kind: proj.Driver, Command: proj.Command, Stdin: proj.Stdin, Output: proj.Output, Fields: proj.Fields}
 	d, err := driver.New(withKnown(o))
 	if err != nil {
 		return ""
@@ -31,8 +31,8 @@ func MissingKey(p Project, environ, passEnv []string) string {
 	if len(wanted) == 0 {
 		return ""
 	}
-	env := runner.Pick(environ, d.Keys(), passEnv, p.PassEnv)
-	maps.Copy(env, p.Env)
+	env := runner.Pick(environ, d.Keys(), passEnv, proj.PassEnv)
+	maps.Copy(env, proj.Env)
 	for variable, value := range env {
 		if value != "" && slices.ContainsFunc(wanted, func(w string) bool {
 			prefix, open := strings.CutSuffix(w, "*")

@@ -45,7 +45,7 @@ var (
 )
 
 // Models returns the place of the agents on models. Closing it closes b.
-func (b *Place) Models() ModelPlace { return ModelPlace{b} }
+func (p *Place) Models() ModelPlace { return ModelPlace{p} }
 
 // Traits implements fleet.Place.
 func (m ModelPlace) Traits() fleet.Traits {
@@ -195,21 +195,21 @@ func (m ModelPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 
 // modelProject converts the configuration of an agent on a model to a project with one role. The process of a run needs the whole
 // network, because it talks to the model. models are the models that its task names.
-func (b *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
+func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 	c := a.Config
 	refuse := func(format string, args ...any) (project, error) {
 		return project{}, fleet.Errorf(fleet.ReasonProvisioningFailed, format, args...)
 	}
-	needs, err := b.needs(c, models...)
+	needs, err := p.needs(c, models...)
 	if err != nil {
 		return refuse("invalid agent definition: %v", err)
 	}
 	if err := checkVariables("pass_env", c.PassEnv); err != nil {
 		return refuse("the agent's configuration is invalid: %s", err)
 	}
-	p := project{Project: Project{Name: a.Project, Network: sandbox.Full}, dir: c.Dir, config: c}
+	proj := project{Project: Project{Name: a.Project, Network: sandbox.Full}, dir: c.Dir, config: c}
 	if c.Place != "" { // it works in a working copy of a project
-		in, err := b.project(a.Project)
+		in, err := p.project(a.Project)
 		if err != nil {
 			return refuse("%s", fleet.PublicMessage(err))
 		}
@@ -217,53 +217,53 @@ func (b *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 			return refuse("the agent starts programs (%s), which would get the full network access of its model, but the "+
 				"project %q allows only network: %s; use a project with network: full", needs.Starts, a.Project, in.Network.Kind())
 		}
-		p.Project, p.dir = in.Project, ""
-		p.Network, p.Env = sandbox.Full, nil
+		proj.Project, proj.dir = in.Project, ""
+		proj.Network, proj.Env = sandbox.Full, nil
 	}
 	servers := map[string]driver.MCPServer{} // so that the programs can be read
 	for _, command := range needs.Programs {
 		servers[command] = driver.MCPServer{Command: command}
 	}
-	p.PassEnv, p.Roles = c.PassEnv, []Role{{Name: a.Role, Default: true, MCPServers: servers}}
-	if _, err := b.sandboxOf(p); err != nil && !needs.Machine {
-		p.Sandbox = sandbox.None
+	proj.PassEnv, proj.Roles = c.PassEnv, []Role{{Name: a.Role, Default: true, MCPServers: servers}}
+	if _, err := p.sandboxOf(proj); err != nil && !needs.Machine {
+		proj.Sandbox = sandbox.None
 	}
 	job := driver.ModelJob{
-		UID: a.UID, Config: c, Spec: a.Spec, Work: cmp.Or(p.dir, b.home(a.UID).work()), Plain: p.dir != "",
-		State: b.home(a.UID).path("state"), Memory: b.memory(a), Settings: b.config.Models.Settings,
+		UID: a.UID, Config: c, Spec: a.Spec, Work: cmp.Or(proj.dir, p.home(a.UID).work()), Plain: proj.dir != "",
+		State: p.home(a.UID).path("state"), Memory: p.memory(a), Settings: p.config.Models.Settings,
 	}
-	p.Write = append(slices.Clone(p.Write), job.State, job.Memory)
-	if home := b.variable("HOME"); home != "" && len(needs.Skills) > 0 {
+	proj.Write = append(slices.Clone(proj.Write), job.State, job.Memory)
+	if home := p.variable("HOME"); home != "" && len(needs.Skills) > 0 {
 		job.Skills = home
 		for _, dir := range needs.Skills {
-			p.Read = append(slices.Clone(p.Read), filepath.Join(home, dir))
+			proj.Read = append(slices.Clone(proj.Read), filepath.Join(home, dir))
 		}
 	}
-	p.driver = driver.NewModel(b.config.Models.Command, job, needs.Variables)
-	return p, nil
+	proj.driver = driver.NewModel(p.config.Models.Command, job, needs.Variables)
+	return proj, nil
 }
 
 // needs returns what a run with the configuration needs.
-func (b *Place) needs(c *fleet.AgentConfig, models ...string) (driver.ModelNeeds, error) {
-	return b.config.Models.Needs(c, b.config.Models.Settings, b.lookup, models...)
+func (p *Place) needs(c *fleet.AgentConfig, models ...string) (driver.ModelNeeds, error) {
+	return p.config.Models.Needs(c, p.config.Models.Settings, p.lookup, models...)
 }
 
 // memory returns the directory of the agent's memories. All agents of an owner with the same named definition share a directory. An agent
 // whose definition has no name has its own directory.
-func (b *Place) memory(a fleet.Agent) string {
+func (p *Place) memory(a fleet.Agent) string {
 	if a.Config.Name == "" {
-		return b.home(a.UID).path("state")
+		return p.home(a.UID).path("state")
 	}
 	sum := sha256.Sum256([]byte(a.Owner + "\x00" + a.Config.Name))
-	return filepath.Join(b.memories(), hex.EncodeToString(sum[:]))
+	return filepath.Join(p.memories(), hex.EncodeToString(sum[:]))
 }
 
-func (b *Place) memories() string { return filepath.Join(b.config.Dir, "memory") }
+func (p *Place) memories() string { return filepath.Join(p.config.Dir, "memory") }
 
 // makeStores creates the directories in which the agent on a model stores its conversation, its todos and its memories.
-func (b *Place) makeStores(a fleet.Agent) error {
-	err := os.MkdirAll(b.home(a.UID).path("state"), 0o700)
-	if err = errors.Join(err, os.MkdirAll(b.memory(a), 0o700)); err != nil {
+func (p *Place) makeStores(a fleet.Agent) error {
+	err := os.MkdirAll(p.home(a.UID).path("state"), 0o700)
+	if err = errors.Join(err, os.MkdirAll(p.memory(a), 0o700)); err != nil {
 		return runner.HostError("cannot create the directories of the agent's conversation and memories", err)
 	}
 	return nil

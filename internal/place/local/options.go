@@ -6,10 +6,10 @@ import (
 )
 
 // CheckOptions implements fleet.Optioner.
-func (b *Place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
-	p, err := b.kind(a)
+func (p *Place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
+	proj, err := p.kind(a)
 	if err != nil {
 		return err
 	}
-	return driver.CheckOptions(p.driver, o)
+	return driver.CheckOptions(proj.driver, o)
 }

@@ -53,14 +53,14 @@ func (c *Config) checkPaths(projects []project) (all paths, err error) {
 }
 
 // checkDir returns an error if there is no such directory, or if the sandboxes of agents depend on it, so that no agent may work in it.
-func (b *Place) checkDir(dir string) error {
+func (p *Place) checkDir(dir string) error {
 	if info, err := os.Stat(dir); !filepath.IsAbs(dir) || err != nil || !info.IsDir() {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%q is not a directory on this machine: give the full path of the agent's working directory", dir)
 	}
-	if mode, err := sandbox.Choose(b.config.Sandbox, ""); err != nil || mode == sandbox.None {
+	if mode, err := sandbox.Choose(p.config.Sandbox, ""); err != nil || mode == sandbox.None {
 		return nil //nolint:nilerr // see Unconfined
 	}
-	if err := b.current.Load().paths.checkDir(dir); err != nil {
+	if err := p.current.Load().paths.checkDir(dir); err != nil {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", err)
 	}
 	return nil

@@ -31,37 +31,37 @@ func TestPathsOfTheConfiguration(t *testing.T) {
 	require.NoError(t, os.Symlink(at("elsewhere"), at("cache/link"))) // on the way to a directory that agents may read
 	path := "PATH=" + at("cargo/bin") + ":/usr/bin:/bin"
 	for name, tc := range map[string]struct {
-		change func(c *local.Config, p *local.Project)
+		change func(c *local.Config, proj *local.Project)
 		err    []string // parts of the error; none if the configuration is accepted
 	}{
-		"a cache": {func(c *local.Config, p *local.Project) {
-			c.Write, p.Write = []string{at("cargo/registry")}, []string{at("docs")}
+		"a cache": {func(c *local.Config, proj *local.Project) {
+			c.Write, proj.Write = []string{at("cargo/registry")}, []string{at("docs")}
 		}, nil},
-		"the same cache twice": {func(c *local.Config, p *local.Project) {
-			c.Write, p.Write = []string{at("cache")}, []string{at("linked")}
+		"the same cache twice": {func(c *local.Config, proj *local.Project) {
+			c.Write, proj.Write = []string{at("cache")}, []string{at("linked")}
 		}, nil},
-		"without a sandbox":  {func(c *local.Config, p *local.Project) { p.Sandbox, p.Write = sandbox.None, []string{"/"} }, nil},
+		"without a sandbox":  {func(c *local.Config, proj *local.Project) { proj.Sandbox, proj.Write = sandbox.None, []string{"/"} }, nil},
 		"contains PATH":      {func(c *local.Config, _ *local.Project) { c.Write = []string{at("cargo")} }, []string{at("cargo"), "local.write", "contains", at("cargo/bin"), "PATH"}},
-		"is on PATH":         {func(_ *local.Config, p *local.Project) { p.Write = []string{at("cargo/bin")} }, []string{"write of the project p", "PATH"}},
-		"everything":         {func(_ *local.Config, p *local.Project) { p.Write = []string{"/"} }, []string{"agents may write /"}},
-		"a system directory": {func(_ *local.Config, p *local.Project) { p.Write = []string{"/usr/share"} }, []string{"agents may write /usr/share"}},
-		"PATH of a project": {func(_ *local.Config, p *local.Project) {
-			p.Env, p.Write = map[string]string{"PATH": at("cache/deep")}, []string{at("cache")}
+		"is on PATH":         {func(_ *local.Config, proj *local.Project) { proj.Write = []string{at("cargo/bin")} }, []string{"write of the project p", "PATH"}},
+		"everything":         {func(_ *local.Config, proj *local.Project) { proj.Write = []string{"/"} }, []string{"agents may write /"}},
+		"a system directory": {func(_ *local.Config, proj *local.Project) { proj.Write = []string{"/usr/share"} }, []string{"agents may write /usr/share"}},
+		"PATH of a project": {func(_ *local.Config, proj *local.Project) {
+			proj.Env, proj.Write = map[string]string{"PATH": at("cache/deep")}, []string{at("cache")}
 		}, []string{"variable of the project p"}},
-		"a link on PATH": {func(c *local.Config, p *local.Project) {
+		"a link on PATH": {func(c *local.Config, proj *local.Project) {
 			c.Environ, c.Write = []string{"PATH=" + at("cache/link") + ":/usr/bin"}, []string{at("cache")}
 		}, []string{at("cache/link")}},
 		"a link to PATH": {func(c *local.Config, _ *local.Project) {
 			c.Environ, c.Write = []string{"PATH=" + at("linked/deep") + ":/usr/bin"}, []string{at("cache")}
 		}, []string{at("cache/deep")}},
-		"a readable path": {func(c *local.Config, p *local.Project) {
-			c.Read, p.Write = []string{at("cache/deep")}, []string{at("cache")}
+		"a readable path": {func(c *local.Config, proj *local.Project) {
+			c.Read, proj.Write = []string{at("cache/deep")}, []string{at("cache")}
 		}, []string{"local.read"}},
-		"in a readable path": {func(c *local.Config, p *local.Project) {
-			p.Read, c.Write = []string{at("cache")}, []string{at("cache/deep")}
+		"in a readable path": {func(c *local.Config, proj *local.Project) {
+			proj.Read, c.Write = []string{at("cache")}, []string{at("cache/deep")}
 		}, []string{"read of the project p", "is in"}},
-		"another writable path": {func(c *local.Config, p *local.Project) {
-			c.Write, p.Write = []string{at("cache")}, []string{at("cache/deep")}
+		"another writable path": {func(c *local.Config, proj *local.Project) {
+			c.Write, proj.Write = []string{at("cache")}, []string{at("cache/deep")}
 		}, []string{at("cache"), at("cache/deep")}},
 		"the data":       {func(c *local.Config, _ *local.Project) { c.Write = []string{at("data")} }, []string{"the data of the server"}},
 		"above the data": {func(c *local.Config, _ *local.Project) { c.Write = []string{root} }, []string{root}},
@@ -72,29 +72,29 @@ func TestPathsOfTheConfiguration(t *testing.T) {
 			c.Private, c.Read = map[string]string{"tls.key": at("keys/tls.key")}, []string{at("keys")}
 		}, []string{"tls.key is " + at("keys/tls.key"), "local.read"}},
 		"a key with programs": {func(c *local.Config, _ *local.Project) { c.Private = map[string]string{"tls.key": "/usr/bin/env"} }, []string{"tls.key is /usr/bin/env", "because they can read /usr"}},
-		"readable data":       {func(c *local.Config, p *local.Project) { p.Read = []string{root} }, []string{"data is " + at("data"), "read of the project p"}},
-		"the repository": {func(_ *local.Config, p *local.Project) {
-			p.Repository, p.Write = at("repository"), []string{at("repository")}
+		"readable data":       {func(c *local.Config, proj *local.Project) { proj.Read = []string{root} }, []string{"data is " + at("data"), "read of the project p"}},
+		"the repository": {func(_ *local.Config, proj *local.Project) {
+			proj.Repository, proj.Write = at("repository"), []string{at("repository")}
 		}, []string{"the repository of the project p"}},
-		"a prompt": {func(c *local.Config, p *local.Project) {
-			c.Write, p.Roles = []string{at("docs")}, []local.Role{{Name: "r", PromptFile: at("role.md")}}
-			p.Write = []string{at("role.md")}
+		"a prompt": {func(c *local.Config, proj *local.Project) {
+			c.Write, proj.Roles = []string{at("docs")}, []local.Role{{Name: "r", PromptFile: at("role.md")}}
+			proj.Write = []string{at("role.md")}
 		}, []string{"the prompt of the role r"}},
-		"the agent's program": {func(_ *local.Config, p *local.Project) {
-			p.Driver, p.Command, p.Write = "claude", []string{at("node/bin/agent")}, []string{at("node")}
+		"the agent's program": {func(_ *local.Config, proj *local.Project) {
+			proj.Driver, proj.Command, proj.Write = "claude", []string{at("node/bin/agent")}, []string{at("node")}
 		}, []string{"the program, PATH or another variable of the project p"}},
 		"a missing path":   {func(c *local.Config, _ *local.Project) { c.Write = []string{at("nothing")} }, []string{at("nothing"), "create it"}},
 		"PATH in the data": {func(c *local.Config, _ *local.Project) { c.Environ = []string{"PATH=" + at("data/agents/a/work/bin")} }, []string{"an agent could replace it"}},
 		"data on PATH":     {func(c *local.Config, _ *local.Project) { c.Environ = []string{"PATH=" + root + ":/usr/bin"} }, nil}, // see runner.Readable
 	} {
 		c := local.Config{Dir: at("data"), Program: supervisor(t), Environ: []string{path}}
-		p := local.Project{Name: "p"}
-		tc.change(&c, &p)
-		c.Projects = []local.Project{p}
-		b, err := local.New(c)
+		proj := local.Project{Name: "p"}
+		tc.change(&c, &proj)
+		c.Projects = []local.Project{proj}
+		p, err := local.New(c)
 		if tc.err == nil {
 			require.NoError(t, err, name)
-			require.NoError(t, b.Close())
+			require.NoError(t, p.Close())
 			continue
 		}
 		for _, part := range tc.err {
@@ -118,20 +118,20 @@ func TestDirectoryOfCaller(t *testing.T) {
 		require.NoError(t, os.WriteFile(at(file), nil, 0o600))
 	}
 	git(t, at("src/app"), "git init -q")
-	b, err := local.New(local.Config{
+	p, err := local.New(local.Config{
 		Dir: at("data"), Program: supervisor(t), Environ: []string{"PATH=" + at("tools/bin") + ":/usr/bin:/bin"},
 		Private: map[string]string{"tls.key": at("keys/tls.key")}, Read: []string{at("docs")}, Write: []string{at("cache")},
 		Projects: []local.Project{{Name: "p", Repository: at("src/app"), Roles: []local.Role{{Name: "r", PromptFile: at("prompts/role.md")}}}},
 	})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	for dir, why := range map[string]string{
 		"": "it contains", "data": "the data of the server", "data/agents": "the data of the server", "tools": "PATH", "tools/bin": "PATH", "keys": "tls.key",
 		"prompts": "the prompt of the role r", "src": "the repository of the project p", "src/app": "the repository of the project p", "src/app/.git": "the repository of the project p",
 		"docs": "local.read", "cache/deep": "local.write", "prompts/x": "", "docs/deep": "", "src/app/sub": "", "cache": "",
 	} {
 		require.NoError(t, os.MkdirAll(at(dir), 0o700))
-		_, err := b.Provision(t.Context(), configuredAgent(fleet.AgentConfig{Driver: "shell", Dir: at(dir)}))
+		_, err := p.Provision(t.Context(), configuredAgent(fleet.AgentConfig{Driver: "shell", Dir: at(dir)}))
 		if why == "" {
 			require.NoError(t, err, dir)
 			continue

@@ -61,15 +61,15 @@ func New(c Config) (*Place, error) {
 	for _, p := range projects {
 		c.sweep(p)
 	}
-	b := &Place{config: c, temp: temp, git: worktree.New(gitEnviron(c), temp.Path()), host: runner.New(runner.Config{
+	p := &Place{config: c, temp: temp, git: worktree.New(gitEnviron(c), temp.Path()), host: runner.New(runner.Config{
 		Program: c.Program, MaxOutput: c.MaxOutput, OutputMax: c.OutputMax, StopGrace: c.StopGrace, Logger: c.Logger,
 	})}
-	b.current.Store(&setup{projects: projects, paths: all})
-	b.closing = sync.OnceValue(func() error {
-		b.host.Close()
-		return b.temp.Close()
+	p.current.Store(&setup{projects: projects, paths: all})
+	p.closing = sync.OnceValue(func() error {
+		p.host.Close()
+		return p.temp.Close()
 	})
-	return b, nil
+	return p, nil
 }
 
 // sweep removes the temporary files that an earlier server has left in the project's repository.
@@ -87,19 +87,19 @@ func (c *Config) sweep(p project) {
 }
 
 // Traits implements fleet.Place.
-func (b *Place) Traits() fleet.Traits {
+func (p *Place) Traits() fleet.Traits {
 	return fleet.Traits{
-		Name: cmp.Or(b.config.Name, "local"), PollInterval: b.config.PollInterval, StopGrace: b.config.StopGrace, Drivers: Drivers(), TakesReport: true,
+		Name: cmp.Or(p.config.Name, "local"), PollInterval: p.config.PollInterval, StopGrace: p.config.StopGrace, Drivers: Drivers(), TakesReport: true,
 		Keeps: true, Changes: true, Checks: true, ProjectChecks: true, Bundles: true, Output: true, KeepsWork: true, Asks: true,
 	}
 }
 
 // Projects implements fleet.Place.
-func (b *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
-	projects := b.current.Load().projects
+func (p *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
+	projects := p.current.Load().projects
 	all := make([]fleet.Project, 0, len(projects))
-	for _, p := range projects {
-		all = append(all, p.public())
+	for _, proj := range projects {
+		all = append(all, proj.public())
 	}
 	return all, ctx.Err()
 }
@@ -116,13 +116,13 @@ func (p project) public() fleet.Project {
 }
 
 // Roles implements fleet.Place.
-func (b *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
-	p, err := b.project(name)
+func (p *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
+	proj, err := p.project(name)
 	if err != nil {
 		return nil, err
 	}
-	roles := make([]fleet.Role, 0, len(p.Roles))
-	for _, r := range p.Roles {
+	roles := make([]fleet.Role, 0, len(proj.Roles))
+	for _, r := range proj.Roles {
 		display := r.DisplayName
 		if display == "" {
 			display = r.Name
@@ -133,13 +133,13 @@ func (b *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
 }
 
 // project returns the project with the name. It returns PROJECT_NOT_FOUND if the configuration does not have it.
-func (b *Place) project(name string) (project, error) {
+func (p *Place) project(name string) (project, error) {
 	var known []string
-	for _, p := range b.current.Load().projects {
-		if p.Name == name {
-			return p, nil
+	for _, proj := range p.current.Load().projects {
+		if proj.Name == name {
+			return proj, nil
 		}
-		known = append(known, p.Name)
+		known = append(known, proj.Name)
 	}
 	list := "there are none"
 	if len(known) > 0 {
@@ -163,4 +163,4 @@ func (p project) role(name string) (Role, error) {
 }
 
 // Close implements fleet.Place.
-func (b *Place) Close() error { return b.closing() }
+func (p *Place) Close() error { return p.closing() }

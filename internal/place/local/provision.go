@@ -17,12 +17,12 @@ import (
 )
 
 // Provision implements fleet.Place. It completes the work of an interrupted call.
-func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+func (p *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Workspace{}, err
 	}
-	h := b.home(a.UID)
-	if err := b.restore(ctx, a); err != nil {
+	h := p.home(a.UID)
+	if err := p.restore(ctx, a); err != nil {
 		return fleet.Workspace{}, err
 	}
 	r, err := h.record()
@@ -30,37 +30,37 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 		return fleet.Workspace{}, runner.HostError("cannot read the agent's record", err)
 	}
 	if r == nil || !r.Ready || r.Deleting {
-		if err := b.make(ctx, a, h); err != nil {
+		if err := p.make(ctx, a, h); err != nil {
 			return fleet.Workspace{}, err
 		}
 	}
-	return b.workspace(h)
+	return p.workspace(h)
 }
 
 // make creates the agent's home and its working directory.
-func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
-	p, err := b.kind(a)
+func (p *Place) make(ctx context.Context, a fleet.Agent, h home) error {
+	proj, err := p.kind(a)
 	if err == nil {
-		_, err = p.role(a.Role)
+		_, err = proj.role(a.Role)
 	}
-	if err == nil && p.config == nil {
-		if closed := b.closed(a.Project, a.Role); closed != "" {
+	if err == nil && proj.config == nil {
+		if closed := p.closed(a.Project, a.Role); closed != "" {
 			err = errors.New(closed)
 		}
 	}
 	if err != nil {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.PublicMessage(err))
 	}
-	if _, err := runner.Find(p.driver.Program(), b.environ(p, nil, nil), ""); err != nil {
+	if _, err := runner.Find(proj.driver.Program(), p.environ(proj, nil, nil), ""); err != nil {
 		return err
 	}
 	r := &record{
-		UID: a.UID, Name: a.Name, Owner: a.Owner, Project: p.Name, Role: a.Role, Spec: a.Spec, CreatedAt: time.Now().UTC().Truncate(time.Second),
-		Dir: p.dir, Results: p.results, Config: p.config,
+		UID: a.UID, Name: a.Name, Owner: a.Owner, Project: proj.Name, Role: a.Role, Spec: a.Spec, CreatedAt: time.Now().UTC().Truncate(time.Second),
+		Dir: proj.dir, Results: proj.results, Config: proj.config,
 	}
-	if r.Repository = p.Repository; p.Repository != "" {
-		if isRemote(p.Repository) {
-			r.Repository = worktree.Mirror(filepath.Join(b.config.Dir, "repositories"), p.Repository)
+	if r.Repository = proj.Repository; proj.Repository != "" {
+		if isRemote(proj.Repository) {
+			r.Repository = worktree.Mirror(filepath.Join(p.config.Dir, "repositories"), proj.Repository)
 		}
 	}
 	if err = runner.Home(h).Make(); err == nil {
@@ -69,7 +69,7 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	if err != nil {
 		return runner.HostError("cannot create the agent's directory", err)
 	}
-	if err := b.makeWork(ctx, p, h, r); err != nil {
+	if err := p.makeWork(ctx, proj, h, r); err != nil {
 		if ctx.Err() == nil {
 			h.log("the workspace could not be created: %s", fleet.PublicMessage(err))
 			// Without Failed, a listing would show the workspace as still being created.
@@ -83,7 +83,7 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 		return runner.HostError("cannot create the agent's directory", err)
 	}
 	if r.Repository != "" {
-		h.log("created the worktree %s of %s on the branch %s", h.work(), worktree.Scrub(p.Repository), r.Branch)
+		h.log("created the worktree %s of %s on the branch %s", h.work(), worktree.Scrub(proj.Repository), r.Branch)
 	} else {
 		h.log("created the directory %s", cmp.Or(r.Dir, h.work()))
 	}
@@ -92,25 +92,25 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 
 // makeWork creates the working directory of a new agent. It replaces a worktree that an interrupted call has left
 // there.
-func (b *Place) makeWork(ctx context.Context, p project, h home, r *record) error {
+func (p *Place) makeWork(ctx context.Context, proj project, h home, r *record) error {
 	if r.Repository == "" {
 		err := os.MkdirAll(h.work(), 0o700)
-		if err == nil && p.results {
-			err = os.MkdirAll(p.dir, 0o700)
+		if err == nil && proj.results {
+			err = os.MkdirAll(proj.dir, 0o700)
 		}
 		if err != nil {
 			return runner.HostError("cannot create the agent's directory", err)
 		}
 		return nil
 	}
-	if isRemote(p.Repository) {
-		if err := b.git.Fetch(ctx, p.Repository, r.Repository); err != nil {
+	if isRemote(proj.Repository) {
+		if err := p.git.Fetch(ctx, proj.Repository, r.Repository); err != nil {
 			return gitError(ctx, "cannot fetch the project's repository", err)
 		}
-	} else if err := b.git.Check(ctx, r.Repository); err != nil {
+	} else if err := p.git.Check(ctx, r.Repository); err != nil {
 		return gitError(ctx, "cannot use the project's repository", err)
 	}
-	branch, err := b.git.FreeBranch(ctx, r.Repository, label(r.Name, r.UID))
+	branch, err := p.git.FreeBranch(ctx, r.Repository, label(r.Name, r.UID))
 	if err != nil {
 		return gitError(ctx, "cannot use the project's repository", err)
 	}
@@ -118,12 +118,12 @@ func (b *Place) makeWork(ctx context.Context, p project, h home, r *record) erro
 	if err := h.write(r); err != nil { // so that a deletion finds the branch if this call is interrupted
 		return runner.HostError("cannot create the agent's directory", err)
 	}
-	t, err := b.newTree(ctx, p, h, r)
+	t, err := p.newTree(ctx, proj, h, r)
 	if err != nil {
 		return err
 	}
 	_, err = os.Stat(h.work())
-	if err := b.git.Add(ctx, t, p.Branch, err == nil); err != nil {
+	if err := p.git.Add(ctx, t, proj.Branch, err == nil); err != nil {
 		return gitError(ctx, "cannot create the agent's worktree", err)
 	}
 	return nil
@@ -131,15 +131,15 @@ func (b *Place) makeWork(ctx context.Context, p project, h home, r *record) erro
 
 // newTree returns the agent's tree with the settings for a new git directory: who is the author of commits, and whether
 // they are signed.
-func (b *Place) newTree(ctx context.Context, p project, h home, r *record) (worktree.Tree, error) {
+func (p *Place) newTree(ctx context.Context, proj project, h home, r *record) (worktree.Tree, error) {
 	t := h.tree(r)
-	mode, err := b.sandboxOf(p)
+	mode, err := p.sandboxOf(proj)
 	if err != nil {
-		return t, fleet.Errorf(fleet.ReasonProvisioningFailed, "the project %q cannot be confined as its configuration requires: %s", p.Name, err)
+		return t, fleet.Errorf(fleet.ReasonProvisioningFailed, "the project %q cannot be confined as its configuration requires: %s", proj.Name, err)
 	}
-	author := p.Git
+	author := proj.Git
 	if mode == sandbox.None { // the agent has the user's home, which Fleet does not change
-		user := runner.Author{Name: b.git.Setting(ctx, r.Repository, "user.name"), Email: b.git.Setting(ctx, r.Repository, "user.email")}
+		user := runner.Author{Name: p.git.Setting(ctx, r.Repository, "user.name"), Email: p.git.Setting(ctx, r.Repository, "user.email")}
 		missing := user.OfAgent(r.Name)
 		if user.Name == "" {
 			author.Name = cmp.Or(author.Name, missing.Name)
@@ -153,7 +153,7 @@ func (b *Place) newTree(ctx context.Context, p project, h home, r *record) (work
 				"confined agents may not read %s, because they have none of root's rights: allow everybody to read it, or run the server as its owner", hidden)
 		}
 		t.Settings = runner.Unsigned
-		if b.git.Setting(ctx, r.Repository, "commit.gpgSign") == "true" {
+		if p.git.Setting(ctx, r.Repository, "commit.gpgSign") == "true" {
 			h.log("the agent's commits are not signed although commit.gpgSign is set, because the agent has no access to your keys")
 		}
 	}
@@ -163,12 +163,12 @@ func (b *Place) newTree(ctx context.Context, p project, h home, r *record) (work
 
 // Start implements fleet.Place. It retries a provisioning that has failed, restores a missing worktree from its branch, and
 // moves the kept home of a deleted agent back.
-func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
+func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	h := b.home(a.UID)
-	if err := b.restore(ctx, a); err != nil {
+	h := p.home(a.UID)
+	if err := p.restore(ctx, a); err != nil {
 		return err
 	}
 	if !h.exists() {
@@ -179,13 +179,13 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	case err != nil:
 		return runner.HostError("cannot read the agent's record", err)
 	case r == nil || !r.Ready || r.Deleting:
-		return b.make(ctx, a, h)
+		return p.make(ctx, a, h)
 	}
 	if _, err := os.Stat(h.work()); errors.Is(err, fs.ErrNotExist) {
 		if r.Repository == "" {
 			err = os.MkdirAll(h.work(), 0o700)
 		} else {
-			err = b.addAgain(ctx, a, h, r)
+			err = p.addAgain(ctx, a, h, r)
 		}
 		if err != nil {
 			return gitError(ctx, "cannot create the agent's directory again", err)
@@ -207,24 +207,24 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 }
 
 // addAgain restores a missing worktree from the agent's branch.
-func (b *Place) addAgain(ctx context.Context, a fleet.Agent, h home, r *record) error {
-	p, err := b.kind(a)
+func (p *Place) addAgain(ctx context.Context, a fleet.Agent, h home, r *record) error {
+	proj, err := p.kind(a)
 	if err != nil {
 		return err
 	}
-	t, err := b.newTree(ctx, p, h, r)
+	t, err := p.newTree(ctx, proj, h, r)
 	if err != nil {
 		return err
 	}
-	return b.git.Add(ctx, t, r.Branch, false)
+	return p.git.Add(ctx, t, r.Branch, false)
 }
 
 // Stop implements fleet.Place.
-func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
+func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	h := b.home(a.UID)
+	h := p.home(a.UID)
 	if !h.exists() {
 		return nil
 	}
@@ -235,23 +235,23 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 		}
 		h.log("stopped")
 	}
-	return b.host.End(ctx, runner.Home(h), "its agent was stopped")
+	return p.host.End(ctx, runner.Home(h), "its agent was stopped")
 }
 
 // Inspect implements fleet.Place.
-func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Workspace{}, err
 	}
-	return b.workspace(b.home(a.UID))
+	return p.workspace(p.home(a.UID))
 }
 
 // List implements fleet.Place. ModelPlace lists the agents on models.
-func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) { return b.list(ctx, false) }
+func (p *Place) List(ctx context.Context) ([]fleet.Workspace, error) { return p.list(ctx, false) }
 
 // list returns the workspaces of the agents on models, or of the others.
-func (b *Place) list(ctx context.Context, models bool) ([]fleet.Workspace, error) {
-	entries, err := os.ReadDir(filepath.Join(b.config.Dir, "agents"))
+func (p *Place) list(ctx context.Context, models bool) ([]fleet.Workspace, error) {
+	entries, err := os.ReadDir(filepath.Join(p.config.Dir, "agents"))
 	if err != nil {
 		return nil, runner.HostError("cannot read the directory of agents", err)
 	}
@@ -263,7 +263,7 @@ func (b *Place) list(ctx context.Context, models bool) ([]fleet.Workspace, error
 		if !e.IsDir() || e.Name()[0] == '.' {
 			continue
 		}
-		w, onModel, err := b.look(home(filepath.Join(b.config.Dir, "agents", e.Name())))
+		w, onModel, err := p.look(home(filepath.Join(p.config.Dir, "agents", e.Name())))
 		if err != nil {
 			return nil, err
 		}

@@ -19,8 +19,8 @@ type setup struct {
 // Reload validates the projects and returns a function that makes the place use them in place of its present ones. private
 // replaces Config.Private. Nothing else of the configuration changes. Runs that have begun keep what they were started with. An agent whose project or role is
 // gone accepts no further tasks; see fleet.HostFacts.Closed. Reload and the function are not safe for concurrent use.
-func (b *Place) Reload(projects []Project, private map[string]string) (apply func(), err error) {
-	c := b.config
+func (p *Place) Reload(projects []Project, private map[string]string) (apply func(), err error) {
+	c := p.config
 	c.Projects, c.Private = projects, private
 	next := &setup{gone: map[string]project{}}
 	if next.projects, err = c.check(); err != nil {
@@ -30,65 +30,65 @@ func (b *Place) Reload(projects []Project, private map[string]string) (apply fun
 		return nil, err
 	}
 	return func() {
-		now := b.current.Load()
+		now := p.current.Load()
 		has := map[string]bool{}
-		for _, p := range now.projects {
-			has[p.Name] = true
+		for _, proj := range now.projects {
+			has[proj.Name] = true
 		}
-		for _, p := range next.projects {
-			if !has[p.Name] {
-				b.config.sweep(p)
+		for _, proj := range next.projects {
+			if !has[proj.Name] {
+				p.config.sweep(proj)
 			}
 		}
-		for name, p := range now.gone {
-			next.gone[name] = p
+		for name, proj := range now.gone {
+			next.gone[name] = proj
 		}
-		for _, p := range now.projects { // the last setup that had a role counts
-			old := next.gone[p.Name]
+		for _, proj := range now.projects { // the last setup that had a role counts
+			old := next.gone[proj.Name]
 			for _, r := range old.Roles {
-				if _, err := p.role(r.Name); err != nil {
+				if _, err := proj.role(r.Name); err != nil {
 					r.Default = false
-					p.Roles = append(p.Roles[:len(p.Roles):len(p.Roles)], r)
+					proj.Roles = append(proj.Roles[:len(proj.Roles):len(proj.Roles)], r)
 				}
 			}
-			next.gone[p.Name] = p
+			next.gone[proj.Name] = proj
 		}
-		b.current.Store(next)
+		p.current.Store(next)
 	}, nil
 }
 
 // projectOf returns the project with the name, in which an agent has the role. If the configuration no longer has the project
 // or the role, projectOf returns the project of the configuration that had it last, for tasks that have begun.
-func (b *Place) projectOf(name, role string) (project, error) {
-	p, err := b.project(name)
+func (p *Place) projectOf(name, role string) (project, error) {
+	proj, err := p.project(name)
 	if err == nil {
-		if _, err := p.role(role); err == nil {
-			return p, nil
+		if _, err := proj.role(role); err == nil {
+			return proj, nil
 		}
 	}
-	if old, ok := b.current.Load().gone[name]; ok {
+	if old, ok := p.current.Load().gone[name]; ok {
 		if _, lost := old.role(role); lost == nil {
 			return old, nil
 		}
 	}
-	return p, err
+	return proj, err
 }
 
 // closed returns why an agent of the project and role accepts no tasks, or "" if it does. An agent without a project is
 // described by its own configuration.
-func (b *Place) closed(name, role string) string {
+func (p *Place) closed(name, role string) string {
 	if name == "" {
 		return ""
 	}
 	var names []string
-	for _, p := range b.current.Load().projects {
-		if p.Name == name {
-			if _, err := p.role(role); err != nil && role != "" {
+	for _, proj := range p.current.Load().projects {
+		if proj.Name == name {
+			if _, err := proj.role(role); err != nil && role != "" {
 				return fmt.Sprintf("its role %q is no longer a role of the project %s in fleet.yaml", role, name)
 			}
 			return ""
 		}
-		names = append(names, p.Name)
+		names = append(names, proj.Name)
 	}
 	if len(names) == 0 {
 		return fmt.Sprintf("its project %s is no longer in fleet.yaml, which has no projects", name)
@@ -97,18 +97,18 @@ func (b *Place) closed(name, role string) string {
 }
 
 // workspace returns the state of the agent's workspace, and whether the agent accepts tasks.
-func (b *Place) workspace(h home) (fleet.Workspace, error) {
-	w, _, err := b.look(h)
+func (p *Place) workspace(h home) (fleet.Workspace, error) {
+	w, _, err := p.look(h)
 	return w, err
 }
 
 // look returns the state of the agent's workspace, and whether the agent is an agent on a model.
-func (b *Place) look(h home) (w fleet.Workspace, onModel bool, err error) {
+func (p *Place) look(h home) (w fleet.Workspace, onModel bool, err error) {
 	w, r, err := h.workspace()
 	if onModel = r != nil && r.Config != nil; onModel || err != nil || w.State == fleet.StateDeleted || w.State == fleet.StateDeleting {
 		return w, onModel, err
 	}
-	if w.Host.Closed = b.closed(w.Project, w.Role); w.Host.Closed != "" && w.Reason == "" {
+	if w.Host.Closed = p.closed(w.Project, w.Role); w.Host.Closed != "" && w.Reason == "" {
 		w.Reason = w.Host.Closed
 	}
 	return w, false, nil

@@ -31,13 +31,13 @@ func repoWorld(t *testing.T, remote bool) (*world, string) {
 	repo := t.TempDir()
 	git(t, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
 	return newWorld(t, func(c *local.Config) {
-		p := local.Project{Name: "repo", Repository: repo, Env: map[string]string{
+		proj := local.Project{Name: "repo", Repository: repo, Env: map[string]string{
 			"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.com", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.com",
 		}}
 		if remote {
-			p.Repository = "file://" + repo
+			proj.Repository = "file://" + repo
 		}
-		c.Projects = append(c.Projects, p)
+		c.Projects = append(c.Projects, proj)
 	}), repo
 }
 

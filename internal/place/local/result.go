@@ -23,15 +23,15 @@ const untilSuffix = ".until"
 
 // results returns the working directory of an agent whose files outlive the agent, see fleet.AgentConfig.Keep. The
 // agent works there from the start, so that no files have to be moved later.
-func (b *Place) results(uid string) string {
-	return filepath.Join(b.config.Dir, "results", runner.FileName(uid))
+func (p *Place) results(uid string) string {
+	return filepath.Join(p.config.Dir, "results", runner.FileName(uid))
 }
 
 // keepResults decides what happens to the results of an agent that is being deleted. If there are files, it keeps them
 // for the configured time. If there are none, it removes the directory. It derives the path from the agent's uid, not
 // from a file, because the agent could have changed any file.
-func (b *Place) keepResults(ctx context.Context, a fleet.Agent, r *record) error {
-	dir := b.results(a.UID)
+func (p *Place) keepResults(ctx context.Context, a fleet.Agent, r *record) error {
+	dir := p.results(a.UID)
 	if !r.Deleting {
 		found, err := hasFiles(ctx, dir)
 		if err != nil {
@@ -64,12 +64,12 @@ func hasFiles(ctx context.Context, dir string) (bool, error) {
 }
 
 // Tidy implements fleet.Tidier. It removes kept homes, results and caches that need not be kept any longer.
-func (b *Place) Tidy(ctx context.Context, now time.Time) error {
-	return errors.Join(b.tidyKept(ctx, now), b.tidyResults(ctx, now), b.tidyCaches(ctx, now))
+func (p *Place) Tidy(ctx context.Context, now time.Time) error {
+	return errors.Join(p.tidyKept(ctx, now), p.tidyResults(ctx, now), p.tidyCaches(ctx, now))
 }
 
-func (b *Place) tidyResults(ctx context.Context, now time.Time) error {
-	dir := filepath.Join(b.config.Dir, "results")
+func (p *Place) tidyResults(ctx context.Context, now time.Time) error {
+	dir := filepath.Join(p.config.Dir, "results")
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return runner.HostError("cannot read the directory of results", err)

@@ -9,9 +9,9 @@ import (
 )
 
 // Connect implements fleet.Place.
-func (b *Place) Connect(a fleet.Agent) fleet.Runner {
-	h := b.home(a.UID)
-	return b.host.Agent(a.Name, runner.Home(h), workspace{b, a, h})
+func (p *Place) Connect(a fleet.Agent) fleet.Runner {
+	h := p.home(a.UID)
+	return p.host.Agent(a.Name, runner.Home(h), workspace{p, a, h})
 }
 
 // workspace implements runner.Workspace for an agent of this place.
@@ -73,8 +73,8 @@ func (s workspace) Work(r fleet.Run) (runner.Work, error) {
 }
 
 // job returns the driver's job for a task of the agent, without the task itself.
-func (b *Place) job(p project, a fleet.Agent) (driver.Job, error) {
-	role, err := p.role(a.Role)
+func (p *Place) job(proj project, a fleet.Agent) (driver.Job, error) {
+	role, err := proj.role(a.Role)
 	if err != nil {
 		return driver.Job{}, err
 	}
@@ -86,12 +86,12 @@ func (b *Place) job(p project, a fleet.Agent) (driver.Job, error) {
 		}
 		role.Prompt = string(text)
 	}
-	servers, err := b.servers(a, role)
+	servers, err := p.servers(a, role)
 	if err != nil {
 		return driver.Job{}, err
 	}
 	return driver.Job{
-		OneTask: a.OneTask, Agent: a.Name, Project: p.Name, Spec: a.Spec,
+		OneTask: a.OneTask, Agent: a.Name, Project: proj.Name, Spec: a.Spec,
 		Role: driver.Role{
 			Name: role.Name, Prompt: role.Prompt, Model: role.Model, Tools: role.Tools, AllowedTools: role.AllowedTools,
 			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: servers,

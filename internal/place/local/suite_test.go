@@ -18,7 +18,7 @@ func TestSuite(t *testing.T) {
 	talker := placetest.NewFakeClaude(t)
 	var dirs sync.Map // the directories of the places
 	open := func(t *testing.T, dir string) fleet.Place {
-		b := newBackend(t, dir, func(c *local.Config) {
+		p := newPlace(t, dir, func(c *local.Config) {
 			c.StopGrace = 300 * time.Millisecond
 			c.Projects = append(c.Projects, local.Project{Name: "repository", Repository: repository})
 			c.Projects = append(c.Projects, local.Project{
@@ -29,13 +29,13 @@ func TestSuite(t *testing.T) {
 				c.Projects = append(c.Projects, local.Project{Name: name, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{Timeout: timeout}}}})
 			}
 		})
-		dirs.Store(b, dir)
-		return b
+		dirs.Store(p, dir)
+		return p
 	}
 	placetest.Run(t, placetest.Harness{
 		New: func(t *testing.T) fleet.Place { return open(t, t.TempDir()) },
-		Reopen: func(t *testing.T, b fleet.Place) fleet.Place {
-			dir, _ := dirs.Load(b)
+		Reopen: func(t *testing.T, p fleet.Place) fleet.Place {
+			dir, _ := dirs.Load(p)
 			return open(t, dir.(string))
 		},
 		Project:    "shell",

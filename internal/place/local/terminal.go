@@ -9,16 +9,16 @@ import (
 )
 
 // CheckAttach implements fleet.Attacher.
-func (b *Place) CheckAttach(a fleet.Agent) error {
-	p, err := b.kind(a)
+func (p *Place) CheckAttach(a fleet.Agent) error {
+	proj, err := p.kind(a)
 	if err != nil {
 		return err
 	}
-	return driver.CheckTerminal(p.driver, a.Conversed)
+	return driver.CheckTerminal(proj.driver, a.Conversed)
 }
 
 // Attach implements fleet.Attacher.
-func (b *Place) Attach(ctx context.Context, a fleet.Agent, r fleet.Run, input <-chan fleet.TerminalInput, output func([]byte) error) error {
-	h := b.home(a.UID)
-	return b.host.Agent(a.Name, runner.Home(h), workspace{b, a, h}).Attach(ctx, r, input, output)
+func (p *Place) Attach(ctx context.Context, a fleet.Agent, r fleet.Run, input <-chan fleet.TerminalInput, output func([]byte) error) error {
+	h := p.home(a.UID)
+	return p.host.Agent(a.Name, runner.Home(h), workspace{p, a, h}).Attach(ctx, r, input, output)
 }

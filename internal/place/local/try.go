@@ -41,13 +41,13 @@ func Try(ctx context.Context, c Config, name string) error {
 	if err != nil {
 		return err
 	}
-	b := &Place{config: c}
-	b.current.Store(&setup{projects: projects})
-	p, err := b.project(name)
+	p := &Place{config: c}
+	p.current.Store(&setup{projects: projects})
+	proj, err := p.project(name)
 	if err != nil {
 		return err
 	}
-	if mode, err := b.sandboxOf(p); err != nil || mode == sandbox.None {
+	if mode, err := p.sandboxOf(proj); err != nil || mode == sandbox.None {
 		return err
 	}
 	temp, err := scratch.Open(filepath.Join(c.Dir, "tmp"))
@@ -65,12 +65,12 @@ func Try(ctx context.Context, c Config, name string) error {
 	if err != nil {
 		return err
 	}
-	confined, err := b.confine(p, home(dir), nil)
+	confined, err := p.confine(proj, home(dir), nil)
 	if err != nil {
 		return err
 	}
-	env := b.environ(p, confined, nil)
-	program, err := runner.Find(p.driver.Program(), env, "/")
+	env := p.environ(proj, confined, nil)
+	program, err := runner.Find(proj.driver.Program(), env, "/")
 	if err != nil {
 		return err
 	}
