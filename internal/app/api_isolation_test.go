@@ -27,7 +27,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"agent_name": x.agent, "name": name, "task_id": x.task, "task_ids": []any{x.task},
 		"project": "Setup", "role": "coder", "spec": "an attack", "task_description": alicesTask, "message": "attack",
 		"request_id": "alice-1", "timeout_seconds": json.Number("3600"), "page": json.Number("1"), "page_size": json.Number("100"),
-		"since": "2020-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z", "by": "owners", "quiet": false, "details": true, "kinds": []any{"text", "tool_call", "note"}, "output_of": []any{x.task}, "text": "classified", "toolset": "every",
+		"since": "2020-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z", "by": "owners", "quiet": false, "output_without_text": false, "last_agent": false, "details": true, "kinds": []any{"text", "tool_call", "note"}, "output_of": []any{x.task}, "text": "classified", "toolset": "every",
 		"payload_offset": json.Number("0"), "payload_limit": json.Number("1000000"), "payload_tail": json.Number("1000000"),
 		"description_offset": json.Number("0"), "spec_offset": json.Number("0"),
 		"patch": true, "path": "", "patch_offset": json.Number("0"), "patch_limit": json.Number("1000"),

@@ -339,7 +339,7 @@ type Run struct {
 type Output struct {
 	Cursor string // position after it
 	Step   bool   // a step of the agent (a tool that it used), not its text
-	Text   string
+	Text   string // valid UTF-8 without NUL: the runner repairs what an agent writes, and nothing after it does
 	// Data is the same for programs: the JSON form of a Step; nil if the place has only the text.
 	Data []byte
 	// Open is the number of tool calls that are running after this output; 0 if it is not known. A run with running tool

@@ -16,6 +16,7 @@ const MaxSearch = 200
 // ListTasksRequest selects tasks; the zero value selects all tasks that the caller may see.
 type ListTasksRequest struct {
 	Agent   string // name of an existing or deleted agent; "papi@alice" for alice's
+	Last    bool   // with Agent: only tasks of the agent that has the name now or, if there is none, of the last that had it
 	Status  fleet.TaskStatus
 	Source  fleet.Source
 	Project string
@@ -82,6 +83,13 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 		if f.Place, noProject = place, err; err == nil {
 			f.Project = match[0].Name
 		}
+	}
+	if r.Last {
+		if r.Agent == "" {
+			return f, nil, fleet.Invalid(fleet.ReasonInvalidArgument, "last_agent", "last_agent needs agent_name: name the agent, or leave last_agent out")
+		}
+		f.AgentUID, err = s.lastAgentUID(ctx, r.Agent, fleet.AccessView)
+		return f, noProject, err
 	}
 	sel, err := s.selects(ctx, p, r.Agent)
 	f.AgentName, f.Owner, f.Shared, f.Projects, f.AgentUID = sel.name, sel.owner, sel.shared, sel.projects, sel.uid

@@ -1995,6 +1995,8 @@ type WatchFleetRequest struct {
 	OutputOf []string `protobuf:"bytes,8,rep,name=output_of,json=outputOf,proto3" json:"output_of,omitempty"`
 	// Optional. Also send events of type task_detail, and describe each step in the field step.
 	Details bool `protobuf:"varint,9,opt,name=details,proto3" json:"details,omitempty"`
+	// Optional. Leave out the text of events of type task_output, for a caller who reads the output with `show_task_output`.
+	OutputWithoutText bool `protobuf:"varint,10,opt,name=output_without_text,json=outputWithoutText,proto3" json:"output_without_text,omitempty"`
 	// Optional. End the stream after this many events, at most 10000. By default 1000 without follow.
 	MaxEvents     *int32 `protobuf:"varint,6,opt,name=max_events,json=maxEvents,proto3,oneof" json:"max_events,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2083,6 +2085,13 @@ func (x *WatchFleetRequest) GetOutputOf() []string {
 func (x *WatchFleetRequest) GetDetails() bool {
 	if x != nil {
 		return x.Details
+	}
+	return false
+}
+
+func (x *WatchFleetRequest) GetOutputWithoutText() bool {
+	if x != nil {
+		return x.OutputWithoutText
 	}
 	return false
 }
@@ -3106,6 +3115,9 @@ type ListTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Only tasks of agents with this name, existing or deleted.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Optional. With agent_name: only tasks of the agent that has the name now or, if there is none, of the last agent that had it.
+	// The agent may belong to any toolset, unless toolset is given.
+	LastAgent bool `protobuf:"varint,10,opt,name=last_agent,json=lastAgent,proto3" json:"last_agent,omitempty"`
 	// Optional. Only tasks of this status.
 	Status Task_Status `protobuf:"varint,2,opt,name=status,proto3,enum=fleet.v1.Task_Status" json:"status,omitempty"`
 	// Optional. Only tasks of agents of this project.
@@ -3165,6 +3177,13 @@ func (x *ListTasksRequest) GetAgentName() string {
 		return x.AgentName
 	}
 	return ""
+}
+
+func (x *ListTasksRequest) GetLastAgent() bool {
+	if x != nil {
+		return x.LastAgent
+	}
+	return false
 }
 
 func (x *ListTasksRequest) GetStatus() Task_Status {
@@ -5049,7 +5068,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"totalCount\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\x88\x03\n" +
+	"\f_next_cursor\"\xbd\x03\n" +
 	"\x11WatchFleetRequest\x12%\n" +
 	"\x06cursor\x18\x01 \x01(\tB\r\xe0A\x01\x82\xf4\x18\x06newestR\x06cursor\x12\"\n" +
 	"\n" +
@@ -5059,7 +5078,9 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\fwait_seconds\x18\x05 \x01(\x05B\x0e\xe0A\x01\xbaH\x04\x1a\x02(\x00\xe0\xf3\x182H\x00R\vwaitSeconds\x88\x01\x01\x12\x19\n" +
 	"\x05quiet\x18\a \x01(\bB\x03\xe0A\x01R\x05quiet\x12(\n" +
 	"\toutput_of\x18\b \x03(\tB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10dR\boutputOf\x12\x1d\n" +
-	"\adetails\x18\t \x01(\bB\x03\xe0A\x01R\adetails\x121\n" +
+	"\adetails\x18\t \x01(\bB\x03\xe0A\x01R\adetails\x123\n" +
+	"\x13output_without_text\x18\n" +
+	" \x01(\bB\x03\xe0A\x01R\x11outputWithoutText\x121\n" +
 	"\n" +
 	"max_events\x18\x06 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\x90N(\x01H\x01R\tmaxEvents\x88\x01\x01B\x0f\n" +
 	"\r_wait_secondsB\r\n" +
@@ -5173,10 +5194,13 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x03(\v2\x0e.fleet.v1.StepR\x05steps\x12$\n" +
 	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\x8a\x05\n" +
+	"\f_next_cursor\"\xae\x05\n" +
 	"\x10ListTasksRequest\x12\"\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x122\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x12\"\n" +
+	"\n" +
+	"last_agent\x18\n" +
+	" \x01(\bB\x03\xe0A\x01R\tlastAgent\x122\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x15.fleet.v1.Task.StatusB\x03\xe0A\x01R\x06status\x12!\n" +
 	"\aproject\x18\x03 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x04R\aproject\x122\n" +
 	"\x06source\x18\x04 \x01(\x0e2\x15.fleet.v1.Task.SourceB\x03\xe0A\x01R\x06source\x125\n" +

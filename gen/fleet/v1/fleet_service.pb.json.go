@@ -424,6 +424,8 @@ func (m *WatchFleetRequest) ReadField(r *wire.Reader, name []byte) bool {
 		wire.List(r, &m.OutputOf, (*wire.Reader).String)
 	case "details":
 		r.Bool(&m.Details)
+	case "output_without_text":
+		r.Bool(&m.OutputWithoutText)
 	case "max_events":
 		wire.Optional(r, &m.MaxEvents, (*wire.Reader).Int)
 	default:
@@ -649,6 +651,8 @@ func (m *ListTasksRequest) ReadField(r *wire.Reader, name []byte) bool {
 	switch string(name) {
 	case "agent_name":
 		r.String(&m.AgentName)
+	case "last_agent":
+		r.Bool(&m.LastAgent)
 	case "status":
 		wire.Enum(r, &m.Status, Task_Status_value)
 	case "project":

@@ -26,7 +26,7 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 		"summary": summaryOf(agent),
 		"task":    taskOf(task),
 		"detail":  detailOf(&service.Shown{Task: task, Payload: &fleet.Portion{Bytes: []byte(bad)}, Preview: bad}),
-		"event":   eventsOf([]fleet.Event{{Type: fleet.EventTaskOutput, Text: bad}}, true)[0],
+		"event":   eventsOf([]fleet.Event{{Type: fleet.EventTaskEnded, Text: bad}}, true)[0],
 	} {
 		_, err := proto.Marshal(m)
 		require.NoError(t, err, name)

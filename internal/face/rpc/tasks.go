@@ -86,7 +86,7 @@ func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTa
 // ListTasks lists tasks of all agents.
 func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
 	q := service.ListTasksRequest{
-		Agent: r.GetAgentName(), Project: r.GetProject(), Text: r.GetText(), PageRequest: pageOf(r.Page, r.PageSize),
+		Agent: r.GetAgentName(), Last: r.GetLastAgent(), Project: r.GetProject(), Text: r.GetText(), PageRequest: pageOf(r.Page, r.PageSize),
 	}
 	if r.GetStatus() != fleetv1.Task_status_unspecified {
 		q.Status = fleet.TaskStatus(r.GetStatus().String())
@@ -98,7 +98,8 @@ func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fl
 	if q.Since, err = timeIn("since", r.GetSince()); err != nil {
 		return nil, err
 	}
-	if toolset := toolsetOf(r.GetToolset()); r.GetToolset() != fleetv1.ListTasksRequest_every {
+	every := r.GetToolset() == fleetv1.ListTasksRequest_every || r.GetLastAgent() && r.GetToolset() == fleetv1.ListTasksRequest_toolset_unspecified
+	if toolset := toolsetOf(r.GetToolset()); !every {
 		q.Toolset = &toolset
 	}
 	q.Cursor, q.Limit = r.GetCursor(), intOf(r.Limit)
@@ -181,6 +182,13 @@ func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingS
 		q.MaxEvents = int(r.GetMaxEvents())
 	}
 	return f.svc.Watch(s.Context(), q, func(events []fleet.Event, cursor string) error {
+		if r.GetOutputWithoutText() {
+			for i := range events {
+				if events[i].Type == fleet.EventTaskOutput {
+					events[i].Text = ""
+				}
+			}
+		}
 		err := s.Send(&fleetv1.WatchFleetResponse{Events: eventsOf(events, r.GetDetails()), Cursor: cursor})
 		if errors.Is(err, io.EOF) { // the in-process channel returns io.EOF when the caller has ended the call
 			return context.Canceled

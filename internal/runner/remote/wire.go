@@ -73,7 +73,7 @@ func runFrom(p *runnerv1.Run) fleet.Run {
 }
 
 func outputTo(o fleet.Output) *runnerv1.Output {
-	p := &runnerv1.Output{Cursor: o.Cursor, Step: o.Step, Text: valid(o.Text), Data: o.Data, Open: int32(o.Open), Terminal: o.Terminal, ConversationLost: valid(o.ConversationLost)}
+	p := &runnerv1.Output{Cursor: o.Cursor, Step: o.Step, Text: o.Text, Data: o.Data, Open: int32(o.Open), Terminal: o.Terminal, ConversationLost: valid(o.ConversationLost)}
 	if o.Question != nil {
 		p.Question = questionTo(*o.Question)
 	}

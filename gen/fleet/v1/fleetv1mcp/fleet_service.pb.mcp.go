@@ -628,6 +628,7 @@ const fleetServiceWatchFleetInput = `{"type":"object","properties":{
 "quiet":{"type":"boolean","description":"Leave out the output and the steps of tasks, and messages to them, which are most of the events."},
 "output_of":{"type":"array","items":{"type":"string"},"maxItems":100,"description":"With quiet: do not leave out events of the tasks with these ids, at most 100."},
 "details":{"type":"boolean","description":"Also send events of type task_detail, and describe each step in the field step."},
+"output_without_text":{"type":"boolean","description":"Leave out the text of events of type task_output, for a caller who reads the output with ` + "`" + `show_task_output` + "`" + `."},
 "max_events":{"type":"integer","maximum":10000,"minimum":1,"description":"End the stream after this many events, at most 10000. By default 1000 without follow."}
 },"additionalProperties":false}`
 
@@ -712,6 +713,7 @@ const fleetServiceListTaskStepsOutput = `{"type":"object","properties":{
 
 const fleetServiceListTasksInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Only tasks of agents with this name, existing or deleted."},
+"last_agent":{"type":"boolean","description":"With agent_name: only tasks of the agent that has the name now or, if there is none, of the last agent that had it. The agent may belong to any toolset, unless toolset is given."},
 "status":{"type":"string","enum":["pending","running","completed","failed","stopped"],"description":"Only tasks of this status."},
 "project":{"type":"string","description":"Only tasks of agents of this project."},
 "source":{"type":"string","enum":["agent","human","ai_controller"],"description":"Only tasks that were assigned by this kind of caller."},

@@ -148,7 +148,12 @@ export class Hub {
 
   private async read(mine: AbortController) {
     this.shown = [...new Set(this.following().flatMap(([, tab]) => tab.tasks))].slice(0, mostTasks)
-    const query = new URLSearchParams({ follow: 'true', quiet: 'true', cursor: this.cursor })
+    const query = new URLSearchParams({
+      follow: 'true',
+      quiet: 'true',
+      output_without_text: 'true',
+      cursor: this.cursor,
+    })
     for (const id of this.shown) query.append('output_of', id)
     let heard = Date.now()
     let watchdog: ReturnType<typeof setTimeout> | undefined
