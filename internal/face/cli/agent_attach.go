@@ -27,8 +27,6 @@ program ends.
 Only the owner of an agent and admins can attach to it.`,
 		Example: `  fleet agent attach papi
   fleet task run papi "Go on with what we have agreed"`,
-		Args:              args("AGENT"),
-		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			return s.attach(ctx, args[0])
 		}),

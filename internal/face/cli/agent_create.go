@@ -28,8 +28,6 @@ Next, give it a task with "fleet task run NAME ...".`,
   fleet agent create sony --project web --role reviewer --spec-file spec.md
   fleet agent create anna --project web --param region=eu --spec "Fix the login"
   git log -1 --format=%B | fleet agent create rev-1 --project web --spec-file -`,
-		Args:              args("NAME"),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.Name = args[0]
 			var err error
@@ -74,9 +72,6 @@ Next, give it a task with "fleet task run NAME ...".`,
 	values.addTo(cmd, "set a parameter of the project, see \"fleet project list -o wide\"; `NAME=VALUE`, can be repeated")
 	wait.addTo(cmd, "ready")
 	addRequestID(cmd, &req.RequestId)
-	complete(cmd, "project", flagValue(p.completeProjects()))
-	complete(cmd, "role", p.completeRoles())
-	complete(cmd, "spec", cobra.NoFileCompletions)
 	return cmd
 }
 
@@ -84,5 +79,4 @@ Next, give it a task with "fleet task run NAME ...".`,
 // one process are always safe, because conn gives every mutation an id.
 func addRequestID(cmd *cobra.Command, id *string) {
 	cmd.Flags().StringVar(id, "request-id", "", "an `ID` of your choice; a second command with the same ID has no further effect")
-	complete(cmd, "request-id", cobra.NoFileCompletions)
 }

@@ -30,8 +30,6 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
   fleet agent delete papi sony --yes
   fleet agent delete papi --yes --keep-unsaved
   fleet agent list --status offline -q | xargs -r fleet agent delete --yes`,
-		Args:              args("AGENT..."),
-		ValidArgsFunction: p.completeAgents(),
 		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
 			if requestID != "" && len(names) > 1 {
 				return usagef("--request-id works for one agent only: delete the agents one at a time")

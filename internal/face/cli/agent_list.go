@@ -13,7 +13,6 @@ import (
 
 func (p *program) newAgentList() *cobra.Command {
 	req := &fleetv1.ListAgentsRequest{}
-	var pages paging
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -26,10 +25,7 @@ its workspace is doing, and TASK what it works on.
   fleet agent list --project shell --status idle
   fleet agent list -q                       # names only
   fleet agent list -o json | jq '.agents[].name'`,
-		Args:              args(""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			req.Page, req.PageSize = pages.values(s.cmd)
 			resp, err := s.fleet.ListAgents(ctx, req)
 			s.tellPlaces(resp)
 			return s.print(resp, err, func() { s.showAgents(resp, req) })
@@ -38,9 +34,7 @@ its workspace is doing, and TASK what it works on.
 	cmd.Flags().StringVar(&req.Project, "project", "", "only agents of `PROJECT`")
 	cmd.Flags().StringVar(&req.Role, "role", "", "only agents in `ROLE`")
 	addEnum(cmd, &req.Status, fleetv1.Agent_Status_name, "status", "only agents that are `STATUS`: idle, busy or offline")
-	pages.addTo(cmd, "agents", "all")
-	complete(cmd, "project", flagValue(p.completeProjects()))
-	complete(cmd, "role", p.completeRoles())
+	addPages(cmd, &req.Page, &req.PageSize, "agents", "all")
 	return cmd
 }
 

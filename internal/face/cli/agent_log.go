@@ -10,7 +10,7 @@ import (
 )
 
 func (p *program) newAgentLog() *cobra.Command {
-	var lines int32
+	req := &fleetv1.ShowAgentLogRequest{}
 	cmd := &cobra.Command{
 		Use:   "log AGENT",
 		Short: "Show the log of an agent's workspace",
@@ -18,13 +18,8 @@ func (p *program) newAgentLog() *cobra.Command {
 host reports. "fleet watch --agent AGENT" shows what the agent itself wrote.`,
 		Example: `  fleet agent log papi
   fleet agent log papi --lines 1000 | grep -i error`,
-		Args:              args("AGENT"),
-		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req := &fleetv1.ShowAgentLogRequest{AgentName: args[0]}
-			if s.cmd.Flags().Changed("lines") {
-				req.Lines = &lines
-			}
+			req.AgentName = args[0]
 			resp, err := s.fleet.ShowAgentLog(ctx, req)
 			return s.print(resp, err, func() {
 				if resp.GetTruncated() {
@@ -39,7 +34,6 @@ host reports. "fleet watch --agent AGENT" shows what the agent itself wrote.`,
 			})
 		}),
 	}
-	cmd.Flags().Int32VarP(&lines, "lines", "n", 200, "show the last `N` lines, at most 10000")
-	complete(cmd, "lines", cobra.NoFileCompletions)
+	cmd.Flags().VarP(optionalFlag[int32]{&req.Lines}, "lines", "n", "show the last `N` lines, at most 10000 (default 200)")
 	return cmd
 }

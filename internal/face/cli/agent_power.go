@@ -30,7 +30,6 @@ type power struct {
 func (p *program) power(cmd *cobra.Command, w power, begin func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (powered, error), error)) *cobra.Command {
 	var requestID string
 	var wait waiting
-	cmd.Args, cmd.ValidArgsFunction = args("AGENT"), p.completeAgent()
 	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
 		call, err := begin(ctx, s, args[0], requestID)
 		if err != nil {
@@ -154,6 +153,5 @@ show AGENT" says that it is outdated, --update gives it the newest version.`,
 	cmd.Flags().BoolVar(&takeOver, "take-over", false, "make an agent of another Fleet or of a person this Fleet's, and end what runs in it")
 	cmd.Flags().BoolVar(&update, "update", false, "give the agent the newest version of its project")
 	values.addTo(cmd, "change a parameter of the project; `NAME=VALUE`, can be repeated")
-	complete(cmd, "role", p.completeRoles())
 	return cmd
 }

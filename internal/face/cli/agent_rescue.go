@@ -35,8 +35,6 @@ With -o, the command writes the work to a file instead, as a git bundle.`,
 		Example: `  fleet agent rescue papi
   fleet agent rescue papi --into ~/src/webshop
   fleet agent rescue papi -o papi.bundle`,
-		Args:              args("AGENT"),
-		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			var form format
 			if form.Set(file) == nil {

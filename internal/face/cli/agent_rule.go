@@ -16,9 +16,7 @@ func (p *program) newAgentRemoveRule() *cobra.Command {
 		Long: `Remove a rule that somebody has allowed the agent by answering a question with
 --remember. From its next task on, the agent asks again. "fleet agent show" lists the
 rules.`,
-		Example:           `  fleet agent remove-rule papi "Bash(go test *)"`,
-		Args:              args("AGENT RULE"),
-		ValidArgsFunction: p.completeAgent(),
+		Example: `  fleet agent remove-rule papi "Bash(go test *)"`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.AgentName, req.Rule = args[0], args[1]
 			resp, err := s.fleet.RemoveAgentRule(ctx, req)

@@ -20,8 +20,6 @@ messages and answer questions. Sharing again with other access replaces the shar
 A person who has an agent with the same name calls the shared one AGENT@OWNER.`,
 		Example: `  fleet agent share papi --person bob
   fleet agent share papi --group oidc:ops --access run`,
-		Args:              args("AGENT"),
-		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.AgentName = args[0]
 			resp, err := s.fleet.ShareAgent(ctx, req)
@@ -42,9 +40,7 @@ func (p *program) newAgentUnshare() *cobra.Command {
 		Long: `End the sharing of an agent with a person or a group. Their open watches of the
 agent end at once. Tasks that they have started continue; "fleet task stop AGENT"
 stops the running task.`,
-		Example:           `  fleet agent unshare papi --group oidc:ops`,
-		Args:              args("AGENT"),
-		ValidArgsFunction: p.completeAgent(),
+		Example: `  fleet agent unshare papi --group oidc:ops`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.AgentName = args[0]
 			resp, err := s.fleet.UnshareAgent(ctx, req)
@@ -60,18 +56,14 @@ stops the running task.`,
 func addGrantee(cmd *cobra.Command, person, group *string) {
 	cmd.Flags().StringVar(person, "person", "", "the person with this `NAME`")
 	cmd.Flags().StringVar(group, "group", "", "the group with this `NAME`")
-	complete(cmd, "person", cobra.NoFileCompletions)
-	complete(cmd, "group", cobra.NoFileCompletions)
 }
 
 func (p *program) newAgentShares() *cobra.Command {
 	return &cobra.Command{
-		Use:               "shares AGENT",
-		Short:             "List with whom an agent is shared",
-		Long:              `List the people and groups with whom an agent is shared, and what they may do.`,
-		Example:           `  fleet agent shares papi`,
-		Args:              args("AGENT"),
-		ValidArgsFunction: p.completeAgent(),
+		Use:     "shares AGENT",
+		Short:   "List with whom an agent is shared",
+		Long:    `List the people and groups with whom an agent is shared, and what they may do.`,
+		Example: `  fleet agent shares papi`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			resp, err := s.fleet.ListAgentShares(ctx, &fleetv1.ListAgentSharesRequest{AgentName: args[0]})
 			return s.print(resp, err, func() {

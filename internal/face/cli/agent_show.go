@@ -19,8 +19,6 @@ func (p *program) newAgentShow() *cobra.Command {
 why, where it works, and its task.`,
 		Example: `  fleet agent show papi
   fleet agent show papi -o json | jq -r .agent.metadata.fleet_mcp_pull_request_url`,
-		Args:              args("AGENT"),
-		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			resp, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: args[0]})
 			s.tellStale(resp)

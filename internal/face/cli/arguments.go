@@ -1,15 +1,71 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// args returns a check of the number of arguments. Its error names the missing argument. what lists the arguments as
-// the usage line does: "AGENT DESCRIPTION", "[AGENT]" for an optional argument, and "ID..." for one or more.
-func args(what string) cobra.PositionalArgs {
-	names := strings.Fields(what)
+// deriveArguments sets what follows from the usage line and the flags of the command and its subcommands, unless the command sets
+// it itself: the check of the arguments, and the completion of arguments and values of flags.
+func (p *program) deriveArguments(cmd *cobra.Command) {
+	names := argumentsOf(cmd)
+	if cmd.Args == nil {
+		cmd.Args = args(names)
+	}
+	if cmd.ValidArgsFunction == nil && len(names) > 0 {
+		name, several := strings.CutSuffix(strings.Trim(names[0], "[]"), "...")
+		cmd.ValidArgsFunction = p.complete(name, several)
+	}
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) { p.deriveCompletion(cmd, f) })
+	}
+	for _, sub := range cmd.Commands() {
+		p.deriveArguments(sub)
+	}
+}
+
+// deriveCompletion sets the completion of the flag's values: the choices of an enum, names, files, or nothing.
+func (p *program) deriveCompletion(cmd *cobra.Command, f *pflag.Flag) {
+	if _, set := cmd.GetFlagCompletionFunc(f.Name); set {
+		return
+	}
+	placeholder, _ := pflag.UnquoteUsage(f)
+	if e, ok := f.Value.(interface{ choices() []string }); ok {
+		complete(cmd, f.Name, cobra.FixedCompletions(e.choices(), cobra.ShellCompDirectiveNoFileComp))
+	} else if slices.Contains([]string{"agent", "project", "role", "task"}, f.Name) {
+		of := p.complete(strings.ToUpper(f.Name), true)
+		complete(cmd, f.Name, func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if f.Name != "role" { // the role of an agent depends on the agent
+				args = nil
+			}
+			return of(cmd, args, typed)
+		})
+	} else if placeholder != "FILE" && placeholder != "DIR" {
+		complete(cmd, f.Name, cobra.NoFileCompletions)
+	}
+}
+
+// argumentsOf returns the names of the arguments in the command's usage line: "[AGENT]" for an optional argument, and "ID..." for
+// one or more.
+func argumentsOf(cmd *cobra.Command) (names []string) {
+	for _, name := range strings.Fields(cmd.Use)[1:] {
+		if strings.HasPrefix(name, "--") {
+			break
+		}
+		name, _, _ = strings.Cut(name, "|")
+		names = append(names, name)
+	}
+	return names
+}
+
+// args returns a check of the number of arguments. Its error names the missing argument.
+func args(names []string) cobra.PositionalArgs {
 	least, most := len(names), len(names)
 	for _, name := range names {
 		if strings.HasPrefix(name, "[") {

@@ -100,7 +100,7 @@ func (a *asker) show(ctx context.Context, q *fleetv1.Question) {
 			a.where = resp.GetAgent().GetLocation()
 		}
 	}
-	asked := askedOf(q)
+	asked := questionText(q)
 	if command := q.GetInput().GetFields()["command"].GetStringValue(); command != "" {
 		asked = q.GetTool() + ": " + command
 	}

@@ -22,7 +22,6 @@ export" writes the whole log as JSON Lines.`,
 		Example: `  fleet audit --since 24h
   fleet audit --agent papi --outcome failed
   fleet audit --principal ci --method start_agent_task`,
-		Args: args(""),
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			if err := period.set(s, req); err != nil {
 				return err
@@ -55,8 +54,6 @@ export" writes the whole log as JSON Lines.`,
 	addAuditFilter(cmd, req, &period)
 	cmd.Flags().Int32Var(&limit, "limit", 50, "show at most `N` calls, at most 1000")
 	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "continue from this `CURSOR`")
-	complete(cmd, "limit", cobra.NoFileCompletions)
-	complete(cmd, "cursor", cobra.NoFileCompletions)
 	cmd.AddCommand(p.newAuditExport())
 	return cmd
 }
@@ -86,7 +83,6 @@ Without filters, the command writes the whole log. For the calls after an earlie
 give the time of that export with --since.`,
 		Example: `  fleet audit export > audit.jsonl
   fleet audit export --since 2026-11-01 --until 2026-12-01 | gzip > november.jsonl.gz`,
-		Args: args(""),
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			if err := period.set(s, req); err != nil {
 				return err
@@ -137,7 +133,4 @@ func addAuditFilter(cmd *cobra.Command, req *fleetv1.ListAuditRequest, period *a
 	f.StringVar(&req.Method, "method", "", "only calls of `METHOD`, such as start_agent_task")
 	f.StringVar(&req.AgentName, "agent", "", "only calls about agents with this `NAME`")
 	f.StringVar(&req.Outcome, "outcome", "", "only calls that ended with `OUTCOME`: ok, failed, unknown, or a reason such as PERMISSION_DENIED")
-	for _, name := range []string{"since", "until", "principal", "method", "agent", "outcome"} {
-		complete(cmd, name, cobra.NoFileCompletions)
-	}
 }

@@ -1,31 +1,12 @@
 package cli
 
 import (
-	"errors"
-	"math"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
-
-// addSeconds adds a flag that takes a duration of at least a second.
-func addSeconds(cmd *cobra.Command, name, usage string, set func(seconds int32)) {
-	cmd.Flags().Func(name, usage, func(text string) error {
-		d, err := duration(text)
-		if err == nil && d > math.MaxInt32*time.Second {
-			return errors.New("give at most 24855d")
-		}
-		if err != nil || d < time.Second {
-			return errors.New("give at least one second, with a unit, such as 30s, 45m, 12h or 90d")
-		}
-		set(int32(math.Ceil(d.Seconds())))
-		return nil
-	})
-	complete(cmd, name, cobra.NoFileCompletions)
-}
 
 // duration parses a duration. Unlike time.ParseDuration, it accepts days: 7d.
 func duration(text string) (time.Duration, error) {

@@ -26,7 +26,6 @@ type waiting struct{ limit time.Duration }
 // addTo adds the flag --wait.
 func (w *waiting) addTo(cmd *cobra.Command, what string) {
 	cmd.Flags().DurationVar(&w.limit, "wait", finishLimit, "wait at most `DURATION` until the agent is "+what)
-	complete(cmd, "wait", cobra.NoFileCompletions)
 }
 
 // finish makes a call that changes an agent, and repeats it until it is finished. The server waits for a limited time, and
@@ -87,7 +86,6 @@ type params []string
 // addTo adds the flag --param.
 func (p *params) addTo(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringArrayVar((*[]string)(p), "param", nil, usage)
-	complete(cmd, "param", cobra.NoFileCompletions)
 }
 
 // values returns the values by name.

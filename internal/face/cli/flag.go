@@ -3,8 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -62,4 +64,101 @@ func wrongValue(e *pflag.InvalidValueError) error {
 		return usagef("--%s is %q: give a number", f.Name, e.GetValue())
 	}
 	return usagef("--%s is %q: give a whole number", f.Name, e.GetValue())
+}
+
+// addOptional adds a flag for an optional field of a request. The field is set if the flag is given, so that the server refuses a
+// zero that was given.
+func addOptional[T any](f *pflag.FlagSet, to **T, name, usage string) {
+	f.Var(optionalFlag[T]{to}, name, usage)
+}
+
+// optionalFlag is a flag for an optional field.
+type optionalFlag[T any] struct{ to **T }
+
+// String returns "", because a field that is not set has no default value in the help.
+func (f optionalFlag[T]) String() string { return "" }
+
+// Type is the name of the value's type in the help.
+func (f optionalFlag[T]) Type() string { return fmt.Sprintf("%T", *new(T)) }
+
+// Set sets the field.
+func (f optionalFlag[T]) Set(text string) error {
+	v := new(T)
+	var err error
+	switch v := any(v).(type) {
+	case *string:
+		*v = text
+	case *float64:
+		*v, err = strconv.ParseFloat(text, 64)
+	case *int32:
+		var n int64
+		n, err = strconv.ParseInt(text, 0, 32)
+		*v = int32(n)
+	}
+	if err == nil {
+		*f.to = v
+	}
+	return err
+}
+
+// enumFlag is a flag that takes the values of an enum.
+type enumFlag[E ~int32] struct {
+	to    *E
+	names map[int32]string
+}
+
+// addEnum adds a flag that takes the values of an enum.
+func addEnum[E ~int32](cmd *cobra.Command, to *E, names map[int32]string, name, usage string) {
+	cmd.Flags().Var(enumFlag[E]{to, names}, name, usage)
+}
+
+// choices are the values of the enum, without the unspecified one.
+func (f enumFlag[E]) choices() (list []string) {
+	for n := int32(1); f.names[n] != ""; n++ {
+		list = append(list, f.names[n])
+	}
+	return list
+}
+
+// String returns the name of the value, or "" if no value is set.
+func (f enumFlag[E]) String() string {
+	if f.to == nil || *f.to == 0 {
+		return ""
+	}
+	return f.names[int32(*f.to)]
+}
+
+// Type is the name of the value's type in the help.
+func (f enumFlag[E]) Type() string { return "VALUE" }
+
+// Set sets the value by its name.
+func (f enumFlag[E]) Set(value string) error {
+	for n, name := range f.names {
+		if n != 0 && name == value {
+			*f.to = E(n)
+			return nil
+		}
+	}
+	return fmt.Errorf("give %s", orList(f.choices()))
+}
+
+// addSeconds adds a flag that takes a duration of at least a second.
+func addSeconds(cmd *cobra.Command, name, usage string, set func(seconds int32)) {
+	cmd.Flags().Func(name, usage, func(text string) error {
+		d, err := duration(text)
+		if err == nil && d > math.MaxInt32*time.Second {
+			return errors.New("give at most 24855d")
+		}
+		if err != nil || d < time.Second {
+			return errors.New("give at least one second, with a unit, such as 30s, 45m, 12h or 90d")
+		}
+		set(int32(math.Ceil(d.Seconds())))
+		return nil
+	})
+}
+
+// addPages adds the flags of a list with pages. what is in the list, and all is the size of a page by default.
+func addPages(cmd *cobra.Command, page, size **int32, what, all string) {
+	addOptional(cmd.Flags(), page, "page", "show page `N`, from 1 (default 1)")
+	addOptional(cmd.Flags(), size, "page-size", "show `N` "+what+" a page, 1 to 100 (default "+all+")")
 }

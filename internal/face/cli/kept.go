@@ -32,8 +32,6 @@ only there. They are removed when their time is over or, oldest first, when all 
 them exceed their size limit.`,
 		Example: `  fleet kept list
   fleet kept list -o json`,
-		Args:              args(""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.fleet.ListKeptWork(ctx, &fleetv1.ListKeptWorkRequest{})
 			return s.print(resp, err, func() {
@@ -51,7 +49,7 @@ them exceed their size limit.`,
 }
 
 func (p *program) newAgentRestore() *cobra.Command {
-	var id string
+	var id *string
 	cmd := p.power(&cobra.Command{
 		Use:   "restore AGENT",
 		Short: "Bring a deleted agent back, with its kept directory",
@@ -62,14 +60,9 @@ the one that was deleted last.`,
 		Example: `  fleet agent restore papi
   fleet agent restore papi --id 0198c0de-7f3a-7c1e-9d55-2f0c3b8a6e11`,
 	}, power{"restoring", "ready", giveWork, "fleet agent start %s"}, func(_ context.Context, s *session, name, requestID string) (func(context.Context) (powered, error), error) {
-		r := &fleetv1.RestoreAgentRequest{AgentName: name, RequestId: requestID}
-		if id != "" {
-			r.AgentId = &id
-		}
+		r := &fleetv1.RestoreAgentRequest{AgentName: name, AgentId: id, RequestId: requestID}
 		return func(ctx context.Context) (powered, error) { return s.fleet.RestoreAgent(ctx, r) }, nil
 	})
-	cmd.Flags().StringVar(&id, "id", "", "restore the agent with this `ID`")
-	complete(cmd, "id", cobra.NoFileCompletions)
-	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	addOptional(cmd.Flags(), &id, "id", "restore the agent with this `ID`")
 	return cmd
 }

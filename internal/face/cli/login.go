@@ -26,8 +26,6 @@ kept in your keyring or, if you have none, in a file that only you can read.`,
 		Example: `  fleet login
   fleet login fleet.example.com:8102
   fleet login --device`,
-		Args:              args("[SERVER]"),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.loginAction(func(ctx context.Context, s *session) error {
 			issuer, err := s.issuer(ctx)
 			if err != nil {
@@ -61,8 +59,6 @@ func (p *program) newLogout() *cobra.Command {
 Tokens of "fleet token create" are not affected.`,
 		Example: `  fleet logout
   fleet logout fleet.example.com:8102`,
-		Args:              args("[SERVER]"),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.loginAction(func(ctx context.Context, s *session) error {
 			found, err := p.deps.Logins.Forget(ctx, s.target.Server)
 			switch {

@@ -27,8 +27,6 @@ command opens a link that signs you in with your token. The link works once, wit
 minute, and does not contain the token.`,
 		Example: `  fleet open
   fleet open --print    # on a machine without a browser: open the link elsewhere`,
-		Args:              args(""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			server, err := fleetv1.NewHealthServiceClient(s.calls).ShowServer(ctx, &fleetv1.ShowServerRequest{})
 			if err != nil {

@@ -25,7 +25,6 @@ Only admins can see them.`,
 
 func (p *program) newPrincipalList() *cobra.Command {
 	req := &fleetv1.ListPrincipalsRequest{}
-	var limit int32
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -34,12 +33,7 @@ func (p *program) newPrincipalList() *cobra.Command {
 own. LIMITS shows the settings that limit a principal.`,
 		Example: `  fleet principal list
   fleet principal list -o json`,
-		Args:              args(""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			if s.cmd.Flags().Changed("limit") {
-				req.Limit = &limit
-			}
 			resp, err := s.fleet.ListPrincipals(ctx, req)
 			return s.print(resp, err, func() {
 				g := newGrid("NAME", "AGENTS", "RUNNING", "BYTES", "LIMITS")
@@ -54,10 +48,8 @@ own. LIMITS shows the settings that limit a principal.`,
 			})
 		}),
 	}
-	cmd.Flags().Int32Var(&limit, "limit", 0, "show at most `N` principals, at most 1000 (default 100)")
+	addOptional(cmd.Flags(), &req.Limit, "limit", "show at most `N` principals, at most 1000 (default 100)")
 	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "continue from this `CURSOR`")
-	complete(cmd, "limit", cobra.NoFileCompletions)
-	complete(cmd, "cursor", cobra.NoFileCompletions)
 	return cmd
 }
 

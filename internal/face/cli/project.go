@@ -36,8 +36,6 @@ options. An agent needs those with a star.
 Next, see "fleet role list PROJECT", or "fleet agent create NAME --project PROJECT".`,
 		Example: `  fleet project list
   fleet project list -o json | jq -r '.projects[].name'`,
-		Args:              args(""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.fleet.ListAgentProjects(ctx, &fleetv1.ListAgentProjectsRequest{})
 			several := len(resp.GetPlaces()) > 1
@@ -96,9 +94,7 @@ func (p *program) newRole() *cobra.Command {
 		Long: `List the roles of a project. An agent created without --role gets the default one.
 
 Next, "fleet agent create NAME --project PROJECT --role ROLE".`,
-		Example:           `  fleet role list shell`,
-		Args:              args("PROJECT"),
-		ValidArgsFunction: first(p.completeProjects()),
+		Example: `  fleet role list shell`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			resp, err := s.fleet.ListAgentRoles(ctx, &fleetv1.ListAgentRolesRequest{Project: args[0]})
 			return s.print(resp, err, func() {

@@ -10,7 +10,6 @@ import (
 )
 
 func (p *program) newQuestions() *cobra.Command {
-	var limit int32
 	req := &fleetv1.ListQuestionsRequest{}
 	cmd := &cobra.Command{
 		Use:     "questions [AGENT]",
@@ -24,14 +23,9 @@ Next, answer with "fleet answer ID allow".`,
 		Example: `  fleet questions
   fleet questions papi --all
   fleet questions -o json | jq -r '.questions[].id'`,
-		Args:              args("[AGENT]"),
-		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			if len(args) == 1 {
 				req.AgentName = args[0]
-			}
-			if s.cmd.Flags().Changed("limit") {
-				req.Limit = &limit
 			}
 			resp, err := s.fleet.ListQuestions(ctx, req)
 			return s.print(resp, err, func() {
@@ -44,17 +38,13 @@ Next, answer with "fleet answer ID allow".`,
 	}
 	cmd.Flags().StringVar(&req.TaskId, "task", "", "only questions about the task with `ID`")
 	cmd.Flags().BoolVar(&req.IncludeAnswered, "all", false, "also questions that were answered, expired or withdrawn")
-	cmd.Flags().Int32Var(&limit, "limit", 0, "list at most `N` questions, up to 100 (default 20)")
+	addOptional(cmd.Flags(), &req.Limit, "limit", "list at most `N` questions, up to 100 (default 20)")
 	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "continue an earlier list from its `CURSOR`")
-	complete(cmd, "limit", cobra.NoFileCompletions)
-	complete(cmd, "cursor", cobra.NoFileCompletions)
-	complete(cmd, "task", p.completeTasks())
 	return cmd
 }
 
 func (p *program) newAnswer() *cobra.Command {
 	req := &fleetv1.AnswerQuestionRequest{}
-	var remember string
 	cmd := &cobra.Command{
 		Use:   "answer ID [allow|deny|TEXT|-|@FILE]",
 		Short: "Answer a question of an agent",
@@ -72,8 +62,7 @@ begins with it. Only the first answer counts.`,
   fleet answer 3f2a1b0c allow --remember task
   fleet answer 3f2a1b0c
   fleet answer 77b19e21 "Tabs, as everywhere else"`,
-		Args:              args("ID [ANSWER]"),
-		ValidArgsFunction: p.completeAnswer(),
+		ValidArgsFunction: p.offering(questionIDs),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.QuestionId = args[0]
 			if len(args) == 1 {
@@ -87,13 +76,6 @@ begins with it. Only the first answer counts.`,
 				}
 				req.Answer = text
 			}
-			if remember != "" {
-				v, ok := fleetv1.Question_Remember_value[remember]
-				if !ok || v == 0 {
-					return usagef("--remember is %q: use once, task or agent", remember)
-				}
-				req.Remember = fleetv1.Question_Remember(v)
-			}
 			resp, err := s.fleet.AnswerQuestion(ctx, req)
 			return s.print(resp, err, func() {
 				s.say(resp.GetMessage(), resp.GetQuestion().GetId())
@@ -102,9 +84,7 @@ begins with it. Only the first answer counts.`,
 		}),
 	}
 	cmd.Flags().StringVar(&req.Message, "message", "", "also send `TEXT` to the agent, for example why the answer is deny")
-	complete(cmd, "message", cobra.NoFileCompletions)
-	cmd.Flags().StringVar(&remember, "remember", "", "how long allow holds: once, task or agent (default once)")
-	complete(cmd, "remember", cobra.FixedCompletions([]string{"once", "task", "agent"}, cobra.ShellCompDirectiveNoFileComp))
+	addEnum(cmd, &req.Remember, fleetv1.Question_Remember_name, "remember", "how long allow holds: once, task or agent (default once)")
 	addRequestID(cmd, &req.RequestId)
 	return cmd
 }
@@ -131,7 +111,7 @@ func (s *session) askPerson(ctx context.Context, req *fleetv1.AnswerQuestionRequ
 		return Fail(ExitError, "see \"fleet questions\"", "no open question has an id that begins with %q", req.GetQuestionId())
 	}
 	req.QuestionId = q.GetId()
-	s.screen.line(printable(q.GetAgentName() + " asks: " + askedOf(q)))
+	s.screen.line(printable(q.GetAgentName() + " asks: " + questionText(q)))
 	if q.GetKind() != fleetv1.Question_permission {
 		req.Answer, err = s.ask(ctx, "Answer: ")
 		return err
@@ -192,7 +172,7 @@ func (s *session) showQuestions(questions []*fleetv1.Question, all bool, none st
 	g.column("QUESTION", true)
 	for _, q := range questions {
 		g.row(s.questionID(q, questions), q.GetAgentName(), q.GetKind(), s.age(q.GetAskedAt()), q.GetStatus(),
-			truncate(oneLine(q.GetAnswer()), descriptionWidth), askedOf(q))
+			truncate(oneLine(q.GetAnswer()), descriptionWidth), questionText(q))
 	}
 	s.show(g, none)
 }
@@ -212,8 +192,8 @@ func (s *session) questionID(q *fleetv1.Question, all []*fleetv1.Question) strin
 	return short
 }
 
-// askedOf returns the question in one line.
-func askedOf(q *fleetv1.Question) string {
+// questionText returns the question in one line.
+func questionText(q *fleetv1.Question) string {
 	parts := []string{}
 	if q.GetTool() != "" {
 		parts = append(parts, q.GetTool())

@@ -20,8 +20,6 @@ Each server reads its own file. Of several servers on a store, the one that --se
 is reloaded.`,
 		Example: `  fleet reload
   fleet reload -o json | jq -r '.closed_agents[]'`,
-		Args:              args(""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.fleet.ReloadConfig(ctx, &fleetv1.ReloadConfigRequest{})
 			return s.print(resp, err, func() { s.say(resp.GetMessage(), resp.GetFile()) })

@@ -25,13 +25,11 @@ Only admins can manage them.`,
 
 func (p *program) newReplicaList() *cobra.Command {
 	return &cobra.Command{
-		Use:               "list",
-		Aliases:           []string{"ls"},
-		Short:             "List the servers",
-		Long:              `List the servers that share the store: which of them run, where they are, and how long a server has not answered.`,
-		Example:           `  fleet replica list`,
-		Args:              args(""),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the servers",
+		Long:    `List the servers that share the store: which of them run, where they are, and how long a server has not answered.`,
+		Example: `  fleet replica list`,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.fleet.ListReplicas(ctx, &fleetv1.ListReplicasRequest{})
 			return s.print(resp, err, func() {
@@ -67,8 +65,7 @@ that is only on that machine, and their tasks fail. A running server cannot be f
 
 If the machine comes back after all, its server refuses to start with the old data.`,
 		Example:           `  fleet replica forget build-7`,
-		Args:              args("NAME"),
-		ValidArgsFunction: first(p.completeReplicas()),
+		ValidArgsFunction: p.offering(replicaNames),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			resp, err := s.fleet.ForgetReplica(ctx, &fleetv1.ForgetReplicaRequest{Name: args[0]})
 			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })

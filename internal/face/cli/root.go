@@ -75,8 +75,6 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	p.addFlags(root.PersistentFlags())
 	complete(root, "output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
-	complete(root, "server", cobra.NoFileCompletions)
-	complete(root, "timeout", cobra.NoFileCompletions)
 
 	root.AddGroup(
 		&cobra.Group{ID: GroupWork, Title: "Agents and their work:"},
@@ -101,6 +99,7 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 	version := p.newVersion()
 	version.GroupID = GroupMore
 	root.AddCommand(version, newExitCodes(), newEnvironment())
+	p.deriveArguments(root)
 	knowingHelp(root)
 	return p
 }

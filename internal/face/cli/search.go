@@ -17,8 +17,6 @@ func (p *program) newSearch() *cobra.Command {
 and open questions.`,
 		Example: `  fleet search "login page"
   fleet search papi --limit 100`,
-		Args:              args("TEXT"),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			if s.quiet && !s.cmd.Flags().Changed("limit") {
 				limit = 100 // the most that a server finds
@@ -35,6 +33,5 @@ and open questions.`,
 		}),
 	}, "search_fleet")
 	cmd.Flags().Int32Var(&limit, "limit", 10, "show at most `N` of each kind, at most 100")
-	complete(cmd, "limit", cobra.NoFileCompletions)
 	return cmd
 }

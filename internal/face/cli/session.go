@@ -49,14 +49,17 @@ func (p *program) action(do func(ctx context.Context, s *session, args []string)
 				err = e
 			}
 		}()
-		c := &conn{ClientConnInterface: connection, newID: p.deps.NewID, patience: p.deps.patience, lost: s.tellLost, renews: target.Login != nil, whole: p.quiet && p.output.forPeople()}
-		s.calls = c
-		s.fleet, s.tokens = fleetv1.NewFleetServiceClient(c), fleetv1.NewTokenServiceClient(c)
+		s.connect(&conn{ClientConnInterface: connection, newID: p.deps.NewID, patience: p.deps.patience, lost: s.tellLost, renews: target.Login != nil, whole: p.quiet && p.output.forPeople()})
 		if err := do(ctx, s, args); err != nil {
 			return p.explain(ctx, err, target)
 		}
 		return nil
 	}
+}
+
+// connect makes the session call the server through c.
+func (s *session) connect(c *conn) {
+	s.calls, s.fleet, s.tokens = c, fleetv1.NewFleetServiceClient(c), fleetv1.NewTokenServiceClient(c)
 }
 
 func (p *program) screen() *screen {

@@ -17,8 +17,6 @@ func (p *program) newStatus() *cobra.Command {
 questions, what the tasks of the last 24 hours used, and your limits.`,
 		Example: `  fleet status
   fleet status -o json | jq .questions`,
-		Args:              args(""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.fleet.ShowFleet(ctx, &fleetv1.ShowFleetRequest{})
 			return s.print(resp, err, func() {

@@ -608,7 +608,7 @@ func (s *stub) ListTasks(_ context.Context, r *fleetv1.ListTasksRequest) (*fleet
 	size, page := int(cmp.Or(r.GetPageSize(), r.GetLimit(), 20)), cmp.Or(next, int(r.GetPage()), 1)
 	var all []*fleetv1.Task
 	for _, t := range slices.Backward(s.tasks) {
-		if r.GetStatus() == 0 || r.GetStatus() == t.GetStatus() {
+		if (r.GetStatus() == 0 || r.GetStatus() == t.GetStatus()) && (r.GetAgentName() == "" || r.GetAgentName() == t.GetAgentName()) {
 			all = append(all, brief(clone(t)))
 		}
 	}

@@ -51,9 +51,7 @@ func (p *program) newTaskStop() *cobra.Command {
 interrupted first, and killed if it does not react. Its workspace keeps running.
 
 Next, "fleet task list AGENT" shows how the task ended.`,
-		Example:           `  fleet task stop papi`,
-		Args:              args("AGENT"),
-		ValidArgsFunction: p.completeAgent(),
+		Example: `  fleet task stop papi`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			var resp *fleetv1.StopAgentTaskResponse
 			err := s.during(ctx, args[0], "stopping the task of "+args[0], func() (err error) {
@@ -76,8 +74,6 @@ func (p *program) newTaskMessage() *cobra.Command {
 messages while they work; the error says so.`,
 		Example: `  fleet task message papi "Leave the database tests out"
   fleet task message papi @notes.md`,
-		Args:              args("AGENT TEXT"),
-		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			text, err := s.text(args[1], "message")
 			if err != nil {

@@ -20,8 +20,6 @@ The beginning of an id, at least 6 characters, is enough. A task that has not en
 cannot be deleted: "fleet task stop AGENT" stops it.`,
 		Example: `  fleet task delete 3f2a1b0c
   fleet task list --status failed -q | xargs -r fleet task delete`,
-		Args:              args("ID..."),
-		ValidArgsFunction: p.completeTasks(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			for _, id := range args {
 				resp, err := s.fleet.DeleteTask(ctx, &fleetv1.DeleteTaskRequest{TaskId: id})

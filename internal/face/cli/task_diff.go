@@ -24,8 +24,6 @@ ends, also after the agent is deleted.`,
 		Example: `  fleet task diff 3f2a...
   fleet task diff 3f2a... --stat
   fleet task diff 3f2a... --path main.go | git apply`,
-		Args:              args("ID"),
-		ValidArgsFunction: first(p.completeTasks()),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			switch {
 			case stat && path != "":

@@ -30,8 +30,6 @@ An interrupted download leaves FILE.part, and the same command continues it. FIL
 appears when the whole payload has arrived and its SHA-256 matches.`,
 		Example: `  fleet task download 3f2a... -o result.tar
   fleet task download 3f2a... | less`,
-		Args:              args("ID"),
-		ValidArgsFunction: first(p.completeTasks()),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			var form format
 			if form.Set(file) == nil {

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
-	"strconv"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,7 +12,6 @@ import (
 )
 
 func (p *program) newTaskList() *cobra.Command {
-	var pages paging
 	var since string
 	req := &fleetv1.ListTasksRequest{}
 	filters := []string{"status", "project", "source", "since", "text", "toolset"}
@@ -30,35 +31,37 @@ table, is enough.`,
   fleet task list --text "login page" -o wide
   fleet task list --status failed -q        # ids of all pages, for xargs
   fleet task list papi -o json | jq '.tasks[] | select(.status == "failed")'`,
-		Args:              args("[AGENT]"),
-		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			filtered := false
-			for _, f := range filters {
-				filtered = filtered || s.cmd.Flags().Changed(f)
+			filtered := slices.ContainsFunc(filters, s.cmd.Flags().Changed)
+			none := `There are no tasks yet. Start one: fleet task run AGENT "..." --follow`
+			if len(args) == 1 {
+				req.AgentName, req.LastAgent = args[0], !filtered
+				none = "There are no tasks here. Start one: fleet task run " + args[0] + ` "..." --follow`
 			}
-			if len(args) == 1 && !filtered {
-				return s.showHistory(ctx, args[0], pages)
+			if filtered {
+				none = "No task matches. See all of them: fleet task list"
 			}
 			var err error
 			if req.Since, err = timeFlag("since", since, s.deps.Now()); err != nil {
 				return err
 			}
-			if len(args) == 1 {
-				req.AgentName = args[0]
-			}
-			req.Page, req.PageSize = pages.values(s.cmd)
 			resp, err := s.fleet.ListTasks(ctx, req)
-			if err != nil {
-				return err
-			}
-			none := `There are no tasks yet. Start one: fleet task run AGENT "..." --follow`
-			if filtered {
-				none = "No task matches. See all of them: fleet task list"
-			}
-			return s.print(resp, nil, func() {
-				s.showTasks(resp.GetTasks(), len(args) == 0, beyond(resp, none))
-				s.tellPage(resp)
+			return s.print(resp, err, func() {
+				more := ""
+				if resp.GetTotalIsLowerBound() {
+					more = "+"
+				}
+				if resp.GetTotalCount() > 0 {
+					none = fmt.Sprintf("Page %d is beyond the last one", resp.GetPage())
+					if more == "" {
+						none += fmt.Sprintf(", which is page %d", resp.GetTotalPages())
+					}
+					none += "."
+				}
+				s.showTasks(resp.GetTasks(), len(args) == 0, none)
+				if resp.GetTotalPages() > 1 {
+					s.hint("Page %d of %d%[4]s, %[3]d%[4]s tasks.", resp.GetPage(), resp.GetTotalPages(), resp.GetTotalCount(), more)
+				}
 			})
 		}),
 	}
@@ -70,52 +73,58 @@ table, is enough.`,
 	f.StringVar(&req.Text, "text", "", "only tasks with `TEXT` in the summary or the description")
 	addEnum(cmd, &req.Toolset, fleetv1.ListTasksRequest_Toolset_name, "toolset",
 		"only tasks of `TOOLSET`: fleet, lifecycle, providers, sessions, subagents or every (default fleet)")
-	pages.addTo(cmd, "tasks", "20")
-	complete(cmd, "project", flagValue(p.completeProjects()))
-	complete(cmd, "since", cobra.NoFileCompletions)
-	complete(cmd, "text", cobra.NoFileCompletions)
+	addPages(cmd, &req.Page, &req.PageSize, "tasks", "20")
 	return cmd
 }
 
-// showHistory lists the tasks of the agent that currently has the name.
-func (s *session) showHistory(ctx context.Context, agent string, pages paging) error {
-	req := &fleetv1.ShowAgentTaskHistoryRequest{AgentName: agent}
-	req.Page, req.PageSize = pages.values(s.cmd)
-	resp, err := s.fleet.ShowAgentTaskHistory(ctx, req)
-	return s.print(resp, err, func() {
-		s.showTasks(resp.GetTasks(), false, beyond(resp, "There are no tasks here. Start one: fleet task run "+agent+` "..." --follow`))
-		s.tellPage(resp)
-	})
-}
+// shortID is how much of a task's id a table shows, in bytes.
+const shortID = 8
 
-// page is an answer with one page of tasks.
-type page interface {
-	GetPage() int32
-	GetTotalPages() int32
-	GetTotalCount() int32
-}
+// descriptionWidth is how much of a task's description a table shows, in columns, unless it is a wide table.
+const descriptionWidth = 40
 
-// more returns "+" if the total in the answer is only a lower bound.
-func more(p page) string {
-	if l, ok := p.(interface{ GetTotalIsLowerBound() bool }); ok && l.GetTotalIsLowerBound() {
-		return "+"
+// showTasks prints tasks as a table, with an agent column if tasks of several agents are listed.
+func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
+	isWide := s.output == wide
+	g := newGrid()
+	g.column("ID", true)
+	g.column("AGENT", agents || isWide)
+	g.column("OWNER", isWide || severalOwners(tasks))
+	g.column("STATUS", true)
+	g.column("SOURCE", isWide)
+	g.column("AGE", true)
+	g.column("TOOK", true)
+	g.column("DESCRIPTION", true)
+	g.column("SUMMARY", true)
+	for _, t := range tasks {
+		id, description := t.GetId(), strings.Join(strings.Fields(t.GetDescription()), " ")
+		if !isWide {
+			description = truncate(description, descriptionWidth)
+			if !s.quiet {
+				id = id[:min(len(id), shortID)]
+			}
+		}
+		g.row(id, t.GetAgentName(), t.GetOwner(), busyCell(t.GetStatus(), t), t.GetSource(),
+			s.age(t.GetCreatedAt()), s.took(t.GetStartedAt(), t.GetCompletedAt()), description, outcome(summaryOf(t), t.GetReason()))
 	}
-	return ""
+	s.show(g, none)
 }
 
-// beyond returns the hint for an empty page: none if the list has no tasks, or that the page is beyond the last one.
-func beyond(p page, none string) string {
-	switch {
-	case p.GetTotalCount() == 0:
-		return none
-	case more(p) != "":
-		return "Page " + strconv.Itoa(int(p.GetPage())) + " is beyond the last one."
+// summaryOf returns the summary of an ended task. Before the end, the summary only repeats the description.
+func summaryOf(t *fleetv1.Task) string {
+	if !over(t.GetStatus()) {
+		return ""
 	}
-	return "Page " + strconv.Itoa(int(p.GetPage())) + " is beyond the last one, which is page " + strconv.Itoa(int(p.GetTotalPages())) + "."
+	return t.GetSummary()
 }
 
-func (s *session) tellPage(p page) {
-	if p.GetTotalPages() > 1 {
-		s.hint("Page %d of %d%[4]s, %[3]d%[4]s tasks.", p.GetPage(), p.GetTotalPages(), p.GetTotalCount(), more(p))
+// outcome returns the summary of a task, and why it failed or was stopped.
+func outcome(summary, reason string) string {
+	if reason == "" {
+		return summary
 	}
+	if summary == "" {
+		return reason
+	}
+	return summary + " (" + reason + ")"
 }

@@ -22,8 +22,6 @@ and changes of files. With --follow, stay until the task has ended.
 A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 		Example: `  fleet task logs 3f2a...
   fleet task logs 3f2a... --tail 20 --follow`,
-		Args:              args("ID"),
-		ValidArgsFunction: first(p.completeTasks()),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			switch given := s.cmd.Flags().Changed("tail"); {
 			case !given:

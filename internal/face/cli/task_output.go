@@ -22,8 +22,6 @@ The agent's runner keeps the output of the agent's last 20 runs. If an output is
 than output.max (256 MiB by default), it keeps only the beginning and the end.`,
 		Example: `  fleet task output 3f2a... >output.log
   fleet task output 3f2a... --tail 4096`,
-		Args:              args("ID"),
-		ValidArgsFunction: first(p.completeTasks()),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req := &fleetv1.ShowTaskOutputRequest{TaskId: args[0], Limit: proto.Int32(1 << 20)}
 			switch flags := s.cmd.Flags(); {

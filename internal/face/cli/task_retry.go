@@ -20,8 +20,6 @@ description, time limit, checks and options. The command prints the id of the ne
 The beginning of an id, at least 6 characters, is enough. The agent must be idle.`,
 		Example: `  fleet task retry 3f2a1b0c
   fleet task retry 3f2a1b0c --follow`,
-		Args:              args("ID"),
-		ValidArgsFunction: p.completeTasks(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			resp, err := s.fleet.RetryTask(ctx, &fleetv1.RetryTaskRequest{TaskId: args[0], RequestId: requestID})
 			switch {

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -14,59 +13,30 @@ import (
 
 // order is a task to start, with the flags that "task run" and "task start" share.
 type order struct {
-	req                   fleetv1.StartAgentTaskRequest
-	model, effort, system string
-	schema                string
-	attached              []string
-	turns                 int32
-	cost                  float64
+	req      fleetv1.StartAgentTaskRequest
+	schema   string
+	attached []string
 }
 
 func (o *order) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.req.Checks, "check", nil, "the task completes only if `COMMAND` succeeds in the agent's tree; can be repeated")
-	f.Int32("retries", 1, "the agent may try again `N` times if checks fail")
-	complete(cmd, "check", cobra.NoFileCompletions)
-	complete(cmd, "retries", cobra.NoFileCompletions)
-	o.addOptions(cmd)
+	addOptional(f, &o.req.Retries, "retries", "the agent may try again `N` times if checks fail (default 1)")
+	addOptional(f, &o.req.Model, "model", "the `MODEL` for this task")
+	addOptional(f, &o.req.Effort, "effort", "how much the model thinks, such as low, medium or high: `LEVEL`")
+	addOptional(f, &o.req.MaxTurns, "max-turns", "the task fails after `N` turns")
+	addOptional(f, &o.req.MaxCostUsd, "max-cost", "the task fails when it has cost `USD`")
+	addOptional(f, &o.req.AppendSystemPrompt, "append-system-prompt", "instructions for this task, after those of the role: `TEXT`")
+	f.StringVar(&o.schema, "output-schema", "", "the task has to return an object that matches this JSON `SCHEMA`, or @FILE")
+	f.StringArrayVar(&o.attached, "attach", nil, "give the agent this `FILE` for the task; can be repeated")
 	addSeconds(cmd, "check-timeout", "a check may take `DURATION` (default 10m)", func(n int32) { o.req.CheckTimeoutSeconds = &n })
 	addSeconds(cmd, "timeout", "stop the task after `DURATION`, such as 30m, and count it as failed (default: the server's)", func(n int32) { o.req.TimeoutSeconds = &n })
 	addRequestID(cmd, &o.req.RequestId)
 }
 
-// addOptions adds the options for the agent's program.
-func (o *order) addOptions(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&o.model, "model", "", "the `MODEL` for this task")
-	f.StringVar(&o.effort, "effort", "", "how much the model thinks, such as low, medium or high: `LEVEL`")
-	f.Int32Var(&o.turns, "max-turns", 0, "the task fails after `N` turns")
-	f.Float64Var(&o.cost, "max-cost", 0, "the task fails when it has cost `USD`")
-	f.StringVar(&o.system, "append-system-prompt", "", "instructions for this task, after those of the role: `TEXT`")
-	f.StringVar(&o.schema, "output-schema", "", "the task has to return an object that matches this JSON `SCHEMA`, or @FILE")
-	f.StringArrayVar(&o.attached, "attach", nil, "give the agent this `FILE` for the task; can be repeated")
-	for _, name := range []string{"model", "effort", "max-turns", "max-cost", "append-system-prompt", "output-schema"} {
-		complete(cmd, name, cobra.NoFileCompletions)
-	}
-}
-
-// setOptions sets the options whose flags were given, so that the server refuses a zero that was given.
-func (o *order) setOptions(s *session, f *pflag.FlagSet) error {
-	if f.Changed("model") {
-		o.req.Model = &o.model
-	}
-	if f.Changed("effort") {
-		o.req.Effort = &o.effort
-	}
-	if f.Changed("max-turns") {
-		o.req.MaxTurns = &o.turns
-	}
-	if f.Changed("max-cost") {
-		o.req.MaxCostUsd = &o.cost
-	}
-	if f.Changed("append-system-prompt") {
-		o.req.AppendSystemPrompt = &o.system
-	}
-	if f.Changed("output-schema") {
+// readFiles puts the files that the flags name into the request.
+func (o *order) readFiles(s *session) error {
+	if s.cmd.Flags().Changed("output-schema") {
 		text, err := s.text(o.schema, "output schema")
 		if err != nil {
 			return err
@@ -95,14 +65,7 @@ func (o *order) start(ctx context.Context, s *session, agent, description string
 	if o.req.TaskDescription, err = s.text(description, "description"); err != nil {
 		return nil, err
 	}
-	if s.cmd.Flags().Changed("retries") {
-		n, err := s.cmd.Flags().GetInt32("retries")
-		if err != nil {
-			return nil, err
-		}
-		o.req.Retries = &n
-	}
-	if err := o.setOptions(s, s.cmd.Flags()); err != nil {
+	if err := o.readFiles(s); err != nil {
 		return nil, err
 	}
 	o.req.AgentName = agent
@@ -159,8 +122,6 @@ Next, wait with "fleet task wait ID", or follow with "fleet watch --task ID --fo
 		Example: `  fleet task start papi "make test"
   fleet task start papi "fix the login" --check "go test ./..." --retries 2
   id=$(fleet task start papi @task.md -q)`,
-		Args:              args("AGENT DESCRIPTION"),
-		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			resp, err := task.start(ctx, s, args[0], args[1], false)
 			if err != nil {
@@ -198,8 +159,6 @@ Without --follow, the command prints the task's id, as "fleet task start" does.`
 		Example: `  fleet task run papi "make test" --follow
   fleet task run papi @task.md -f --timeout 30m
   git diff | fleet task run rev-1 - -f > review.md`,
-		Args:              args("AGENT DESCRIPTION"),
-		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			if stopOnInterrupt && !follow {
 				return usagef("--stop-on-interrupt needs --follow")

@@ -29,8 +29,6 @@ error says how much is missing, and so do payload_gap_offset and payload_gap_siz
 		Example: `  fleet task show 3f2a...
   fleet task show 3f2a... --payload > result.txt
   fleet task show 3f2a... --payload -o json`,
-		Args:              args("ID"),
-		ValidArgsFunction: first(p.completeTasks()),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			stream := payload && s.output.forPeople()
 			resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: args[0], IncludePayload: payload && !stream})

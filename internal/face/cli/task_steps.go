@@ -27,8 +27,6 @@ warning and note. With -o json, each step is one line of JSON.`,
 		Example: `  fleet task steps 3f2a... -v
   fleet task steps 3f2a... --kind denied,retry,limit
   fleet task steps 3f2a... --kind tool_call -o json | jq -r .tool_call.arguments.command`,
-		Args:              args("ID"),
-		ValidArgsFunction: first(p.completeTasks()),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req := &fleetv1.ListTaskStepsRequest{TaskId: args[0], Limit: proto.Int32(1000)}
 			for _, name := range kinds {

@@ -36,8 +36,7 @@ stopped, 10 tasks still run. Tasks can still run when --timeout is over or, with
 		Example: `  fleet task wait 3f2a... 77b1...
   fleet task wait --agent papi --agent sony --any
   fleet task wait --agent papi --timeout 10m || fleet task stop papi`,
-		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: p.completeTasks(),
+		Args: cobra.ArbitraryArgs,
 		RunE: p.action(func(ctx context.Context, s *session, ids []string) error {
 			w := waiter{s: s, anyOf: anyOf, orQuestion: orQuestion}
 			if s.cmd.Flags().Changed("timeout") {
@@ -62,8 +61,6 @@ stopped, 10 tasks still run. Tasks can still run when --timeout is over or, with
 	cmd.Flags().BoolVar(&anyOf, "any", false, "end when one of the tasks has ended")
 	cmd.Flags().BoolVar(&orQuestion, "or-question", false, "end also when one of the tasks waits for an answer to a question")
 	cmd.Flags().DurationVar(&limit, "timeout", 0, "wait for at most `DURATION`, such as 10m; 0 checks once (default: no limit)")
-	complete(cmd, "agent", flagValue(p.completeAgents()))
-	complete(cmd, "timeout", cobra.NoFileCompletions)
 	return cmd
 }
 

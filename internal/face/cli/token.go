@@ -48,8 +48,6 @@ Keep the secret in a file that only its holder can read, and give the file with
 		Example: `  (umask 077; fleet token create alice --admin > ~/.fleet-token)
   fleet token create ci --kind controller --ttl 90d --project Setup
   fleet token create alice --admin --embedded     # while the server is stopped`,
-		Args:              args("NAME"),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.Name = args[0]
 			resp, err := s.tokens.CreateToken(ctx, req)
@@ -66,7 +64,6 @@ Keep the secret in a file that only its holder can read, and give the file with
 	addEnum(cmd, &req.Kind, fleetv1.Token_Kind_name, "kind", "the `KIND` of its holder: human, controller (an AI) or agent")
 	addEnum(cmd, &req.Scope, fleetv1.Scope_name, "scope", "the holder's rights are `SCOPE`: read, run (the default) or admin")
 	cmd.Flags().StringArrayVar(&req.Projects, "project", nil, "the token is valid for agents of `PROJECT` only; can be repeated")
-	complete(cmd, "project", flagValue(p.completeProjects()))
 	cmd.Flags().BoolVar(&req.Admin, "admin", false, "the holder can see and change what belongs to others too; same as --scope admin")
 	addSeconds(cmd, "ttl", "the token expires after `DURATION`, such as 12h or 90d (default never)", func(n int32) { req.TtlSeconds = n })
 	return cmd
@@ -74,13 +71,11 @@ Keep the secret in a file that only its holder can read, and give the file with
 
 func (p *program) newTokenList() *cobra.Command {
 	return &cobra.Command{
-		Use:               "list",
-		Aliases:           []string{"ls"},
-		Short:             "List the tokens, without their secrets",
-		Long:              `List the tokens: who holds each token, and how long it is valid.`,
-		Example:           `  fleet token list`,
-		Args:              args(""),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the tokens, without their secrets",
+		Long:    `List the tokens: who holds each token, and how long it is valid.`,
+		Example: `  fleet token list`,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.tokens.ListTokens(ctx, &fleetv1.ListTokensRequest{})
 			return s.print(resp, err, func() {
@@ -133,8 +128,7 @@ func (p *program) newTokenRevoke() *cobra.Command {
 		Long: `Revoke a token. Its holder is refused from now on. What the holder created stays.
 This cannot be undone: create another token instead.`,
 		Example:           `  fleet token revoke ci`,
-		Args:              args("NAME"),
-		ValidArgsFunction: first(p.completeTokens()),
+		ValidArgsFunction: p.offering(tokenNames),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			resp, err := s.tokens.RevokeToken(ctx, &fleetv1.RevokeTokenRequest{Name: args[0]})
 			return s.print(resp, err, func() { s.say(resp.GetMessage(), resp.GetToken().GetName()) })

@@ -23,8 +23,6 @@ report it, tokens and time. It also counts how the tasks ended.`,
   fleet usage --by days --since 7d
   fleet usage papi --by projects
   fleet usage --by owners -o json | jq -r '.rows[] | [.key, .usage.cost_usd] | @tsv'`,
-		Args:              args("[AGENT]"),
-		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			if len(args) == 1 {
 				req.AgentName = args[0]
@@ -50,8 +48,6 @@ report it, tokens and time. It also counts how the tasks ended.`,
 	addEnum(cmd, &req.By, fleetv1.ShowUsageRequest_By_name, "by", "a row for each of `WHAT`: agents, projects, owners or days")
 	f.StringVar(&since, "since", "", "only tasks created in the last `DURATION`, such as 24h or 7d, or since a time such as 2026-11-01")
 	f.StringVar(&req.Project, "project", "", "only tasks of agents of `PROJECT`")
-	complete(cmd, "since", cobra.NoFileCompletions)
-	complete(cmd, "project", flagValue(p.completeProjects()))
 	return cmd
 }
 

@@ -10,12 +10,10 @@ import (
 
 func (p *program) newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use:               "version",
-		Short:             "Print the version of this program",
-		Long:              `Print the version of this program, and what it lacks because of how it was built. It needs no server.`,
-		Example:           `  fleet version`,
-		Args:              args(""),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:     "version",
+		Short:   "Print the version of this program",
+		Long:    `Print the version of this program, and what it lacks because of how it was built. It needs no server.`,
+		Example: `  fleet version`,
 		RunE: func(*cobra.Command, []string) error {
 			platform := runtime.GOOS + "/" + runtime.GOARCH
 			if p.output.forPeople() {

@@ -30,8 +30,6 @@ other details are printed too. With -o json, each event is one line of JSON.`,
   fleet watch --agent papi
   fleet watch --task 3f2a... --follow
   fleet watch --follow -o json | jq -r 'select(.type == "task_ended") | .task_id'`,
-		Args:              args(""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			req.Details = s.verbose
 			return s.watch(ctx, req)
@@ -42,9 +40,6 @@ other details are printed too. With -o json, each event is one line of JSON.`,
 	f.StringVar(&req.TaskId, "task", "", "only events of the task with `ID`")
 	f.StringVar(&req.Cursor, "cursor", "", `continue after the event at `+"`CURSOR`"+`, or "now" (default from the oldest event)`)
 	f.BoolVarP(&req.Follow, "follow", "f", false, "stay, and print events as they happen")
-	complete(cmd, "agent", flagValue(p.completeAgents()))
-	complete(cmd, "task", p.completeTasks())
-	complete(cmd, "cursor", cobra.NoFileCompletions)
 	return cmd
 }
 
