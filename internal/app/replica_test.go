@@ -96,7 +96,7 @@ func TestForgottenServer(t *testing.T) {
 	a := &fleet.Agent{UID: "u1", Name: "papi", Owner: "alice", Place: "local@lost", WorkspaceID: "w1", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now}
 	task := &fleet.Task{ID: "t1", AgentUID: "u1", AgentName: "papi", Owner: "alice", Source: fleet.SourceHuman, Status: fleet.TaskRunning, CreatedAt: now, StartedAt: now}
 	require.NoError(t, lost.store.Update(t.Context(), func(tx fleet.Tx) error {
-		return errors.Join(tx.InsertAgent(a), tx.InsertTask(task), tx.Append(task.Event(fleet.EventTaskStarted, now, "")))
+		return errors.Join(tx.Insert(a), tx.Insert(task), tx.Append(task.Event(fleet.EventTaskStarted, now, "")))
 	}))
 	_, err = lost.store.Lease(t.Context(), "agent/u1", "a worker", time.Hour)
 	require.NoError(t, err)

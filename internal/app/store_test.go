@@ -45,7 +45,7 @@ func TestImport(t *testing.T) {
 	env := []string{"FLEET_STORE=" + pgtest.URL(t), "FLEET_DATA=" + dir}
 
 	restricted := &fleet.Token{Name: "restricted", Kind: fleet.Human, Scope: fleet.ScopeRun, Hash: "x", CreatedAt: time.Now().UTC().Truncate(time.Second), Projects: []string{"local/shell", "coder/shell", "shell"}}
-	require.NoError(t, from.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertToken(restricted) }))
+	require.NoError(t, from.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(restricted) }))
 	_, err := from.Lease(t.Context(), "agent/u1", "a server", time.Hour)
 	require.NoError(t, err)
 	code, _, stderr := command(t.Context(), env, "import")
@@ -77,7 +77,7 @@ func TestImport(t *testing.T) {
 		require.NoError(t, err)
 		place := "local@" + strings.TrimSpace(string(name))
 		require.Equal(t, place, a.Place)
-		k, err := tx.Token("restricted")
+		k, err := fleet.CurrentToken(tx.Tokens(fleet.TokenFilter{Name: "restricted"}))
 		require.Equal(t, []string{place + "/shell", "coder/shell", "shell"}, k.Projects)
 		return err
 	}))

@@ -8,5 +8,6 @@ import (
 type Remains struct {
 	KeptAt time.Time
 	Size   int    // size of the bundle in bytes; 0 if there is no bundle
+	Bundle []byte // nil if it was not read
 	Lost   string // describes, for people, the work that may be lost with the workspace; empty if none is
 }

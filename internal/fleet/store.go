@@ -80,14 +80,8 @@ type Store interface {
 	// value. Secret does not notify subscribers, and no transaction reads it.
 	Secret(ctx context.Context, name string, value []byte) ([]byte, error)
 
-	// Prune removes rows that are older than before, at most limit of each kind, and returns their number. It removes events
-	// and remembered requests, tokens of agents that were revoked, leases that expired, and servers without agents whose last
-	// sign of life is older. It keeps the newest event, forgotten servers, and all tasks and agents.
-	Prune(ctx context.Context, before time.Time, limit int) (removed int, err error)
-
-	// PrunePayloads removes the payloads and attachments of tasks that ended before the time, and the remains of agents that were deleted
-	// before it, at most limit of each kind, and returns their number. It sets PayloadRemoved in these tasks.
-	PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error)
+	// Prune removes old rows of the kind, at most limit of each table, and returns their number.
+	Prune(ctx context.Context, kind PruneKind, before time.Time, limit int) (removed int, err error)
 
 	// PutAudit writes lines of the audit log in one transaction. It adds the lines without an ID, and updates Outcome and
 	// Target of the lines with an ID. It does not notify subscribers.
@@ -96,12 +90,9 @@ type Store interface {
 	// Audit returns the matching lines of the audit log, at most limit, newest first.
 	Audit(ctx context.Context, f AuditFilter, limit int) ([]AuditEntry, error)
 
-	// PruneAudit removes lines of the audit log from before the time, at most limit, and returns their number.
-	PruneAudit(ctx context.Context, before time.Time, limit int) (removed int, err error)
-
 	// Full reports whether the store is nearly full, as far as it knows, and since when. A nearly full store accepts only
-	// writes that end or remove something. InsertAgent, InsertTask, InsertMessage, InsertQuestion, InsertSession, PutTool,
-	// PutPayload, AppendPayload, PutRemains with a bundle, and Append of output or of a large event return ErrStoreFull; the
+	// writes that end or remove something. Insert of all but
+	// tokens, identities and requests, Put of payloads, attachments and bundles, and Append of output or of a large event return ErrStoreFull; the
 	// transaction can continue. If there is no space at all, Update returns ErrStoreFull.
 	Full() (since time.Time, full bool)
 
@@ -134,60 +125,64 @@ type ReadTx interface {
 // Tx reads and writes one transaction.
 type Tx interface {
 	ReadTx
-	AgentWriter
-	TaskWriter
-	MessageWriter
-	EventWriter
-	SessionWriter
-	TokenWriter
-	IdentityWriter
+
+	// Insert adds the row, and sets its Revision if it has one. A row with the same key makes it fail: with AGENT_EXISTS if
+	// the owner has an agent with that name, AGENT_BUSY if the task is active and its agent has an active task,
+	// SESSION_EXISTS if the owner has an open session with that key, and TOKEN_EXISTS if a token with that name is not
+	// revoked. A tool replaces a tool with the same owner, name and agent, and keeps that tool's CreatedAt.
+	Insert(r Row) error
+
+	// Update writes the fields of an existing row, and sets its Revision if it has one. It never changes the AgentConfig of
+	// an agent, a task that has ended, a question that is not open, or a message that was delivered or refused. Of a
+	// message it writes GivenAt, Refused and RefusedText, of a question the status and the answer, of an identity the Groups.
+	// Requests and tools cannot be updated.
+	Update(r Row) error
+
+	// Delete removes a tool, or a task with all that belongs to it: its parts, messages, questions and events. It returns an
+	// error if the task has not ended or does not exist; a tool need not exist. The caller appends an event in the same
+	// transaction. Other rows cannot be deleted.
+	Delete(r Row) error
+
+	// Put stores a part of the task or agent with the id, which may have ended, and replaces an earlier one. Nil Changes
+	// remove the earlier ones.
+	Put(id string, p Part) error
+
+	// Append adds an event to the log. The log shows it when Update returns. Append does not set Seq; only events that were
+	// read have one. The log is complete up to its newest event: an event with a lower Seq never appears later.
+	Append(e *Event) error
 }
 
-// EventFilter selects events; the zero value selects all.
-type EventFilter struct {
-	Owner     string   // only events of this principal's agents; empty: of all agents
-	Shared    []string // uids of agents of other owners to include; only with Owner
-	Projects  []string // only events of agents in these projects, each a name or PLACE/NAME; empty: of all agents
-	AgentName string   // compared ignoring case
-	AgentUID  string   // only events of this agent, not of other agents with its name
-	TaskID    string
-	Types     []EventType // only events of these types; empty: of all types
-	Brief     bool        // without EventTaskDetail
-	Quiet     bool        // without OutputEvents, except those of the tasks in OutputOf
-	OutputOf  []string    // ids of tasks; only with Quiet
-}
+// Row is a row that a transaction can write.
+type Row interface{ row() }
 
-// TaskFilter selects tasks; the zero value selects all.
-type TaskFilter struct {
-	Owner     string   // only tasks of this principal's agents; empty: of all agents
-	Shared    []string // uids of agents of other owners to include; only with Owner
-	Projects  []string // only tasks of agents in these projects, each a name or PLACE/NAME; empty: of all agents
-	AgentUID  string   // only tasks of this agent, not of other agents with its name
-	AgentName string   // only tasks of agents with this name, compared ignoring case
-	Toolset   *Toolset // only tasks of agents of this toolset; nil: of all toolsets
-	Place     string   // only tasks of agents of this place; empty: of all places
-	Project   string   // only tasks of agents of this project; empty: of all projects
-	Status    TaskStatus
-	Source    Source
-	Since     time.Time // only tasks that were created then or later
-	Until     time.Time // only tasks that were created before; zero for no limit
-	Text      string    // only tasks with this text in the summary or the first 4 KiB of the description, ignoring case
-}
+func (*Agent) row()          {}
+func (*Task) row()           {}
+func (*Message) row()        {}
+func (*Question) row()       {}
+func (*Request) row()        {}
+func (*Session) row()        {}
+func (*RegisteredTool) row() {}
+func (*Token) row()          {}
+func (*Identity) row()       {}
 
-// TaskWindow selects a page of the tasks that match.
-type TaskWindow struct {
-	Limit, Offset int
-	After         string // id of the task before the page, instead of Offset; ignored if that task does not exist
-	Count         int    // maximum number of tasks to count
-}
+// Part is something that is stored with a task or, if it is *Remains, with an agent.
+type Part interface{ part() }
 
-// FoundTasks is a page of the tasks that match.
-type FoundTasks struct {
-	Tasks []*Task
-	Total int  // number of tasks that match, at most TaskWindow.Count
-	More  bool // more than Total tasks may match
-	Last  bool // no matching task comes after these
-}
+// Payload is the payload of a task. It is stored compressed.
+type Payload []byte
+
+// PayloadPiece is added to the end of a task's payload.
+type PayloadPiece []byte
+
+// Attachments are the attachments of a task that has none yet.
+type Attachments []Attachment
+
+func (Payload) part()      {}
+func (PayloadPiece) part() {}
+func (Attachments) part()  {}
+func (*Changes) part()     {}
+func (*TaskChecks) part()  {}
+func (*Remains) part()     {}
 
 // Request is a completed call that changed something. It is remembered so that a repeated call is not executed again.
 type Request struct {

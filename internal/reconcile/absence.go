@@ -99,16 +99,13 @@ func (r *Reconciler) bringBack(tx fleet.Tx, a *fleet.Agent, ws fleet.Workspace) 
 	a.Desired, a.DeletedAt, a.UpdatedAt = fleet.DesiredRunning, time.Time{}, r.now()
 	a.Restarted, a.Attempts, a.RetryAt = a.Restart, 0, time.Time{}
 	applyWorkspace(a, ws)
-	if err := tx.UpdateAgent(a); err != nil {
+	if err := tx.Update(a); err != nil {
 		return err
 	}
-	left, err := tx.Remains(a.UID)
+	left, err := tx.Remains(a.UID, true)
 	if err == nil && left != nil && left.Lost == "" { // so that the next deletion fetches its work again
-		var content []byte
-		if content, err = tx.Bundle(a.UID); err == nil {
-			left.Lost = "what it did after it came back"
-			err = tx.PutRemains(a.UID, left, content)
-		}
+		left.Lost = "what it did after it came back"
+		err = tx.Put(a.UID, left)
 	}
 	if err != nil {
 		return err

@@ -78,7 +78,7 @@ func (w *worker) putChanges(ctx context.Context, t *fleet.Task, c *fleet.Changes
 		if t, err := tx.Task(t.ID); err != nil || t == nil {
 			return err
 		}
-		return tx.PutChanges(t.ID, c)
+		return tx.Put(t.ID, c)
 	})
 }
 

@@ -101,7 +101,7 @@ func TestCollectingEndsTheServer(t *testing.T) {
 	task := h.Start("papi", "change first a line\nwait on")
 	<-h.World.Reached("on")
 	record := func(c *fleet.Changes) {
-		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { return tx.PutChanges(task.ID, c) }))
+		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { return tx.Put(task.ID, c) }))
 	}
 	read := func() (c *fleet.Changes) {
 		require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {

@@ -211,7 +211,7 @@ func TestDeadlineOfATaskThatWaits(t *testing.T) {
 		a, err := tx.Agent(v.UID)
 		require.NoError(t, err)
 		a.State, a.StateReason = fleet.StateUnhealthy, "no answer"
-		require.NoError(t, tx.UpdateAgent(a))
+		require.NoError(t, tx.Update(a))
 		return tx.Append(&fleet.Event{Time: time.Now(), Type: fleet.EventAgentChanged, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner})
 	}))
 	h.Config.Now = func() time.Time { return time.Now().Add(time.Hour) }

@@ -41,7 +41,7 @@ func TestAgentOfAnotherReplica(t *testing.T) {
 	a := &fleet.Agent{
 		UID: "u1", Name: "papi", Owner: "alice", Place: place.Traits().Name, State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now,
 	}
-	require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(a) }))
+	require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(a) }))
 	_, err = store.Lease(t.Context(), fleet.AgentLease+a.UID, "other", time.Hour)
 	require.NoError(t, err)
 

@@ -68,9 +68,8 @@ func (s fullStore) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 // fullTx is a transaction that fails with ErrStoreFull when it adds an agent, a task, a payload or output.
 type fullTx struct{ fleet.Tx }
 
-func (fullTx) InsertAgent(*fleet.Agent) error  { return fleet.ErrStoreFull }
-func (fullTx) InsertTask(*fleet.Task) error    { return fleet.ErrStoreFull }
-func (fullTx) PutPayload(string, []byte) error { return fleet.ErrStoreFull }
+func (fullTx) Insert(fleet.Row) error       { return fleet.ErrStoreFull }
+func (fullTx) Put(string, fleet.Part) error { return fleet.ErrStoreFull }
 
 func (t fullTx) Append(e *fleet.Event) error {
 	if e.Type == fleet.EventTaskOutput {

@@ -87,7 +87,7 @@ func TestTaskThatEndsBeforeItsRun(t *testing.T) {
 	h.Gone(r.UID)
 	require.Zero(t, second.Calls(fake.Dispatch))
 	require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
-		tokens, err := tx.AgentTokens(r.UID)
+		tokens, err := tx.Tokens(fleet.TokenFilter{AgentUID: r.UID})
 		require.Empty(t, tokens)
 		return err
 	}))

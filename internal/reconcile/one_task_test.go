@@ -21,7 +21,7 @@ func TestDeletionBeginsWithTheEndOfTheTask(t *testing.T) {
 	var late atomic.Bool
 	store.OnView(func(ctx context.Context) {
 		_ = store.Store.View(ctx, func(tx fleet.ReadTx) error {
-			agents, err := tx.Agents()
+			agents, err := tx.Agents(fleet.AgentFilter{})
 			for _, a := range agents {
 				if a.Desired == fleet.DesiredDeleted && a.State == fleet.StateRunning {
 					late.Store(true)

@@ -172,7 +172,7 @@ func (r *Reconciler) recordObserved(ctx context.Context, v *fleet.AgentView, ws 
 		if a.State == fleet.StateDeleted {
 			return r.recordDeleted(tx, a, ws.Missing)
 		}
-		if err := tx.UpdateAgent(a); err != nil {
+		if err := tx.Update(a); err != nil {
 			return err
 		}
 		return tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, stateText(a.State, a.StateReason)))
@@ -195,7 +195,7 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 	adopted := false
 	err = r.store.Update(ctx, func(tx fleet.Tx) error {
 		taken, adopted = "", false
-		known, err := tx.AgentByWorkspace(p.Name, ws.ID)
+		known, err := fleet.First(tx.Agents(fleet.AgentFilter{Place: p.Name, WorkspaceID: ws.ID}))
 		if err != nil || known != nil && (known.DeletedAt.IsZero() || !known.DeletedAt.Before(at)) {
 			return err // its workspace may have been deleted since the listing began
 		}
@@ -224,7 +224,7 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 		}
 		applyWorkspace(a, ws)
 		a.Host.Adopted = true
-		if err := tx.InsertAgent(a); err != nil {
+		if err := tx.Insert(a); err != nil {
 			return err
 		}
 		adopted = true

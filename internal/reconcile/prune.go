@@ -39,22 +39,22 @@ func (r *Reconciler) pruneOnce(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	for _, kind := range []struct {
+	for _, k := range []struct {
 		what      string
 		retention time.Duration
-		prune     func(context.Context, time.Time, int) (int, error)
+		kind      fleet.PruneKind
 	}{
-		{"rows", r.cfg.Retention, r.store.Prune},
-		{"payloads", r.cfg.PayloadRetention, r.store.PrunePayloads},
-		{"audit lines", r.cfg.AuditRetention, r.store.PruneAudit},
+		{"rows", r.cfg.Retention, fleet.PruneHistory},
+		{"payloads", r.cfg.PayloadRetention, fleet.PrunePayloads},
+		{"audit lines", r.cfg.AuditRetention, fleet.PruneAudit},
 	} {
-		if kind.retention < 0 {
+		if k.retention < 0 {
 			continue
 		}
-		before := r.now().Add(-kind.retention)
-		removed, err := pruneAll(held, before, kind.prune)
+		before := r.now().Add(-k.retention)
+		removed, err := r.pruneAll(held, k.kind, before)
 		if removed > 0 {
-			r.log.InfoContext(ctx, "removed after retention", slog.Int(kind.what, removed), slog.Time("before", before))
+			r.log.InfoContext(ctx, "removed after retention", slog.Int(k.what, removed), slog.Time("before", before))
 		}
 		if err != nil {
 			return err
@@ -63,10 +63,10 @@ func (r *Reconciler) pruneOnce(ctx context.Context) error {
 	return nil
 }
 
-// pruneAll calls prune with small limits until nothing older than before is left, and returns the number of removed rows.
-func pruneAll(ctx context.Context, before time.Time, prune func(context.Context, time.Time, int) (int, error)) (removed int, err error) {
+// pruneAll removes rows in small batches until nothing older than before is left, and returns the number of removed rows.
+func (r *Reconciler) pruneAll(ctx context.Context, kind fleet.PruneKind, before time.Time) (removed int, err error) {
 	for {
-		n, err := prune(ctx, before, pruneBatch)
+		n, err := r.store.Prune(ctx, kind, before, pruneBatch)
 		removed += n
 		if err != nil || n == 0 {
 			return removed, err

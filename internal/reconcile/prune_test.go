@@ -22,14 +22,9 @@ type prunedStore struct {
 	pruned chan struct{} // has room for one notification
 }
 
-func (s prunedStore) Prune(ctx context.Context, before time.Time, limit int) (int, error) {
+func (s prunedStore) Prune(ctx context.Context, kind fleet.PruneKind, before time.Time, limit int) (int, error) {
 	defer s.notify()
-	return s.Store.Prune(ctx, before, limit)
-}
-
-func (s prunedStore) PrunePayloads(ctx context.Context, before time.Time, limit int) (int, error) {
-	defer s.notify()
-	return s.Store.PrunePayloads(ctx, before, limit)
+	return s.Store.Prune(ctx, kind, before, limit)
 }
 
 func (s prunedStore) notify() {

@@ -59,7 +59,7 @@ func TestTooManyQuestions(t *testing.T) {
 			q := *first
 			q.ID = fmt.Sprintf("%s-old-%d", task.ID, n)
 			q.Status, q.GivenAt = fleet.QuestionExpired, q.AskedAt
-			if err := tx.InsertQuestion(&q); err != nil {
+			if err := tx.Insert(&q); err != nil {
 				return err
 			}
 		}
@@ -70,7 +70,7 @@ func TestTooManyQuestions(t *testing.T) {
 	h.Stored(func() bool {
 		var last []fleet.Event
 		require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
-			last, err = tx.LastEvents(fleet.EventFilter{TaskID: task.ID, Types: []fleet.EventType{fleet.EventTaskStep}}, 1)
+			last, err = tx.Events(fleet.EventFilter{TaskID: task.ID, Types: []fleet.EventType{fleet.EventTaskStep}}, fleet.EventWindow{Newest: true, Limit: 1})
 			return err
 		}))
 		return len(last) == 1 && last[0].Text == "the agent asked a question that nobody can answer: a task has at most 1000"

@@ -47,7 +47,7 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 	var last []*fleet.Task
 	var changes *fleet.Changes
 	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if known, err = tx.Remains(a.UID); err != nil {
+		if known, err = tx.Remains(a.UID, false); err != nil {
 			return err
 		}
 		if last, err = tx.LastTasks([]string{a.UID}); err != nil || len(last) == 0 {
@@ -73,18 +73,19 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 			return wait, err
 		}
 	}
-	r := &fleet.Remains{KeptAt: w.now()}
+	r := &fleet.Remains{KeptAt: w.now(), Bundle: content}
 	if err != nil {
 		w.log.WarnContext(ctx, "the work of an agent could not be kept", slog.String("agent", a.Name), slog.Any("error", err))
-		content, r.Lost = nil, w.lossReason(err)+unpushedText(changes)
+		r.Bundle, r.Lost = nil, w.lossReason(err)+unpushedText(changes)
 	}
-	put := func(content []byte) error {
-		return w.store.Update(ctx, func(tx fleet.Tx) error { return tx.PutRemains(a.UID, r, content) })
+	put := func() error {
+		return w.store.Update(ctx, func(tx fleet.Tx) error { return tx.Put(a.UID, r) })
 	}
-	err = put(content)
+	err = put()
 	if errors.Is(err, fleet.ErrStoreFull) {
 		r.Lost = "the disk of the server's data is full, so what the agent had not pushed is not kept" + unpushedText(changes)
-		err = put(nil)
+		r.Bundle = nil
+		err = put()
 	}
 	return 0, err
 }

@@ -44,7 +44,7 @@ func (w *worker) report(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fl
 		if err := state.RevokeAgentTokens(tx, a.UID, now); err != nil {
 			return err
 		}
-		return tx.InsertToken(&fleet.Token{
+		return tx.Insert(&fleet.Token{
 			Name: "agent/" + a.UID, Kind: fleet.AgentKind, Scope: fleet.ScopeRun, Hash: fleet.HashSecret(secret), CreatedAt: now, AgentUID: a.UID,
 			ExpiresAt: t.StartedAt.Add(t.Timeout + reportSlack),
 		})

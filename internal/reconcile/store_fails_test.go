@@ -89,7 +89,7 @@ func TestOutputIsRecordedOnce(t *testing.T) {
 		other, err := tx.Task(task.ID)
 		require.NoError(t, err)
 		other.Cursor = "2"
-		require.NoError(t, tx.UpdateTask(other))
+		require.NoError(t, tx.Update(other))
 		return tx.Append(&fleet.Event{
 			Time: time.Now(), Type: fleet.EventTaskOutput, AgentUID: other.AgentUID, AgentName: other.AgentName, Owner: other.Owner,
 			TaskID: other.ID, Text: "two",

@@ -266,7 +266,7 @@ func (w *worker) change(ctx context.Context, typ fleet.EventType, change func(a 
 		}
 		now := w.now()
 		a.UpdatedAt = now
-		if err := tx.UpdateAgent(a); err != nil {
+		if err := tx.Update(a); err != nil {
 			return err
 		}
 		return tx.Append(a.Event(typ, now, text))

@@ -275,7 +275,7 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 		if err := w.endActive(tx, a, fleet.TaskStopped, "its agent was deleted"); err != nil {
 			return "", err
 		}
-		left, err := tx.Remains(a.UID)
+		left, err := tx.Remains(a.UID, false)
 		if err != nil {
 			return "", err
 		}
@@ -298,7 +298,7 @@ func (r *Reconciler) recordDeleted(tx fleet.Tx, a *fleet.Agent, missing bool) er
 		return err
 	}
 	a.State, a.Desired, a.StateReason, a.DeletedAt, a.UpdatedAt = fleet.StateDeleted, fleet.DesiredDeleted, reason, now, now
-	if err := tx.UpdateAgent(a); err != nil {
+	if err := tx.Update(a); err != nil {
 		return err
 	}
 	return tx.Append(a.Event(fleet.EventAgentDeleted, now, a.StateReason))

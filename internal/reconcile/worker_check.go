@@ -184,7 +184,7 @@ func (w *worker) noteCheck(ctx context.Context, t *fleet.Task, known *fleet.Task
 			return errors.Join(err, errFollowed)
 		}
 		if known != nil {
-			if err := tx.PutChecks(t.ID, known); err != nil {
+			if err := tx.Put(t.ID, known); err != nil {
 				return err
 			}
 		}
@@ -234,7 +234,7 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) e
 		}
 		if a != nil && o.Conversation && !a.Conversed { // the next try continues the conversation
 			a.Conversed = true
-			if err := tx.UpdateAgent(a); err != nil {
+			if err := tx.Update(a); err != nil {
 				return err
 			}
 		}

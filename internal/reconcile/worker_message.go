@@ -152,7 +152,7 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 			return state.RefuseMessage(tx, t, now, w.now(), fleet.ReasonOf(err), fleet.PublicMessage(err))
 		}
 		now.GivenAt = w.now()
-		if err := tx.UpdateMessage(now); err != nil {
+		if err := tx.Update(now); err != nil {
 			return err
 		}
 		if now.GivenAt.Sub(now.CreatedAt) < w.cfg.MessageWait {

@@ -264,7 +264,7 @@ func TestMessageAfterItsRequestIsForgotten(t *testing.T) {
 	task := h.Start("papi", "wait gate\nlisten\ndone")
 	<-h.World.Reached("gate")
 	forget := func() {
-		_, err := h.Store.Prune(t.Context(), time.Now(), 500)
+		_, err := h.Store.Prune(t.Context(), fleet.PruneHistory, time.Now(), 500)
 		require.NoError(t, err)
 	}
 	for range 2 {

@@ -54,7 +54,7 @@ func (w *worker) takeQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) erro
 	if q.Status == fleet.QuestionAnswered && old.AnsweredBy == "" {
 		old.Answer, old.Message, old.AnsweredBy, old.AnsweredAt = q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt
 	}
-	if err := tx.UpdateQuestion(old); err != nil || answered {
+	if err := tx.Update(old); err != nil || answered {
 		return err
 	}
 	return tx.Append(old.Event(t, fleet.EventTaskAnswer, w.now(), old.Outcome()))
@@ -65,7 +65,7 @@ func (w *worker) newQuestion(tx fleet.Tx, t *fleet.Task, q *fleet.Question) erro
 	if q.Status != fleet.QuestionWaiting {
 		q.GivenAt = w.now()
 	}
-	if err := tx.InsertQuestion(q); err != nil {
+	if err := tx.Insert(q); err != nil {
 		return err
 	}
 	if q.AnsweredBy == fleet.ByPolicy { // nobody was asked
@@ -137,14 +137,14 @@ func (w *worker) answered(ctx context.Context, id string, err error) error {
 		}
 		q.GivenAt = w.now()
 		if err == nil {
-			return tx.UpdateQuestion(q)
+			return tx.Update(q)
 		}
 		t, readErr := tx.Task(q.TaskID)
 		if readErr != nil || t == nil {
 			return readErr
 		}
 		q.Status = fleet.QuestionWithdrawn
-		if err := tx.UpdateQuestion(q); err != nil {
+		if err := tx.Update(q); err != nil {
 			return err
 		}
 		return tx.Append(q.Event(t, fleet.EventTaskAnswer, q.GivenAt, q.Outcome()))

@@ -449,7 +449,7 @@ func (w *worker) changeActive(ctx context.Context, id string, change func(tx fle
 		if err := change(tx, t); err != nil || t.Status.Ended() {
 			return err
 		}
-		return tx.UpdateTask(t)
+		return tx.Update(t)
 	})
 	return active, err
 }

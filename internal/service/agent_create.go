@@ -96,7 +96,7 @@ func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r 
 		if err := s.checkConfined(p, a); err != nil {
 			return Made{}, err
 		}
-		if err := tx.InsertAgent(a); err != nil {
+		if err := tx.Insert(a); err != nil {
 			return Made{}, err
 		}
 		made := Made{AgentUID: a.UID}

@@ -138,7 +138,7 @@ func (s *Service) changeDesired(
 			return Made{}, foreign(a)
 		}
 		a.UpdatedAt, a.Trace = now, fleet.TraceFrom(ctx)
-		if err := tx.UpdateAgent(a); err != nil {
+		if err := tx.Update(a); err != nil {
 			return Made{}, err
 		}
 		return Made{AgentUID: a.UID}, tx.Append(a.Event(fleet.EventAgentChanged, now, text))

@@ -120,7 +120,7 @@ func (s *Service) remove(ctx context.Context, uid string, may func(*fleet.AgentV
 		}
 		a := &v.Agent
 		a.Desired, a.Attempts, a.RetryAt, a.UpdatedAt = fleet.DesiredDeleted, 0, time.Time{}, s.now()
-		if err := tx.UpdateAgent(a); err != nil {
+		if err := tx.Update(a); err != nil {
 			return err
 		}
 		return tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, "deletion requested"))
@@ -192,7 +192,7 @@ func (s *Service) loadEnded(tx fleet.ReadTx, l *load, found map[string]*fleet.Ag
 	if len(l.uids) == 0 {
 		return nil
 	}
-	agents, err := tx.AgentViews(l.uids)
+	agents, err := tx.AgentViews(fleet.AgentViewFilter{UIDs: l.uids})
 	if err != nil {
 		return err
 	}

@@ -50,12 +50,12 @@ func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 
 	require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error {
 		return errors.Join(
-			tx.InsertAgent(&fleet.Agent{UID: "u1", Name: "papi", Owner: "ada", Place: "fake@here", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
-			tx.InsertAgent(&fleet.Agent{UID: "u3", Name: "toto", Owner: "ada", Place: "fake@there", Project: "theirs", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
-			tx.InsertAgent(&fleet.Agent{UID: "u4", Name: "lala", Owner: "ada", Place: "fake@there", Project: "Setup", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
-			tx.InsertAgent(&fleet.Agent{UID: "u2", Name: "mami", Owner: "ada", Place: "fake@there", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
-			tx.InsertTask(&fleet.Task{ID: "task-1", AgentUID: "u1", AgentName: "papi", Owner: "ada", Status: fleet.TaskRunning, Source: fleet.SourceHuman, Waiting: 1}),
-			tx.InsertQuestion(&fleet.Question{ID: "question-1", TaskID: "task-1", AgentUID: "u1", AgentName: "papi", Owner: "ada", Kind: fleet.AskPermission, Status: fleet.QuestionWaiting}),
+			tx.Insert(&fleet.Agent{UID: "u1", Name: "papi", Owner: "ada", Place: "fake@here", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
+			tx.Insert(&fleet.Agent{UID: "u3", Name: "toto", Owner: "ada", Place: "fake@there", Project: "theirs", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
+			tx.Insert(&fleet.Agent{UID: "u4", Name: "lala", Owner: "ada", Place: "fake@there", Project: "Setup", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
+			tx.Insert(&fleet.Agent{UID: "u2", Name: "mami", Owner: "ada", Place: "fake@there", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
+			tx.Insert(&fleet.Task{ID: "task-1", AgentUID: "u1", AgentName: "papi", Owner: "ada", Status: fleet.TaskRunning, Source: fleet.SourceHuman, Waiting: 1}),
+			tx.Insert(&fleet.Question{ID: "question-1", TaskID: "task-1", AgentUID: "u1", AgentName: "papi", Owner: "ada", Kind: fleet.AskPermission, Status: fleet.QuestionWaiting}),
 		)
 	}))
 	_, _, err = s.SendMessage(as(fleet.ScopeRun), "papi", "also read the keys", "")

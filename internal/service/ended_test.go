@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
@@ -56,7 +57,7 @@ func TestExpiredPayloadOfAnEndedAgent(t *testing.T) {
 	}
 	require.False(t, removed())
 	late.Store(int64(31 * 24 * time.Hour))
-	n, err := h.Store.PrunePayloads(t.Context(), h.Config.Now().Add(-30*24*time.Hour), 100)
+	n, err := h.Store.Prune(t.Context(), fleet.PrunePayloads, h.Config.Now().Add(-30*24*time.Hour), 100)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.True(t, removed())

@@ -23,7 +23,7 @@ func TestTasksBeyondTheCount(t *testing.T) {
 	add := func(from, to int) {
 		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
 			for i := from; i < to; i++ {
-				if err := tx.InsertTask(&fleet.Task{
+				if err := tx.Insert(&fleet.Task{
 					ID: fmt.Sprintf("task-%02d", i), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Source: fleet.SourceHuman, Status: fleet.TaskCompleted,
 					Description: "fix the login", CreatedAt: begun.Add(time.Duration(i) * time.Second), EndedAt: begun,
 				}); err != nil {

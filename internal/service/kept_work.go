@@ -25,7 +25,7 @@ func (s *Service) ListKeptWork(ctx context.Context) ([]fleet.KeptWork, error) {
 		for i, k := range all {
 			uids[i] = k.AgentUID
 		}
-		agents, err := tx.AgentViews(uids)
+		agents, err := tx.AgentViews(fleet.AgentViewFilter{UIDs: uids})
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (s *Service) restore(ctx context.Context, c Call, r RestoreAgentRequest) (M
 		now.DeletedAt, now.State, now.StateReason, now.Desired = time.Time{}, fleet.StateStopped, "it is being restored", fleet.DesiredRunning
 		now.Restart++
 		now.Attempts, now.RetryAt, now.UpdatedAt, now.Trace = 0, time.Time{}, s.now(), fleet.TraceFrom(ctx)
-		if err := tx.UpdateAgent(now); err != nil {
+		if err := tx.Update(now); err != nil {
 			return Made{}, err
 		}
 		return Made{AgentUID: now.UID}, tx.Append(now.Event(fleet.EventAgentCreated, now.UpdatedAt, "agent restored with its kept directory"))

@@ -131,7 +131,7 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	if err := s.checkConfined(p, a); err != nil {
 		return nil, err
 	}
-	if err := tx.InsertAgent(a); err != nil {
+	if err := tx.Insert(a); err != nil {
 		return nil, err
 	}
 	if err := tx.Append(a.Event(fleet.EventAgentCreated, now, fmt.Sprintf("agent created for %s", r.Toolset))); err != nil {

@@ -52,7 +52,7 @@ func groupsOf(all fleet.Limits, tx fleet.ReadTx, owner string) ([]string, error)
 	if len(all.Groups) == 0 {
 		return nil, nil
 	}
-	known, err := tx.IdentityOf(owner)
+	known, err := tx.Identity(fleet.IdentityKey{Principal: owner})
 	if err != nil || known == nil {
 		return nil, err
 	}
@@ -82,9 +82,9 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase, reach
 // heldFor returns what the owner has. It counts the agents only if m adds agents and they are limited.
 func heldFor(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) (fleet.Holdings, error) {
 	if m.agents > 0 && l.Agents > 0 {
-		return tx.Holdings(owner, l)
+		return tx.Holdings(owner, l, fleet.Counted{})
 	}
-	return tx.TaskHoldings(owner, l, m.bytes)
+	return tx.Holdings(owner, l, fleet.Counted{NewTask: true, Bytes: m.bytes})
 }
 
 func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {

@@ -82,7 +82,7 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 			return nil, err
 		}
 		now := s.now()
-		if err := tx.InsertMessage(&fleet.Message{ID: id(task), TaskID: task.ID, Text: message, CreatedAt: now}); err != nil {
+		if err := tx.Insert(&fleet.Message{ID: id(task), TaskID: task.ID, Text: message, CreatedAt: now}); err != nil {
 			return nil, err
 		}
 		if task.Dispatched.IsZero() && task.Try == 0 { // the dispatch appends this event, after the event of the task's start

@@ -44,7 +44,7 @@ func (s *Service) nameOf(ctx context.Context, who fleet.Subject, groups bool) (s
 	}
 	var known *fleet.Identity
 	err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		known, err = tx.Identity(who.Source, who.ID)
+		known, err = tx.Identity(fleet.IdentityKey{Source: who.Source, SubjectID: who.ID})
 		return err
 	})
 	if err == nil && (known == nil || groups && !slices.Equal(known.Groups, who.Groups)) {
@@ -53,7 +53,7 @@ func (s *Service) nameOf(ctx context.Context, who fleet.Subject, groups bool) (s
 				return err
 			}
 			known.Groups = who.Groups
-			return tx.UpdateGroups(known)
+			return tx.Update(known)
 		})
 	}
 	if err != nil {
@@ -69,13 +69,13 @@ func (s *Service) nameOf(ctx context.Context, who fleet.Subject, groups bool) (s
 
 // identify returns the identity of the subject, and adds it if it does not exist.
 func (s *Service) identify(tx fleet.Tx, who fleet.Subject) (*fleet.Identity, error) {
-	known, err := tx.Identity(who.Source, who.ID)
+	known, err := tx.Identity(fleet.IdentityKey{Source: who.Source, SubjectID: who.ID})
 	if err != nil || known != nil {
 		return known, err
 	}
 	name := who.PrincipalName()
 	for n := 2; ; n++ {
-		other, err := tx.IdentityOf(name)
+		other, err := tx.Identity(fleet.IdentityKey{Principal: name})
 		if err != nil {
 			return nil, err
 		}
@@ -85,13 +85,13 @@ func (s *Service) identify(tx fleet.Tx, who fleet.Subject) (*fleet.Identity, err
 		name = fmt.Sprintf("%s~%d", who.PrincipalName(), n)
 	}
 	known = &fleet.Identity{Principal: name, Source: who.Source, SubjectID: who.ID, CreatedAt: s.now(), Groups: who.Groups}
-	return known, tx.InsertIdentity(known)
+	return known, tx.Insert(known)
 }
 
 // SubjectOf returns the principal's id in the source; empty if the principal does not come from the source.
 func (s *Service) SubjectOf(ctx context.Context, source, principal string) (id string, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		known, err := tx.IdentityOf(principal)
+		known, err := tx.Identity(fleet.IdentityKey{Principal: principal})
 		if err == nil && known != nil && known.Source == source {
 			id = known.SubjectID
 		}

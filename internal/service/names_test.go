@@ -61,7 +61,7 @@ func TestLimitsOfGroups(t *testing.T) {
 	}
 	kept := func() (groups []string) {
 		require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
-			i, err := tx.IdentityOf("oidc:alice")
+			i, err := tx.Identity(fleet.IdentityKey{Principal: "oidc:alice"})
 			groups = i.Groups
 			return err
 		}))

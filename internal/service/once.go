@@ -114,7 +114,7 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (Made, 
 		}
 		r := key
 		r.AgentUID, r.TaskID, r.CreatedAt = made.AgentUID, made.TaskID, s.now()
-		return tx.PutRequest(&r)
+		return tx.Insert(&r)
 	})
 	return made, repeated, err
 }

@@ -43,7 +43,7 @@ func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int)
 		known[name] = true
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		tokens, err := tx.Tokens()
+		tokens, err := tx.Tokens(fleet.TokenFilter{All: true})
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int)
 
 func principalUse(all fleet.Limits, tx fleet.ReadTx, name string) (use PrincipalUse, err error) {
 	use.Name = name
-	if use.Holdings, err = tx.Holdings(name, fleet.Limits{}); err != nil {
+	if use.Holdings, err = tx.Holdings(name, fleet.Limits{}, fleet.Counted{}); err != nil {
 		return use, err
 	}
 	groups, err := groupsOf(all, tx, name)

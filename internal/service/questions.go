@@ -232,15 +232,15 @@ func (s *Service) answer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r An
 			return err
 		}
 		a.UpdatedAt = q.AnsweredAt
-		if err := tx.UpdateAgent(a); err != nil {
+		if err := tx.Update(a); err != nil {
 			return err
 		}
 	}
-	if err := tx.UpdateQuestion(q); err != nil {
+	if err := tx.Update(q); err != nil {
 		return err
 	}
 	t.Waiting--
-	if err := tx.UpdateTask(t); err != nil {
+	if err := tx.Update(t); err != nil {
 		return err
 	}
 	return tx.Append(q.Event(t, fleet.EventTaskAnswer, q.AnsweredAt, q.Outcome()))

@@ -11,7 +11,7 @@ import (
 // Remains returns what the store keeps of the agent. The caller has already checked the access to the agent.
 func (s *Service) Remains(ctx context.Context, v *fleet.AgentView) (r fleet.Remains, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		known, err := tx.Remains(v.UID)
+		known, err := tx.Remains(v.UID, false)
 		if known != nil {
 			r = *known
 		}
@@ -37,8 +37,8 @@ func (s *Service) DownloadBundle(ctx context.Context, ref string) (*fleet.Agent,
 		if a, err = tx.Agent(uid); err != nil || a == nil {
 			return err
 		}
-		if kept, err = tx.Remains(uid); err == nil {
-			content, err = tx.Bundle(uid)
+		if kept, err = tx.Remains(uid, true); kept != nil {
+			content = kept.Bundle
 		}
 		return err
 	}); err != nil {

@@ -171,7 +171,7 @@ func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *For
 			return err
 		}
 		a.State, a.Desired, a.StateReason, a.DeletedAt, a.UpdatedAt = fleet.StateDeleted, fleet.DesiredDeleted, reason, now, now
-		if err := tx.UpdateAgent(a); err != nil {
+		if err := tx.Update(a); err != nil {
 			return err
 		}
 		gone = a

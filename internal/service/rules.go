@@ -72,7 +72,7 @@ func (s *Service) RemoveRule(ctx context.Context, r RemoveRuleRequest) (*fleet.A
 				a.Rules = nil
 			}
 			a.UpdatedAt = s.now()
-			if err := tx.UpdateAgent(a); err != nil {
+			if err := tx.Update(a); err != nil {
 				return Made{}, err
 			}
 			return Made{AgentUID: a.UID}, tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, "no longer allowed without a question: "+r.Rule))

@@ -39,7 +39,7 @@ func (s *Service) Session(ctx context.Context, toolset fleet.Toolset, id string)
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		x, err := tx.Session(id)
+		x, err := tx.Session(fleet.SessionKey{ID: id})
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (s *Service) SessionByKey(ctx context.Context, toolset fleet.Toolset, key s
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		v = nil
-		x, err := tx.SessionByKey(toolset, p.Name, key)
+		x, err := tx.Session(fleet.SessionKey{Toolset: toolset, Owner: p.Name, Key: key})
 		if err == nil && x != nil {
 			v, err = viewSession(tx, x)
 		}
@@ -114,7 +114,7 @@ func (s *Service) SessionTasks(ctx context.Context, id string, limit int) (tasks
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		x, err := tx.Session(id)
+		x, err := tx.Session(fleet.SessionKey{ID: id})
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.S
 		c := r.Session
 		c.AgentUID = agentUID
 		x = &c
-		return tx.InsertSession(x)
+		return tx.Insert(x)
 	}
 	var made Made
 	var repeated bool
@@ -188,11 +188,11 @@ func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.S
 // without a turn.
 func (s *Service) openedBefore(ctx context.Context, made Made) (x *fleet.Session, turn *fleet.Task, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		if x, err = tx.Session(made.TaskID); err != nil || x != nil {
+		if x, err = tx.Session(fleet.SessionKey{ID: made.TaskID}); err != nil || x != nil {
 			return err
 		}
 		if turn, err = startedTask(tx, made); err == nil {
-			x, err = tx.Session(turn.SessionID)
+			x, err = tx.Session(fleet.SessionKey{ID: turn.SessionID})
 		}
 		return err
 	})
@@ -218,7 +218,7 @@ type SessionMessage struct {
 
 // countMessage counts a message of the session, in the transaction that begins its turn.
 func countMessage(tx fleet.Tx, id string, m SessionMessage) error {
-	x, err := tx.Session(id)
+	x, err := tx.Session(fleet.SessionKey{ID: id})
 	switch {
 	case err != nil:
 		return err
@@ -235,7 +235,7 @@ func countMessage(tx fleet.Tx, id string, m SessionMessage) error {
 	if m.Source != "" {
 		x.Source = m.Source
 	}
-	return tx.UpdateSession(x)
+	return tx.Update(x)
 }
 
 // CloseSession closes the session for the reason, ends its turn, and deletes its agent unless the agent belongs to
@@ -258,7 +258,7 @@ func (s *Service) closeSession(ctx context.Context, x *fleet.Session, reason str
 	var a *fleet.Agent
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
 		turn, a, closed = nil, nil, false
-		now, err := tx.Session(x.ID)
+		now, err := tx.Session(fleet.SessionKey{ID: x.ID})
 		if err != nil || now == nil {
 			return err
 		}
@@ -274,7 +274,7 @@ func (s *Service) closeSession(ctx context.Context, x *fleet.Session, reason str
 			return nil
 		}
 		now.ClosedAt, now.CloseReason = s.now(), reason
-		if err := tx.UpdateSession(now); err != nil || a == nil {
+		if err := tx.Update(now); err != nil || a == nil {
 			return err
 		}
 		e := a.Event(fleet.EventAgentChanged, now.ClosedAt, "session "+x.ID+" was closed: "+reason)

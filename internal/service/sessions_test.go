@@ -65,7 +65,7 @@ func TestEndedServersAreListedForAnHour(t *testing.T) {
 	}
 	a := &fleet.Agent{UID: "u1", Name: "papi", Owner: "alice", Place: "local@busy", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: time.Now(), UpdatedAt: time.Now()}
 	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
-		require.NoError(t, tx.InsertAgent(a))
+		require.NoError(t, tx.Insert(a))
 		return tx.Append(a.Event(fleet.EventAgentCreated, time.Now(), ""))
 	}))
 	names := func() (names []string) {

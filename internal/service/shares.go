@@ -126,7 +126,7 @@ func (s *Service) writeShares(ctx context.Context, c Call, ref string, change fu
 			return made, err
 		}
 		a.UpdatedAt = s.now()
-		if err := tx.UpdateAgent(a); err != nil {
+		if err := tx.Update(a); err != nil {
 			return made, err
 		}
 		event := fleet.EventAgentShared

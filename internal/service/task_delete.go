@@ -24,7 +24,7 @@ func (s *Service) DeleteTask(ctx context.Context, id, requestID string) (string,
 		if task.Active() {
 			return Made{}, fleet.Errorf(fleet.ReasonTaskRunning, "task %q has not ended", task.ID).With("task_id", task.ID).With("agent_name", task.AgentName).Next("stop it with {stop_agent_task} first")
 		}
-		if err := tx.DeleteTask(task.ID); err != nil {
+		if err := tx.Delete(&fleet.Task{ID: task.ID}); err != nil {
 			return Made{}, err
 		}
 		return Made{AgentUID: task.AgentUID, TaskID: task.ID}, tx.Append(task.Event(fleet.EventTaskDeleted, s.now(), "task deleted by "+p.Name))

@@ -42,7 +42,7 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 		if d.Task, err = s.task(tx, p, id, fleet.AccessView); err != nil {
 			return err
 		}
-		packed, err = tx.PackedPayload(d.Task.ID)
+		packed, err = tx.Payload(d.Task.ID, true)
 		return err
 	})
 	if err != nil {

@@ -66,7 +66,7 @@ func (s *Service) taskEvents(ctx context.Context, p fleet.Principal, id string, 
 		if task, err = s.task(tx, p, id, fleet.AccessView); err != nil || !output {
 			return err
 		}
-		events, err = tx.Events(fleet.EventFilter{TaskID: task.ID}, after, watchBatch)
+		events, err = tx.Events(fleet.EventFilter{TaskID: task.ID}, fleet.EventWindow{After: after, Limit: watchBatch})
 		return err
 	})
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Service) await(ctx context.Context, signal <-chan struct{}, t *fleet.Ta
 		}
 		var events []fleet.Event
 		if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			events, err = tx.Events(fleet.EventFilter{TaskID: t.ID}, after, 1)
+			events, err = tx.Events(fleet.EventFilter{TaskID: t.ID}, fleet.EventWindow{After: after, Limit: 1})
 			return err
 		}); err != nil || len(events) > 0 {
 			return err

@@ -97,7 +97,7 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 		return f, noProject, err
 	}
 	return f, noProject, s.store.View(ctx, func(tx fleet.ReadTx) error {
-		a, err := tx.NewestAgent(sel.name, f.Owner)
+		a, err := fleet.First(tx.Agents(fleet.AgentFilter{Name: sel.name, Owner: f.Owner, Newest: true}))
 		if err == nil && a == nil && s.snap.Shares().Named(p, sel.name, "") == nil {
 			err = fleet.AgentNotFound(r.Agent)
 		}
@@ -164,7 +164,7 @@ func (s *Service) lastAgentUID(ctx context.Context, ref string, needed fleet.Acc
 	var a *fleet.Agent
 	failed := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		for _, o := range owners {
-			if a, err = tx.NewestAgent(name, o); err != nil || a != nil {
+			if a, err = fleet.First(tx.Agents(fleet.AgentFilter{Name: name, Owner: o, Newest: true})); err != nil || a != nil {
 				return err
 			}
 		}

@@ -20,7 +20,7 @@ func (s *Service) Payload(ctx context.Context, taskID string) (payload []byte, e
 		if err != nil {
 			return err
 		}
-		payload, err = tx.Payload(t.ID)
+		payload, err = tx.Payload(t.ID, false)
 		return err
 	})
 	return payload, err
@@ -51,10 +51,10 @@ func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte,
 		}
 		size = last[0].PayloadSize
 		if last[0].Active() { // it may consist of several members
-			pieces, err = tx.Payload(last[0].ID)
+			pieces, err = tx.Payload(last[0].ID, false)
 			return err
 		}
-		packed, err = tx.PackedPayload(last[0].ID)
+		packed, err = tx.Payload(last[0].ID, true)
 		return err
 	})
 	if err == nil && packed == nil {
@@ -103,11 +103,11 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 		if err := admit(ctx, s.Limits(), tx, p, t.Owner, increase{bytes: len(piece), project: a.Project}); err != nil {
 			return nil, err
 		}
-		if err := tx.AppendPayload(t.ID, piece); err != nil {
+		if err := tx.Put(t.ID, fleet.PayloadPiece(piece)); err != nil {
 			return nil, err
 		}
 		t.PayloadSize += len(piece)
-		if err := tx.UpdateTask(t); err != nil {
+		if err := tx.Update(t); err != nil {
 			return nil, err
 		}
 		return t, tx.Append(t.Event(fleet.EventTaskStep, s.now(), fmt.Sprintf("%d bytes were added to the payload", len(piece))))

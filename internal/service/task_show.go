@@ -39,7 +39,7 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 			return err
 		}
 		if payload != nil {
-			if body, err = tx.Payload(shown.ID); err != nil {
+			if body, err = tx.Payload(shown.ID, false); err != nil {
 				return err
 			}
 		}
@@ -69,7 +69,7 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 
 // preview returns the end of the task's output.
 func preview(tx fleet.ReadTx, taskID string) (string, error) {
-	events, err := tx.LastEvents(fleet.EventFilter{TaskID: taskID, Types: []fleet.EventType{fleet.EventTaskOutput, fleet.EventTaskStep}}, 64)
+	events, err := tx.Events(fleet.EventFilter{TaskID: taskID, Types: []fleet.EventType{fleet.EventTaskOutput, fleet.EventTaskStep}}, fleet.EventWindow{Newest: true, Limit: 64})
 	var b strings.Builder
 	for _, e := range events {
 		if e.Type == fleet.EventTaskStep { // on a line of its own, so that it cannot be mistaken for the agent's text

@@ -58,7 +58,7 @@ func (s *Service) TaskSteps(ctx context.Context, r StepsRequest) (steps []fleet.
 	for err == nil {
 		var events []fleet.Event
 		err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			events, err = tx.Events(filter, after, watchBatch)
+			events, err = tx.Events(filter, fleet.EventWindow{After: after, Limit: watchBatch})
 			return err
 		})
 		for i := range events {

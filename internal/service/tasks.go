@@ -29,7 +29,7 @@ func (s *Service) askStopFor(ctx context.Context, p fleet.Principal, id, reason,
 			return err
 		}
 		t.StopAsked, t.StopReason = s.now(), reason
-		if err := tx.UpdateTask(t); err != nil {
+		if err := tx.Update(t); err != nil {
 			return err
 		}
 		return tx.Append(t.Event(fleet.EventTaskStopping, t.StopAsked, text))
@@ -171,17 +171,17 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 		return nil, err
 	}
 	if r.Checks.IsSet() {
-		if err := tx.PutChecks(task.ID, &fleet.TaskChecks{Asked: r.Checks}); err != nil {
+		if err := tx.Put(task.ID, &fleet.TaskChecks{Asked: r.Checks}); err != nil {
 			return nil, err
 		}
 	}
 	if len(r.Attachments) > 0 {
-		if err := tx.AddAttachments(task.ID, r.Attachments); err != nil {
+		if err := tx.Put(task.ID, fleet.Attachments(r.Attachments)); err != nil {
 			return nil, err
 		}
 	}
 	a.UpdatedAt = now
-	return task, tx.UpdateAgent(a)
+	return task, tx.Update(a)
 }
 
 // body returns the Body of the call, which has digests instead of the attachments.
@@ -317,7 +317,7 @@ func (s *Service) askStop(ctx context.Context, c Call, p fleet.Principal, ref st
 			return task, nil
 		}
 		task.StopAsked, task.StopReason = now, stopReason(p)
-		if err := tx.UpdateTask(task); err != nil {
+		if err := tx.Update(task); err != nil {
 			return nil, err
 		}
 		return task, tx.Append(task.Event(fleet.EventTaskStopping, now, "stop requested by "+p.Name))
@@ -337,7 +337,7 @@ func (s *Service) newTask(ctx context.Context, p fleet.Principal, a *fleet.Agent
 
 // insertTask adds the task to the store. Everything that starts a task comes here.
 func insertTask(tx fleet.Tx, t *fleet.Task) error {
-	if err := tx.InsertTask(t); err != nil {
+	if err := tx.Insert(t); err != nil {
 		return err
 	}
 	return tx.Append(t.Event(fleet.EventTaskCreated, t.CreatedAt, t.Title()))

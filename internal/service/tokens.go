@@ -78,14 +78,14 @@ func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fle
 	}
 	secret = newSecret()
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if old, err := tx.Token(r.Name); err != nil || old != nil && old.RevokedAt.IsZero() {
+		if old, err := fleet.CurrentToken(tx.Tokens(fleet.TokenFilter{Name: r.Name})); err != nil || old != nil && old.RevokedAt.IsZero() {
 			if err == nil {
 				err = fleet.Errorf(fleet.ReasonTokenExists, "token %q already exists", r.Name).Next("choose another name, or revoke it with {revoke_token} first").
 					With("token", r.Name).With("field", "name")
 			}
 			return err
 		}
-		h, err := tx.Holdings(r.Name, fleet.Limits{})
+		h, err := tx.Holdings(r.Name, fleet.Limits{}, fleet.Counted{})
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fle
 		if r.TTL > 0 {
 			t.ExpiresAt = now.Add(r.TTL)
 		}
-		return tx.InsertToken(t)
+		return tx.Insert(t)
 	})
 	return t, secret, owned, err
 }
@@ -130,7 +130,7 @@ func negative(field string) error {
 // ListTokens returns the tokens, sorted by name and age. It leaves out tokens of agents.
 func (s *Service) ListTokens(ctx context.Context) (tokens []*fleet.Token, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		tokens, err = tx.Tokens()
+		tokens, err = tx.Tokens(fleet.TokenFilter{All: true})
 		return err
 	})
 	return tokens, err
@@ -200,7 +200,7 @@ func (s *Service) rotate(
 	}
 	secret = newSecret()
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		old, err := heldToken(tx, name)
+		old, err := findToken(tx, name)
 		if err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func (s *Service) rotate(
 		if err := expire(old, &n); err != nil {
 			return err
 		}
-		secrets, err := tx.TokensNamed(name)
+		secrets, err := tx.Tokens(fleet.TokenFilter{Name: name})
 		if err != nil {
 			return err
 		}
@@ -225,19 +225,19 @@ func (s *Service) rotate(
 			return err
 		}
 		old.RevokedAt = now.Add(overlap)
-		if err := tx.UpdateToken(old); err != nil {
+		if err := tx.Update(old); err != nil {
 			return err
 		}
 		t, oldEnds = &n, old.End()
-		return tx.InsertToken(t)
+		return tx.Insert(t)
 	})
 	return t, secret, oldEnds, err
 }
 
-// heldToken returns the token of the name, which may be revoked; see fleet.TokenReader. The error is TOKEN_NOT_FOUND if there
+// findToken returns the token of the name, which may be revoked; see fleet.CurrentToken. The error is TOKEN_NOT_FOUND if there
 // is none.
-func heldToken(tx fleet.ReadTx, name string) (*fleet.Token, error) {
-	t, err := tx.Token(name)
+func findToken(tx fleet.ReadTx, name string) (*fleet.Token, error) {
+	t, err := fleet.CurrentToken(tx.Tokens(fleet.TokenFilter{Name: name}))
 	if err == nil && t == nil {
 		err = fleet.Errorf(fleet.ReasonTokenNotFound, "token %q not found", fleet.Shorten(name, 60)).With("token", fleet.Shorten(name, 60)).
 			Next("{list_tokens} shows the existing tokens")
@@ -266,7 +266,7 @@ func endOverlaps(tx fleet.Tx, secrets []*fleet.Token, now time.Time) error {
 			continue
 		}
 		t.RevokedAt = now
-		if err := tx.UpdateToken(t); err != nil {
+		if err := tx.Update(t); err != nil {
 			return err
 		}
 	}
@@ -276,11 +276,11 @@ func endOverlaps(tx fleet.Tx, secrets []*fleet.Token, now time.Time) error {
 // RevokeToken revokes a token with all its secrets. It does not change a revoked one.
 func (s *Service) RevokeToken(ctx context.Context, name string) (t *fleet.Token, err error) {
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if t, err = heldToken(tx, name); err != nil {
+		if t, err = findToken(tx, name); err != nil {
 			return err
 		}
 		now := s.now()
-		secrets, err := tx.TokensNamed(name)
+		secrets, err := tx.Tokens(fleet.TokenFilter{Name: name})
 		if err != nil {
 			return err
 		}
@@ -288,7 +288,7 @@ func (s *Service) RevokeToken(ctx context.Context, name string) (t *fleet.Token,
 			return err
 		}
 		t.RevokedAt = now
-		return tx.UpdateToken(t)
+		return tx.Update(t)
 	})
 	return t, err
 }

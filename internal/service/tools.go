@@ -38,8 +38,7 @@ func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, age
 				len(before), most).AtLimit("registered tools", int64(len(before)), int64(most)).After(fleet.HeldRetry)
 		}
 		now := s.now()
-		_, err := tx.PutTool(&fleet.RegisteredTool{Tool: tool, Owner: p.Name, Agent: agent, CreatedAt: now, UpdatedAt: now})
-		return Made{}, err
+		return Made{}, tx.Insert(&fleet.RegisteredTool{Tool: tool, Owner: p.Name, Agent: agent, CreatedAt: now, UpdatedAt: now})
 	})
 	if repeated {
 		before = nil
@@ -63,7 +62,7 @@ func (s *Service) RemoveTools(ctx context.Context, name, agent string) (removed,
 			if t.Name != name || agent != "" && t.Agent != agent {
 				continue
 			}
-			if err := tx.DeleteTool(p.Name, t.Name, t.Agent); err != nil {
+			if err := tx.Delete(t); err != nil {
 				return err
 			}
 			removed = append(removed, t)

@@ -170,7 +170,7 @@ func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) er
 		return nil
 	}
 	return w.s.store.View(ctx, func(tx fleet.ReadTx) error {
-		oldest, err := tx.Events(fleet.EventFilter{}, 0, 1)
+		oldest, err := tx.Events(fleet.EventFilter{}, fleet.EventWindow{Limit: 1})
 		if err == nil && len(oldest) == 1 && seq < oldest[0].Seq-1 {
 			err = fleet.Invalid(fleet.ReasonCursorExpired, "cursor", "events after cursor %q were removed, because their retention period is over: read the state again, and watch from \"now\"", r.Cursor)
 		}
@@ -180,7 +180,7 @@ func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) er
 
 // beforeNewest returns the cursor before the newest n matching events.
 func beforeNewest(tx fleet.ReadTx, f fleet.EventFilter, n int) (int64, error) {
-	events, err := tx.LastEvents(f, n)
+	events, err := tx.Events(f, fleet.EventWindow{Newest: true, Limit: n})
 	if err != nil || len(events) == 0 {
 		return 0, err
 	}
@@ -253,7 +253,7 @@ func (w *watch) read(ctx context.Context, woken bool, limit int) (events []fleet
 				if upTo, err = tx.LastSeq(); err != nil {
 					return err
 				}
-				events, err = tx.Events(w.filter, w.after, limit)
+				events, err = tx.Events(w.filter, fleet.EventWindow{After: w.after, Limit: limit})
 				return err
 			})
 			if err != nil {

@@ -11,13 +11,13 @@ import (
 
 // RevokeAgentTokens revokes the agent's tokens.
 func RevokeAgentTokens(tx fleet.Tx, uid string, now time.Time) error {
-	tokens, err := tx.AgentTokens(uid)
+	tokens, err := tx.Tokens(fleet.TokenFilter{AgentUID: uid})
 	if err != nil {
 		return err
 	}
 	for _, k := range tokens {
 		k.RevokedAt = now
-		if err := tx.UpdateToken(k); err != nil {
+		if err := tx.Update(k); err != nil {
 			return err
 		}
 	}
@@ -27,7 +27,7 @@ func RevokeAgentTokens(tx fleet.Tx, uid string, now time.Time) error {
 // RefuseMessage records that the message will not be delivered, and why.
 func RefuseMessage(tx fleet.Tx, t *fleet.Task, m *fleet.Message, now time.Time, r fleet.Reason, text string) error {
 	m.Refused, m.RefusedText = r, text
-	if err := tx.UpdateMessage(m); err != nil {
+	if err := tx.Update(m); err != nil {
 		return err
 	}
 	return tx.Append(t.Event(fleet.EventTaskStep, now, "a message was not delivered to the agent: "+text))
@@ -62,7 +62,7 @@ func withdrawQuestions(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	for _, q := range all {
 		if err == nil && q.Open() {
 			q.Status, q.GivenAt = fleet.QuestionWithdrawn, now
-			err = tx.UpdateQuestion(q)
+			err = tx.Update(q)
 		}
 	}
 	return err
@@ -133,7 +133,7 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 				return err
 			}
 		}
-		if err := tx.UpdateAgent(a); err != nil {
+		if err := tx.Update(a); err != nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 	if err := withdrawQuestions(tx, t, now); err != nil {
 		return err
 	}
-	if err := tx.UpdateTask(t); err != nil {
+	if err := tx.Update(t); err != nil {
 		return err
 	}
 	return tx.Append(t.Event(fleet.EventTaskEnded, now, text))
@@ -155,7 +155,7 @@ func keepPayload(tx fleet.Tx, t *fleet.Task, payload []byte, gap fleet.Gap, now 
 		return nil
 	}
 	if t.PayloadSize > 0 {
-		kept, err := tx.Payload(t.ID)
+		kept, err := tx.Payload(t.ID, false)
 		if err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func keepPayload(tx fleet.Tx, t *fleet.Task, payload []byte, gap fleet.Gap, now 
 	if t.PayloadGap = (fleet.Gap{}); gap.Size > 0 {
 		t.PayloadGap = gap
 	}
-	err := tx.PutPayload(t.ID, payload)
+	err := tx.Put(t.ID, fleet.Payload(payload))
 	if errors.Is(err, fleet.ErrStoreFull) { // the task's end must be recorded even if the payload cannot be
 		t.PayloadSize, t.PayloadGap = before, hole
 		return tx.Append(t.Event(fleet.EventTaskStep, now, fmt.Sprintf("a payload of %d bytes is not kept: the disk of the server's data is full", len(payload))))

@@ -29,9 +29,9 @@ func (s *loadCounter) View(ctx context.Context, fn func(fleet.ReadTx) error) err
 	return s.Store.View(ctx, func(tx fleet.ReadTx) error { return fn(countingTx{tx, s}) })
 }
 
-func (t countingTx) AgentViews(uids []string) ([]*fleet.AgentView, error) {
-	t.counter.loaded += len(uids)
-	return t.ReadTx.AgentViews(uids)
+func (t countingTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {
+	t.counter.loaded += len(f.UIDs)
+	return t.ReadTx.AgentViews(f)
 }
 
 func newForeignStore(t *testing.T) *loadCounter {
@@ -56,14 +56,14 @@ func setReason(tx fleet.Tx, a *fleet.Agent, reason string) error {
 		return err
 	}
 	if old == nil {
-		if err := tx.InsertAgent(a); err != nil {
+		if err := tx.Insert(a); err != nil {
 			return err
 		}
 	} else {
 		*a = *old
 	}
 	a.StateReason = reason
-	if err := tx.UpdateAgent(a); err != nil {
+	if err := tx.Update(a); err != nil {
 		return err
 	}
 	return tx.Append(a.Event(fleet.EventAgentChanged, time.Now(), reason))

@@ -142,7 +142,7 @@ func (t *LogTail) extend(ctx context.Context, last int64) error {
 		if last, err = tx.LastSeq(); err != nil {
 			return err
 		}
-		more, err = tx.Events(fleet.EventFilter{}, t.last, tailEvents)
+		more, err = tx.Events(fleet.EventFilter{}, fleet.EventWindow{After: t.last, Limit: tailEvents})
 		return err
 	})
 	if err != nil {

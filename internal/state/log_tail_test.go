@@ -55,9 +55,9 @@ type logTx struct {
 
 func (t logTx) LastSeq() (int64, error) { return int64(len(t.s.events)), nil }
 
-func (t logTx) Events(_ fleet.EventFilter, after int64, limit int) ([]fleet.Event, error) {
-	rest := t.s.events[after:]
-	return slices.Clone(rest[:min(limit, len(rest))]), nil
+func (t logTx) Events(_ fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event, error) {
+	rest := t.s.events[w.After:]
+	return slices.Clone(rest[:min(w.Limit, len(rest))]), nil
 }
 
 // newLogTail returns an empty store and a log tail that reads it.

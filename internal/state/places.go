@@ -165,7 +165,7 @@ func (ps *Places) Absent(name string) *ManagedPlace {
 // SameName returns the existing agent that prevents a new agent of the place from having the name; nil if the name is free.
 // It is an agent of the same owner in any place or, if the place has a single namespace, an agent of any owner in it.
 func (p *ManagedPlace) SameName(tx fleet.ReadTx, name, owner string) (*fleet.Agent, error) {
-	agents, err := tx.AgentsByName(name, "")
+	agents, err := tx.Agents(fleet.AgentFilter{Name: name})
 	for _, a := range agents {
 		if p.HasName(a, name, owner) {
 			return a, err

@@ -111,17 +111,17 @@ func (s *Snapshot) refresh(ctx context.Context, n needed) error {
 			if last, err = tx.LastSeq(); err != nil {
 				return err
 			}
-			if shared, err = tx.SharedAgents(); err != nil {
+			if shared, err = tx.Agents(fleet.AgentFilter{Shared: true}); err != nil {
 				return err
 			}
-			views, err = tx.LiveAgentViews()
+			views, err = tx.AgentViews(fleet.AgentViewFilter{Live: true})
 			return err
 		}
 		if changed, last, err = tx.ChangedAgents(since, s.mayBeReleased(n), s.worker); err != nil {
 			return err
 		}
 		load = s.toLoad(changed, n)
-		views, err = tx.AgentViews(load)
+		views, err = tx.AgentViews(fleet.AgentViewFilter{UIDs: load})
 		return err
 	})
 	if err != nil {

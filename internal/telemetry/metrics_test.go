@@ -84,7 +84,7 @@ func TestMetrics(t *testing.T) {
 
 	require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error {
 		a := &fleet.Agent{UID: "u", Name: "papi", Owner: "alice", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: noon, UpdatedAt: noon}
-		require.NoError(t, tx.InsertAgent(a))
+		require.NoError(t, tx.Insert(a))
 		e := a.Event(fleet.EventTaskEnded, noon, "done")
 		e.Status = string(fleet.TaskCompleted)
 		return tx.Append(e)

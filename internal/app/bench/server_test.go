@@ -59,10 +59,10 @@ func newFleet(b *testing.B, url string, agents int, owners ...string) *testbed {
 			Spec: "You are an agent that works on one contract.", Config: &fleet.AgentConfig{Reports: true},
 			State: fleet.StateDeleted, Desired: fleet.DesiredDeleted, CreatedAt: now, UpdatedAt: now, DeletedAt: now,
 		}
-		if err := tx.InsertAgent(ended); err != nil {
+		if err := tx.Insert(ended); err != nil {
 			return err
 		}
-		return tx.InsertTask(&fleet.Task{
+		return tx.Insert(&fleet.Task{
 			ID: "task-" + ended.UID, AgentUID: ended.UID, AgentName: ended.Name, Owner: ended.Owner, Description: "Say hello.", Source: fleet.SourceHuman,
 			Status: fleet.TaskCompleted, CreatedAt: now, StartedAt: now, EndedAt: now, Summary: "Said hello.",
 		})
@@ -90,7 +90,7 @@ func (t *testbed) insertAgent(tx fleet.Tx, i int, owner, project string, created
 		ID: "workspace-of-" + agentName(i), AgentUID: agentUID(i), Name: agentName(i), Owner: owner, Project: project,
 		Role: []string{"coder", "operator", "manager"}[i%3], Location: "fake:" + agentName(i), CreatedAt: created,
 	})
-	return tx.InsertAgent(&fleet.Agent{
+	return tx.Insert(&fleet.Agent{
 		UID: w.AgentUID, Name: w.Name, Owner: w.Owner, Place: "fake", Project: w.Project, Role: w.Role, Spec: "Keep the build of the payment service green.",
 		WorkspaceID: w.ID, Location: w.Location, State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: created, UpdatedAt: created,
 	})

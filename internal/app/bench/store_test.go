@@ -79,7 +79,7 @@ func newStock(b *testing.B, url string) *stock {
 		case 1:
 			t.Status, t.Reason = fleet.TaskStopped, "somebody stopped it"
 		}
-		return tx.InsertTask(t)
+		return tx.Insert(t)
 	})
 	b.Logf("filled the store in %s", time.Since(begun).Round(time.Second))
 	return s

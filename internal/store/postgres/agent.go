@@ -31,44 +31,36 @@ func (t *readTx) Agent(uid string) (*fleet.Agent, error) {
 	return first(t, record.ScanAgent, oneAgent, uid)
 }
 
-func (t *readTx) AgentsByName(name, owner string) ([]*fleet.Agent, error) {
-	t.lock(lockName, record.Key(name))
-	return settled(t, lockAgent, uidOf, func() ([]*fleet.Agent, error) {
-		if owner == "" {
-			return all(t, record.ScanAgent, agentsNamed, record.Key(name))
-		}
-		return all(t, record.ScanAgent, ownersAgent, record.Key(name), owner)
-	})
-}
-
-func (t *readTx) NewestAgent(name, owner string) (*fleet.Agent, error) {
-	t.lock(lockName, record.Key(name))
-	return t.agent(newestAgent, record.Key(name), owner)
-}
-
-func (t *readTx) AgentByWorkspace(place, workspaceID string) (*fleet.Agent, error) {
-	t.lock(lockPlace, joined(place, workspaceID))
-	return t.agent(ofWorkspace, workspaceID, place)
-}
-
-// agent returns the first agent of the query's result.
-func (t *readTx) agent(query string, args ...any) (*fleet.Agent, error) {
-	got, err := settled(t, lockAgent, uidOf, func() ([]*fleet.Agent, error) { return all(t, record.ScanAgent, query, args...) })
-	if err != nil || len(got) == 0 {
-		return nil, err
+func (t *readTx) Agents(f fleet.AgentFilter) ([]*fleet.Agent, error) {
+	name := record.Key(f.Name)
+	switch {
+	case f.Shared:
+		return all(t, record.ScanAgent, sharedAgents)
+	case f.WorkspaceID != "":
+		t.lock(lockPlace, joined(f.Place, f.WorkspaceID))
+		return t.agents(ofWorkspace, f.WorkspaceID, f.Place)
+	case f.Name == "":
+		return nil, t.err
 	}
-	return got[0], nil
+	t.lock(lockName, name)
+	switch {
+	case f.Newest:
+		return t.agents(newestAgent, name, f.Owner)
+	case f.Owner != "":
+		return t.agents(ownersAgent, name, f.Owner)
+	default:
+		return t.agents(agentsNamed, name)
+	}
+}
+
+// agents returns the agents of the query's result, and locks them.
+func (t *readTx) agents(query string, args ...any) ([]*fleet.Agent, error) {
+	return settled(t, lockAgent, uidOf, func() ([]*fleet.Agent, error) { return all(t, record.ScanAgent, query, args...) })
 }
 
 func uidOf(a *fleet.Agent) []string { return []string{a.UID} }
 
-func (t *readTx) Agents() ([]*fleet.Agent, error) { return all(t, record.ScanAgent, liveAgents) }
-
-func (t *readTx) SharedAgents() ([]*fleet.Agent, error) {
-	return all(t, record.ScanAgent, sharedAgents)
-}
-
-func (t *tx) InsertAgent(a *fleet.Agent) error {
+func (t *tx) insertAgent(a *fleet.Agent) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
@@ -96,7 +88,7 @@ func (t *tx) InsertAgent(a *fleet.Agent) error {
 }
 
 // UpdateAgent writes the agent without its configuration, which never changes.
-func (t *tx) UpdateAgent(a *fleet.Agent) error {
+func (t *tx) updateAgent(a *fleet.Agent) error {
 	t.lock(lockAgent, a.UID)
 	t.lockWorkspace(a)
 	explain := func(err error) error { return agentError("write", a, err) }

@@ -19,7 +19,7 @@ func (t *readTx) Attachments(taskID string, content bool) ([]fleet.Attachment, e
 	return all(t, record.ScanAttachment, getAttachments, content, taskID)
 }
 
-func (t *tx) AddAttachments(taskID string, all []fleet.Attachment) error {
+func (t *tx) putAttachments(taskID string, all fleet.Attachments) error {
 	if err := t.grow(); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,8 +11,7 @@ import (
 
 const (
 	endAudit   = `UPDATE audit SET outcome = $1, target = $2 WHERE n = $3`
-	pruneAudit = `WITH gone AS (DELETE FROM audit WHERE n IN (SELECT n FROM audit WHERE time < $1 ORDER BY time LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1)
-		SELECT count(*) FROM gone`
+	pruneAudit = `DELETE FROM audit WHERE n IN (SELECT n FROM audit WHERE time < $1 ORDER BY time LIMIT $2 FOR UPDATE SKIP LOCKED)`
 )
 
 var insertAudit = numbered(`INSERT INTO audit (` + record.AuditColumns + `) VALUES (` + record.Marks(record.AuditColumns) + `) RETURNING n`)
@@ -73,10 +71,4 @@ func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entr
 		return err
 	}, query, c.args...)
 	return entries, err
-}
-
-// PruneAudit removes old entries of the audit log, see fleet.Store.
-func (s *Store) PruneAudit(ctx context.Context, before time.Time, limit int) (removed int, err error) {
-	err = s.one(ctx, s.side, func(row scanner) error { return row.Scan(&removed) }, pruneAudit, before, limit)
-	return removed, err
 }

@@ -15,7 +15,7 @@ func (t *readTx) Changes(taskID string) (*fleet.Changes, error) {
 	return first(t, scanChanges, `SELECT changes FROM task_changes WHERE task_id = $1`, taskID)
 }
 
-func (t *tx) PutChanges(taskID string, c *fleet.Changes) error {
+func (t *tx) putChanges(taskID string, c *fleet.Changes) error {
 	text, err := json.Marshal(c)
 	switch {
 	case err != nil:

@@ -15,7 +15,7 @@ func (t *readTx) Checks(taskID string) (*fleet.TaskChecks, error) {
 	return first(t, scanChecks, `SELECT checks FROM task_checks WHERE task_id = $1`, taskID)
 }
 
-func (t *tx) PutChecks(taskID string, c *fleet.TaskChecks) error {
+func (t *tx) putChecks(taskID string, c *fleet.TaskChecks) error {
 	text, err := json.Marshal(c)
 	if err == nil {
 		t.lock(lockTask, taskID)

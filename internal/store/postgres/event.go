@@ -68,26 +68,18 @@ func (t *tx) LastSeq() (int64, error) {
 	return seq + int64(len(t.events)), err
 }
 
-func (t *readTx) Events(f fleet.EventFilter, after int64, limit int) ([]fleet.Event, error) {
-	if limit <= 0 {
+func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event, error) {
+	if w.Limit <= 0 {
 		return nil, t.err
 	}
 	c := conditions(f)
 	if err := t.whole(f, c); err != nil {
 		return nil, err
 	}
-	return all(t, scanEvent, selectEvents+c.where+`seq > `+c.arg(after)+` ORDER BY seq LIMIT `+c.arg(limit), c.args...)
-}
-
-func (t *readTx) LastEvents(f fleet.EventFilter, limit int) ([]fleet.Event, error) {
-	if limit <= 0 {
-		return nil, t.err
+	if !w.Newest {
+		return all(t, scanEvent, selectEvents+c.where+`seq > `+c.arg(w.After)+` ORDER BY seq LIMIT `+c.arg(w.Limit), c.args...)
 	}
-	c := conditions(f)
-	if err := t.whole(f, c); err != nil {
-		return nil, err
-	}
-	events, err := all(t, scanEvent, selectEvents+c.where+`seq > 0 ORDER BY seq DESC LIMIT `+c.arg(limit), c.args...)
+	events, err := all(t, scanEvent, selectEvents+c.where+`seq > 0 ORDER BY seq DESC LIMIT `+c.arg(w.Limit), c.args...)
 	slices.Reverse(events)
 	return events, err
 }

@@ -27,10 +27,10 @@ func addTasks(t *testing.T, url string, describe func(i int) string) (tasks []*f
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error {
 		a := &fleet.Agent{UID: "u", Name: "u", Owner: "alice", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: at, UpdatedAt: at}
-		if err := tx.InsertAgent(a); err != nil {
+		if err := tx.Insert(a); err != nil {
 			return err
 		}
-		return tx.InsertTask(&fleet.Task{ID: "first", AgentUID: "u", AgentName: "u", Owner: "alice", Source: fleet.SourceHuman, Status: fleet.TaskCompleted, CreatedAt: at, EndedAt: at})
+		return tx.Insert(&fleet.Task{ID: "first", AgentUID: "u", AgentName: "u", Owner: "alice", Source: fleet.SourceHuman, Status: fleet.TaskCompleted, CreatedAt: at, EndedAt: at})
 	}))
 	require.NoError(t, s.Close())
 	var texts, ids []string

@@ -76,7 +76,7 @@ func TestFullDisk(t *testing.T) {
 	})
 	var got []string
 	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
-		events, err := tx.Events(fleet.EventFilter{}, 0, 3000)
+		events, err := tx.Events(fleet.EventFilter{}, fleet.EventWindow{Limit: 3000})
 		for _, e := range events {
 			got = append(got, e.Status)
 		}

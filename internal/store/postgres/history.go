@@ -145,7 +145,7 @@ func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string
 
 // DeleteTask deletes the task. It deletes the rows that refer to the task first. It fails if the task does not exist or
 // has not ended.
-func (t *tx) DeleteTask(id string) error {
+func (t *tx) deleteTask(id string) error {
 	task, err := t.Task(id)
 	switch {
 	case err != nil:
@@ -167,8 +167,8 @@ func (t *tx) DeleteTask(id string) error {
 	return nil
 }
 
-// PrunePayloads removes old payloads and attachments, and old remains of agents, see fleet.Store.
-func (s *Store) PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+// prunePayloads removes old payloads and attachments, and old remains of agents.
+func (s *Store) prunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.Update(ctx, func(ftx fleet.Tx) error {
 		t := ftx.(*tx) //nolint:forcetypeassert // Update passes a *tx
 		ids, err := all(&t.readTx, scanString, oldPayloads, before, limit)

@@ -10,7 +10,7 @@ import (
 // ownedThings counts everything in one query, because each start of a task needs these numbers.
 const (
 	ownedThings = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner = $1 AND deleted_at IS NULL GROUP BY toolset UNION ALL ` + ownedTasks
-	ownedOf     = `SELECT count(*) FROM agents WHERE owner = $1 AND toolset = $2 AND deleted_at IS NULL`
+	ownedOf     = `SELECT 'agents', $2::text, count(*) FROM agents WHERE owner = $1 AND toolset = $2 AND deleted_at IS NULL`
 	ownedTasks  = `SELECT 'tasks', '', count(*) FROM tasks WHERE owner = $1 AND ` + record.Active + `
 		UNION ALL SELECT 'bytes', '', ((SELECT coalesce(sum(bytes), 0) FROM stored WHERE owner = $1)
 			+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE owner = $1))::bigint`
@@ -25,22 +25,6 @@ func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) 
 	t.lock(lockProject, project)
 	err = t.each(func(row scanner) error { return row.Scan(&h.Agents, &h.RunningTasks, &h.StoredBytes) }, inProject, project)
 	return h, t.failed(err)
-}
-
-func (t *readTx) Holdings(owner string, l fleet.Limits) (fleet.Holdings, error) {
-	return t.holdings(owner, ownedThings, l, 0)
-}
-
-func (t *readTx) TaskHoldings(owner string, l fleet.Limits, bytes int) (fleet.Holdings, error) {
-	return t.holdings(owner, ownedTasks, l, bytes)
-}
-
-func (t *readTx) OwnAgents(owner string, toolset fleet.Toolset, most int) (n int, err error) {
-	err = t.counted(owner, func() bool { return n <= most-t.others }, func() (err error) {
-		n, err = first(t, scanInt, ownedOf, owner, toolset)
-		return err
-	})
-	return n, err
 }
 
 // errNear means that a number is too near its limit to be counted while other transactions add to it.
@@ -68,14 +52,19 @@ func (t *readTx) counted(owner string, far func() bool, count func() error) erro
 // mostBytes is how many stored bytes a transaction may add while it shares the lock: those of a new agent and of its task.
 const mostBytes = 2 * fleet.MaxText
 
-// holdings returns the owner's holdings that the query counts. bytes is how many stored bytes the transaction is about to
-// add.
-func (t *readTx) holdings(owner, query string, l fleet.Limits, bytes int) (h fleet.Holdings, err error) {
+func (t *readTx) Holdings(owner string, l fleet.Limits, c fleet.Counted) (h fleet.Holdings, err error) {
+	query, args := ownedThings, []any{owner}
+	switch {
+	case c.Toolset != nil:
+		query, args = ownedOf, append(args, string(*c.Toolset))
+	case c.NewTask:
+		query = ownedTasks
+	}
 	h.Agents = map[fleet.Toolset]int{}
 	far := func() bool {
-		return (l.Agents == 0 || h.AllAgents() <= l.Agents-t.others) &&
+		return !c.Alone && (l.Agents == 0 || h.AllAgents() <= l.Agents-t.others) &&
 			(l.RunningTasks == 0 || h.RunningTasks <= l.RunningTasks-t.others) &&
-			(l.StoredBytes == 0 || bytes <= mostBytes && h.StoredBytes <= l.StoredBytes-int64(t.others)*mostBytes)
+			(l.StoredBytes == 0 || c.Bytes <= mostBytes && h.StoredBytes <= l.StoredBytes-int64(t.others)*mostBytes)
 	}
 	err = t.counted(owner, far, func() error {
 		return t.each(func(row scanner) error {
@@ -93,7 +82,7 @@ func (t *readTx) holdings(owner, query string, l fleet.Limits, bytes int) (h fle
 				h.StoredBytes = n
 			}
 			return nil
-		}, query, owner)
+		}, query, args...)
 	})
 	return h, t.failed(err)
 }

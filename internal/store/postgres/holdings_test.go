@@ -21,11 +21,11 @@ func TestLargeAdditions(t *testing.T) {
 	s := openAt(t, url, postgres.Config{})
 	add := func(then func()) error {
 		return s.Update(t.Context(), func(tx fleet.Tx) error {
-			if _, err := tx.TaskHoldings("alice", fleet.Limits{StoredBytes: 1 << 40}, 16<<20); err != nil {
+			if _, err := tx.Holdings("alice", fleet.Limits{StoredBytes: 1 << 40}, fleet.Counted{NewTask: true, Bytes: 16 << 20}); err != nil {
 				return err
 			}
 			then()
-			return tx.PutRequest(&fleet.Request{Principal: "alice", ID: t.Name()})
+			return tx.Insert(&fleet.Request{Principal: "alice", ID: t.Name()})
 		})
 	}
 	counted, commit := make(chan struct{}), make(chan struct{})

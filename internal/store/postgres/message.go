@@ -31,7 +31,7 @@ func (t *readTx) Messages(taskID string) ([]*fleet.Message, error) {
 	return all(t, scanMessage, selectMessages+`WHERE task_id = $1 ORDER BY n`, taskID)
 }
 
-func (t *tx) InsertMessage(m *fleet.Message) error {
+func (t *tx) insertMessage(m *fleet.Message) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (t *tx) InsertMessage(m *fleet.Message) error {
 	return nil
 }
 
-func (t *tx) UpdateMessage(m *fleet.Message) error {
+func (t *tx) updateMessage(m *fleet.Message) error {
 	t.lock(lockTask, m.TaskID)
 	if _, err := t.revise(updateMessage, maybe(m.GivenAt), string(m.Refused), m.RefusedText, m.ID); err != nil {
 		return t.failed(fmt.Errorf("write message %s: %w", m.ID, err))

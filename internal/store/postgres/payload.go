@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 
+	"fleet/internal/fleet"
 	"fleet/internal/store/packed"
 )
 
@@ -13,12 +14,15 @@ const putPayload = `INSERT INTO payloads AS p (task_id, size, gzip) VALUES ($1, 
 const appendPayload = `INSERT INTO payloads AS p (task_id, size, gzip) VALUES ($1, $2, $3)
 	ON CONFLICT (task_id) DO UPDATE SET size = p.size + excluded.size, gzip = p.gzip || excluded.gzip`
 
-func (t *readTx) Payload(taskID string) ([]byte, error) {
+func (t *readTx) Payload(taskID string, packed bool) ([]byte, error) {
 	t.lock(lockTask, taskID)
+	if packed {
+		return first(t, scanBytes, `SELECT gzip FROM payloads WHERE task_id = $1`, taskID)
+	}
 	return first(t, scanPayload, `SELECT size, gzip FROM payloads WHERE task_id = $1`, taskID)
 }
 
-func (t *tx) PutPayload(taskID string, payload []byte) error {
+func (t *tx) putPayload(taskID string, payload fleet.Payload) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
@@ -33,12 +37,7 @@ func (t *tx) PutPayload(taskID string, payload []byte) error {
 	return nil
 }
 
-func (t *readTx) PackedPayload(taskID string) ([]byte, error) {
-	t.lock(lockTask, taskID)
-	return first(t, scanBytes, `SELECT gzip FROM payloads WHERE task_id = $1`, taskID)
-}
-
-func (t *tx) AppendPayload(taskID string, piece []byte) error {
+func (t *tx) appendPayload(taskID string, piece fleet.PayloadPiece) error {
 	if err := t.grow(); err != nil {
 		return err
 	}

@@ -27,9 +27,18 @@ const (
 			LIMIT $2 FOR UPDATE SKIP LOCKED)`
 )
 
-// Prune removes old events, requests, tokens of agents, leases and servers, see fleet.Store.
-func (s *Store) Prune(ctx context.Context, before time.Time, limit int) (removed int, err error) {
-	for _, query := range []string{pruneEvents, pruneRequests, pruneTokens, pruneLeases, pruneReplicas} {
+// pruned has the statements that remove rows of each kind, but for PrunePayloads.
+var pruned = map[fleet.PruneKind][]string{
+	fleet.PruneHistory: {pruneEvents, pruneRequests, pruneTokens, pruneLeases, pruneReplicas},
+	fleet.PruneAudit:   {pruneAudit},
+}
+
+// Prune removes old rows, see fleet.Store.
+func (s *Store) Prune(ctx context.Context, kind fleet.PruneKind, before time.Time, limit int) (removed int, err error) {
+	if kind == fleet.PrunePayloads {
+		return s.prunePayloads(ctx, before, limit)
+	}
+	for _, query := range pruned[kind] {
 		n := 0
 		counting := `WITH gone AS (` + query + ` RETURNING 1) SELECT count(*) FROM gone`
 		if err := s.one(ctx, s.side, func(row scanner) error { return row.Scan(&n) }, counting, before, limit); err != nil {

@@ -69,7 +69,7 @@ func questionConditions(f fleet.QuestionFilter) *clause {
 	return c
 }
 
-func (t *tx) InsertQuestion(q *fleet.Question) error {
+func (t *tx) insertQuestion(q *fleet.Question) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (t *tx) InsertQuestion(q *fleet.Question) error {
 	return nil
 }
 
-func (t *tx) UpdateQuestion(q *fleet.Question) error {
+func (t *tx) updateQuestion(q *fleet.Question) error {
 	t.lock(lockTask, q.TaskID)
 	if _, err := t.revise(updateQuestion, string(q.Status), q.Answer, q.Message, q.AnsweredBy, maybe(q.AnsweredAt),
 		maybe(q.GivenAt), string(q.Remember), q.ID); err != nil {

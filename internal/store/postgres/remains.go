@@ -13,17 +13,13 @@ const (
 	oldRemains = `DELETE FROM agent_remains WHERE agent_uid IN (SELECT agent_uid FROM agent_remains WHERE kept_at < $1 ORDER BY kept_at LIMIT $2) RETURNING agent_uid`
 )
 
-func (t *readTx) Remains(uid string) (*fleet.Remains, error) {
+func (t *readTx) Remains(uid string, bundle bool) (*fleet.Remains, error) {
 	t.lock(lockAgent, uid)
-	return first(t, scanRemains, `SELECT kept_at, size, lost FROM agent_remains WHERE agent_uid = $1`, uid)
+	return first(t, scanRemains, `SELECT kept_at, size, lost, CASE WHEN $1 AND size > 0 THEN bundle END FROM agent_remains WHERE agent_uid = $2`, bundle, uid)
 }
 
-func (t *readTx) Bundle(uid string) ([]byte, error) {
-	t.lock(lockAgent, uid)
-	return first(t, scanBytes, `SELECT bundle FROM agent_remains WHERE agent_uid = $1 AND size > 0`, uid)
-}
-
-func (t *tx) PutRemains(uid string, r *fleet.Remains, bundle []byte) error {
+func (t *tx) putRemains(uid string, r *fleet.Remains) error {
+	bundle := r.Bundle
 	if len(bundle) > 0 {
 		if err := t.grow(); err != nil {
 			return err
@@ -42,7 +38,7 @@ func (t *tx) PutRemains(uid string, r *fleet.Remains, bundle []byte) error {
 func scanRemains(row scanner) (*fleet.Remains, error) {
 	r := &fleet.Remains{}
 	var kept *time.Time
-	err := row.Scan(&kept, &r.Size, &r.Lost)
+	err := row.Scan(&kept, &r.Size, &r.Lost, &r.Bundle)
 	r.KeptAt = timeOf(kept)
 	return r, err
 }

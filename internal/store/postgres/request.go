@@ -17,7 +17,7 @@ func (t *readTx) Request(principal, id string) (*fleet.Request, error) {
 	return first(t, scanRequest, `SELECT `+requestColumns+` FROM requests WHERE principal = $1 AND id = $2`, principal, id)
 }
 
-func (t *tx) PutRequest(r *fleet.Request) error {
+func (t *tx) insertRequest(r *fleet.Request) error {
 	t.lock(lockRequest, joined(r.Principal, r.ID))
 	return t.execLater(func(err error) error { return fmt.Errorf("remember request %q of %q: %w", r.ID, r.Principal, err) },
 		insertRequest, r.Principal, r.ID, r.Method, r.BodyHash, r.AgentUID, r.TaskID, r.CreatedAt)

@@ -68,7 +68,7 @@ func TestUnreachable(t *testing.T) {
 	_, err = s.Lease(t.Context(), "k", "me", time.Hour)
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(s.View(t.Context(), func(tx fleet.ReadTx) error {
-		_, err := tx.Agents()
+		_, err := tx.Agents(fleet.AgentFilter{})
 		return err
 	})))
 	require.NotContains(t, fleet.PublicMessage(err), "connect", "the message must not contain internal details")
@@ -140,7 +140,7 @@ func TestAgentsAreMadeAtTheSameTime(t *testing.T) {
 	create := func(uid string, also func()) error {
 		return s.Update(t.Context(), func(tx fleet.Tx) error {
 			a := &fleet.Agent{UID: uid, Name: uid, Owner: "alice", Place: "fake", State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: time.Now(), UpdatedAt: time.Now()}
-			if err := tx.InsertAgent(a); err != nil {
+			if err := tx.Insert(a); err != nil {
 				return err
 			}
 			_, err := tx.Agent(uid) // sends the deferred insert and takes the locks
@@ -167,7 +167,7 @@ func TestActiveTaskIsFoundByItsAgent(t *testing.T) {
 			uid := fmt.Sprint("u", i)
 			a := &fleet.Agent{UID: uid, Name: uid, Owner: "alice", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now}
 			task := &fleet.Task{ID: uid, AgentUID: uid, AgentName: uid, Owner: "alice", Source: fleet.SourceHuman, Status: fleet.TaskCompleted, CreatedAt: now, EndedAt: now}
-			if err := errors.Join(tx.InsertAgent(a), tx.InsertTask(task)); err != nil {
+			if err := errors.Join(tx.Insert(a), tx.Insert(task)); err != nil {
 				return err
 			}
 		}
@@ -188,7 +188,7 @@ func TestActiveTaskIsFoundByItsAgent(t *testing.T) {
 	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
 		for i := range agents {
 			_, err := tx.ActiveTask(fmt.Sprint("u", i))
-			_, more := tx.AgentViews([]string{fmt.Sprint("u", i)})
+			_, more := tx.AgentViews(fleet.AgentViewFilter{UIDs: []string{fmt.Sprint("u", i)}})
 			if err := errors.Join(err, more); err != nil {
 				return err
 			}
@@ -224,7 +224,7 @@ func TestRowsAreFoundByKey(t *testing.T) {
 			uid := fmt.Sprint("u", i)
 			a := &fleet.Agent{UID: uid, Name: uid, Owner: "alice", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now}
 			task := &fleet.Task{ID: uid, AgentUID: uid, AgentName: uid, Owner: "alice", Source: fleet.SourceHuman, Status: fleet.TaskRunning, CreatedAt: now, StartedAt: now}
-			if err := errors.Join(tx.InsertAgent(a), tx.InsertTask(task)); err != nil {
+			if err := errors.Join(tx.Insert(a), tx.Insert(task)); err != nil {
 				return err
 			}
 			_, err := tx.ActiveTask(uid)
@@ -351,7 +351,7 @@ func TestPausedTransaction(t *testing.T) {
 	paused := openAt(t, url+"&idle_in_transaction_session_timeout=200", postgres.Config{})
 	s := openAt(t, url, postgres.Config{})
 	a := &fleet.Agent{UID: "u1", Name: "a", State: fleet.StateRunning, Desired: fleet.DesiredRunning}
-	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(a) }))
+	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(a) }))
 	tries := 0
 	err := paused.Update(t.Context(), func(tx fleet.Tx) error {
 		if tries++; tries > 1 {
@@ -365,10 +365,10 @@ func TestPausedTransaction(t *testing.T) {
 				return err
 			}
 			a.Attempts = 7
-			return tx.UpdateAgent(a)
+			return tx.Update(a)
 		}))
 		a.Attempts = 8
-		return tx.UpdateAgent(a)
+		return tx.Update(a)
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 2, tries, "the paused transaction must be repeated")
@@ -381,7 +381,7 @@ func TestRenewalDuringAWait(t *testing.T) {
 	url := pgtest.URL(t)
 	s, other := openAt(t, url, postgres.Config{}), openAt(t, url, postgres.Config{})
 	a := &fleet.Agent{UID: "u1", Name: "a", State: fleet.StateRunning, Desired: fleet.DesiredRunning}
-	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(a) }))
+	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(a) }))
 	epoch, err := s.Lease(t.Context(), "k", "one", time.Hour)
 	require.NoError(t, err)
 	touch := func(tx fleet.Tx) error {
@@ -389,7 +389,7 @@ func TestRenewalDuringAWait(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return tx.UpdateAgent(a)
+		return tx.Update(a)
 	}
 	conn, waited := dial(t, url), make(chan error, 1)
 	require.NoError(t, other.Update(t.Context(), func(tx fleet.Tx) error {

@@ -6,6 +6,7 @@ import (
 )
 
 const (
+	openSessions  = record.SelectSessions + `WHERE toolset = $1 AND closed_at IS NULL`
 	lastUsedFirst = ` ORDER BY used_at DESC, n DESC`
 )
 
@@ -15,19 +16,13 @@ var (
 		WHERE id = ? RETURNING revision`)
 )
 
-func (t *readTx) Session(id string) (*fleet.Session, error) {
-	t.lock(lockSession, id)
-	return first(t, record.ScanSession, record.SelectSessions+`WHERE id = $1`, id)
-}
-
-func (t *readTx) SessionByKey(toolset fleet.Toolset, owner, key string) (*fleet.Session, error) {
-	t.lock(lockKeyed, joined(string(toolset), owner, key))
-	got, err := t.sessions(record.SelectSessions+`WHERE toolset = $1 AND owner = $2 AND key <> '' AND key = $3 AND closed_at IS NULL`,
-		string(toolset), owner, key)
-	if err != nil || len(got) == 0 {
-		return nil, err
+func (t *readTx) Session(k fleet.SessionKey) (*fleet.Session, error) {
+	if k.ID != "" {
+		t.lock(lockSession, k.ID)
+		return first(t, record.ScanSession, record.SelectSessions+`WHERE id = $1`, k.ID)
 	}
-	return got[0], nil
+	t.lock(lockKeyed, joined(string(k.Toolset), k.Owner, k.Key))
+	return fleet.First(t.sessions(openSessions+` AND owner = $2 AND key <> '' AND key = $3`, string(k.Toolset), k.Owner, k.Key))
 }
 
 func (t *readTx) sessions(query string, args ...any) ([]*fleet.Session, error) {
@@ -38,13 +33,13 @@ func (t *readTx) sessions(query string, args ...any) ([]*fleet.Session, error) {
 
 func (t *readTx) Sessions(toolset fleet.Toolset, owner string) ([]*fleet.Session, error) {
 	if owner == "" {
-		return all(t, record.ScanSession, record.SelectSessions+`WHERE toolset = $1 AND closed_at IS NULL`+lastUsedFirst, string(toolset))
+		return all(t, record.ScanSession, openSessions+lastUsedFirst, string(toolset))
 	}
 	t.lock(lockSessions, joined(string(toolset), owner))
-	return t.sessions(record.SelectSessions+`WHERE toolset = $1 AND owner = $2 AND closed_at IS NULL`+lastUsedFirst, string(toolset), owner)
+	return t.sessions(openSessions+` AND owner = $2`+lastUsedFirst, string(toolset), owner)
 }
 
-func (t *tx) InsertSession(s *fleet.Session) error {
+func (t *tx) insertSession(s *fleet.Session) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
@@ -58,7 +53,7 @@ func (t *tx) InsertSession(s *fleet.Session) error {
 	return nil
 }
 
-func (t *tx) UpdateSession(s *fleet.Session) error {
+func (t *tx) updateSession(s *fleet.Session) error {
 	t.lock(lockSession, s.ID)
 	revision, err := t.revise(updateSession, append(record.SessionArgs(s), s.ID)...)
 	if err != nil {

@@ -84,7 +84,7 @@ func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 	return all(t, record.ScanTask, lastTasks, uids)
 }
 
-func (t *tx) InsertTask(task *fleet.Task) error {
+func (t *tx) insertTask(task *fleet.Task) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (t *tx) InsertTask(task *fleet.Task) error {
 	return err
 }
 
-func (t *tx) UpdateTask(task *fleet.Task) error {
+func (t *tx) updateTask(task *fleet.Task) error {
 	t.lock(lockAgent, task.AgentUID)
 	rest := task.Description[len(record.Head(task.Description)):]
 	query := updateShort

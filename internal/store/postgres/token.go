@@ -14,12 +14,6 @@ var (
 	updateToken = numbered(`UPDATE tokens SET (` + record.TokenColumns + `) = ROW (` + record.Marks(record.TokenColumns) + `) WHERE hash = ? RETURNING 1`)
 )
 
-// Token returns the valid token with the name. If all tokens with the name are revoked, it returns the newest of them.
-func (t *readTx) Token(name string) (*fleet.Token, error) {
-	t.lock(lockToken, name)
-	return first(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' AND name = $1 ORDER BY revoked_at IS NOT NULL, n DESC LIMIT 1`, name)
-}
-
 // TokensByHash returns the tokens with the hashes, see fleet.Store.
 func (s *Store) TokensByHash(ctx context.Context, hashes []string) (map[string]*fleet.Token, error) {
 	found := map[string]*fleet.Token{}
@@ -33,23 +27,20 @@ func (s *Store) TokensByHash(ctx context.Context, hashes []string) (map[string]*
 	return found, err
 }
 
-func (t *readTx) AgentTokens(agentUID string) ([]*fleet.Token, error) {
-	t.lock(lockTokens, agentUID)
-	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid <> '' AND agent_uid = $1 AND revoked_at IS NULL ORDER BY n`, agentUID)
+func (t *readTx) Tokens(f fleet.TokenFilter) ([]*fleet.Token, error) {
+	switch {
+	case f.AgentUID != "":
+		t.lock(lockTokens, f.AgentUID)
+		return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid <> '' AND agent_uid = $1 AND revoked_at IS NULL ORDER BY n`, f.AgentUID)
+	case f.All:
+		return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' ORDER BY name, n`)
+	default:
+		t.lock(lockToken, f.Name)
+		return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' AND name = $1 ORDER BY n`, f.Name)
+	}
 }
 
-// TokensNamed returns the tokens with the name, including revoked ones, from the oldest to the newest.
-func (t *readTx) TokensNamed(name string) ([]*fleet.Token, error) {
-	t.lock(lockToken, name)
-	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' AND name = $1 ORDER BY n`, name)
-}
-
-// Tokens returns all tokens, including revoked tokens, ordered by name and then from the oldest to the newest.
-func (t *readTx) Tokens() ([]*fleet.Token, error) {
-	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' ORDER BY name, n`)
-}
-
-func (t *tx) InsertToken(k *fleet.Token) error {
+func (t *tx) insertToken(k *fleet.Token) error {
 	t.lockToken(k)
 	if err := t.exec(insertToken, record.TokenArgs(k)...); err != nil {
 		return t.failed(tokenError("add", k, err))
@@ -58,7 +49,7 @@ func (t *tx) InsertToken(k *fleet.Token) error {
 }
 
 // UpdateToken finds the row of the token by its hash, since several tokens can have the same name.
-func (t *tx) UpdateToken(k *fleet.Token) error {
+func (t *tx) updateToken(k *fleet.Token) error {
 	t.lockToken(k)
 	if _, err := t.revise(updateToken, append(record.TokenArgs(k), k.Hash)...); err != nil {
 		return t.failed(tokenError("write", k, err))

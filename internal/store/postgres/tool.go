@@ -15,7 +15,6 @@ const (
 		ON CONFLICT (owner, name, agent) DO UPDATE SET tool = excluded.tool, updated_at = excluded.updated_at
 		RETURNING created_at`
 	deleteTool = `DELETE FROM tools WHERE owner = $1 AND name = $2 AND agent = $3`
-	hasTool    = `SELECT count(*) FROM tools WHERE owner = $1 AND name = $2 AND agent = $3`
 )
 
 func (t *readTx) Tools(owner string) ([]*fleet.RegisteredTool, error) {
@@ -23,33 +22,29 @@ func (t *readTx) Tools(owner string) ([]*fleet.RegisteredTool, error) {
 	return all(t, record.ScanTool, selectTools, owner)
 }
 
-func (t *tx) PutTool(tool *fleet.RegisteredTool) (replaced bool, err error) {
+func (t *tx) insertTool(tool *fleet.RegisteredTool) error {
 	if err := t.grow(); err != nil {
-		return false, err
+		return err
 	}
 	t.lock(lockTools, tool.Owner)
 	b, err := json.Marshal(tool.Tool)
 	if err != nil {
-		return false, t.failed(fmt.Errorf("keep tool %q: %w", tool.Name, err))
-	}
-	had, err := first(&t.readTx, scanInt, hasTool, tool.Owner, tool.Name, tool.Agent)
-	if err != nil {
-		return false, err
+		return t.failed(fmt.Errorf("keep tool %q: %w", tool.Name, err))
 	}
 	t.wrote = true
 	created, err := first(&t.readTx, scanTime, putTool, tool.Owner, tool.Name, tool.Agent, string(b),
 		tool.CreatedAt, tool.UpdatedAt)
 	if err != nil {
-		return false, t.failed(fmt.Errorf("keep tool %q: %w", tool.Name, err))
+		return t.failed(fmt.Errorf("keep tool %q: %w", tool.Name, err))
 	}
 	tool.CreatedAt = timeOf(created)
-	return had > 0, nil
+	return nil
 }
 
-func (t *tx) DeleteTool(owner, name, agent string) error {
-	t.lock(lockTools, owner)
-	if err := t.exec(deleteTool, owner, name, agent); err != nil {
-		return t.failed(fmt.Errorf("remove tool %q: %w", name, err))
+func (t *tx) deleteTool(tool *fleet.RegisteredTool) error {
+	t.lock(lockTools, tool.Owner)
+	if err := t.exec(deleteTool, tool.Owner, tool.Name, tool.Agent); err != nil {
+		return t.failed(fmt.Errorf("remove tool %q: %w", tool.Name, err))
 	}
 	return nil
 }

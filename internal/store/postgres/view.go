@@ -5,20 +5,19 @@ import (
 	"fleet/internal/store/record"
 )
 
-func (t *readTx) AgentViews(uids []string) ([]*fleet.AgentView, error) {
-	if len(uids) == 0 {
+func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {
+	switch {
+	case f.Live:
+		return t.views(query{text: liveAgents}, query{text: record.SelectTasks + `WHERE ` + record.Active})
+	case len(f.UIDs) == 0:
 		return nil, t.err
 	}
-	t.lock(lockAgent, uids...)
-	agents, active, arg := someAgents, activeTasks, any(uids)
-	if len(uids) == 1 { // a query for one uid can reuse its plan, and a query for a list is planned each time
-		agents, active, arg = oneAgent, activeTask, uids[0]
+	t.lock(lockAgent, f.UIDs...)
+	agents, active, arg := someAgents, activeTasks, any(f.UIDs)
+	if len(f.UIDs) == 1 { // a query for one uid can reuse its plan, and a query for a list is planned each time
+		agents, active, arg = oneAgent, activeTask, f.UIDs[0]
 	}
 	return t.views(query{text: agents, args: []any{arg}}, query{text: active, args: []any{arg}})
-}
-
-func (t *readTx) LiveAgentViews() ([]*fleet.AgentView, error) {
-	return t.views(query{text: liveAgents}, query{text: record.SelectTasks + `WHERE ` + record.Active})
 }
 
 // views runs both queries and returns the agents with their active tasks.

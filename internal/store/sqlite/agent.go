@@ -9,6 +9,7 @@ import (
 
 const (
 	byName       = ` ORDER BY name_key, owner`
+	newestAgent  = `WHERE name_key = ? AND toolset = '' AND (? = '' OR owner = ?) ORDER BY created_at DESC, n DESC LIMIT 1`
 	insertConfig = `INSERT INTO agent_configs (agent_uid, config) VALUES (?, ?)`
 )
 
@@ -22,27 +23,29 @@ func (t *readTx) Agent(uid string) (*fleet.Agent, error) {
 	return first(t, record.ScanAgent, record.SelectAgents+`WHERE uid = ?`, uid)
 }
 
-func (t *readTx) AgentsByName(name, owner string) ([]*fleet.Agent, error) {
-	if owner == "" {
-		return all(t, record.ScanAgent, record.SelectAgents+`WHERE name_key = ? AND deleted_at IS NULL`+byName, record.Key(name))
+func (t *readTx) Agents(f fleet.AgentFilter) ([]*fleet.Agent, error) {
+	name := record.Key(f.Name)
+	switch {
+	case f.Shared:
+		return t.agents(`WHERE shares IS NOT NULL ORDER BY uid`)
+	case f.WorkspaceID != "":
+		return t.agents(`WHERE workspace_id <> '' AND workspace_id = ? AND place = ? ORDER BY created_at DESC, n DESC LIMIT 1`, f.WorkspaceID, f.Place)
+	case f.Name == "":
+		return nil, t.err
+	case f.Newest:
+		return t.agents(newestAgent, name, f.Owner, f.Owner)
+	case f.Owner != "":
+		return t.agents(`WHERE name_key = ? AND owner = ? AND deleted_at IS NULL`+byName, name, f.Owner)
+	default:
+		return t.agents(`WHERE name_key = ? AND deleted_at IS NULL`+byName, name)
 	}
-	return all(t, record.ScanAgent, record.SelectAgents+`WHERE name_key = ? AND owner = ? AND deleted_at IS NULL`+byName, record.Key(name), owner)
 }
 
-func (t *readTx) AgentByWorkspace(place, workspaceID string) (*fleet.Agent, error) {
-	return first(t, record.ScanAgent, record.SelectAgents+`WHERE workspace_id <> '' AND workspace_id = ? AND place = ? ORDER BY created_at DESC, n DESC LIMIT 1`,
-		workspaceID, place)
+func (t *readTx) agents(where string, args ...any) ([]*fleet.Agent, error) {
+	return all(t, record.ScanAgent, record.SelectAgents+where, args...)
 }
 
-func (t *readTx) Agents() ([]*fleet.Agent, error) {
-	return all(t, record.ScanAgent, record.SelectAgents+`WHERE deleted_at IS NULL`+byName)
-}
-
-func (t *readTx) SharedAgents() ([]*fleet.Agent, error) {
-	return all(t, record.ScanAgent, record.SelectAgents+`WHERE shares IS NOT NULL ORDER BY uid`)
-}
-
-func (t *tx) InsertAgent(a *fleet.Agent) error {
+func (t *tx) insertAgent(a *fleet.Agent) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
@@ -69,7 +72,7 @@ func (t *tx) insertConfig(a *fleet.Agent) error {
 }
 
 // UpdateAgent writes the agent without its configuration, which never changes.
-func (t *tx) UpdateAgent(a *fleet.Agent) error {
+func (t *tx) updateAgent(a *fleet.Agent) error {
 	args, err := record.AgentArgs(a)
 	if err != nil {
 		return t.failed(agentError("write", a, err))

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"strings"
-	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
@@ -72,18 +71,4 @@ func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entr
 		})
 	})
 	return entries, err
-}
-
-// PruneAudit removes old entries of the audit log, see fleet.Store.
-func (s *Store) PruneAudit(ctx context.Context, before time.Time, limit int) (removed int, err error) {
-	err = s.write(ctx, func(c *conn) error {
-		r, err := c.exec(ctx, pruneAudit, micros(before), limit)
-		if err != nil {
-			return plain(ctx, err)
-		}
-		n, err := r.RowsAffected()
-		removed = int(n)
-		return err
-	})
-	return removed, err
 }

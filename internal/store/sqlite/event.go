@@ -56,26 +56,18 @@ func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.s
 
 func (t *readTx) LastSeq() (int64, error) { return first(t, scanInt64, lastSeq) }
 
-func (t *readTx) Events(f fleet.EventFilter, after int64, limit int) ([]fleet.Event, error) {
-	if limit <= 0 {
+func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event, error) {
+	if w.Limit <= 0 {
 		return nil, t.err
 	}
 	where, args, err := conditions(f)
 	if err != nil {
 		return nil, t.failed(err)
 	}
-	return all(t, scanEvent, selectEvents+where+`seq > ? ORDER BY seq LIMIT ?`, append(args, after, limit)...)
-}
-
-func (t *readTx) LastEvents(f fleet.EventFilter, limit int) ([]fleet.Event, error) {
-	if limit <= 0 {
-		return nil, t.err
+	if !w.Newest {
+		return all(t, scanEvent, selectEvents+where+`seq > ? ORDER BY seq LIMIT ?`, append(args, w.After, w.Limit)...)
 	}
-	where, args, err := conditions(f)
-	if err != nil {
-		return nil, t.failed(err)
-	}
-	events, err := all(t, scanEvent, selectEvents+where+`seq > 0 ORDER BY seq DESC LIMIT ?`, append(args, limit)...)
+	events, err := all(t, scanEvent, selectEvents+where+`seq > 0 ORDER BY seq DESC LIMIT ?`, append(args, w.Limit)...)
 	slices.Reverse(events)
 	return events, err
 }

@@ -200,13 +200,13 @@ func TestPayloadsAreKeptCompressed(t *testing.T) {
 	a := &fleet.Agent{UID: "u1", Name: "papi", State: fleet.StateRunning, Desired: fleet.DesiredRunning}
 	task := &fleet.Task{ID: "t1", AgentUID: "u1", Source: fleet.SourceHuman, Status: fleet.TaskRunning}
 	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error {
-		require.NoError(t, tx.InsertAgent(a))
-		require.NoError(t, tx.InsertTask(task))
-		return tx.PutPayload("t1", make([]byte, 1<<20))
+		require.NoError(t, tx.Insert(a))
+		require.NoError(t, tx.Insert(task))
+		return tx.Put("t1", fleet.Payload(make([]byte, 1<<20)))
 	}))
 	payload := func() (payload []byte, err error) {
 		err = s.View(t.Context(), func(tx fleet.ReadTx) error {
-			payload, err = tx.Payload("t1")
+			payload, err = tx.Payload("t1", false)
 			return err
 		})
 		return payload, err

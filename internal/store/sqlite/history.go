@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
-	"fleet/internal/store/record"
 )
 
 const (
@@ -15,7 +14,6 @@ const (
 		AND (?6 = 'null' OR EXISTS (SELECT 1 FROM agents WHERE uid = tasks.agent_uid AND project <> ''
 			AND (project IN (SELECT value FROM json_each(?6)) OR place || '/' || project IN (SELECT value FROM json_each(?6)))))
 		ORDER BY id LIMIT ?5`
-	newestAgent   = record.SelectAgents + `WHERE name_key = ?1 AND toolset = '' AND (?2 = '' OR owner = ?2) ORDER BY created_at DESC, n DESC LIMIT 1`
 	oldPayloads   = `SELECT id FROM tasks WHERE payload_size > 0 AND payload_removed = 0 AND ended_at < ? ORDER BY ended_at LIMIT ?`
 	dropPayload   = `DELETE FROM payloads WHERE task_id = ?`
 	markRemoved   = `UPDATE tasks SET payload_removed = 1 WHERE id = ?`
@@ -34,13 +32,9 @@ func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string
 	return all(t, scanString, taskIDs, prefix, prefix+"\U0010FFFF", f.Owner, list(f.Shared), limit, list(f.Projects))
 }
 
-func (t *readTx) NewestAgent(name, owner string) (*fleet.Agent, error) {
-	return first(t, record.ScanAgent, newestAgent, record.Key(name), owner)
-}
-
-// DeleteTask deletes the task. It deletes the rows that refer to the task first. It fails if the task does not exist or
+// deleteTask deletes the task. It deletes the rows that refer to the task first. It fails if the task does not exist or
 // has not ended.
-func (t *tx) DeleteTask(id string) error {
+func (t *tx) deleteTask(id string) error {
 	task, err := t.Task(id)
 	switch {
 	case err != nil:
@@ -61,8 +55,8 @@ func (t *tx) DeleteTask(id string) error {
 	return nil
 }
 
-// PrunePayloads removes old payloads and attachments, and old remains of agents, see fleet.Store.
-func (s *Store) PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+// prunePayloads removes old payloads and attachments, and old remains of agents.
+func (s *Store) prunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.Update(ctx, func(ftx fleet.Tx) error {
 		t := ftx.(*tx) //nolint:forcetypeassert // Update passes a *tx
 		ids, err := all(&t.readTx, scanString, oldPayloads, micros(before), limit)

@@ -26,31 +26,27 @@ func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) 
 	return h, err
 }
 
-func (t *readTx) Holdings(owner string, l fleet.Limits) (h fleet.Holdings, err error) {
-	if h, err = t.TaskHoldings(owner, l, 0); err != nil {
+func (t *readTx) Holdings(owner string, _ fleet.Limits, c fleet.Counted) (h fleet.Holdings, err error) {
+	h.Agents = map[fleet.Toolset]int{}
+	if c.Toolset != nil {
+		h.Agents[*c.Toolset], err = first(t, scanInt, ownedOf, owner, string(*c.Toolset))
 		return h, err
 	}
-	h.Agents = map[fleet.Toolset]int{}
-	if err := t.each(func(row scanner) error {
+	if h.RunningTasks, err = first(t, scanInt, ownedTasks, owner); err != nil {
+		return h, err
+	}
+	if h.StoredBytes, err = first(t, scanInt64, ownedBytes, owner); err != nil || c.NewTask {
+		return h, err
+	}
+	err = t.each(func(row scanner) error {
 		var toolset fleet.Toolset
 		var n int
 		err := row.Scan((*string)(&toolset), &n)
 		h.Agents[toolset] = n
 		return err
-	}, ownedAgents, owner); err != nil {
+	}, ownedAgents, owner)
+	if err != nil {
 		return h, t.failed(err)
 	}
 	return h, nil
-}
-
-func (t *readTx) OwnAgents(owner string, toolset fleet.Toolset, _ int) (int, error) {
-	return first(t, scanInt, ownedOf, owner, string(toolset))
-}
-
-func (t *readTx) TaskHoldings(owner string, _ fleet.Limits, _ int) (h fleet.Holdings, err error) {
-	if h.RunningTasks, err = first(t, scanInt, ownedTasks, owner); err != nil {
-		return h, err
-	}
-	h.StoredBytes, err = first(t, scanInt64, ownedBytes, owner)
-	return h, err
 }

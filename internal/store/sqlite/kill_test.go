@@ -48,7 +48,7 @@ func TestKill(t *testing.T) {
 
 		s := openAt(t, path)
 		require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
-			events, err := tx.LastEvents(fleet.EventFilter{AgentUID: "child"}, 2) // the child may have died before it reported its newest event
+			events, err := tx.Events(fleet.EventFilter{AgentUID: "child"}, fleet.EventWindow{Newest: true, Limit: 2}) // the child may have died before it reported its newest event
 			require.NoError(t, err)
 			require.Contains(t, []string{events[0].Text, events[1].Text}, last)
 			newest, err := tx.LastSeq()

@@ -24,7 +24,7 @@ func (t *readTx) Messages(taskID string) ([]*fleet.Message, error) {
 	return all(t, scanMessage, selectMessages+`WHERE task_id = ? ORDER BY n`, taskID)
 }
 
-func (t *tx) InsertMessage(m *fleet.Message) error {
+func (t *tx) insertMessage(m *fleet.Message) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (t *tx) InsertMessage(m *fleet.Message) error {
 	return nil
 }
 
-func (t *tx) UpdateMessage(m *fleet.Message) error {
+func (t *tx) updateMessage(m *fleet.Message) error {
 	if _, err := t.revise(updateMessage, maybeMicros(m.GivenAt), string(m.Refused), m.RefusedText, m.ID); err != nil {
 		return t.failed(fmt.Errorf("write message %s: %w", m.ID, err))
 	}

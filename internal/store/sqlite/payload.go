@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 
+	"fleet/internal/fleet"
 	"fleet/internal/store/packed"
 )
 
@@ -14,11 +15,14 @@ const putPayload = `INSERT INTO payloads (task_id, size, gzip) VALUES (?, ?, ?)
 const appendPayload = `INSERT INTO payloads (task_id, size, gzip) VALUES (?, ?, ?)
 	ON CONFLICT (task_id) DO UPDATE SET size = size + excluded.size, gzip = CAST(gzip || excluded.gzip AS BLOB)`
 
-func (t *readTx) Payload(taskID string) ([]byte, error) {
+func (t *readTx) Payload(taskID string, packed bool) ([]byte, error) {
+	if packed {
+		return first(t, scanBytes, `SELECT gzip FROM payloads WHERE task_id = ?`, taskID)
+	}
 	return first(t, scanPayload, `SELECT size, gzip FROM payloads WHERE task_id = ?`, taskID)
 }
 
-func (t *tx) PutPayload(taskID string, payload []byte) error {
+func (t *tx) putPayload(taskID string, payload fleet.Payload) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
@@ -32,11 +36,7 @@ func (t *tx) PutPayload(taskID string, payload []byte) error {
 	return nil
 }
 
-func (t *readTx) PackedPayload(taskID string) ([]byte, error) {
-	return first(t, scanBytes, `SELECT gzip FROM payloads WHERE task_id = ?`, taskID)
-}
-
-func (t *tx) AppendPayload(taskID string, piece []byte) error {
+func (t *tx) appendPayload(taskID string, piece fleet.PayloadPiece) error {
 	if err := t.grow(); err != nil {
 		return err
 	}

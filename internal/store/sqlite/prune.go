@@ -26,13 +26,22 @@ const (
 				AND name NOT IN (SELECT substr(place, instr(place, '@') + 1) FROM agents WHERE deleted_at IS NULL AND instr(place, '@') > 0) LIMIT ?2)`
 )
 
-// Prune removes old events, requests, tokens of agents, leases and servers, see fleet.Store.
-func (s *Store) Prune(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+// pruned has the statements that remove rows of each kind, but for PrunePayloads.
+var pruned = map[fleet.PruneKind][]string{
+	fleet.PruneHistory: {pruneEvents, pruneRequests, pruneTokens, pruneLeases, pruneReplicas},
+	fleet.PruneAudit:   {pruneAudit},
+}
+
+// Prune removes old rows, see fleet.Store.
+func (s *Store) Prune(ctx context.Context, kind fleet.PruneKind, before time.Time, limit int) (removed int, err error) {
+	if kind == fleet.PrunePayloads {
+		return s.prunePayloads(ctx, before, limit)
+	}
 	err = s.write(ctx, func(c *conn) error {
 		removed = 0
 		t := &readTx{ctx: ctx, conn: c}
 		return t.run("BEGIN IMMEDIATE", func() error {
-			for _, query := range []string{pruneEvents, pruneRequests, pruneTokens, pruneLeases, pruneReplicas} {
+			for _, query := range pruned[kind] {
 				r, err := c.exec(ctx, query, micros(before), limit)
 				if err != nil {
 					return plain(ctx, err)

@@ -68,7 +68,7 @@ func questionConditions(f fleet.QuestionFilter) (where string, args []any) {
 	return where, args
 }
 
-func (t *tx) InsertQuestion(q *fleet.Question) error {
+func (t *tx) insertQuestion(q *fleet.Question) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (t *tx) InsertQuestion(q *fleet.Question) error {
 	return nil
 }
 
-func (t *tx) UpdateQuestion(q *fleet.Question) error {
+func (t *tx) updateQuestion(q *fleet.Question) error {
 	if _, err := t.revise(updateQuestion, string(q.Status), q.Answer, q.Message, q.AnsweredBy, maybeMicros(q.AnsweredAt),
 		maybeMicros(q.GivenAt), string(q.Remember), q.ID); err != nil {
 		return t.failed(fmt.Errorf("write question %s: %w", q.ID, err))

@@ -13,15 +13,12 @@ const (
 	oldRemains = `DELETE FROM agent_remains WHERE agent_uid IN (SELECT agent_uid FROM agent_remains WHERE kept_at < ? ORDER BY kept_at LIMIT ?) RETURNING agent_uid`
 )
 
-func (t *readTx) Remains(uid string) (*fleet.Remains, error) {
-	return first(t, scanRemains, `SELECT kept_at, size, lost FROM agent_remains WHERE agent_uid = ?`, uid)
+func (t *readTx) Remains(uid string, bundle bool) (*fleet.Remains, error) {
+	return first(t, scanRemains, `SELECT kept_at, size, lost, CASE WHEN ? AND size > 0 THEN bundle END FROM agent_remains WHERE agent_uid = ?`, bundle, uid)
 }
 
-func (t *readTx) Bundle(uid string) ([]byte, error) {
-	return first(t, scanBytes, `SELECT bundle FROM agent_remains WHERE agent_uid = ? AND size > 0`, uid)
-}
-
-func (t *tx) PutRemains(uid string, r *fleet.Remains, bundle []byte) error {
+func (t *tx) putRemains(uid string, r *fleet.Remains) error {
+	bundle := r.Bundle
 	if len(bundle) > 0 {
 		if err := t.grow(); err != nil {
 			return err
@@ -39,7 +36,7 @@ func (t *tx) PutRemains(uid string, r *fleet.Remains, bundle []byte) error {
 func scanRemains(row scanner) (*fleet.Remains, error) {
 	r := &fleet.Remains{}
 	var kept sql.NullInt64
-	err := row.Scan(&kept, &r.Size, &r.Lost)
+	err := row.Scan(&kept, &r.Size, &r.Lost, &r.Bundle)
 	r.KeptAt = timeOf(kept)
 	return r, err
 }

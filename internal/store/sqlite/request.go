@@ -16,7 +16,7 @@ func (t *readTx) Request(principal, id string) (*fleet.Request, error) {
 	return first(t, scanRequest, `SELECT `+requestColumns+` FROM requests WHERE principal = ? AND id = ?`, principal, id)
 }
 
-func (t *tx) PutRequest(r *fleet.Request) error {
+func (t *tx) insertRequest(r *fleet.Request) error {
 	_, err := t.exec(insertRequest, r.Principal, r.ID, r.Method, r.BodyHash, r.AgentUID, r.TaskID, micros(r.CreatedAt))
 	if err != nil {
 		return t.failed(fmt.Errorf("remember request %q of %q: %w", r.ID, r.Principal, err))

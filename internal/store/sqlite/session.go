@@ -6,6 +6,7 @@ import (
 )
 
 const (
+	openSessions  = record.SelectSessions + `WHERE toolset = ? AND closed_at IS NULL`
 	lastUsedFirst = ` ORDER BY used_at DESC, n DESC`
 )
 
@@ -15,23 +16,21 @@ var (
 		WHERE id = ? RETURNING revision`
 )
 
-func (t *readTx) Session(id string) (*fleet.Session, error) {
-	return first(t, record.ScanSession, record.SelectSessions+`WHERE id = ?`, id)
-}
-
-func (t *readTx) SessionByKey(toolset fleet.Toolset, owner, key string) (*fleet.Session, error) {
-	return first(t, record.ScanSession, record.SelectSessions+`WHERE toolset = ? AND owner = ? AND key <> '' AND key = ? AND closed_at IS NULL`,
-		string(toolset), owner, key)
+func (t *readTx) Session(k fleet.SessionKey) (*fleet.Session, error) {
+	if k.ID != "" {
+		return first(t, record.ScanSession, record.SelectSessions+`WHERE id = ?`, k.ID)
+	}
+	return first(t, record.ScanSession, openSessions+` AND owner = ? AND key <> '' AND key = ?`, string(k.Toolset), k.Owner, k.Key)
 }
 
 func (t *readTx) Sessions(toolset fleet.Toolset, owner string) ([]*fleet.Session, error) {
 	if owner == "" {
-		return all(t, record.ScanSession, record.SelectSessions+`WHERE toolset = ? AND closed_at IS NULL`+lastUsedFirst, string(toolset))
+		return all(t, record.ScanSession, openSessions+lastUsedFirst, string(toolset))
 	}
-	return all(t, record.ScanSession, record.SelectSessions+`WHERE toolset = ? AND owner = ? AND closed_at IS NULL`+lastUsedFirst, string(toolset), owner)
+	return all(t, record.ScanSession, openSessions+` AND owner = ?`+lastUsedFirst, string(toolset), owner)
 }
 
-func (t *tx) InsertSession(s *fleet.Session) error {
+func (t *tx) insertSession(s *fleet.Session) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
@@ -42,7 +41,7 @@ func (t *tx) InsertSession(s *fleet.Session) error {
 	return nil
 }
 
-func (t *tx) UpdateSession(s *fleet.Session) error {
+func (t *tx) updateSession(s *fleet.Session) error {
 	revision, err := t.revise(updateSession, append(record.SessionArgs(s), s.ID)...)
 	if err != nil {
 		return t.failed(sessionError("write", s, err))

@@ -33,10 +33,10 @@ func TestFullDisk(t *testing.T) {
 	task := &fleet.Task{ID: "t", AgentUID: "papi", AgentName: "papi", Owner: "alice", Status: fleet.TaskRunning, Source: fleet.SourceHuman, CreatedAt: now, StartedAt: now}
 	update := func(fn func(tx fleet.Tx) error) error { return s.Update(t.Context(), fn) }
 	require.NoError(t, update(func(tx fleet.Tx) error {
-		if err := tx.InsertAgent(agent("papi")); err != nil {
+		if err := tx.Insert(agent("papi")); err != nil {
 			return err
 		}
-		return tx.InsertTask(task)
+		return tx.Insert(task)
 	}))
 	_, full := s.Full()
 	require.False(t, full)
@@ -45,12 +45,12 @@ func TestFullDisk(t *testing.T) {
 	waittest.Until(t, "a full disk gives no signal", func() bool { _, full := s.Full(); return full })
 	since, _ := s.Full()
 	require.WithinDuration(t, time.Now(), since, time.Minute)
-	require.ErrorIs(t, update(func(tx fleet.Tx) error { return tx.InsertAgent(agent("sony")) }), fleet.ErrStoreFull)
+	require.ErrorIs(t, update(func(tx fleet.Tx) error { return tx.Insert(agent("sony")) }), fleet.ErrStoreFull)
 	require.NoError(t, update(func(tx fleet.Tx) error { // the transaction continues without the refused writes
-		require.ErrorIs(t, tx.PutPayload("t", []byte("much")), fleet.ErrStoreFull)
+		require.ErrorIs(t, tx.Put("t", fleet.Payload("much")), fleet.ErrStoreFull)
 		require.ErrorIs(t, tx.Append(&fleet.Event{Time: now, Type: fleet.EventTaskOutput, AgentUID: "papi", TaskID: "t", Text: "much"}), fleet.ErrStoreFull)
 		task.Status, task.EndedAt = fleet.TaskFailed, now
-		if err := tx.UpdateTask(task); err != nil {
+		if err := tx.Update(task); err != nil {
 			return err
 		}
 		return tx.Append(&fleet.Event{Time: now, Type: fleet.EventTaskEnded, AgentUID: "papi", TaskID: "t", Text: "exit code 1"})
@@ -63,7 +63,7 @@ func TestFullDisk(t *testing.T) {
 
 	free.Store(total)
 	waittest.Until(t, "a full disk gives no signal", func() bool { _, full := s.Full(); return !full })
-	require.NoError(t, update(func(tx fleet.Tx) error { return tx.InsertAgent(agent("sony")) }))
+	require.NoError(t, update(func(tx fleet.Tx) error { return tx.Insert(agent("sony")) }))
 }
 
 // TestNoRoomAtAll uses a file that cannot grow. A write must not fail with an internal error.

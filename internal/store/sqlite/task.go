@@ -62,7 +62,7 @@ func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 	return all(t, record.ScanTask, lastTasks, string(list))
 }
 
-func (t *tx) InsertTask(task *fleet.Task) error {
+func (t *tx) insertTask(task *fleet.Task) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (t *tx) InsertTask(task *fleet.Task) error {
 	return nil
 }
 
-func (t *tx) UpdateTask(task *fleet.Task) error {
+func (t *tx) updateTask(task *fleet.Task) error {
 	revision, err := t.revise(updateTask, append(record.TaskArgs(task), task.ID)...)
 	if err == nil {
 		if rest := task.Description[len(record.Head(task.Description)):]; rest != "" {

@@ -15,11 +15,6 @@ var (
 	updateToken = `UPDATE tokens SET (` + record.TokenColumns + `) = (` + record.Marks(record.TokenColumns) + `) WHERE hash = ? RETURNING 1`
 )
 
-// Token returns the valid token with the name. If all tokens with the name are revoked, it returns the newest of them.
-func (t *readTx) Token(name string) (*fleet.Token, error) {
-	return first(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' AND name = ? ORDER BY revoked_at IS NOT NULL, n DESC LIMIT 1`, name)
-}
-
 // TokensByHash returns the tokens with the hashes, see fleet.Store.
 func (s *Store) TokensByHash(ctx context.Context, hashes []string) (map[string]*fleet.Token, error) {
 	list, err := json.Marshal(hashes)
@@ -37,21 +32,18 @@ func (s *Store) TokensByHash(ctx context.Context, hashes []string) (map[string]*
 	return found, err
 }
 
-func (t *readTx) AgentTokens(agentUID string) ([]*fleet.Token, error) {
-	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid <> '' AND agent_uid = ? AND revoked_at IS NULL ORDER BY n`, agentUID)
+func (t *readTx) Tokens(f fleet.TokenFilter) ([]*fleet.Token, error) {
+	switch {
+	case f.AgentUID != "":
+		return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid <> '' AND agent_uid = ? AND revoked_at IS NULL ORDER BY n`, f.AgentUID)
+	case f.All:
+		return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' ORDER BY name, n`)
+	default:
+		return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' AND name = ? ORDER BY n`, f.Name)
+	}
 }
 
-// TokensNamed returns the tokens with the name, including revoked ones, from the oldest to the newest.
-func (t *readTx) TokensNamed(name string) ([]*fleet.Token, error) {
-	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' AND name = ? ORDER BY n`, name)
-}
-
-// Tokens returns all tokens, including revoked tokens, ordered by name and then from the oldest to the newest.
-func (t *readTx) Tokens() ([]*fleet.Token, error) {
-	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' ORDER BY name, n`)
-}
-
-func (t *tx) InsertToken(k *fleet.Token) error {
+func (t *tx) insertToken(k *fleet.Token) error {
 	if _, err := t.exec(insertToken, record.TokenArgs(k)...); err != nil {
 		return t.failed(tokenError("add", k, err))
 	}
@@ -59,7 +51,7 @@ func (t *tx) InsertToken(k *fleet.Token) error {
 }
 
 // UpdateToken finds the row of the token by its hash, since several tokens can have the same name.
-func (t *tx) UpdateToken(k *fleet.Token) error {
+func (t *tx) updateToken(k *fleet.Token) error {
 	if _, err := t.revise(updateToken, append(record.TokenArgs(k), k.Hash)...); err != nil {
 		return t.failed(tokenError("write", k, err))
 	}

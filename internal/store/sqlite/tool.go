@@ -15,38 +15,33 @@ const (
 		ON CONFLICT (owner, name, agent) DO UPDATE SET tool = excluded.tool, updated_at = excluded.updated_at
 		RETURNING created_at`
 	deleteTool = `DELETE FROM tools WHERE owner = ? AND name = ? AND agent = ?`
-	hasTool    = `SELECT count(*) FROM tools WHERE owner = ? AND name = ? AND agent = ?`
 )
 
 func (t *readTx) Tools(owner string) ([]*fleet.RegisteredTool, error) {
 	return all(t, record.ScanTool, selectTools, owner)
 }
 
-func (t *tx) PutTool(tool *fleet.RegisteredTool) (replaced bool, err error) {
+func (t *tx) insertTool(tool *fleet.RegisteredTool) error {
 	if err := t.grow(); err != nil {
-		return false, err
+		return err
 	}
 	b, err := json.Marshal(tool.Tool)
 	if err != nil {
-		return false, t.failed(fmt.Errorf("keep tool %q: %w", tool.Name, err))
-	}
-	had, err := first(&t.readTx, scanInt, hasTool, tool.Owner, tool.Name, tool.Agent)
-	if err != nil {
-		return false, err
+		return t.failed(fmt.Errorf("keep tool %q: %w", tool.Name, err))
 	}
 	t.wrote = true
 	created, err := first(&t.readTx, scanNullInt64, putTool, tool.Owner, tool.Name, tool.Agent, string(b),
 		micros(tool.CreatedAt), micros(tool.UpdatedAt))
 	if err != nil {
-		return false, t.failed(fmt.Errorf("keep tool %q: %w", tool.Name, err))
+		return t.failed(fmt.Errorf("keep tool %q: %w", tool.Name, err))
 	}
 	tool.CreatedAt = timeOf(created)
-	return had > 0, nil
+	return nil
 }
 
-func (t *tx) DeleteTool(owner, name, agent string) error {
-	if _, err := t.exec(deleteTool, owner, name, agent); err != nil {
-		return t.failed(fmt.Errorf("remove tool %q: %w", name, err))
+func (t *tx) deleteTool(tool *fleet.RegisteredTool) error {
+	if _, err := t.exec(deleteTool, tool.Owner, tool.Name, tool.Agent); err != nil {
+		return t.failed(fmt.Errorf("remove tool %q: %w", tool.Name, err))
 	}
 	return nil
 }

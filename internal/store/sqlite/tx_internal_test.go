@@ -157,7 +157,7 @@ func TestQueryPlans(t *testing.T) {
 		{record.SelectTasks + `WHERE id = ?`, "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"},
 		{record.SelectTasks + `WHERE agent_uid = ? AND ` + record.Active, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
 		{record.SelectTasks + `WHERE agent_uid ` + uidsIn + ` AND ` + record.Active, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
-		{record.SelectTasks + `WHERE ` + record.Active, "SCAN tasks USING INDEX tasks_project"},
+		{record.SelectTasks + `WHERE true AND ` + record.Active, "SCAN tasks USING INDEX tasks_project"},
 		{ownedAgents, "SEARCH owned USING PRIMARY KEY (owner=?)"},
 		{ownedOf, "SEARCH owned USING PRIMARY KEY (owner=? AND toolset=?)"},
 		{ownedTasks, "SEARCH tasks USING COVERING INDEX tasks_owned (owner=? AND status=?)"},
@@ -167,7 +167,7 @@ func TestQueryPlans(t *testing.T) {
 		{listTasks, "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
 		{`SELECT count(*) FROM tasks WHERE agent_uid = ?`, "SEARCH tasks USING COVERING INDEX tasks_history (agent_uid=?)"},
 		{taskIDs, "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id>? AND id<?)"},
-		{newestAgent, "SEARCH agents USING INDEX agents_ever (name_key=?)"},
+		{record.SelectAgents + newestAgent, "SEARCH agents USING INDEX agents_ever (name_key=?)"},
 		{oldPayloads, "SEARCH tasks USING INDEX tasks_payload (ended_at<?)"},
 		{dropEvents, "events_task (task_id=?)"},
 		{dropMessages, "messages_task (task_id=?)"},
@@ -265,7 +265,7 @@ func TestTextIsFound(t *testing.T) {
 	const long, decoy = "fix the Login", "the fix is in the login"
 	require.NoError(t, s.Update(t.Context(), func(w fleet.Tx) error {
 		a := &fleet.Agent{UID: "u", Name: "a", Owner: "x", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: begun, UpdatedAt: begun}
-		require.NoError(t, w.InsertAgent(a))
+		require.NoError(t, w.Insert(a))
 		for i := range 100 {
 			task := &fleet.Task{
 				ID: fmt.Sprint("t", i), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Source: fleet.SourceHuman, Status: fleet.TaskCompleted,
@@ -277,7 +277,7 @@ func TestTextIsFound(t *testing.T) {
 			case 1:
 				task.Summary = decoy
 			}
-			require.NoError(t, w.InsertTask(task))
+			require.NoError(t, w.Insert(task))
 		}
 		return nil
 	}))

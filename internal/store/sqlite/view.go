@@ -14,28 +14,26 @@ const uidsIn = `IN (SELECT value FROM json_each(?))`
 const ofProjects = `agent_uid IN (SELECT uid FROM agents WHERE project <> ''
 	AND (project IN (SELECT value FROM json_each(?)) OR place || '/' || project IN (SELECT value FROM json_each(?))))`
 
-func (t *readTx) AgentViews(uids []string) ([]*fleet.AgentView, error) {
-	if len(uids) == 0 {
+func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {
+	switch {
+	case f.Live:
+		return t.views(`deleted_at IS NULL`, `true`)
+	case len(f.UIDs) == 0:
 		return nil, t.err
+	case len(f.UIDs) == 1:
+		return t.views(`uid = ?`, `agent_uid = ?`, f.UIDs[0])
+	default:
+		return t.views(`uid `+uidsIn, `agent_uid `+uidsIn, list(f.UIDs))
 	}
-	which, arg := uidsIn, list(uids)
-	if len(uids) == 1 {
-		which, arg = `= ?`, uids[0]
-	}
-	views, err := all(t, record.ScanView, record.SelectAgents+`WHERE uid `+which+byName, arg)
-	if err != nil {
-		return nil, err
-	}
-	tasks, err := all(t, record.ScanTask, record.SelectTasks+`WHERE agent_uid `+which+` AND `+record.Active, arg)
-	return record.Join(views, tasks), err
 }
 
-func (t *readTx) LiveAgentViews() ([]*fleet.AgentView, error) {
-	views, err := all(t, record.ScanView, record.SelectAgents+`WHERE deleted_at IS NULL`+byName)
+// views returns the agents and their active tasks. Both conditions have the arguments.
+func (t *readTx) views(ofAgents, ofTasks string, args ...any) ([]*fleet.AgentView, error) {
+	views, err := all(t, record.ScanView, record.SelectAgents+`WHERE `+ofAgents+byName, args...)
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := all(t, record.ScanTask, record.SelectTasks+`WHERE `+record.Active)
+	tasks, err := all(t, record.ScanTask, record.SelectTasks+`WHERE `+ofTasks+` AND `+record.Active, args...)
 	return record.Join(views, tasks), err
 }
 

@@ -19,7 +19,7 @@ var agentCases = []testCase{
 		words.Spec, words.Metadata = "日本語 'quotes' \"more\" -- ; \\ \t\r\n end", map[string]string{}
 		for _, a := range []*fleet.Agent{full, bare, words} {
 			want := *a
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
 			require.Equal(t, int64(1), a.Revision)
 			want.Revision = 1
 			got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) })
@@ -32,7 +32,7 @@ var agentCases = []testCase{
 		a.CreatedAt = time.Date(2025, 7, 1, 12, 0, 0, 123456789, time.FixedZone("", 7200))
 		a.UpdatedAt = time.Date(1969, 12, 31, 23, 59, 59, 999999000, time.UTC)
 		a.RetryAt = time.Unix(0, 0) // this is not the zero time
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
 		got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u1") })
 		require.Equal(t, time.Date(2025, 7, 1, 10, 0, 0, 123456000, time.UTC), got.CreatedAt)
 		require.Equal(t, a.UpdatedAt, got.UpdatedAt)
@@ -45,7 +45,7 @@ var agentCases = []testCase{
 			a, err := tx.Agent("nobody")
 			require.NoError(t, err)
 			require.Nil(t, a)
-			found, err := tx.AgentsByName("nobody", "")
+			found, err := tx.Agents(fleet.AgentFilter{Name: "nobody"})
 			require.NoError(t, err)
 			require.Empty(t, found)
 			return nil
@@ -55,21 +55,21 @@ var agentCases = []testCase{
 	{"names are unique per owner, in any case", func(t *testing.T, s fleet.Store) {
 		withAgent(t, s)
 		for _, name := range []string{"papi", "PAPI", "Papi"} {
-			err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("u2", name, "alice")) })
+			err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent("u2", name, "alice")) })
 			requireReason(t, err, fleet.ReasonAgentExists, name)
 		}
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("u2", "Papi", "bob")) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newAgent("u2", "Papi", "bob")) })
 	}},
 
 	{"a deleted agent's name is free again", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			a.State, a.DeletedAt = fleet.StateDeleted, noon
-			return tx.UpdateAgent(a)
+			return tx.Update(a)
 		})
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("u2", "PAPI", "alice")) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newAgent("u2", "PAPI", "alice")) })
 		view(t, s, func(tx fleet.ReadTx) error {
-			found, err := tx.AgentsByName("papi", "alice")
+			found, err := tx.Agents(fleet.AgentFilter{Name: "papi", Owner: "alice"})
 			require.NoError(t, err)
 			require.Equal(t, []string{"u2"}, uids(found))
 			old, err := tx.Agent(a.UID)
@@ -79,45 +79,45 @@ var agentCases = []testCase{
 		})
 		err := s.Update(t.Context(), func(tx fleet.Tx) error {
 			a.DeletedAt = time.Time{}
-			return tx.UpdateAgent(a)
+			return tx.Update(a)
 		})
 		requireReason(t, err, fleet.ReasonAgentExists, "papi")
 	}},
 
 	{"a uid is never used again", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(newAgent(a.UID, "sony", "alice")) }))
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent(a.UID, "sony", "alice")) }))
 	}},
 
 	{"one of many concurrent creations succeeds", func(t *testing.T, s fleet.Store) {
 		errs := together(50, func(i int) error {
-			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(newAgent(id("u", i), "papi", "alice")) })
+			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent(id("u", i), "papi", "alice")) })
 		})
 		require.Len(t, errs, 49)
 		for _, err := range errs {
 			requireReason(t, err, fleet.ReasonAgentExists, "papi")
 		}
-		require.Len(t, read(t, s, fleet.ReadTx.Agents), 1)
+		require.Len(t, read(t, s, agents), 1)
 	}},
 
 	{"found by name in any case, by owner", func(t *testing.T, s fleet.Store) {
 		update(t, s, func(tx fleet.Tx) error {
 			for i, owner := range []string{"carol", "alice", "bob"} {
-				require.NoError(t, tx.InsertAgent(newAgent(id("u", i), "Papi", owner)))
+				require.NoError(t, tx.Insert(newAgent(id("u", i), "Papi", owner)))
 			}
-			return tx.InsertAgent(newAgent("other", "papi2", "alice"))
+			return tx.Insert(newAgent("other", "papi2", "alice"))
 		})
 		view(t, s, func(tx fleet.ReadTx) error {
-			found, err := tx.AgentsByName("pAPI", "")
+			found, err := tx.Agents(fleet.AgentFilter{Name: "pAPI"})
 			require.NoError(t, err)
 			require.Equal(t, []string{"u-0001", "u-0002", "u-0000"}, uids(found))
-			found, err = tx.AgentsByName("PAPI", "bob")
+			found, err = tx.Agents(fleet.AgentFilter{Name: "PAPI", Owner: "bob"})
 			require.NoError(t, err)
 			require.Equal(t, []string{"u-0002"}, uids(found))
-			found, err = tx.AgentsByName("papi", "Bob")
+			found, err = tx.Agents(fleet.AgentFilter{Name: "papi", Owner: "Bob"})
 			require.NoError(t, err)
 			require.Empty(t, found, "the owner must match with upper and lower case")
-			found, err = tx.AgentsByName("p%", "")
+			found, err = tx.Agents(fleet.AgentFilter{Name: "p%"})
 			require.NoError(t, err)
 			require.Empty(t, found, "a name must not be used as a pattern")
 			return nil
@@ -126,7 +126,9 @@ var agentCases = []testCase{
 
 	{"found by workspace, the newest, deleted or not", func(t *testing.T, s fleet.Store) {
 		byWorkspace := func(id string) *fleet.Agent {
-			return read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.AgentByWorkspace("local", id) })
+			return read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) {
+				return fleet.First(tx.Agents(fleet.AgentFilter{Place: "local", WorkspaceID: id}))
+			})
 		}
 		require.Nil(t, byWorkspace("ws"))
 		var all []*fleet.Agent
@@ -141,20 +143,22 @@ var agentCases = []testCase{
 		other, none := newAgent("other", "other", "alice"), newAgent("none", "none", "alice")
 		none.WorkspaceID = ""
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertAgent(other))
-			require.NoError(t, tx.InsertAgent(none))
-			return tx.InsertAgent(all[0])
+			require.NoError(t, tx.Insert(other))
+			require.NoError(t, tx.Insert(none))
+			return tx.Insert(all[0])
 		})
 		require.Equal(t, all[0], byWorkspace("ws"))
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(all[1]) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(all[1]) })
 		require.Equal(t, all[0], byWorkspace("ws"))
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertAgent(all[2]))
-			return tx.InsertAgent(all[3])
+			require.NoError(t, tx.Insert(all[2]))
+			return tx.Insert(all[3])
 		})
 		require.Equal(t, all[3], byWorkspace("ws"))
 		require.Nil(t, byWorkspace("WS"))
-		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.AgentByWorkspace("coder", "ws") }), "a workspace of another place must not match")
+		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) {
+			return fleet.First(tx.Agents(fleet.AgentFilter{Place: "coder", WorkspaceID: "ws"}))
+		}), "a workspace of another place must not match")
 		require.Nil(t, byWorkspace(""), "the empty workspace id must not match an agent")
 	}},
 
@@ -166,11 +170,11 @@ var agentCases = []testCase{
 				newAgent("u1", "Zed", "alice"), newAgent("u2", "bob", "carol"), newAgent("u3", "Bob", "alice"),
 				newAgent("u4", "alf", "carol"), gone,
 			} {
-				require.NoError(t, tx.InsertAgent(a))
+				require.NoError(t, tx.Insert(a))
 			}
 			return nil
 		})
-		require.Equal(t, []string{"u4", "u3", "u2", "u1"}, uids(read(t, s, fleet.ReadTx.Agents)))
+		require.Equal(t, []string{"u4", "u3", "u2", "u1"}, uids(read(t, s, agents)))
 	}},
 
 	{"an update writes every field and raises the revision", func(t *testing.T, s fleet.Store) {
@@ -181,7 +185,7 @@ var agentCases = []testCase{
 		b.Restart, b.Restarted, b.Attempts, b.RetryAt = 9, 8, 7, time.Time{}
 		b.CreatedAt, b.UpdatedAt, b.DeletedAt = noon.Add(1*time.Hour), noon.Add(2*time.Hour), noon.Add(3*time.Hour)
 		b.Rules = nil
-		update(t, s, func(tx fleet.Tx) error { return tx.UpdateAgent(b) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(b) })
 		require.Equal(t, int64(2), b.Revision)
 		require.Equal(t, b, read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) }))
 	}},
@@ -190,17 +194,19 @@ var agentCases = []testCase{
 		one, two, gone := newAgent("u1", "papi", "alice"), newAgent("u2", "sony", "bob"), newAgent("u3", "aaa", "alice")
 		one.Shares = append(one.Shares, fleet.Share{Grantee: fleet.Grantee{Person: "Jörg"}, Access: fleet.AccessView, By: "root", At: noon})
 		two.Shares, gone.DeletedAt = nil, noon
-		shared := func() []*fleet.Agent { return read(t, s, fleet.ReadTx.SharedAgents) }
+		shared := func() []*fleet.Agent {
+			return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Agent, error) { return tx.Agents(fleet.AgentFilter{Shared: true}) })
+		}
 		require.Empty(t, shared())
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertAgent(gone))
-			require.NoError(t, tx.InsertAgent(two))
-			return tx.InsertAgent(one)
+			require.NoError(t, tx.Insert(gone))
+			require.NoError(t, tx.Insert(two))
+			return tx.Insert(one)
 		})
 		require.Equal(t, []*fleet.Agent{one, gone}, shared())
 		update(t, s, func(tx fleet.Tx) error {
 			one.Shares = nil
-			return tx.UpdateAgent(one)
+			return tx.Update(one)
 		})
 		require.Equal(t, []*fleet.Agent{gone}, shared())
 	}},
@@ -208,7 +214,7 @@ var agentCases = []testCase{
 	{"an update of an unknown agent fails", func(t *testing.T, s fleet.Store) {
 		missing := newAgent("u1", "papi", "alice")
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error {
-			return errors.Join(tx.Append(newEvent(fleet.EventAgentChanged, missing, "")), tx.UpdateAgent(missing))
+			return errors.Join(tx.Append(newEvent(fleet.EventAgentChanged, missing, "")), tx.Update(missing))
 		}))
 		require.Empty(t, events(t, s, fleet.EventFilter{}, 0, 10))
 		requireEmpty(t, s)
@@ -219,7 +225,7 @@ var agentCases = []testCase{
 		write := func(state fleet.State, desired fleet.Desired) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
 				a.State, a.Desired = state, desired
-				return tx.UpdateAgent(a)
+				return tx.Update(a)
 			})
 		}
 		for _, state := range fleet.States {
@@ -238,4 +244,13 @@ func uids(agents []*fleet.Agent) []string {
 		out = append(out, a.UID)
 	}
 	return out
+}
+
+// agents returns the agents that are not deleted, sorted by name and owner.
+func agents(tx fleet.ReadTx) (all []*fleet.Agent, err error) {
+	views, err := liveViews(tx)
+	for _, v := range views {
+		all = append(all, &v.Agent)
+	}
+	return all, err
 }

@@ -78,7 +78,7 @@ var auditCases = []testCase{
 		require.NoError(t, s.Update(ctx, func(tx fleet.Tx) error { _, err := tx.Agent(a.UID); return err }))
 		require.Empty(t, audit(t, s, fleet.AuditFilter{}, 10), "a transaction that only reads must not write an entry")
 		require.ErrorIs(t, s.Update(ctx, func(tx fleet.Tx) error {
-			require.NoError(t, tx.UpdateAgent(a))
+			require.NoError(t, tx.Update(a))
 			return errTest
 		}), errTest)
 		require.Empty(t, audit(t, s, fleet.AuditFilter{}, 10), "a transaction that was rolled back must not write an entry")
@@ -102,7 +102,7 @@ var auditCases = []testCase{
 			putAudit(t, s, newEntry("alice", "StopAgent", "ok", noon.Add(time.Duration(i)*time.Hour)))
 		}
 		for _, want := range []int{2, 1, 0} {
-			n, err := s.PruneAudit(t.Context(), noon.Add(3*time.Hour), 2)
+			n, err := s.Prune(t.Context(), fleet.PruneAudit, noon.Add(3*time.Hour), 2)
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}

@@ -14,7 +14,7 @@ import (
 func BenchmarkUpdate(b *testing.B, s fleet.Store) {
 	a := withAgent(b, s)
 	task := newTask("t1", a)
-	update(b, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+	update(b, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 	b.ReportAllocs()
 	for b.Loop() {
 		update(b, s, func(tx fleet.Tx) error {
@@ -23,7 +23,7 @@ func BenchmarkUpdate(b *testing.B, s fleet.Store) {
 				return err
 			}
 			task.OutputSize += 80
-			if err := tx.UpdateTask(task); err != nil {
+			if err := tx.Update(task); err != nil {
 				return err
 			}
 			return tx.Append(newEvent(fleet.EventTaskOutput, a, "a line of output, as long as such lines are, more or less, in a terminal of 80"))
@@ -39,7 +39,7 @@ func BenchmarkStarts(b *testing.B, s fleet.Store) {
 		agents = nil
 		for i := range 2000 {
 			a := newAgent(id("uid", i), id("agent", i), id("owner", i%owners))
-			if err := tx.InsertAgent(a); err != nil {
+			if err := tx.Insert(a); err != nil {
 				return err
 			}
 			agents = append(agents, a)
@@ -76,17 +76,17 @@ func start(tx fleet.Tx, a *fleet.Agent, task *fleet.Task) error {
 	}
 	if before != nil {
 		before.Status = fleet.TaskCompleted
-		if err := tx.UpdateTask(before); err != nil {
+		if err := tx.Update(before); err != nil {
 			return err
 		}
 	}
-	if _, err := tx.TaskHoldings(a.Owner, fleet.Limits{}, 0); err != nil {
+	if _, err := tx.Holdings(a.Owner, fleet.Limits{}, fleet.Counted{NewTask: true}); err != nil {
 		return err
 	}
-	if err := tx.InsertTask(task); err != nil {
+	if err := tx.Insert(task); err != nil {
 		return err
 	}
-	if err := tx.PutRequest(&fleet.Request{Principal: a.Owner, ID: task.ID, AgentUID: a.UID, TaskID: task.ID, CreatedAt: noon}); err != nil {
+	if err := tx.Insert(&fleet.Request{Principal: a.Owner, ID: task.ID, AgentUID: a.UID, TaskID: task.ID, CreatedAt: noon}); err != nil {
 		return err
 	}
 	return tx.Append(newEvent(fleet.EventTaskCreated, a, "started"))
@@ -111,7 +111,7 @@ func BenchmarkLiveAgentViews(b *testing.B, s fleet.Store, n int) {
 	fill(b, s, n)
 	b.ReportAllocs()
 	for b.Loop() {
-		require.Len(b, read(b, s, fleet.ReadTx.LiveAgentViews), n)
+		require.Len(b, read(b, s, liveViews), n)
 	}
 }
 

@@ -72,7 +72,7 @@ var concurrentCases = []testCase{
 				if n >= limit {
 					return errTest
 				}
-				return tx.InsertAgent(newAgent(id("u", i), id("a", i), "alice"))
+				return tx.Insert(newAgent(id("u", i), id("a", i), "alice"))
 			})
 		})
 		require.Len(t, errs, 30-limit)
@@ -86,7 +86,7 @@ var concurrentCases = []testCase{
 		both := []fleet.Store{s, reopen(t, s)}
 		const limit, more = 1_000, 5
 		add := func(tx fleet.Tx, n int) error {
-			return tx.InsertAgent(newAgent(id("u", n), id("a", n), "alice"))
+			return tx.Insert(newAgent(id("u", n), id("a", n), "alice"))
 		}
 		addAndCount := func(i int) error {
 			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
@@ -121,10 +121,10 @@ var concurrentCases = []testCase{
 		both := []fleet.Store{s, reopen(t, s)}
 		for i := range 20 { // the result is either a new task or a deleted agent
 			a := newAgent(id("u", i), id("a", i), "alice")
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
 			errs := together(2, func(n int) error {
 				return both[n].Update(t.Context(), func(tx fleet.Tx) error {
-					agents, err := tx.AgentsByName(a.Name, "alice")
+					agents, err := tx.Agents(fleet.AgentFilter{Name: a.Name, Owner: "alice"})
 					if err != nil || len(agents) == 0 {
 						return errTest
 					}
@@ -135,10 +135,10 @@ var concurrentCases = []testCase{
 					case task != nil:
 						return errTest
 					case n == 0:
-						return tx.InsertTask(newTask(id("t", i), a))
+						return tx.Insert(newTask(id("t", i), a))
 					}
 					agents[0].State, agents[0].DeletedAt = fleet.StateDeleted, noon
-					return tx.UpdateAgent(agents[0])
+					return tx.Update(agents[0])
 				})
 			})
 			require.Len(t, errs, 1)
@@ -152,23 +152,23 @@ var concurrentCases = []testCase{
 		require.Empty(t, together(len(added), func(i int) error {
 			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
 				added[i] = false
-				agents, err := tx.AgentsByName("papi", "")
+				agents, err := tx.Agents(fleet.AgentFilter{Name: "papi"})
 				if err != nil || len(agents) > 0 {
 					return err
 				}
 				added[i] = true
-				return tx.InsertAgent(newAgent(id("u", i), "papi", id("owner", i)))
+				return tx.Insert(newAgent(id("u", i), "papi", id("owner", i)))
 			})
 		}))
-		require.Len(t, read(t, s, fleet.ReadTx.Agents), 1)
+		require.Len(t, read(t, s, agents), 1)
 	}},
 
 	{"transactions that update rows in different order both succeed", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		one, two := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice")
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertAgent(one))
-			return tx.InsertAgent(two)
+			require.NoError(t, tx.Insert(one))
+			return tx.Insert(two)
 		})
 		require.Empty(t, together(10, func(i int) error {
 			uids := []string{"u1", "u2"}
@@ -179,14 +179,14 @@ var concurrentCases = []testCase{
 						return err
 					}
 					a.Attempts++
-					if err := tx.UpdateAgent(a); err != nil {
+					if err := tx.Update(a); err != nil {
 						return err
 					}
 				}
 				return nil
 			})
 		}))
-		for _, a := range read(t, s, fleet.ReadTx.Agents) {
+		for _, a := range read(t, s, agents) {
 			require.Equal(t, one.Attempts+10, a.Attempts)
 		}
 	}},
@@ -196,7 +196,7 @@ var concurrentCases = []testCase{
 		a := withAgent(t, s)
 		for i := range 20 {
 			task := newTask(id("t", i), a)
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 			done := make(chan error, 1)
 			go func() {
 				done <- s.Update(t.Context(), func(tx fleet.Tx) error {
@@ -204,7 +204,7 @@ var concurrentCases = []testCase{
 					e := newEvent(fleet.EventTaskEnded, a, "")
 					e.TaskID = task.ID
 					require.NoError(t, tx.Append(e))
-					return tx.UpdateTask(task)
+					return tx.Update(task)
 				})
 			}()
 			for ended := false; !ended; {
@@ -213,7 +213,7 @@ var concurrentCases = []testCase{
 					task, err := tx.Task(task.ID)
 					require.NoError(t, err)
 					ended = !task.Active()
-					log, err = tx.Events(fleet.EventFilter{TaskID: task.ID}, 0, 10)
+					log, err = tx.Events(fleet.EventFilter{TaskID: task.ID}, fleet.EventWindow{Limit: 10})
 					return err
 				})
 				require.Equal(t, ended, len(log) == 1)
@@ -223,12 +223,13 @@ var concurrentCases = []testCase{
 	}},
 }
 
-// counted returns the number of alice's agents, in the same way as callers that enforce the limit. It uses Holdings or
-// OwnAgents, depending on i.
+// counted returns the number of alice's agents, in the same way as callers that enforce the limit. It counts
+// all or those of the toolset, depending on i.
 func counted(tx fleet.Tx, i, limit int) (int, error) {
 	if i%4 < 2 {
-		h, err := tx.Holdings("alice", fleet.Limits{Agents: limit})
+		h, err := tx.Holdings("alice", fleet.Limits{Agents: limit}, fleet.Counted{})
 		return h.AllAgents(), err
 	}
-	return tx.OwnAgents("alice", fleet.ToolsetSubagents, limit)
+	h, err := tx.Holdings("alice", fleet.Limits{Agents: limit}, fleet.Counted{Toolset: new(fleet.ToolsetSubagents)})
+	return h.AllAgents(), err
 }

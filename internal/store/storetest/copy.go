@@ -19,14 +19,14 @@ func Fill(t *testing.T, s fleet.Store) {
 	session := newSession("s1", "alice", "key")
 	update(t, s, func(tx fleet.Tx) error {
 		for _, err := range []error{
-			tx.InsertAgent(a), tx.InsertAgent(gone), tx.InsertTask(ended), tx.InsertTask(task),
-			tx.PutPayload("t0", []byte("pay\x00load")), tx.PutChanges("t0", &fleet.Changes{Base: "b"}), tx.PutChecks("t0", &fleet.TaskChecks{Try: 1}),
-			tx.AddAttachments("t0", []fleet.Attachment{{Name: "a.bin", MediaType: "image/png", Content: []byte("\x00\xff")}}),
-			tx.InsertMessage(&fleet.Message{ID: "m1", TaskID: "t1", Text: "hello", CreatedAt: noon}),
-			tx.InsertQuestion(newQuestion("t1-1", "t1", a)),
-			tx.PutRequest(&fleet.Request{Principal: "alice", ID: "r1", Method: "M", CreatedAt: noon}),
-			tx.InsertToken(newToken("alice", "h1")), tx.InsertSession(session),
-			tx.PutRemains("u2", &fleet.Remains{KeptAt: noon, Lost: "a file"}, []byte("bundle")),
+			tx.Insert(a), tx.Insert(gone), tx.Insert(ended), tx.Insert(task),
+			tx.Put("t0", fleet.Payload("pay\x00load")), tx.Put("t0", &fleet.Changes{Base: "b"}), tx.Put("t0", &fleet.TaskChecks{Try: 1}),
+			tx.Put("t0", fleet.Attachments{{Name: "a.bin", MediaType: "image/png", Content: []byte("\x00\xff")}}),
+			tx.Insert(&fleet.Message{ID: "m1", TaskID: "t1", Text: "hello", CreatedAt: noon}),
+			tx.Insert(newQuestion("t1-1", "t1", a)),
+			tx.Insert(&fleet.Request{Principal: "alice", ID: "r1", Method: "M", CreatedAt: noon}),
+			tx.Insert(newToken("alice", "h1")), tx.Insert(session),
+			tx.Put("u2", &fleet.Remains{KeptAt: noon, Lost: "a file", Bundle: []byte("bundle")}),
 		} {
 			require.NoError(t, err)
 		}
@@ -37,7 +37,7 @@ func Fill(t *testing.T, s fleet.Store) {
 		e.TaskID = "t1"
 		update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })
 	}
-	_, err := s.Prune(t.Context(), noon.Add(time.Hour), 3)
+	_, err := s.Prune(t.Context(), fleet.PruneHistory, noon.Add(time.Hour), 3)
 	require.NoError(t, err)
 	putAudit(t, s, newEntry("alice", "CreateAgent", "ok", noon))
 	require.NoError(t, s.Note(t.Context(), "poll/local", 50*time.Hour))
@@ -48,22 +48,23 @@ func Fill(t *testing.T, s fleet.Store) {
 // RequireSame requires that both stores have the values that Fill adds, and that they behave alike afterwards.
 func RequireSame(t *testing.T, one, two fleet.Store) {
 	t.Helper()
-	both(t, one, two, fleet.ReadTx.Agents)
-	both(t, one, two, fleet.ReadTx.LiveAgentViews)
-	both(t, one, two, fleet.ReadTx.Tokens)
+	both(t, one, two, agents)
+	both(t, one, two, liveViews)
+	both(t, one, two, tokens)
 	both(t, one, two, fleet.ReadTx.LastSeq)
-	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.Holdings("alice", fleet.Limits{}) })
+	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) {
+		return tx.Holdings("alice", fleet.Limits{}, fleet.Counted{})
+	})
 	both(t, one, two, func(tx fleet.ReadTx) (fleet.ProjectHoldings, error) { return tx.InProject("Setup") })
 	require.Equal(t, audit(t, one, fleet.AuditFilter{}, 10), audit(t, two, fleet.AuditFilter{}, 10))
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u2") })
 	for _, uid := range []string{"u1", "u2"} {
 		both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Task, error) { tasks, _, err := tx.Tasks(uid, 10, 0); return tasks, err })
-		both(t, one, two, func(tx fleet.ReadTx) (*fleet.Remains, error) { return tx.Remains(uid) })
-		both(t, one, two, func(tx fleet.ReadTx) ([]byte, error) { return tx.Bundle(uid) })
+		both(t, one, two, func(tx fleet.ReadTx) (*fleet.Remains, error) { return tx.Remains(uid, true) })
 	}
 	for _, id := range []string{"t0", "t1"} {
 		both(t, one, two, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.Task(id) })
-		both(t, one, two, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id) })
+		both(t, one, two, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id, false) })
 		both(t, one, two, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(id) })
 		both(t, one, two, func(tx fleet.ReadTx) (*fleet.TaskChecks, error) { return tx.Checks(id) })
 		both(t, one, two, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(id, true) })
@@ -71,9 +72,13 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 	}
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Question, error) { return tx.Question("t1-1") })
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Request, error) { return tx.Request("alice", "r1") })
-	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session("s1") })
-	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.Holdings("alice", fleet.Limits{}) })
-	both(t, one, two, func(tx fleet.ReadTx) ([]fleet.Event, error) { return tx.Events(fleet.EventFilter{}, 0, 100) })
+	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session(fleet.SessionKey{ID: "s1"}) })
+	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) {
+		return tx.Holdings("alice", fleet.Limits{}, fleet.Counted{})
+	})
+	both(t, one, two, func(tx fleet.ReadTx) ([]fleet.Event, error) {
+		return tx.Events(fleet.EventFilter{}, fleet.EventWindow{Limit: 100})
+	})
 	both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Task, error) {
 		found, err := tx.FindTasks(fleet.TaskFilter{Text: "BUILD"}, fleet.TaskWindow{Limit: 10})
 		return found.Tasks, err
@@ -90,7 +95,7 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 		kept, err := s.Secret(t.Context(), "key", []byte("another"))
 		require.NoError(t, err)
 		require.Equal(t, "secret", string(kept))
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("u3", "later", "carol")) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newAgent("u3", "later", "carol")) })
 	}
 	require.Equal(t, appendOne(t, one), appendOne(t, two), "both logs must continue with the same number")
 }

@@ -261,12 +261,16 @@ func requireEvents(t tb, got []fleet.Event, appended ...*fleet.Event) {
 
 func events(t tb, s fleet.Store, f fleet.EventFilter, after int64, limit int) []fleet.Event {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) ([]fleet.Event, error) { return tx.Events(f, after, limit) })
+	return read(t, s, func(tx fleet.ReadTx) ([]fleet.Event, error) {
+		return tx.Events(f, fleet.EventWindow{After: after, Limit: limit})
+	})
 }
 
 func lastEvents(t tb, s fleet.Store, f fleet.EventFilter, limit int) []fleet.Event {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) ([]fleet.Event, error) { return tx.LastEvents(f, limit) })
+	return read(t, s, func(tx fleet.ReadTx) ([]fleet.Event, error) {
+		return tx.Events(f, fleet.EventWindow{Newest: true, Limit: limit})
+	})
 }
 
 func changed(t tb, s fleet.Store, after int64) []string {

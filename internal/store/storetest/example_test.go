@@ -33,7 +33,7 @@ func Example() {
 	create := func(name string) error {
 		return store.Update(ctx, func(tx fleet.Tx) error {
 			a := &fleet.Agent{UID: "uid-" + name, Name: name, Owner: "alice", State: fleet.StateRunning, Desired: fleet.DesiredRunning}
-			if err := tx.InsertAgent(a); err != nil {
+			if err := tx.Insert(a); err != nil {
 				return err
 			}
 			return tx.Append(&fleet.Event{Type: fleet.EventAgentCreated, AgentUID: a.UID, AgentName: name, Owner: "alice"})
@@ -54,7 +54,7 @@ func Example() {
 
 	// A reader that was disconnected reads the events after its cursor.
 	check(store.View(ctx, func(tx fleet.ReadTx) error {
-		events, err := tx.Events(fleet.EventFilter{}, cursor, 10)
+		events, err := tx.Events(fleet.EventFilter{}, fleet.EventWindow{After: cursor, Limit: 10})
 		for _, e := range events {
 			fmt.Println("after the cursor:", e.Type, e.AgentName)
 		}

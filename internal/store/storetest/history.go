@@ -19,14 +19,14 @@ var historyCases = []testCase{
 		add := func(uid, name, owner, project string, ts fleet.Toolset, tasks ...*fleet.Task) {
 			a := newAgent(uid, name, owner)
 			a.Project, a.Toolset = project, ts
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
 			for _, task := range tasks {
 				task.AgentUID, task.AgentName, task.Owner = a.UID, a.Name, a.Owner
-				update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+				update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 			}
 			if strings.HasPrefix(uid, "gone") {
 				a.State, a.DeletedAt = fleet.StateDeleted, noon
-				update(t, s, func(tx fleet.Tx) error { return tx.UpdateAgent(a) })
+				update(t, s, func(tx fleet.Tx) error { return tx.Update(a) })
 			}
 		}
 		task := func(id string, after time.Duration, status fleet.TaskStatus, source fleet.Source, description, summary string) *fleet.Task {
@@ -81,7 +81,7 @@ var historyCases = []testCase{
 		update(t, s, func(tx fleet.Tx) error {
 			changed := task("t3", 3*time.Second, fleet.TaskCompleted, fleet.SourceHuman, "something else", "pears")
 			changed.AgentUID, changed.AgentName, changed.Owner = "u2", "Papi", "alice"
-			return tx.UpdateTask(changed)
+			return tx.Update(changed)
 		})
 		tasks, _ = findTasks(t, s, fleet.TaskFilter{Text: "login"}, 100, 0)
 		require.Equal(t, []string{"t4", "t1"}, taskIDs(tasks), "a replaced text must not be found")
@@ -91,11 +91,11 @@ var historyCases = []testCase{
 
 	{"ids by prefix", func(t *testing.T, s fleet.Store) {
 		a, b := withAgent(t, s), newAgent("u2", "sony", "bob")
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(b) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(b) })
 		for id, of := range map[string]*fleet.Agent{"abc-1": a, "abc-2": a, "abd-3": b} {
 			done := newTask(id, of)
 			done.Status = fleet.TaskCompleted
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(done) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(done) })
 		}
 		var shared, projects []string
 		ids := func(prefix, owner string, limit int) []string {
@@ -113,10 +113,10 @@ var historyCases = []testCase{
 
 		elsewhere := newAgent("u3", "carl", "alice")
 		elsewhere.Project = "DataOne"
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(elsewhere) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(elsewhere) })
 		other := newTask("abc-0", elsewhere)
 		other.Status = fleet.TaskCompleted
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(other) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(other) })
 		shared = nil
 		for _, ref := range []string{a.Project, a.Place + "/" + a.Project} {
 			projects = []string{ref}
@@ -134,10 +134,12 @@ var historyCases = []testCase{
 		add := func(uid, owner string, after time.Duration, toolset fleet.Toolset) {
 			a := newAgent(uid, "Papi", owner)
 			a.Toolset, a.State, a.DeletedAt, a.CreatedAt = toolset, fleet.StateDeleted, noon, noon.Add(after)
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
 		}
 		newest := func(name, owner string) string {
-			a := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.NewestAgent(name, owner) })
+			a := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) {
+				return fleet.First(tx.Agents(fleet.AgentFilter{Name: name, Owner: owner, Newest: true}))
+			})
 			if a == nil {
 				return ""
 			}
@@ -162,19 +164,21 @@ var historyCases = []testCase{
 		e := newEvent(fleet.EventTaskOutput, a, "output")
 		e.TaskID = task.ID
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertTask(task))
-			require.NoError(t, tx.PutPayload(task.ID, []byte("payload")))
-			require.NoError(t, tx.PutChanges(task.ID, &fleet.Changes{Base: "b"}))
-			require.NoError(t, tx.PutChecks(task.ID, &fleet.TaskChecks{Try: 1}))
-			require.NoError(t, tx.InsertMessage(&fleet.Message{ID: "m1", TaskID: task.ID, Text: "hello", CreatedAt: noon}))
-			require.NoError(t, tx.InsertQuestion(newQuestion("t1-1", task.ID, a)))
+			require.NoError(t, tx.Insert(task))
+			require.NoError(t, tx.Put(task.ID, fleet.Payload("payload")))
+			require.NoError(t, tx.Put(task.ID, &fleet.Changes{Base: "b"}))
+			require.NoError(t, tx.Put(task.ID, &fleet.TaskChecks{Try: 1}))
+			require.NoError(t, tx.Insert(&fleet.Message{ID: "m1", TaskID: task.ID, Text: "hello", CreatedAt: noon}))
+			require.NoError(t, tx.Insert(newQuestion("t1-1", task.ID, a)))
 			return tx.Append(e)
 		})
-		remove := func() error { return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.DeleteTask(task.ID) }) }
+		remove := func() error {
+			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: task.ID}) })
+		}
 		requireBroken(t, remove())
 		require.NotNil(t, getTask(t, s, task.ID), "an active task must stay")
 		task.Status, task.EndedAt = fleet.TaskCompleted, noon
-		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
 		require.NoError(t, remove())
 		require.Nil(t, getTask(t, s, task.ID))
 		require.Nil(t, getPayload(t, s, task.ID))
@@ -193,15 +197,15 @@ var historyCases = []testCase{
 	{"the checks of a task, also after its end", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		task := newTask("t1", a)
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		require.Nil(t, getChecks(t, s, task.ID))
 		put := func(c *fleet.TaskChecks) {
-			update(t, s, func(tx fleet.Tx) error { return tx.PutChecks(task.ID, c) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Put(task.ID, c) })
 			require.Equal(t, c, getChecks(t, s, task.ID))
 		}
 		put(&fleet.TaskChecks{Asked: fleet.Checks{Commands: []string{"go test ./..."}, Timeout: time.Minute, Retries: new(0)}})
 		task.Status, task.EndedAt, task.ReasonCode, task.RetryAt = fleet.TaskFailed, noon, fleet.CodeUsageWindow, noon.Add(time.Hour)
-		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
 		require.Equal(t, fleet.CodeUsageWindow, getTask(t, s, task.ID).ReasonCode)
 		require.Equal(t, noon.Add(time.Hour), getTask(t, s, task.ID).RetryAt)
 		put(&fleet.TaskChecks{Try: 2, Results: []fleet.CheckResult{
@@ -214,21 +218,21 @@ var historyCases = []testCase{
 		a := withAgent(t, s)
 		task := newTask("t1", a)
 		task.ReasonCode = fleet.CodeChecksFailed
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertTask(task) }))
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(task) }))
 	}},
 
 	{"the changes of a task, also after its end", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		task := newTask("t1", a)
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		require.Nil(t, getChanges(t, s, task.ID))
 		put := func(c *fleet.Changes) {
-			update(t, s, func(tx fleet.Tx) error { return tx.PutChanges(task.ID, c) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Put(task.ID, c) })
 			require.Equal(t, c, getChanges(t, s, task.ID))
 		}
 		put(&fleet.Changes{Problem: "the tree is gone", At: noon})
 		task.Status, task.EndedAt = fleet.TaskCompleted, noon
-		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
 		put(&fleet.Changes{
 			Base: "b", Commit: "c", Ref: "r", Branch: "main", Commits: 1, Dirty: true, Pushed: true, Files: 2, Insertions: 3, Deletions: 4, At: noon,
 			List: []fleet.FileChange{
@@ -239,39 +243,35 @@ var historyCases = []testCase{
 	}},
 
 	{"remains of agents", func(t *testing.T, s fleet.Store) {
-		left := func(uid string) (r *fleet.Remains, bundle []byte) {
-			view(t, s, func(tx fleet.ReadTx) (err error) {
-				if r, err = tx.Remains(uid); err == nil {
-					bundle, err = tx.Bundle(uid)
+		left := func(uid string) (r *fleet.Remains) {
+			view(t, s, func(tx fleet.ReadTx) error {
+				without, err := tx.Remains(uid, false)
+				require.NoError(t, err)
+				if r, err = tx.Remains(uid, true); r != nil {
+					short := *r
+					short.Bundle = nil
+					require.Equal(t, &short, without)
 				}
 				return err
 			})
-			return r, bundle
+			return r
 		}
-		r, bundle := left("u1")
-		require.Nil(t, r)
-		require.Nil(t, bundle)
-		put := func(uid string, r *fleet.Remains, bundle []byte) {
-			update(t, s, func(tx fleet.Tx) error { return tx.PutRemains(uid, r, bundle) })
+		require.Nil(t, left("u1"))
+		put := func(uid string, r *fleet.Remains) {
+			update(t, s, func(tx fleet.Tx) error { return tx.Put(uid, r) })
 		}
-		put("u1", &fleet.Remains{KeptAt: noon, Lost: "it could not be reached"}, nil)
-		r, bundle = left("u1")
-		require.Equal(t, &fleet.Remains{KeptAt: noon, Lost: "it could not be reached"}, r)
-		require.Nil(t, bundle)
-		put("u1", &fleet.Remains{KeptAt: noon.Add(time.Second)}, []byte("a bundle"))
-		put("u2", &fleet.Remains{KeptAt: noon.Add(-time.Second)}, []byte("old"))
-		r, bundle = left("u1")
-		require.Equal(t, &fleet.Remains{KeptAt: noon.Add(time.Second), Size: 8}, r)
-		require.Equal(t, "a bundle", string(bundle))
+		put("u1", &fleet.Remains{KeptAt: noon, Lost: "it could not be reached"})
+		require.Equal(t, &fleet.Remains{KeptAt: noon, Lost: "it could not be reached"}, left("u1"))
+		put("u1", &fleet.Remains{KeptAt: noon.Add(time.Second), Bundle: []byte("a bundle")})
+		put("u2", &fleet.Remains{KeptAt: noon.Add(-time.Second), Bundle: []byte("old")})
+		require.Equal(t, &fleet.Remains{KeptAt: noon.Add(time.Second), Size: 8, Bundle: []byte("a bundle")}, left("u1"))
 		for _, want := range []int{1, 0} {
-			n, err := s.PrunePayloads(t.Context(), noon, 10)
+			n, err := s.Prune(t.Context(), fleet.PrunePayloads, noon, 10)
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}
-		r, _ = left("u2")
-		require.Nil(t, r)
-		r, _ = left("u1")
-		require.NotNil(t, r)
+		require.Nil(t, left("u2"))
+		require.NotNil(t, left("u1"))
 	}},
 
 	{"windows of the tasks that match", func(t *testing.T, s fleet.Store) {
@@ -281,7 +281,7 @@ var historyCases = []testCase{
 				task := newTask(id("t", i), a)
 				task.Status, task.EndedAt, task.Summary = fleet.TaskCompleted, noon, "it works"
 				task.CreatedAt = noon.Add(time.Duration(i/2) * time.Second) // two tasks have the same time
-				if err := tx.InsertTask(task); err != nil {
+				if err := tx.Insert(task); err != nil {
 					return err
 				}
 			}
@@ -331,18 +331,18 @@ var historyCases = []testCase{
 			task := newTask(id("t", i), a)
 			task.Status, task.EndedAt, task.PayloadSize = fleet.TaskCompleted, noon.Add(ended*time.Hour), 7
 			update(t, s, func(tx fleet.Tx) error {
-				require.NoError(t, tx.InsertTask(task))
-				return tx.PutPayload(task.ID, []byte("payload"))
+				require.NoError(t, tx.Insert(task))
+				return tx.Put(task.ID, fleet.Payload("payload"))
 			})
 		}
 		running := newTask("running", a)
 		running.PayloadSize = 7
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertTask(running))
-			return tx.PutPayload(running.ID, []byte("payload"))
+			require.NoError(t, tx.Insert(running))
+			return tx.Put(running.ID, fleet.Payload("payload"))
 		})
 		for _, want := range []int{2, 1, 0} {
-			n, err := s.PrunePayloads(t.Context(), noon, 2)
+			n, err := s.Prune(t.Context(), fleet.PrunePayloads, noon, 2)
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}
@@ -362,10 +362,12 @@ var historyCases = []testCase{
 		for i, ended := range []time.Duration{-3, 1} {
 			task := newTask(id("t", i), a)
 			task.Status, task.EndedAt = fleet.TaskCompleted, noon.Add(ended*time.Hour)
-			update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.InsertTask(task), tx.AddAttachments(task.ID, files)) })
+			update(t, s, func(tx fleet.Tx) error {
+				return errors.Join(tx.Insert(task), tx.Put(task.ID, fleet.Attachments(files)))
+			})
 		}
 		update(t, s, func(tx fleet.Tx) error {
-			return errors.Join(tx.InsertTask(newTask("running", a)), tx.AddAttachments("running", files[:1]))
+			return errors.Join(tx.Insert(newTask("running", a)), tx.Put("running", fleet.Attachments(files[:1])))
 		})
 		attached := func(task string, content bool) []fleet.Attachment {
 			return read(t, s, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(task, content) })
@@ -376,14 +378,14 @@ var historyCases = []testCase{
 		want[0].Content, want[1].Content = nil, nil
 		require.Equal(t, want, attached(id("t", 0), false))
 		for _, want := range []int{2, 0} {
-			n, err := s.PrunePayloads(t.Context(), noon, 2)
+			n, err := s.Prune(t.Context(), fleet.PrunePayloads, noon, 2)
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}
 		require.Empty(t, attached(id("t", 0), true))
 		require.Len(t, attached("running", true), 1)
 		require.Equal(t, want, attached(id("t", 1), false))
-		update(t, s, func(tx fleet.Tx) error { return tx.DeleteTask(id("t", 1)) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 1)}) })
 		require.Empty(t, attached(id("t", 1), false))
 	}},
 }
@@ -405,11 +407,11 @@ func BenchmarkFindTasks(b *testing.B, s fleet.Store, tasks int) {
 		update(b, s, func(tx fleet.Tx) error {
 			a := newAgent(id("uid", from), id("agent", from), "alice")
 			a.Toolset = fleet.ToolsetFleet
-			require.NoError(b, tx.InsertAgent(a))
+			require.NoError(b, tx.Insert(a))
 			for i := from; i < from+1000; i++ {
 				task := fullTask(id("task", i), a)
 				task.CreatedAt, task.Description = noon.Add(time.Duration(i)*time.Second), text+id("number", i)
-				require.NoError(b, tx.InsertTask(task))
+				require.NoError(b, tx.Insert(task))
 			}
 			return nil
 		})

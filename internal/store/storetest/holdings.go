@@ -20,17 +20,20 @@ var holdingCases = []testCase{
 		for i, toolset := range []fleet.Toolset{fleet.ToolsetFleet, fleet.ToolsetFleet, fleet.ToolsetLifecycle} {
 			a := newAgent(id("u", i), id("a", i), "alice")
 			a.Toolset = toolset
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
 		}
 		gone := newAgent("gone", "gone", "alice")
 		gone.State, gone.DeletedAt = fleet.StateDeleted, noon
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(gone) })
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("bobs", "bobs", "bob")) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(gone) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newAgent("bobs", "bobs", "bob")) })
 		h := holdings(t, s, "alice")
 		require.Equal(t, map[fleet.Toolset]int{fleet.ToolsetFleet: 2, fleet.ToolsetLifecycle: 1}, h.Agents)
 		require.Equal(t, 3, h.AllAgents())
 		of := func(toolset fleet.Toolset) int {
-			return read(t, s, func(tx fleet.ReadTx) (int, error) { return tx.OwnAgents("alice", toolset, 1) })
+			return read(t, s, func(tx fleet.ReadTx) (int, error) {
+				h, err := tx.Holdings("alice", fleet.Limits{Agents: 1}, fleet.Counted{Toolset: &toolset})
+				return h.AllAgents(), err
+			})
 		}
 		require.Equal(t, 2, of(fleet.ToolsetFleet))
 		require.Equal(t, 1, of(fleet.ToolsetLifecycle))
@@ -39,7 +42,7 @@ var holdingCases = []testCase{
 		first := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(id("u", 0)) })
 		first.State, first.DeletedAt = fleet.StateDeleted, noon
 		for range 2 { // a second deletion must not decrease the number again
-			update(t, s, func(tx fleet.Tx) error { return tx.UpdateAgent(first) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Update(first) })
 			require.Equal(t, 1, of(fleet.ToolsetFleet))
 		}
 		require.Equal(t, map[fleet.Toolset]int{fleet.ToolsetFleet: 1, fleet.ToolsetLifecycle: 1}, holdings(t, s, "alice").Agents)
@@ -47,16 +50,16 @@ var holdingCases = []testCase{
 
 	{"tasks that have not ended", func(t *testing.T, s fleet.Store) {
 		task := newTask("t1", withAgent(t, s))
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		require.Equal(t, 1, holdings(t, s, "alice").RunningTasks)
 		without := read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) {
-			return tx.TaskHoldings("alice", fleet.Limits{RunningTasks: 1}, 0)
+			return tx.Holdings("alice", fleet.Limits{RunningTasks: 1}, fleet.Counted{NewTask: true})
 		})
 		require.Equal(t, 1, without.RunningTasks)
 		require.Zero(t, without.AllAgents())
 		require.Zero(t, holdings(t, s, "bob").RunningTasks)
 		task.Status, task.EndedAt = fleet.TaskCompleted, noon
-		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
 		require.Zero(t, holdings(t, s, "alice").RunningTasks)
 	}},
 
@@ -70,11 +73,11 @@ var holdingCases = []testCase{
 			a := newAgent(id("u", i), id("a", i), owner)
 			a.Project = "shop"
 			task := newTask(id("t", i), a)
-			update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.InsertAgent(a), tx.InsertTask(task)) })
+			update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.Insert(a), tx.Insert(task)) })
 			if i == 2 {
 				a.State, a.DeletedAt = fleet.StateDeleted, noon
 				task.Status, task.EndedAt = fleet.TaskCompleted, noon
-				update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.UpdateTask(task), tx.UpdateAgent(a)) })
+				update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.Update(task), tx.Update(a)) })
 			}
 		}
 		require.Equal(t, [2]int{2, 2}, in("shop"))
@@ -92,12 +95,12 @@ var holdingCases = []testCase{
 		}
 		task := newTask("t1", a)
 		task.Description = strings.Repeat("é", 5000) // longer than the part that lists show; each character has two bytes
-		grows(10_000, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		grows(10_000, func(tx fleet.Tx) error { return tx.Insert(task) })
 		task.Summary = "sum"
-		grows(3, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
-		grows(100, func(tx fleet.Tx) error { return tx.PutPayload("t1", make([]byte, 100)) })
-		grows(50, func(tx fleet.Tx) error { return tx.AppendPayload("t1", make([]byte, 50)) })
-		grows(-140, func(tx fleet.Tx) error { return tx.PutPayload("t1", make([]byte, 10)) })
+		grows(3, func(tx fleet.Tx) error { return tx.Update(task) })
+		grows(100, func(tx fleet.Tx) error { return tx.Put("t1", fleet.Payload(make([]byte, 100))) })
+		grows(50, func(tx fleet.Tx) error { return tx.Put("t1", fleet.PayloadPiece(make([]byte, 50))) })
+		grows(-140, func(tx fleet.Tx) error { return tx.Put("t1", fleet.Payload(make([]byte, 10))) })
 		e := newEvent(fleet.EventTaskOutput, a, "output")
 		e.Data = []byte("{}")
 		e.Time = noon.Add(-time.Hour)
@@ -121,30 +124,30 @@ var holdingCases = []testCase{
 			a.Project = "shop"
 			task := newTask(id("t", i), a)
 			task.Description = strings.Repeat("é", 5000)
-			grows(10_000, func(tx fleet.Tx) error { return errors.Join(tx.InsertAgent(a), tx.InsertTask(task)) })
-			grows(100, func(tx fleet.Tx) error { return tx.PutPayload(task.ID, make([]byte, 100)) })
-			grows(50, func(tx fleet.Tx) error { return tx.AppendPayload(task.ID, make([]byte, 50)) })
+			grows(10_000, func(tx fleet.Tx) error { return errors.Join(tx.Insert(a), tx.Insert(task)) })
+			grows(100, func(tx fleet.Tx) error { return tx.Put(task.ID, fleet.Payload(make([]byte, 100))) })
+			grows(50, func(tx fleet.Tx) error { return tx.Put(task.ID, fleet.PayloadPiece(make([]byte, 50))) })
 			grows(70, func(tx fleet.Tx) error {
-				return tx.AddAttachments(task.ID, []fleet.Attachment{{Name: "a", MediaType: "text/plain", Content: make([]byte, 40)}, {Name: "b", MediaType: "text/plain", Content: make([]byte, 30)}})
+				return tx.Put(task.ID, fleet.Attachments{{Name: "a", MediaType: "text/plain", Content: make([]byte, 40)}, {Name: "b", MediaType: "text/plain", Content: make([]byte, 30)}})
 			})
 			e := newEvent(fleet.EventTaskOutput, a, "output")
 			e.TaskID, e.Data = task.ID, []byte("{}")
 			grows(8, func(tx fleet.Tx) error { return tx.Append(e) })
 			grows(0, func(tx fleet.Tx) error { return tx.Append(newEvent(fleet.EventAgentChanged, a, "of no task")) })
 			task.Summary, task.Status, task.EndedAt, task.PayloadSize = "sum", fleet.TaskCompleted, noon, 150
-			grows(3, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+			grows(3, func(tx fleet.Tx) error { return tx.Update(task) })
 		}
 		none := newAgent("u2", "a2", "alice")
 		none.Project = ""
-		grows(0, func(tx fleet.Tx) error { return errors.Join(tx.InsertAgent(none), tx.InsertTask(newTask("t2", none))) })
+		grows(0, func(tx fleet.Tx) error { return errors.Join(tx.Insert(none), tx.Insert(newTask("t2", none))) })
 		require.Zero(t, inProject(t, s, "").StoredBytes)
 		prune(t, s, noon.Add(time.Hour), 10)
 		grows(-2*8, func(fleet.Tx) error { return nil })
-		grows(-10_003-150-70, func(tx fleet.Tx) error { return tx.DeleteTask(id("t", 1)) })
-		_, err := s.PrunePayloads(t.Context(), noon.Add(time.Hour), 10)
+		grows(-10_003-150-70, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 1)}) })
+		_, err := s.Prune(t.Context(), fleet.PrunePayloads, noon.Add(time.Hour), 10)
 		require.NoError(t, err)
 		grows(-150-70, func(fleet.Tx) error { return nil })
-		grows(-10_003, func(tx fleet.Tx) error { return tx.DeleteTask(id("t", 0)) })
+		grows(-10_003, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 0)}) })
 		require.Zero(t, want)
 	}},
 }
@@ -156,5 +159,7 @@ func inProject(t tb, s fleet.Store, project string) fleet.ProjectHoldings {
 
 func holdings(t tb, s fleet.Store, owner string) fleet.Holdings {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.Holdings(owner, fleet.Limits{}) })
+	return read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) {
+		return tx.Holdings(owner, fleet.Limits{}, fleet.Counted{})
+	})
 }

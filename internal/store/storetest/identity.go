@@ -14,13 +14,15 @@ var identityCases = []testCase{
 		alice := newIdentity("coder:alice", "coder", "1")
 		other := newIdentity("oidc:alice", "oidc", "1")
 		for _, i := range []*fleet.Identity{alice, other} {
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertIdentity(i) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(i) })
 		}
 		bySubject := func(source, id string) *fleet.Identity {
-			return read(t, s, func(tx fleet.ReadTx) (*fleet.Identity, error) { return tx.Identity(source, id) })
+			return read(t, s, func(tx fleet.ReadTx) (*fleet.Identity, error) {
+				return tx.Identity(fleet.IdentityKey{Source: source, SubjectID: id})
+			})
 		}
 		byPrincipal := func(name string) *fleet.Identity {
-			return read(t, s, func(tx fleet.ReadTx) (*fleet.Identity, error) { return tx.IdentityOf(name) })
+			return read(t, s, func(tx fleet.ReadTx) (*fleet.Identity, error) { return tx.Identity(fleet.IdentityKey{Principal: name}) })
 		}
 		require.Equal(t, alice, bySubject("coder", "1"))
 		require.Equal(t, other, bySubject("oidc", "1"))
@@ -31,7 +33,7 @@ var identityCases = []testCase{
 
 	{"a subject has one principal, and a principal has one subject", func(t *testing.T, s fleet.Store) {
 		insert := func(i *fleet.Identity) error {
-			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertIdentity(i) })
+			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(i) })
 		}
 		require.NoError(t, insert(newIdentity("coder:alice", "coder", "1")))
 		requireBroken(t, insert(newIdentity("coder:bob", "coder", "1")))
@@ -42,12 +44,14 @@ var identityCases = []testCase{
 		alice := newIdentity("coder:alice", "coder", "1")
 		bob := newIdentity("coder:bob", "coder", "2")
 		bob.Groups = []string{"coder:web"}
-		update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.InsertIdentity(alice), tx.InsertIdentity(bob)) })
+		update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.Insert(alice), tx.Insert(bob)) })
 		for _, groups := range [][]string{{"coder:web", "coder:on\ncall", "coder:\"é\x00"}, nil, {"coder:web"}} {
 			alice.Groups = groups
-			update(t, s, func(tx fleet.Tx) error { return tx.UpdateGroups(alice) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Update(alice) })
 			for _, i := range []*fleet.Identity{alice, bob} {
-				require.Equal(t, i, read(t, s, func(tx fleet.ReadTx) (*fleet.Identity, error) { return tx.IdentityOf(i.Principal) }))
+				require.Equal(t, i, read(t, s, func(tx fleet.ReadTx) (*fleet.Identity, error) {
+					return tx.Identity(fleet.IdentityKey{Principal: i.Principal})
+				}))
 			}
 		}
 	}},
@@ -56,11 +60,11 @@ var identityCases = []testCase{
 		taken := 0
 		errs := together(10, func(i int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
-				other, err := tx.IdentityOf("coder:alice")
+				other, err := tx.Identity(fleet.IdentityKey{Principal: "coder:alice"})
 				if err != nil || other != nil {
 					return errTest
 				}
-				return tx.InsertIdentity(newIdentity("coder:alice", "coder", id("u", i)))
+				return tx.Insert(newIdentity("coder:alice", "coder", id("u", i)))
 			})
 		})
 		for _, err := range errs {

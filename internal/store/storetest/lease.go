@@ -112,7 +112,7 @@ var leaseCases = []testCase{
 				}
 				a.Attempts = attempts
 				require.NoError(t, tx.Append(newEvent(fleet.EventAgentChanged, a, "")))
-				return tx.UpdateAgent(a)
+				return tx.Update(a)
 			})
 		}
 		attempts := func() int {
@@ -165,7 +165,7 @@ var leaseCases = []testCase{
 			case <-time.After(50 * time.Millisecond): // the other owner waits, or is slow and may still be the first
 			}
 			a.Attempts = 7
-			return tx.UpdateAgent(a)
+			return tx.Update(a)
 		})
 		attempts := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) }).Attempts
 		if !before {

@@ -16,9 +16,9 @@ var messageCases = []testCase{
 		given := &fleet.Message{ID: "m0", TaskID: "t1", CreatedAt: noon, GivenAt: noon.Add(time.Second)}
 		refused := &fleet.Message{ID: "m2", TaskID: "t1", Text: "x", CreatedAt: noon, Refused: fleet.ReasonNoRunningTask, RefusedText: "too late"}
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertTask(newTask("t1", a)))
+			require.NoError(t, tx.Insert(newTask("t1", a)))
 			for _, m := range []*fleet.Message{open, given, refused} {
-				require.NoError(t, tx.InsertMessage(m))
+				require.NoError(t, tx.Insert(m))
 			}
 			return nil
 		})
@@ -35,21 +35,21 @@ var messageCases = []testCase{
 		one := &fleet.Message{ID: "m1", TaskID: "t1", Text: "one", CreatedAt: noon}
 		two := &fleet.Message{ID: "m2", TaskID: "t1", Text: "two", CreatedAt: noon}
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertTask(newTask("t1", a)))
-			require.NoError(t, tx.InsertMessage(one))
-			return tx.InsertMessage(two)
+			require.NoError(t, tx.Insert(newTask("t1", a)))
+			require.NoError(t, tx.Insert(one))
+			return tx.Insert(two)
 		})
 		one.GivenAt = noon.Add(time.Minute)
 		two.Refused, two.RefusedText = fleet.ReasonUnimplemented, "it takes none"
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.UpdateMessage(one))
-			return tx.UpdateMessage(two)
+			require.NoError(t, tx.Update(one))
+			return tx.Update(two)
 		})
 		require.Equal(t, []*fleet.Message{one, two}, getMessages(t, s, "t1"))
 		for _, m := range []fleet.Message{
 			{ID: "m1", GivenAt: noon}, {ID: "m1"}, {ID: "m2", Refused: fleet.ReasonNoRunningTask}, {ID: "m2", GivenAt: noon}, {ID: "m3", GivenAt: noon},
 		} {
-			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateMessage(&m) }))
+			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(&m) }))
 		}
 		require.Equal(t, []*fleet.Message{one, two}, getMessages(t, s, "t1"))
 	}},
@@ -57,8 +57,8 @@ var messageCases = []testCase{
 	{"a message needs a new id and an existing task", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertTask(newTask("t1", a)))
-			return tx.InsertMessage(&fleet.Message{ID: "m1", TaskID: "t1", CreatedAt: noon})
+			require.NoError(t, tx.Insert(newTask("t1", a)))
+			return tx.Insert(&fleet.Message{ID: "m1", TaskID: "t1", CreatedAt: noon})
 		})
 		for _, m := range []fleet.Message{
 			{ID: "m1", TaskID: "t1"},
@@ -67,7 +67,7 @@ var messageCases = []testCase{
 			{ID: "m2", TaskID: "t1", GivenAt: noon, Refused: fleet.ReasonInternal},
 		} {
 			m.CreatedAt = noon
-			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertMessage(&m) }))
+			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(&m) }))
 		}
 	}},
 }

@@ -52,7 +52,7 @@ func newTaskModel(t *testing.T, s fleet.Store, prefix string) *taskModel {
 		m.agents = nil
 		for i := range 2 {
 			a := newAgent(id(prefix, i), id(prefix, i), "alice")
-			require.NoError(t, tx.InsertAgent(a))
+			require.NoError(t, tx.Insert(a))
 			m.agents = append(m.agents, a)
 		}
 		return nil
@@ -78,7 +78,7 @@ func (m *taskModel) insert(rt *rapid.T) {
 	task := newTask(id(m.prefix+"-task", len(m.tasks)), a)
 	task.Status = anyStatus.Draw(rt, "status")
 	task.CreatedAt = noon.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "created")) * time.Second)
-	err := m.s.Update(m.t.Context(), func(tx fleet.Tx) error { return tx.InsertTask(task) })
+	err := m.s.Update(m.t.Context(), func(tx fleet.Tx) error { return tx.Insert(task) })
 	if task.Active() && m.active(a) != nil {
 		requireReason(rt, err, fleet.ReasonAgentBusy, a.Name)
 		return
@@ -98,7 +98,7 @@ func (m *taskModel) update(rt *rapid.T) {
 	after.Summary = rapid.String().Draw(rt, "summary")
 	commit := rapid.Bool().Draw(rt, "commit")
 	err := m.s.Update(m.t.Context(), func(tx fleet.Tx) error {
-		if err := tx.UpdateTask(&after); err != nil {
+		if err := tx.Update(&after); err != nil {
 			return err
 		}
 		if !commit {
@@ -138,7 +138,7 @@ func (m *taskModel) check(rt *rapid.T) {
 			active, err := tx.ActiveTask(a.UID)
 			require.NoError(rt, err)
 			require.Equal(rt, m.active(a), active)
-			views, err := tx.AgentViews([]string{a.UID})
+			views, err := tx.AgentViews(fleet.AgentViewFilter{UIDs: []string{a.UID}})
 			require.NoError(rt, err)
 			require.Equal(rt, active, views[0].Task)
 		}

@@ -22,8 +22,8 @@ var payloadCases = []testCase{
 		} {
 			task := fullTask(id("t", i), a)
 			update(t, s, func(tx fleet.Tx) error {
-				require.NoError(t, tx.InsertTask(task))
-				return tx.PutPayload(task.ID, payload)
+				require.NoError(t, tx.Insert(task))
+				return tx.Put(task.ID, fleet.Payload(payload))
 			})
 			got := getPayload(t, s, task.ID)
 			require.True(t, bytes.Equal(payload, got), "a payload of %d bytes", len(payload))
@@ -32,21 +32,21 @@ var payloadCases = []testCase{
 
 	{"a missing payload is nil", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(newTask("t1", a)) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) })
 		require.Nil(t, getPayload(t, s, "t1"))
 		require.Nil(t, getPayload(t, s, "nothing"))
 	}},
 
 	{"an unknown task is an error", func(t *testing.T, s fleet.Store) {
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.PutPayload("nothing", []byte("x")) }))
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Put("nothing", fleet.Payload("x")) }))
 	}},
 
 	{"a later payload replaces an earlier one", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertTask(newTask("t1", a)))
-			require.NoError(t, tx.PutPayload("t1", []byte("a longer one")))
-			return tx.PutPayload("t1", []byte("b"))
+			require.NoError(t, tx.Insert(newTask("t1", a)))
+			require.NoError(t, tx.Put("t1", fleet.Payload("a longer one")))
+			return tx.Put("t1", fleet.Payload("b"))
 		})
 		require.Equal(t, []byte("b"), getPayload(t, s, "t1"))
 	}},
@@ -55,24 +55,24 @@ var payloadCases = []testCase{
 		a := withAgent(t, s)
 		noise := make([]byte, 1<<20)
 		_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(newTask("t1", a)) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) })
 		var want []byte
 		for _, piece := range [][]byte{[]byte("begin\x00\xff"), noise, {0, 0}, []byte("end")} {
-			update(t, s, func(tx fleet.Tx) error { return tx.AppendPayload("t1", piece) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Put("t1", fleet.PayloadPiece(piece)) })
 			want = append(want, piece...)
 			require.True(t, bytes.Equal(want, getPayload(t, s, "t1")))
 		}
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.AppendPayload("nothing", []byte("x")) }))
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Put("nothing", fleet.PayloadPiece("x")) }))
 	}},
 
 	{"a payload is returned in its stored form", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertTask(newTask("t1", a)))
-			return tx.PutPayload("t1", []byte("some bytes"))
+			require.NoError(t, tx.Insert(newTask("t1", a)))
+			return tx.Put("t1", fleet.Payload("some bytes"))
 		})
 		packed := func(id string) []byte {
-			return read(t, s, func(tx fleet.ReadTx) ([]byte, error) { return tx.PackedPayload(id) })
+			return read(t, s, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id, true) })
 		}
 		z, err := gzip.NewReader(bytes.NewReader(packed("t1")))
 		require.NoError(t, err)
@@ -86,5 +86,5 @@ var payloadCases = []testCase{
 
 func getPayload(t tb, s fleet.Store, id string) []byte {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id) })
+	return read(t, s, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id, false) })
 }

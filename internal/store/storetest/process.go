@@ -16,10 +16,10 @@ var processCases = []testCase{
 		task, e := fullTask("t1", a), newEvent(fleet.EventTaskEnded, a, "done")
 		r, k := &fleet.Request{Principal: "alice", ID: "r1"}, newToken("alice", "h1")
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertTask(task))
-			require.NoError(t, tx.PutPayload("t1", []byte("result")))
-			require.NoError(t, tx.PutRequest(r))
-			require.NoError(t, tx.InsertToken(k))
+			require.NoError(t, tx.Insert(task))
+			require.NoError(t, tx.Put("t1", fleet.Payload("result")))
+			require.NoError(t, tx.Insert(r))
+			require.NoError(t, tx.Insert(k))
 			return tx.Append(e)
 		})
 		require.Positive(t, lease(t, s, "k", "one", time.Hour))
@@ -28,7 +28,7 @@ var processCases = []testCase{
 		}
 		require.NoError(t, s.Close())
 		s = reopen(t, s)
-		require.Equal(t, []*fleet.Agent{a}, read(t, s, fleet.ReadTx.Agents))
+		require.Equal(t, []*fleet.Agent{a}, read(t, s, agents))
 		require.Equal(t, task, getTask(t, s, "t1"))
 		require.Equal(t, []byte("result"), getPayload(t, s, "t1"))
 		requireEvents(t, events(t, s, fleet.EventFilter{}, 0, 10), e)
@@ -61,7 +61,7 @@ var processCases = []testCase{
 						return err
 					}
 					a.Attempts++
-					if err := tx.UpdateAgent(a); err != nil {
+					if err := tx.Update(a); err != nil {
 						return err
 					}
 					return tx.Append(newEvent(fleet.EventAgentChanged, a, ""))
@@ -81,7 +81,7 @@ var processCases = []testCase{
 		a := withAgent(t, s)
 		both := []fleet.Store{s, reopen(t, s)}
 		errs := together(40, func(i int) error {
-			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertTask(newTask(id("t", i), a)) })
+			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newTask(id("t", i), a)) })
 		})
 		require.Len(t, errs, 39)
 		for _, err := range errs {
@@ -89,7 +89,7 @@ var processCases = []testCase{
 		}
 		require.Positive(t, lease(t, both[0], "k", "one", time.Hour))
 		require.Zero(t, lease(t, both[1], "k", "two", time.Hour))
-		err := both[1].Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("u2", "PAPI", "alice")) })
+		err := both[1].Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent("u2", "PAPI", "alice")) })
 		requireReason(t, err, fleet.ReasonAgentExists, "PAPI")
 	}},
 }

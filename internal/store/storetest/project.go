@@ -15,13 +15,13 @@ var projectCases = []testCase{
 		for _, a := range []*fleet.Agent{local, elsewhere, other, none} {
 			task := newTask("t-"+a.UID, a)
 			update(t, s, func(tx fleet.Tx) error {
-				if err := tx.InsertAgent(a); err != nil {
+				if err := tx.Insert(a); err != nil {
 					return err
 				}
-				if err := tx.InsertTask(task); err != nil {
+				if err := tx.Insert(task); err != nil {
 					return err
 				}
-				if err := tx.InsertQuestion(newQuestion("q-"+a.UID, task.ID, a)); err != nil {
+				if err := tx.Insert(newQuestion("q-"+a.UID, task.ID, a)); err != nil {
 					return err
 				}
 				return tx.Append(newEvent(fleet.EventAgentCreated, a, "made"))
@@ -58,7 +58,7 @@ var projectCases = []testCase{
 				}
 				require.ElementsMatch(t, c.want, got, "%q", c.projects)
 
-				events, err := tx.Events(fleet.EventFilter{Owner: "alice", Projects: c.projects}, 0, 10)
+				events, err := tx.Events(fleet.EventFilter{Owner: "alice", Projects: c.projects}, fleet.EventWindow{Limit: 10})
 				require.NoError(t, err)
 				got = nil
 				for _, e := range events {

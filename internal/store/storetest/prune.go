@@ -21,14 +21,14 @@ var pruneCases = []testCase{
 			r := &fleet.Request{Principal: "alice", ID: id("r", i), Method: "M", BodyHash: "h", CreatedAt: at(d * time.Hour)}
 			update(t, s, func(tx fleet.Tx) error {
 				require.NoError(t, tx.Append(e))
-				return tx.PutRequest(r)
+				return tx.Insert(r)
 			})
 		}
 		agents, revoked, mine := newToken("agent/1", "h1"), newToken("agent/2", "h2"), newToken("alice", "h3")
 		agents.AgentUID, revoked.AgentUID = "u1", "u1"
 		revoked.RevokedAt, mine.RevokedAt = at(-time.Hour), at(-time.Hour)
 		for _, k := range []*fleet.Token{agents, revoked, mine} {
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(k) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(k) })
 		}
 		require.Equal(t, 5, prune(t, s, noon, 2), "at most two rows of each kind must be removed")
 		require.Equal(t, 2, prune(t, s, noon, 2))
@@ -38,7 +38,7 @@ var pruneCases = []testCase{
 		require.Equal(t, noon, left[0].Time)
 		require.Nil(t, getRequest(t, s, "alice", id("r", 2)))
 		require.NotNil(t, getRequest(t, s, "alice", id("r", 3)))
-		require.Equal(t, []*fleet.Token{mine}, read(t, s, fleet.ReadTx.Tokens))
+		require.Equal(t, []*fleet.Token{mine}, read(t, s, tokens))
 		require.Equal(t, agents, tokenByHash(t, s, agents.Hash))
 		require.Nil(t, tokenByHash(t, s, revoked.Hash))
 	}},
@@ -71,7 +71,7 @@ var pruneCases = []testCase{
 	{"servers whose last sign of life is old are removed", func(t *testing.T, s fleet.Store) {
 		a, deleted := newAgent("u1", "one", "alice"), newAgent("u2", "two", "alice")
 		a.Place, deleted.Place, deleted.DeletedAt = "local@works", "local@old", noon
-		update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.InsertAgent(a), tx.InsertAgent(deleted)) })
+		update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.Insert(a), tx.Insert(deleted)) })
 		hear := func(name string) bool {
 			ok, err := s.HearReplica(t.Context(), fleet.Replica{Name: name, Machine: "m"}, true)
 			require.NoError(t, err)
@@ -96,14 +96,14 @@ var pruneCases = []testCase{
 	{"a cancelled context", func(t *testing.T, s fleet.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := s.Prune(ctx, noon, 10)
+		_, err := s.Prune(ctx, fleet.PruneHistory, noon, 10)
 		require.ErrorIs(t, err, context.Canceled)
 	}},
 }
 
 func prune(t tb, s fleet.Store, before time.Time, limit int) int {
 	t.Helper()
-	n, err := s.Prune(t.Context(), before, limit)
+	n, err := s.Prune(t.Context(), fleet.PruneHistory, before, limit)
 	require.NoError(t, err)
 	return n
 }

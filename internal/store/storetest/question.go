@@ -31,10 +31,10 @@ var questionCases = []testCase{
 		update(t, s, func(tx fleet.Tx) error {
 			ended := newTask("t2", a)
 			ended.Status, ended.EndedAt = fleet.TaskCompleted, noon
-			require.NoError(t, tx.InsertTask(ended))
-			require.NoError(t, tx.InsertTask(newTask("t1", a)))
+			require.NoError(t, tx.Insert(ended))
+			require.NoError(t, tx.Insert(newTask("t1", a)))
 			for _, q := range []*fleet.Question{full, waiting, other} {
-				require.NoError(t, tx.InsertQuestion(q))
+				require.NoError(t, tx.Insert(q))
 			}
 			return nil
 		})
@@ -72,18 +72,18 @@ var questionCases = []testCase{
 		q := newQuestion("t1-1", "t1", a)
 		gone := newQuestion("t1-2", "t1", a)
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertTask(newTask("t1", a)))
-			require.NoError(t, tx.InsertQuestion(q))
-			return tx.InsertQuestion(gone)
+			require.NoError(t, tx.Insert(newTask("t1", a)))
+			require.NoError(t, tx.Insert(q))
+			return tx.Insert(gone)
 		})
 		q.Status, q.Answer, q.AnsweredBy, q.AnsweredAt = fleet.QuestionAnswered, "tabs", "alice", noon
 		gone.Status = fleet.QuestionWithdrawn
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.UpdateQuestion(gone))
-			return tx.UpdateQuestion(q)
+			require.NoError(t, tx.Update(gone))
+			return tx.Update(q)
 		})
 		q.GivenAt = noon.Add(time.Second)
-		update(t, s, func(tx fleet.Tx) error { return tx.UpdateQuestion(q) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(q) })
 		require.Equal(t, q, getQuestion(t, s, q.ID))
 		for _, x := range []fleet.Question{
 			{ID: "t1-1", Status: fleet.QuestionExpired},
@@ -91,37 +91,37 @@ var questionCases = []testCase{
 			{ID: "t1-2", Status: fleet.QuestionAnswered, AnsweredAt: noon},
 			{ID: "none", Status: fleet.QuestionExpired},
 		} {
-			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateQuestion(&x) }))
+			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(&x) }))
 		}
 		require.Equal(t, q, getQuestion(t, s, q.ID))
 	}},
 
 	{"an answer says what it allows, and for how long", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(newTask("t1", a)) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) })
 		for i, remember := range []fleet.Remember{"", fleet.RememberOnce, fleet.RememberTask, fleet.RememberAgent} {
 			q := newQuestion(fmt.Sprintf("t1-%d", i), "t1", a)
 			q.Kind, q.Rules = fleet.AskPermission, []string{"Bash(make *)"}
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertQuestion(q) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(q) })
 			q.Status, q.Answer, q.AnsweredBy, q.AnsweredAt, q.Remember = fleet.QuestionAnswered, fleet.AnswerAllow, "alice", noon, remember
-			update(t, s, func(tx fleet.Tx) error { return tx.UpdateQuestion(q) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Update(q) })
 			require.Equal(t, q, getQuestion(t, s, q.ID))
 		}
 		odd := newQuestion("t1-9", "t1", a)
 		odd.Remember = "forever"
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertQuestion(odd) }))
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(odd) }))
 	}},
 
 	{"a question needs a new id, an existing task and a known kind", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertTask(newTask("t1", a)))
-			return tx.InsertQuestion(newQuestion("t1-1", "t1", a))
+			require.NoError(t, tx.Insert(newTask("t1", a)))
+			return tx.Insert(newQuestion("t1-1", "t1", a))
 		})
 		odd := newQuestion("t1-2", "t1", a)
 		odd.Kind = "riddle"
 		for _, q := range []*fleet.Question{newQuestion("t1-1", "t1", a), newQuestion("t1-2", "none", a), newQuestion("", "t1", a), odd} {
-			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertQuestion(q) }))
+			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(q) }))
 		}
 	}},
 }

@@ -17,8 +17,8 @@ var requestCases = []testCase{
 		}
 		bare := &fleet.Request{Principal: "bob", ID: "r/1 ✓"}
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.PutRequest(full))
-			return tx.PutRequest(bare)
+			require.NoError(t, tx.Insert(full))
+			return tx.Insert(bare)
 		})
 		require.Equal(t, full, getRequest(t, s, "alice", "r/1 ✓"))
 		require.Equal(t, bare, getRequest(t, s, "bob", "r/1 ✓"))
@@ -28,9 +28,9 @@ var requestCases = []testCase{
 
 	{"a second request with the same id is an error", func(t *testing.T, s fleet.Store) {
 		first := &fleet.Request{Principal: "alice", ID: "r1", BodyHash: "a", CreatedAt: noon}
-		update(t, s, func(tx fleet.Tx) error { return tx.PutRequest(first) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(first) })
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error {
-			return tx.PutRequest(&fleet.Request{Principal: "alice", ID: "r1", BodyHash: "b", CreatedAt: noon.Add(time.Hour)})
+			return tx.Insert(&fleet.Request{Principal: "alice", ID: "r1", BodyHash: "b", CreatedAt: noon.Add(time.Hour)})
 		}))
 		require.Equal(t, first, getRequest(t, s, "alice", "r1"))
 	}},
@@ -50,10 +50,10 @@ var requestCases = []testCase{
 				}
 				task := newTask(id("t", i), a)
 				answers[i] = task.ID
-				if err := tx.InsertTask(task); err != nil {
+				if err := tx.Insert(task); err != nil {
 					return err
 				}
-				return tx.PutRequest(&fleet.Request{Principal: "alice", ID: "r1", TaskID: task.ID})
+				return tx.Insert(&fleet.Request{Principal: "alice", ID: "r1", TaskID: task.ID})
 			})
 		}))
 		tasks, total := listTasks(t, s, a.UID, 10, 0)

@@ -152,7 +152,7 @@ func read[T any](t tb, s fleet.Store, get func(tx fleet.ReadTx) (T, error)) T {
 func withAgent(t tb, s fleet.Store) *fleet.Agent {
 	t.Helper()
 	a := newAgent("uid-papi", "papi", "alice")
-	update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+	update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
 	return a
 }
 

@@ -12,11 +12,11 @@ import (
 var sessionCases = []testCase{
 	{"every field comes back, and the last write", func(t *testing.T, s fleet.Store) {
 		full := newSession("s1", "alice", "web-search")
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertSession(full) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(full) })
 		require.EqualValues(t, 1, full.Revision)
 		require.Equal(t, full, getSession(t, s, "s1"))
 		full.Messages, full.UsedAt, full.ClosedAt, full.CloseReason = 2, noon.Add(time.Hour), noon.Add(2*time.Hour), "it was idle"
-		update(t, s, func(tx fleet.Tx) error { return tx.UpdateSession(full) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(full) })
 		require.EqualValues(t, 2, full.Revision)
 		require.Equal(t, full, getSession(t, s, "s1"))
 	}},
@@ -24,7 +24,7 @@ var sessionCases = []testCase{
 	{"a missing row is nil", func(t *testing.T, s fleet.Store) {
 		require.Nil(t, getSession(t, s, "s1"))
 		require.Nil(t, sessionByKey(t, s, "alice", ""))
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateSession(newSession("s1", "alice", "")) }))
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(newSession("s1", "alice", "")) }))
 	}},
 
 	{"a key is unique among open sessions", func(t *testing.T, s fleet.Store) {
@@ -32,20 +32,20 @@ var sessionCases = []testCase{
 		other := newSession("s4", "alice", "k")
 		other.Toolset = fleet.ToolsetSubagents
 		for _, x := range []*fleet.Session{first, bobs, other} {
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertSession(x) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(x) })
 		}
-		insert := func(tx fleet.Tx) error { return tx.InsertSession(second) }
+		insert := func(tx fleet.Tx) error { return tx.Insert(second) }
 		require.Equal(t, fleet.ReasonSessionExists, fleet.ReasonOf(s.Update(t.Context(), insert)))
 		require.Equal(t, first, sessionByKey(t, s, "alice", "k"))
 		update(t, s, func(tx fleet.Tx) error {
 			first.ClosedAt = noon
-			return tx.UpdateSession(first)
+			return tx.Update(first)
 		})
 		require.Nil(t, sessionByKey(t, s, "alice", "k"))
 		update(t, s, insert)
 		require.Equal(t, second, sessionByKey(t, s, "alice", "k"))
 		for _, id := range []string{"s5", "s6"} { // an empty key is not a key
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertSession(newSession(id, "alice", "")) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(newSession(id, "alice", "")) })
 		}
 	}},
 
@@ -55,7 +55,7 @@ var sessionCases = []testCase{
 		a.UsedAt, c.ClosedAt, other.Toolset = noon.Add(time.Hour), noon, fleet.ToolsetSubagents
 		bobs.UsedAt = noon.Add(time.Minute)
 		for _, x := range []*fleet.Session{a, b, c, bobs, other} {
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertSession(x) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(x) })
 		}
 		require.Equal(t, []*fleet.Session{a, b}, sessions(t, s, "alice"))
 		require.Equal(t, []*fleet.Session{a, bobs, b}, sessions(t, s, ""))
@@ -67,11 +67,11 @@ var sessionCases = []testCase{
 		for i, id := range []string{"t1", "t2", "t3"} {
 			task := fullTask(id, a)
 			task.CreatedAt = noon.Add(time.Duration(i) * time.Second)
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		}
 		other := fullTask("t4", a)
 		other.SessionID = ""
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(other) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(other) })
 		turns := func(id string, limit int) []string {
 			return taskIDs(read(t, s, func(tx fleet.ReadTx) ([]*fleet.Task, error) { return tx.SessionTasks(id, limit) }))
 		}
@@ -84,9 +84,9 @@ var sessionCases = []testCase{
 
 	{"the last task of each agent", func(t *testing.T, s fleet.Store) {
 		a, b := withAgent(t, s), newAgent("u2", "b", "alice")
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(b) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(b) })
 		for _, task := range []*fleet.Task{fullTask("t1", a), fullTask("t2", a), fullTask("t3", b)} {
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		}
 		last := func(uids ...string) []string {
 			return taskIDs(read(t, s, func(tx fleet.ReadTx) ([]*fleet.Task, error) { return tx.LastTasks(uids) }))
@@ -100,20 +100,16 @@ var sessionCases = []testCase{
 var toolCases = []testCase{
 	{"a tool comes back, and replaces a tool with the same name", func(t *testing.T, s fleet.Store) {
 		tool := newTool("calculate", "alice", "")
-		put := func(x *fleet.RegisteredTool) (replaced bool) {
-			update(t, s, func(tx fleet.Tx) (err error) {
-				replaced, err = tx.PutTool(x)
-				return err
-			})
-			return replaced
+		put := func(x *fleet.RegisteredTool) {
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(x) })
 		}
-		require.False(t, put(tool))
-		require.False(t, put(newTool("calculate", "bob", "")))
-		require.False(t, put(newTool("calculate", "alice", "claude")))
+		put(tool)
+		put(newTool("calculate", "bob", ""))
+		put(newTool("calculate", "alice", "claude"))
 		require.Equal(t, []*fleet.RegisteredTool{tool, newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
 		again := newTool("calculate", "alice", "")
 		again.Description, again.CreatedAt, again.UpdatedAt = "better", noon.Add(time.Hour), noon.Add(time.Hour)
-		require.True(t, put(again))
+		put(again)
 		require.Equal(t, noon, again.CreatedAt, "a tool that replaces another must keep the other's creation time")
 		require.Equal(t, []*fleet.RegisteredTool{again, newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
 		require.Empty(t, tools(t, s, "carol"))
@@ -121,14 +117,14 @@ var toolCases = []testCase{
 	{"only the named tool is removed", func(t *testing.T, s fleet.Store) {
 		update(t, s, func(tx fleet.Tx) error {
 			for _, x := range []*fleet.RegisteredTool{newTool("calculate", "alice", ""), newTool("calculate", "alice", "claude"), newTool("calculate", "bob", "")} {
-				if _, err := tx.PutTool(x); err != nil {
+				if err := tx.Insert(x); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 		for range 2 { // the second time, the tool no longer exists
-			update(t, s, func(tx fleet.Tx) error { return tx.DeleteTool("alice", "calculate", "") })
+			update(t, s, func(tx fleet.Tx) error { return tx.Delete(newTool("calculate", "alice", "")) })
 		}
 		require.Equal(t, []*fleet.RegisteredTool{newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
 		require.Len(t, tools(t, s, "bob"), 1)
@@ -154,19 +150,21 @@ func newTool(name, owner, agent string) *fleet.RegisteredTool {
 
 func getSession(t tb, s fleet.Store, id string) *fleet.Session {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session(id) })
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session(fleet.SessionKey{ID: id}) })
 }
 
 func sessionByKey(t tb, s fleet.Store, owner, key string) *fleet.Session {
 	t.Helper()
 	return read(t, s, func(tx fleet.ReadTx) (*fleet.Session, error) {
-		return tx.SessionByKey(fleet.ToolsetSessions, owner, key)
+		return tx.Session(fleet.SessionKey{Toolset: fleet.ToolsetSessions, Owner: owner, Key: key})
 	})
 }
 
 func sessions(t tb, s fleet.Store, owner string) []*fleet.Session {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Session, error) { return tx.Sessions(fleet.ToolsetSessions, owner) })
+	return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Session, error) {
+		return tx.Sessions(fleet.ToolsetSessions, owner)
+	})
 }
 
 func tools(t tb, s fleet.Store, owner string) []*fleet.RegisteredTool {

@@ -28,7 +28,7 @@ var subscribeCases = []testCase{
 		defer cancel()
 		a := withAgent(t, s)
 		receive(t, signal)
-		update(t, s, func(tx fleet.Tx) error { return tx.UpdateAgent(a) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(a) })
 		receive(t, signal)
 	}},
 

@@ -20,7 +20,7 @@ var taskCases = []testCase{
 		full := fullTask("t2", a)
 		for _, task := range []*fleet.Task{bare, full} {
 			want := *task
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 			require.Equal(t, int64(1), task.Revision)
 			want.Revision = 1
 			require.Equal(t, &want, getTask(t, s, task.ID))
@@ -42,23 +42,23 @@ var taskCases = []testCase{
 		for _, status := range []fleet.TaskStatus{fleet.TaskPending, fleet.TaskRunning} {
 			task := newTask("first-"+string(status), a)
 			task.Status = status
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 			for _, second := range []fleet.TaskStatus{fleet.TaskPending, fleet.TaskRunning} {
 				err := s.Update(t.Context(), func(tx fleet.Tx) error {
 					task := newTask("second", a)
 					task.Status = second
-					return tx.InsertTask(task)
+					return tx.Insert(task)
 				})
 				requireReason(t, err, fleet.ReasonAgentBusy, "papi")
 			}
 			past := newTask("past-"+string(status), a)
 			past.Status = fleet.TaskCompleted
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(past) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(past) })
 			got := read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) })
 			require.Equal(t, task, got)
 			update(t, s, func(tx fleet.Tx) error {
 				task.Status = fleet.TaskStopped
-				return tx.UpdateTask(task)
+				return tx.Update(task)
 			})
 		}
 	}},
@@ -67,7 +67,7 @@ var taskCases = []testCase{
 		a := withAgent(t, s)
 		errs := together(100, func(i int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
-				if err := tx.InsertTask(newTask(id("t", i), a)); err != nil {
+				if err := tx.Insert(newTask(id("t", i), a)); err != nil {
 					return err
 				}
 				return tx.Append(newEvent(fleet.EventTaskCreated, a, ""))
@@ -79,14 +79,16 @@ var taskCases = []testCase{
 		}
 		_, total := listTasks(t, s, a.UID, 10, 0)
 		require.Equal(t, 1, total)
-		require.Len(t, read(t, s, func(tx fleet.ReadTx) ([]fleet.Event, error) { return tx.Events(fleet.EventFilter{}, 0, 10) }), 1)
+		require.Len(t, read(t, s, func(tx fleet.ReadTx) ([]fleet.Event, error) {
+			return tx.Events(fleet.EventFilter{}, fleet.EventWindow{Limit: 10})
+		}), 1)
 	}},
 
 	{"many agents get tasks concurrently", func(t *testing.T, s fleet.Store) {
 		require.Empty(t, together(50, func(i int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
 				a := newAgent(id("u", i), id("a", i), "alice")
-				return errors.Join(tx.InsertAgent(a), tx.InsertTask(newTask(id("t", i), a)))
+				return errors.Join(tx.Insert(a), tx.Insert(newTask(id("t", i), a)))
 			})
 		}))
 	}},
@@ -94,31 +96,31 @@ var taskCases = []testCase{
 	{"an id is used once, and the agent must exist", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		done := fullTask("t1", a)
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(done) })
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertTask(newTask("t1", a)) }))
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(done) })
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) }))
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error {
-			return tx.InsertTask(newTask("t2", newAgent("nobody", "nobody", "alice")))
+			return tx.Insert(newTask("t2", newAgent("nobody", "nobody", "alice")))
 		}))
 	}},
 
 	{"an update writes every field and raises the revision", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		task := newTask("t1", a)
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		full := fullTask("t1", a)
 		full.Status, full.EndedAt = fleet.TaskRunning, time.Time{}
-		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(full) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(full) })
 		require.Equal(t, int64(2), full.Revision)
 		require.Equal(t, full, getTask(t, s, "t1"))
 		bare := newTask("t1", a)
-		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(bare) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(bare) })
 		require.Equal(t, int64(3), bare.Revision)
 		require.Equal(t, bare, getTask(t, s, "t1"))
 	}},
 
 	{"an update of an unknown task fails", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateTask(newTask("t1", a)) }))
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(newTask("t1", a)) }))
 		require.Nil(t, getTask(t, s, "t1"))
 	}},
 
@@ -126,13 +128,13 @@ var taskCases = []testCase{
 		a := withAgent(t, s)
 		for _, status := range []fleet.TaskStatus{fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped} {
 			task := newTask("t-"+string(status), a)
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 			task.Status, task.EndedAt, task.Reason = status, noon, "so it ended"
-			update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
 			for _, again := range []fleet.TaskStatus{fleet.TaskPending, fleet.TaskRunning, fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped} {
 				other := *task
 				other.Status, other.Summary, other.Description = again, "no, it did not", strings.Repeat("x", 10_000)
-				requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateTask(&other) }))
+				requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(&other) }))
 			}
 			require.Equal(t, task, getTask(t, s, task.ID))
 		}
@@ -141,7 +143,7 @@ var taskCases = []testCase{
 	{"a task says whether it has messages, questions and checks", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		task := newTask("t1", a)
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		has := func() []bool {
 			now := getTask(t, s, "t1")
 			active := read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) })
@@ -154,29 +156,29 @@ var taskCases = []testCase{
 		require.Equal(t, []bool{false, false, false}, has())
 		for _, id := range []string{"m1", "m2"} {
 			update(t, s, func(tx fleet.Tx) error {
-				return tx.InsertMessage(&fleet.Message{ID: id, TaskID: "t1", CreatedAt: noon})
+				return tx.Insert(&fleet.Message{ID: id, TaskID: "t1", CreatedAt: noon})
 			})
 			require.Equal(t, []bool{true, false, false}, has())
 		}
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertQuestion(newQuestion("q1", "t1", a)) })
-		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) }) // task is older than the messages and questions
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newQuestion("q1", "t1", a)) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) }) // task is older than the messages and questions
 		require.Equal(t, []bool{true, true, false}, has())
 		task.Status = fleet.TaskCompleted
-		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
-		update(t, s, func(tx fleet.Tx) error { return tx.PutChecks("t1", &fleet.TaskChecks{Try: 1}) }) // as for a contract
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Put("t1", &fleet.TaskChecks{Try: 1}) }) // as for a contract
 		require.Equal(t, []bool{true, true, true}, has())
 	}},
 
 	{"newest first, in pages", func(t *testing.T, s fleet.Store) {
 		a, other := withAgent(t, s), newAgent("u2", "sony", "alice")
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertAgent(other))
+			require.NoError(t, tx.Insert(other))
 			for i := range 25 {
 				task := fullTask(id("t", i), a)
 				task.CreatedAt = noon.Add(time.Duration(i/2) * time.Second) // two tasks have the same time; the one that was added later is newer
-				require.NoError(t, tx.InsertTask(task))
+				require.NoError(t, tx.Insert(task))
 			}
-			return tx.InsertTask(newTask("theirs", other))
+			return tx.Insert(newTask("theirs", other))
 		})
 		var ids []string
 		for i := 24; i >= 0; i-- {
@@ -203,13 +205,13 @@ var taskCases = []testCase{
 	{"a long description is complete, and shortened in lists", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		task := newTask("t1", a)
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		for _, description := range []string{
 			strings.Repeat("x", 4096), strings.Repeat("x", 4097), strings.Repeat("x", 4094) + "🚀🚀", strings.Repeat("名", 100_000),
 			strings.Repeat("0123456789", 1<<20), "short again",
 		} {
 			task.Description = description
-			update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
 			require.True(t, getTask(t, s, "t1").Description == description, "a description of %d bytes", len(description))
 			tasks, _ := listTasks(t, s, a.UID, 1, 0)
 			got := tasks[0].Description
@@ -219,7 +221,7 @@ var taskCases = []testCase{
 		}
 		whole := newTask("t2", a)
 		whole.Status, whole.Description = fleet.TaskCompleted, strings.Repeat("名", 10_000)
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(whole) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(whole) })
 		require.Equal(t, whole, getTask(t, s, "t2"))
 	}},
 
@@ -228,7 +230,7 @@ var taskCases = []testCase{
 		insert := func(id string, source fleet.Source, status fleet.TaskStatus) error {
 			task := newTask(id, a)
 			task.Source, task.Status = source, status
-			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertTask(task) })
+			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(task) })
 		}
 		for _, source := range []fleet.Source{fleet.SourceAgent, fleet.SourceHuman, fleet.SourceAIController} {
 			require.NoError(t, insert("t-"+string(source), source, fleet.TaskCompleted))

@@ -19,12 +19,12 @@ var tokenCases = []testCase{
 		human, agent := newToken("alice", "h2"), newToken("worker", "h3")
 		agent.Kind, agent.CreatedAt = fleet.AgentKind, time.Time{}
 		for _, k := range []*fleet.Token{full, human, agent} {
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(k) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(k) })
 			require.Equal(t, k, tokenByHash(t, s, k.Hash))
 		}
 		require.Equal(t, human, getToken(t, s, human.Name))
 		require.Nil(t, getToken(t, s, full.Name), "a token of an agent has no name that others can use")
-		require.Equal(t, []*fleet.Token{human, agent}, read(t, s, fleet.ReadTx.Tokens))
+		require.Equal(t, []*fleet.Token{human, agent}, read(t, s, tokens))
 	}},
 
 	{"the tokens of an agent that are not revoked", func(t *testing.T, s fleet.Store) {
@@ -34,10 +34,10 @@ var tokenCases = []testCase{
 		}
 		revoked.RevokedAt = noon
 		for _, k := range []*fleet.Token{first, second, revoked, other} {
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(k) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(k) })
 		}
 		of := func(uid string) []*fleet.Token {
-			return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.AgentTokens(uid) })
+			return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.Tokens(fleet.TokenFilter{AgentUID: uid}) })
 		}
 		require.Equal(t, []*fleet.Token{first, second}, of("u1"))
 		require.Empty(t, of("u2"))
@@ -47,17 +47,17 @@ var tokenCases = []testCase{
 	{"a missing row is nil", func(t *testing.T, s fleet.Store) {
 		require.Nil(t, getToken(t, s, "alice"))
 		require.Nil(t, tokenByHash(t, s, ""))
-		require.Empty(t, read(t, s, fleet.ReadTx.Tokens))
+		require.Empty(t, read(t, s, tokens))
 	}},
 
 	{"a name is taken until it is revoked", func(t *testing.T, s fleet.Store) {
 		first, second := newToken("alice", "h1"), newToken("alice", "h2")
-		insert := func(tx fleet.Tx) error { return tx.InsertToken(second) }
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(first) })
+		insert := func(tx fleet.Tx) error { return tx.Insert(second) }
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(first) })
 		requireReason(t, s.Update(t.Context(), insert), fleet.ReasonTokenExists, "alice")
 		update(t, s, func(tx fleet.Tx) error {
 			first.RevokedAt = noon
-			return tx.UpdateToken(first)
+			return tx.Update(first)
 		})
 		require.Equal(t, first, getToken(t, s, "alice"))
 		update(t, s, insert)
@@ -66,19 +66,19 @@ var tokenCases = []testCase{
 		require.Equal(t, second, tokenByHash(t, s, "h2"))
 		ofAgent, other := newToken("alice", "h3"), newToken("alicia", "h4")
 		ofAgent.AgentUID, ofAgent.RevokedAt = "u1", noon
-		update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.InsertToken(ofAgent), tx.InsertToken(other)) })
-		require.Equal(t, []*fleet.Token{first, second, other}, read(t, s, fleet.ReadTx.Tokens))
-		require.Equal(t, []*fleet.Token{first, second}, read(t, s, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.TokensNamed("alice") }))
+		update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.Insert(ofAgent), tx.Insert(other)) })
+		require.Equal(t, []*fleet.Token{first, second, other}, read(t, s, tokens))
+		require.Equal(t, []*fleet.Token{first, second}, read(t, s, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.Tokens(fleet.TokenFilter{Name: "alice"}) }))
 		err := s.Update(t.Context(), func(tx fleet.Tx) error {
 			first.RevokedAt = time.Time{}
-			return tx.UpdateToken(first)
+			return tx.Update(first)
 		})
 		requireReason(t, err, fleet.ReasonTokenExists, "alice")
 	}},
 
 	{"one of many concurrent tokens with a name succeeds", func(t *testing.T, s fleet.Store) {
 		errs := together(20, func(i int) error {
-			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertToken(newToken("alice", id("h", i))) })
+			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newToken("alice", id("h", i))) })
 		})
 		require.Len(t, errs, 19)
 		for _, err := range errs {
@@ -88,26 +88,26 @@ var tokenCases = []testCase{
 
 	{"an update writes every field of an existing token", func(t *testing.T, s fleet.Store) {
 		k := newToken("alice", "h1")
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateToken(k) }))
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(k) })
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(k) }))
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(k) })
 		other := &fleet.Token{
 			Name: "bob", Kind: fleet.AgentKind, Scope: fleet.ScopeAdmin, Hash: "h1", CreatedAt: noon.Add(time.Hour),
 			ExpiresAt: noon.Add(2 * time.Hour), RevokedAt: noon.Add(3 * time.Hour),
 		}
-		update(t, s, func(tx fleet.Tx) error { return tx.UpdateToken(other) })
-		require.Equal(t, []*fleet.Token{other}, read(t, s, fleet.ReadTx.Tokens))
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(other) })
+		require.Equal(t, []*fleet.Token{other}, read(t, s, tokens))
 	}},
 
 	{"a secret belongs to one token, and no error contains its hash", func(t *testing.T, s fleet.Store) {
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(newToken("alice", "5ec4e7")) })
-		err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertToken(newToken("bob", "5ec4e7")) })
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newToken("alice", "5ec4e7")) })
+		err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newToken("bob", "5ec4e7")) })
 		requireBroken(t, err)
 		require.NotContains(t, err.Error(), "5ec4e7")
-		err = s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertToken(newToken("alice", "5ec4e8")) })
+		err = s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newToken("alice", "5ec4e8")) })
 		require.NotContains(t, err.Error(), "5ec4e")
 		dog := newToken("dog", "5ec4e9")
 		dog.Kind = "dog"
-		err = s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertToken(dog) })
+		err = s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(dog) })
 		requireBroken(t, err)
 		require.NotContains(t, err.Error(), "5ec4e")
 	}},
@@ -119,7 +119,9 @@ func newToken(name, hash string) *fleet.Token {
 
 func getToken(t tb, s fleet.Store, name string) *fleet.Token {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) (*fleet.Token, error) { return tx.Token(name) })
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Token, error) {
+		return fleet.CurrentToken(tx.Tokens(fleet.TokenFilter{Name: name}))
+	})
 }
 
 func tokenByHash(t tb, s fleet.Store, hash string) *fleet.Token {
@@ -132,3 +134,5 @@ func tokenByHash(t tb, s fleet.Store, hash string) *fleet.Token {
 	require.Len(t, found, 1)
 	return found[hash]
 }
+
+func tokens(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.Tokens(fleet.TokenFilter{All: true}) }

@@ -15,15 +15,15 @@ var updateCases = []testCase{
 		a := newAgent("u1", "papi", "alice")
 		e := newEvent(fleet.EventAgentCreated, a, "papi was created")
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertAgent(a))
+			require.NoError(t, tx.Insert(a))
 			require.NoError(t, tx.Append(e))
-			return tx.PutRequest(&fleet.Request{Principal: "alice", ID: "r1", CreatedAt: noon})
+			return tx.Insert(&fleet.Request{Principal: "alice", ID: "r1", CreatedAt: noon})
 		})
 		view(t, s, func(tx fleet.ReadTx) error {
 			got, err := tx.Agent("u1")
 			require.NoError(t, err)
 			require.Equal(t, a, got)
-			events, err := tx.Events(fleet.EventFilter{}, 0, 10)
+			events, err := tx.Events(fleet.EventFilter{}, fleet.EventWindow{Limit: 10})
 			require.NoError(t, err)
 			requireEvents(t, events, e)
 			r, err := tx.Request("alice", "r1")
@@ -35,7 +35,7 @@ var updateCases = []testCase{
 
 	{"an error rolls back and is returned unchanged", func(t *testing.T, s fleet.Store) {
 		err := s.Update(t.Context(), func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertAgent(newAgent("u1", "papi", "alice")))
+			require.NoError(t, tx.Insert(newAgent("u1", "papi", "alice")))
 			require.NoError(t, tx.Append(newEvent(fleet.EventAgentCreated, newAgent("u1", "papi", "alice"), "")))
 			return errTest
 		})
@@ -46,7 +46,7 @@ var updateCases = []testCase{
 	{"a panic rolls back and propagates", func(t *testing.T, s fleet.Store) {
 		require.PanicsWithValue(t, "boom", func() {
 			_ = s.Update(t.Context(), func(tx fleet.Tx) error {
-				require.NoError(t, tx.InsertAgent(newAgent("u1", "papi", "alice")))
+				require.NoError(t, tx.Insert(newAgent("u1", "papi", "alice")))
 				panic("boom")
 			})
 		})
@@ -59,7 +59,7 @@ var updateCases = []testCase{
 		go func() {
 			defer close(done)
 			_ = s.Update(t.Context(), func(tx fleet.Tx) error {
-				_ = tx.InsertAgent(newAgent("u1", "papi", "alice"))
+				_ = tx.Insert(newAgent("u1", "papi", "alice"))
 				runtime.Goexit()
 				return nil
 			})
@@ -73,7 +73,7 @@ var updateCases = []testCase{
 		withAgent(t, s)
 		err := s.Update(t.Context(), func(tx fleet.Tx) error {
 			_ = tx.Append(newEvent(fleet.EventAgentCreated, newAgent("u1", "PAPI", "alice"), ""))
-			_ = tx.InsertAgent(newAgent("u1", "PAPI", "alice"))
+			_ = tx.Insert(newAgent("u1", "PAPI", "alice"))
 			return nil
 		})
 		requireReason(t, err, fleet.ReasonAgentExists, "PAPI")
@@ -88,10 +88,10 @@ var updateCases = []testCase{
 			require.NoError(t, err)
 			require.Equal(t, int64(1), fresh.Revision)
 			fresh.Attempts++
-			require.NoError(t, tx.UpdateAgent(fresh))
-			require.NoError(t, tx.InsertTask(task))
-			require.NoError(t, tx.PutPayload(task.ID, []byte("result")))
-			require.NoError(t, tx.PutRequest(&fleet.Request{Principal: "alice", ID: "r1"}))
+			require.NoError(t, tx.Update(fresh))
+			require.NoError(t, tx.Insert(task))
+			require.NoError(t, tx.Put(task.ID, fleet.Payload("result")))
+			require.NoError(t, tx.Insert(&fleet.Request{Principal: "alice", ID: "r1"}))
 			return tx.Append(e)
 		})
 		require.Equal(t, int64(1), task.Revision)
@@ -99,7 +99,7 @@ var updateCases = []testCase{
 			got, err := tx.Agent(a.UID)
 			require.NoError(t, err)
 			require.Equal(t, a.Attempts+1, got.Attempts)
-			events, err := tx.Events(fleet.EventFilter{}, 0, 10)
+			events, err := tx.Events(fleet.EventFilter{}, fleet.EventWindow{Limit: 10})
 			require.NoError(t, err)
 			requireEvents(t, events, e)
 			return nil
@@ -109,10 +109,10 @@ var updateCases = []testCase{
 	{"reads its own writes", func(t *testing.T, s fleet.Store) {
 		a := newAgent("u1", "papi", "alice")
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertAgent(a))
-			require.NoError(t, tx.InsertTask(newTask("t1", a)))
+			require.NoError(t, tx.Insert(a))
+			require.NoError(t, tx.Insert(newTask("t1", a)))
 			require.NoError(t, tx.Append(newEvent(fleet.EventAgentCreated, a, "")))
-			found, err := tx.AgentsByName("Papi", "alice")
+			found, err := tx.Agents(fleet.AgentFilter{Name: "Papi", Owner: "alice"})
 			require.NoError(t, err)
 			require.Len(t, found, 1)
 			task, err := tx.ActiveTask("u1")
@@ -134,7 +134,7 @@ var updateCases = []testCase{
 					return err
 				}
 				a.Attempts++
-				return tx.UpdateAgent(a)
+				return tx.Update(a)
 			})
 		}))
 		got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) })
@@ -150,7 +150,7 @@ var updateCases = []testCase{
 			update(t, s, func(tx fleet.Tx) error {
 				a.State = fleet.StateStopped
 				require.NoError(t, tx.Append(newEvent(fleet.EventAgentChanged, a, "")))
-				return tx.UpdateAgent(a)
+				return tx.Update(a)
 			})
 			after, err := tx.Agent(a.UID)
 			require.NoError(t, err)
@@ -173,7 +173,7 @@ var updateCases = []testCase{
 		a := withAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			a.Role = "operator"
-			require.NoError(t, tx.UpdateAgent(a))
+			require.NoError(t, tx.Update(a))
 			got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) })
 			require.Equal(t, "coder", got.Role)
 			_, err := s.LastSeq(t.Context())
@@ -196,7 +196,7 @@ var updateCases = []testCase{
 	{"a context cancelled during the call rolls back", func(t *testing.T, s fleet.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		err := s.Update(ctx, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertAgent(newAgent("u1", "papi", "alice")))
+			require.NoError(t, tx.Insert(newAgent("u1", "papi", "alice")))
 			cancel()
 			return nil
 		})
@@ -205,9 +205,9 @@ var updateCases = []testCase{
 
 		ctx, cancel = context.WithCancel(t.Context())
 		err = s.Update(ctx, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertAgent(newAgent("u1", "papi", "alice")))
+			require.NoError(t, tx.Insert(newAgent("u1", "papi", "alice")))
 			cancel()
-			return tx.InsertAgent(newAgent("u2", "sony", "alice"))
+			return tx.Insert(newAgent("u2", "sony", "alice"))
 		})
 		require.ErrorIs(t, err, context.Canceled)
 		requireEmpty(t, s)
@@ -228,8 +228,8 @@ var updateCases = []testCase{
 	{"a transaction ends with its function", func(t *testing.T, s fleet.Store) {
 		var kept fleet.Tx
 		update(t, s, func(tx fleet.Tx) error { kept = tx; return nil })
-		requireBroken(t, kept.InsertAgent(newAgent("u1", "papi", "alice")))
-		_, err := kept.Agents()
+		requireBroken(t, kept.Insert(newAgent("u1", "papi", "alice")))
+		_, err := kept.Agents(fleet.AgentFilter{})
 		requireBroken(t, err)
 		requireEmpty(t, s)
 	}},
@@ -246,7 +246,7 @@ var updateCases = []testCase{
 					t.Error("the store must not close during a transaction")
 				default:
 				}
-				return tx.InsertAgent(newAgent("u1", "papi", "alice"))
+				return tx.Insert(newAgent("u1", "papi", "alice"))
 			})
 		}()
 		<-inside
@@ -275,6 +275,6 @@ var updateCases = []testCase{
 
 func requireEmpty(t tb, s fleet.Store) {
 	t.Helper()
-	require.Empty(t, read(t, s, fleet.ReadTx.Agents))
+	require.Empty(t, read(t, s, agents))
 	require.Zero(t, read(t, s, fleet.ReadTx.LastSeq))
 }

@@ -16,10 +16,10 @@ var usageCases = []testCase{
 		add := func(uid, name, owner, project string, tasks ...*fleet.Task) {
 			a := newAgent(uid, name, owner)
 			a.Project = project
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+			update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
 			for _, task := range tasks {
 				task.AgentUID, task.AgentName, task.Owner, task.Source = a.UID, a.Name, a.Owner, fleet.SourceHuman
-				update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+				update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 			}
 		}
 		day := noon.Add(24 * time.Hour)
@@ -87,7 +87,7 @@ var usageCases = []testCase{
 		g, ctx := errgroup.WithContext(t.Context())
 		update(t, s, func(tx fleet.Tx) error {
 			for i := range agents {
-				require.NoError(t, tx.InsertAgent(newAgent(id("u", i), id("a", i), "alice")))
+				require.NoError(t, tx.Insert(newAgent(id("u", i), id("a", i), "alice")))
 			}
 			return nil
 		})
@@ -96,13 +96,13 @@ var usageCases = []testCase{
 				for round := range rounds {
 					task := newTask(id(id("t", i), round), newAgent(id("u", i), id("a", i), "alice"))
 					task.Status = fleet.TaskRunning
-					if err := s.Update(ctx, func(tx fleet.Tx) error { return tx.InsertTask(task) }); err != nil {
+					if err := s.Update(ctx, func(tx fleet.Tx) error { return tx.Insert(task) }); err != nil {
 						return err
 					}
 					if err := s.Update(ctx, func(tx fleet.Tx) error {
 						ended := *task
 						ended.Status, ended.CostUSD = fleet.TaskCompleted, 0.1
-						return tx.UpdateTask(&ended)
+						return tx.Update(&ended)
 					}); err != nil {
 						return err
 					}

@@ -31,7 +31,7 @@ func newUsageModel(t *testing.T, s fleet.Store, prefix string) *usageModel {
 		for i := range 6 {
 			a := newAgent(id(prefix, i), id(prefix, i), id(prefix+"-owner", i%2))
 			a.Project = []string{"", id(prefix+"-project", 1), id(prefix+"-project", 2)}[i%3]
-			require.NoError(t, tx.InsertAgent(a))
+			require.NoError(t, tx.Insert(a))
 			m.agents = append(m.agents, a)
 		}
 		return nil
@@ -67,7 +67,7 @@ func (m *usageModel) insert(rt *rapid.T) {
 		task.Status = fleet.TaskCompleted
 	}
 	m.spend(rt, task)
-	update(m.t, m.s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+	update(m.t, m.s, func(tx fleet.Tx) error { return tx.Insert(task) })
 	m.tasks = append(m.tasks, task)
 }
 
@@ -80,7 +80,7 @@ func (m *usageModel) change(rt *rapid.T) {
 	task := *m.tasks[i]
 	task.Status = anyStatus.Draw(rt, "status")
 	m.spend(rt, &task)
-	update(m.t, m.s, func(tx fleet.Tx) error { return tx.UpdateTask(&task) })
+	update(m.t, m.s, func(tx fleet.Tx) error { return tx.Update(&task) })
 	m.tasks[i] = &task
 }
 
@@ -89,7 +89,7 @@ func (m *usageModel) remove(rt *rapid.T) {
 	if i < 0 {
 		return
 	}
-	update(m.t, m.s, func(tx fleet.Tx) error { return tx.DeleteTask(m.tasks[i].ID) })
+	update(m.t, m.s, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: m.tasks[i].ID}) })
 	m.tasks = slices.Delete(m.tasks, i, i+1)
 }
 

@@ -18,15 +18,15 @@ var viewCases = []testCase{
 		running.Description = strings.Repeat("long ", 10_000)
 		update(t, s, func(tx fleet.Tx) error {
 			for _, a := range []*fleet.Agent{idle, busy, waiting, done} {
-				require.NoError(t, tx.InsertAgent(a))
+				require.NoError(t, tx.Insert(a))
 			}
 			for _, task := range []*fleet.Task{running, pending, ended} {
-				require.NoError(t, tx.InsertTask(task))
+				require.NoError(t, tx.Insert(task))
 			}
 			return nil
 		})
 		want := []*fleet.AgentView{{Agent: *idle}, {Agent: *busy, Task: running}, {Agent: *waiting, Task: pending}, {Agent: *done}}
-		require.ElementsMatch(t, want, read(t, s, fleet.ReadTx.LiveAgentViews))
+		require.ElementsMatch(t, want, read(t, s, liveViews))
 		require.ElementsMatch(t, want, views(t, s, "u1", "u2", "u3", "u4"))
 		require.ElementsMatch(t, want[1:2], views(t, s, "u2"))
 	}},
@@ -35,10 +35,10 @@ var viewCases = []testCase{
 		gone, here := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice")
 		gone.DeletedAt = noon
 		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.InsertAgent(gone))
-			return tx.InsertAgent(here)
+			require.NoError(t, tx.Insert(gone))
+			return tx.Insert(here)
 		})
-		require.Equal(t, []*fleet.AgentView{{Agent: *here}}, read(t, s, fleet.ReadTx.LiveAgentViews))
+		require.Equal(t, []*fleet.AgentView{{Agent: *here}}, read(t, s, liveViews))
 		require.ElementsMatch(t, []*fleet.AgentView{{Agent: *gone}, {Agent: *here}}, views(t, s, "u1", "u2"))
 	}},
 
@@ -52,7 +52,7 @@ var viewCases = []testCase{
 	{"views of many agents", func(t *testing.T, s fleet.Store) {
 		const n = 300
 		fill(t, s, n)
-		live := read(t, s, fleet.ReadTx.LiveAgentViews)
+		live := read(t, s, liveViews)
 		require.Len(t, live, n)
 		busy := 0
 		all := make([]string, 0, 10*n)
@@ -77,7 +77,9 @@ var viewCases = []testCase{
 
 func views(t tb, s fleet.Store, uids ...string) []*fleet.AgentView {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) ([]*fleet.AgentView, error) { return tx.AgentViews(uids) })
+	return read(t, s, func(tx fleet.ReadTx) ([]*fleet.AgentView, error) {
+		return tx.AgentViews(fleet.AgentViewFilter{UIDs: uids})
+	})
 }
 
 // fill adds n agents, every second one with a running task.
@@ -86,7 +88,7 @@ func fill(t tb, s fleet.Store, n int) {
 	update(t, s, func(tx fleet.Tx) error {
 		for i := range n {
 			a := newAgent(id("u", i), id("agent", i), "alice")
-			if err := tx.InsertAgent(a); err != nil {
+			if err := tx.Insert(a); err != nil {
 				return err
 			}
 			if i%2 == 0 {
@@ -94,10 +96,14 @@ func fill(t tb, s fleet.Store, n int) {
 			}
 			task := newTask(id("t", i), a)
 			task.Status = fleet.TaskRunning
-			if err := tx.InsertTask(task); err != nil {
+			if err := tx.Insert(task); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+func liveViews(tx fleet.ReadTx) ([]*fleet.AgentView, error) {
+	return tx.AgentViews(fleet.AgentViewFilter{Live: true})
 }

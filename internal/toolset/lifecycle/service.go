@@ -116,8 +116,8 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 // admit returns LIMIT_REACHED if the principal has too many contracts that run.
 func (s *Service) admit(tx fleet.Tx, principal string) error {
 	most := s.cfg.MaxRunning
-	agents, err := tx.OwnAgents(principal, fleet.ToolsetLifecycle, most)
-	if err != nil || agents < most {
+	h, err := tx.Holdings(principal, fleet.Limits{Agents: most}, fleet.Counted{Toolset: new(fleet.ToolsetLifecycle)})
+	if err != nil || h.AllAgents() < most {
 		return err
 	}
 	// Agents of ended contracts may still exist, until their last run and their files are gone.

@@ -9,13 +9,12 @@ import (
 // admit returns LIMIT_REACHED if the principal has too many requests under way, or has begun too many in the last minute. It
 // counts the tasks of the requests in the store, so the limits hold for all servers together.
 func (s *Service) admit(tx fleet.Tx, principal string) error {
-	// So near a limit, no other transaction adds an agent of the principal, and thus no request, until this one ends.
-	agents, err := tx.OwnAgents(principal, fleet.ToolsetProviders, 0)
+	h, err := tx.Holdings(principal, fleet.Limits{}, fleet.Counted{Toolset: new(fleet.ToolsetProviders), Alone: true})
 	if err != nil {
 		return err
 	}
 	now, mine := s.cfg.Now(), fleet.TaskFilter{Owner: principal, Toolset: new(fleet.ToolsetProviders)}
-	if most := s.cfg.MaxConcurrent; agents >= most { // some of the agents may be about to be deleted
+	if most := s.cfg.MaxConcurrent; h.AllAgents() >= most { // some of the agents may be about to be deleted
 		running := mine
 		running.Status, running.Since = fleet.TaskRunning, now.Add(-MaxTimeout-time.Minute) // older ones were on a server that does not run
 		found, err := tx.FindTasks(running, fleet.TaskWindow{Count: most})

@@ -282,7 +282,7 @@ func TestUsageOfStopped(t *testing.T) {
 	defer stop()
 	waittest.Signalled(t, signal, func() bool {
 		require.NoError(t, r.store.View(t.Context(), func(tx fleet.ReadTx) error {
-			last, err := tx.LastEvents(fleet.EventFilter{Types: []fleet.EventType{fleet.EventTaskEnded}}, 1)
+			last, err := tx.Events(fleet.EventFilter{Types: []fleet.EventType{fleet.EventTaskEnded}}, fleet.EventWindow{Newest: true, Limit: 1})
 			if err == nil && len(last) > 0 {
 				task, err = tx.Task(last[0].TaskID)
 			}

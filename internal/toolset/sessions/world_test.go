@@ -191,7 +191,7 @@ func fails(t testing.TB, err error, reason fleet.Reason, words ...string) *fleet
 func (w *world) events(name string) (texts []string) {
 	w.t.Helper()
 	require.NoError(w.t, w.store.View(w.t.Context(), func(tx fleet.ReadTx) error {
-		all, err := tx.Events(fleet.EventFilter{Owner: name}, 0, 100000)
+		all, err := tx.Events(fleet.EventFilter{Owner: name}, fleet.EventWindow{Limit: 100000})
 		for _, e := range all {
 			texts = append(texts, e.Text)
 		}
@@ -219,7 +219,7 @@ func (w *world) agents() (n int) {
 	w.t.Helper()
 	require.NoError(w.t, w.store.View(w.t.Context(), func(tx fleet.ReadTx) error {
 		n = 0
-		all, err := tx.LiveAgentViews()
+		all, err := tx.AgentViews(fleet.AgentViewFilter{Live: true})
 		for _, v := range all {
 			if v.Toolset == fleet.ToolsetSessions {
 				n++

@@ -50,7 +50,7 @@ func TestConversation(t *testing.T) {
 	require.Equal(t, "Read", c.flag("--allowedTools"))
 	require.Contains(t, c.System, "The user likes birds.")
 	require.NoError(t, w.store.View(t.Context(), func(tx fleet.ReadTx) error {
-		old, err := tx.Session(one.SessionID)
+		old, err := tx.Session(fleet.SessionKey{ID: one.SessionID})
 		require.NoError(t, err)
 		require.Equal(t, "its definition has changed", old.CloseReason)
 		require.Equal(t, 4, old.Messages)

@@ -267,7 +267,7 @@ func (w *world) until(ok func() bool) {
 func (w *world) agents() (agents []*fleet.AgentView) {
 	w.t.Helper()
 	require.NoError(w.t, w.store.View(context.Background(), func(tx fleet.ReadTx) (err error) {
-		agents, err = tx.LiveAgentViews()
+		agents, err = tx.AgentViews(fleet.AgentViewFilter{Live: true})
 		return err
 	}))
 	return agents
