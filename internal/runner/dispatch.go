@@ -14,8 +14,8 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
-	"fleet/internal/runner/ask"
 	"fleet/internal/runner/driver"
+	"fleet/internal/runner/question"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 )
@@ -249,7 +249,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	if w.Sandbox != nil {
 		spec.Sandbox = confined(*w.Sandbox, run, spec.Program, c.Starts, job.Role.MCPServers, env)
 		if asks != nil {
-			spec.Sandbox.Write = append(spec.Sandbox.Write, run.Path(ask.Dir))
+			spec.Sandbox.Write = append(spec.Sandbox.Write, run.Path(question.Dir))
 			spec.Sandbox.Read = append(spec.Sandbox.Read, installDirs(job.Ask[0])...)
 		}
 	}
@@ -289,7 +289,7 @@ func (h Home) writeRun(run shim.Run, files []driver.File) error {
 	if err != nil {
 		return err
 	}
-	for _, dir := range []string{shim.FilesDir, ask.Dir} {
+	for _, dir := range []string{shim.FilesDir, question.Dir} {
 		if err := os.Mkdir(filepath.Join(tmp, dir), 0o700); err != nil {
 			return err
 		}

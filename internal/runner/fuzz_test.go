@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/runner/ask"
+	"fleet/internal/runner/question"
 	"fleet/internal/runner/shim"
 )
 
@@ -17,9 +17,9 @@ func FuzzJournal(f *testing.F) {
 	f.Add([]byte(`{"id":"1","text":"a"}`+"\n"+`{"id":"1","text":"b","input":{"a":"\xff\u0000"}}`+"\n"+`{"id":"2"`), 3)
 	f.Add([]byte("\n{}\nnull\n[]\n{\"id\":\"\",\"asked_at\":\"x\"}\n"), 1)
 	run := shim.Run(f.TempDir())
-	require.NoError(f, os.MkdirAll(run.Path(ask.Dir), 0o700))
+	require.NoError(f, os.MkdirAll(run.Path(question.Dir), 0o700))
 	f.Fuzz(func(t *testing.T, data []byte, split int) {
-		write := func(b []byte) { require.NoError(t, os.WriteFile(run.Path(ask.Journal), b, 0o600)) }
+		write := func(b []byte) { require.NoError(t, os.WriteFile(run.Path(question.Journal), b, 0o600)) }
 		write(data)
 		whole := journal{run: run}
 		_, err := whole.read()

@@ -7,9 +7,9 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/acp"
-	"fleet/internal/runner/ask"
 	"fleet/internal/runner/claude"
 	"fleet/internal/runner/driver"
+	"fleet/internal/runner/question"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 	"fleet/internal/runner/worktree"
@@ -123,7 +123,7 @@ func Main(args []string) (code int, ran bool) {
 	case shimCommand:
 		return shim.Main(args[1:]), true
 	case askCommand:
-		return ask.Main(args[1:]), true
+		return question.Main(args[1:]), true
 	case clientCommand:
 		clients := map[string]func([]string) int{driver.ProtocolACP: acp.Main, driver.ProtocolClaude: claude.Main}
 		if talk := clients[args[1]]; talk != nil {

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
 	"fleet/internal/runner/acp"
-	"fleet/internal/runner/ask"
 	"fleet/internal/runner/driver"
+	"fleet/internal/runner/question"
 	"fleet/internal/runner/shim"
 )
 
@@ -30,7 +30,7 @@ func askSpec(w Work, r fleet.Run) *shim.Asks {
 	return &shim.Asks{Rules: acp.Rules{Allow: slices.Concat(p.Allow, r.Allowed), Deny: p.Deny, Ask: p.Ask}, Timeout: p.Wait()}
 }
 
-// askScript returns a script that runs ask.Main for the run.
+// askScript returns a script that runs question.Main for the run.
 func askScript(command []string) driver.File {
 	var words []string
 	for _, word := range command {
@@ -97,7 +97,7 @@ func (j *journal) read() ([]fleet.Question, error) {
 	if j.known == nil {
 		j.known = map[string]fleet.Question{}
 	}
-	f, err := agentfile.Open(j.run.Path(ask.Journal))
+	f, err := agentfile.Open(j.run.Path(question.Journal))
 	if isMissing(err) || errors.Is(err, agentfile.ErrReplaced) {
 		return nil, nil
 	}
@@ -135,7 +135,7 @@ func (j *journal) read() ([]fleet.Question, error) {
 // take updates the question that the record belongs to. It returns the question's id, or an empty string if the record
 // is invalid.
 func (j *journal) take(line []byte) string {
-	var r ask.Record
+	var r question.Record
 	if json.Unmarshal(line, &r) != nil || r.ID == "" {
 		return ""
 	}
@@ -147,7 +147,7 @@ func (j *journal) take(line []byte) string {
 		}
 	}
 	q.Status = fleet.QuestionStatus(r.Status)
-	if r.Status == ask.Answered {
+	if r.Status == question.Answered {
 		q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt = r.Answer, r.Message, r.By, r.AnsweredAt
 	}
 	j.known[r.ID] = q

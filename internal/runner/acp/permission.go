@@ -9,7 +9,7 @@ import (
 
 	"github.com/coder/acp-go-sdk"
 
-	"fleet/internal/runner/ask"
+	"fleet/internal/runner/question"
 )
 
 // option is an answer that the program offers.
@@ -80,11 +80,11 @@ func (c *client) ask(ctx context.Context, p call, why string) (allowed bool, bec
 		case <-ctx.Done():
 		}
 	}()
-	q := ask.Question{Kind: ask.Permission, Tool: cmp.Or(p.named(), p.Kind), Text: p.Title, Sort: p.Kind, Input: p.RawInput}
+	q := question.Question{Kind: question.Permission, Tool: cmp.Or(p.named(), p.Kind), Text: p.Title, Sort: p.Kind, Input: p.RawInput}
 	if q.Tool == "" || q.Tool == "other" {
 		q.Tool, q.Text = cmp.Or(p.Title, "a tool"), ""
 	}
-	a, err := ask.Ask(ctx, c.job.Ask, q)
+	a, err := question.Ask(ctx, c.job.Ask, q)
 	switch {
 	case err != nil:
 		return false, "nobody can be asked: " + err.Error()

@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"fleet/internal/runner/ask"
 	"fleet/internal/runner/mailbox"
 	"fleet/internal/runner/program"
+	"fleet/internal/runner/question"
 )
 
 // Time limits.
@@ -39,7 +39,7 @@ type conversation struct {
 	out   io.Writer
 	in    *input
 	box   *mailbox.Receiver
-	ask   *ask.Server
+	ask   *question.Server
 	meter *meter
 
 	requests   int                           // number of requests to Claude Code
@@ -67,7 +67,7 @@ func newConversation(j *Job, out, to io.Writer, box *mailbox.Receiver) *conversa
 	c.limit.Stop()
 	c.meter = newMeter(c.note)
 	if j.Ask != "" {
-		c.ask = ask.NewServer(j.Ask)
+		c.ask = question.NewServer(j.Ask)
 	}
 	return c
 }
@@ -411,7 +411,7 @@ func (c *conversation) question(asking context.Context, id string, r request) {
 		ctx, cancel := context.WithCancel(asking)
 		c.questions[id] = cancel
 		go func() {
-			verdict := ask.Approve(ctx, c.job.Ask, r.Tool, r.Input, r.rules())
+			verdict := question.Approve(ctx, c.job.Ask, r.Tool, r.Input, r.rules())
 			if ctx.Err() == nil {
 				c.in.send(answer(id, verdict))
 			}

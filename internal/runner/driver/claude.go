@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"fleet/internal/runner/ask"
 	"fleet/internal/runner/claude"
+	"fleet/internal/runner/question"
 	"fleet/internal/runner/shim"
 )
 
@@ -193,7 +193,7 @@ func allowed(j Job) []string {
 		tools = append(tools, "mcp__"+ReportServer)
 	}
 	if len(j.Ask) > 0 {
-		tools = append(tools, "mcp__"+AskServer+"__"+ask.ToolAskUser)
+		tools = append(tools, "mcp__"+AskServer+"__"+question.ToolAskUser)
 	}
 	return tools
 }

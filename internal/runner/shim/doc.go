@@ -19,7 +19,7 @@
 //	           are kept
 //	stderr     the child's standard error if it is not part of the output, stored like output
 //	files/     the child's summary and payload. In the run's directory, a confined child can write only files/ and asks/
-//	asks/, answers/, questions  questions of the child, see package ask
+//	asks/, answers/, questions  questions of the child, see package question
 //	exit.json  how the run ended; created once, after everything else
 //	.spare-*   reserved disk space, so that claim, child and exit.json can be written on a full disk
 //	shim.log   the shim's own log

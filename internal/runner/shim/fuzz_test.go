@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/runner/ask"
 	"fleet/internal/runner/mailbox"
+	"fleet/internal/runner/question"
 )
 
 // FuzzModelRequests checks that the output that is passed on does not depend on how the program's output is split.
@@ -102,7 +102,7 @@ func FuzzOrder(f *testing.F) {
 		require.NoError(t, err)
 		go q.serve()
 		q.names["n"] = "1"
-		q.open["1"] = &openQuestion{name: "n", kind: ask.Permission, due: time.AfterFunc(time.Hour, func() {})}
+		q.open["1"] = &openQuestion{name: "n", kind: question.Permission, due: time.AfterFunc(time.Hour, func() {})}
 		c := &control{done: ended, mailbox: mailbox.NewSender(ours, func(string) {}), watchers: map[chan struct{}]struct{}{}, questions: q}
 		conn := &fixedConn{}
 		conn.in.Reset(data)
@@ -123,20 +123,20 @@ func FuzzOrder(f *testing.F) {
 			}
 			require.LessOrEqual(t, replies, 1)
 		}
-		journal, err := os.ReadFile(ask.Journal)
+		journal, err := os.ReadFile(question.Journal)
 		require.NoError(t, err)
-		var recorded ask.Record
+		var recorded question.Record
 		require.NoError(t, json.Unmarshal(journal, &recorded), "%q", journal)
-		b, err := os.ReadFile(filepath.Join(ask.Answers, "n"))
-		if recorded.Status != ask.Answered {
-			require.Equal(t, ask.Withdrawn, recorded.Status)
+		b, err := os.ReadFile(filepath.Join(question.Answers, "n"))
+		if recorded.Status != question.Answered {
+			require.Equal(t, question.Withdrawn, recorded.Status)
 			require.ErrorIs(t, err, os.ErrNotExist)
 			return
 		}
 		require.NoError(t, err)
-		var given ask.Answer
+		var given question.Answer
 		require.NoError(t, json.Unmarshal(b, &given))
-		require.Contains(t, []string{ask.Allow, ask.Deny}, given.Answer)
+		require.Contains(t, []string{question.Allow, question.Deny}, given.Answer)
 		require.Equal(t, recorded.Answer, given.Answer)
 	})
 }

@@ -18,10 +18,10 @@ import (
 
 	"fleet/internal/place/agentfile"
 	"fleet/internal/runner/acp"
-	"fleet/internal/runner/ask"
+	"fleet/internal/runner/question"
 )
 
-// Asks configures questions of the child, see package ask.
+// Asks configures questions of the child, see package question.
 type Asks struct {
 	acp.Rules               // rules that answer requests for permission before a person is asked
 	Timeout   time.Duration `json:"timeout"` // how long a question waits for its answer
@@ -70,20 +70,20 @@ type openQuestion struct {
 
 // newQuestions creates the files for questions in the run's directory, which is the working directory.
 func newQuestions(spec Asks, run Run, grown func()) (*questions, error) {
-	for _, dir := range []string{ask.Dir, ask.Answers} {
+	for _, dir := range []string{question.Dir, question.Answers} {
 		if err := os.MkdirAll(run.Path(dir), 0o700); err != nil {
 			return nil, err
 		}
 	}
-	if err := syscall.Mkfifo(run.Path(ask.Pipe), 0o600); err != nil {
+	if err := syscall.Mkfifo(run.Path(question.Pipe), 0o600); err != nil {
 		return nil, fmt.Errorf("cannot create the pipe for questions: %w", err)
 	}
 	// The pipe is opened for reading and writing, because then reading never reports an end.
-	pipe, err := os.OpenFile(run.Path(ask.Pipe), os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	pipe, err := os.OpenFile(run.Path(question.Pipe), os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
-	journal, err := agentfile.Create(run.Path(ask.Journal))
+	journal, err := agentfile.Create(run.Path(question.Journal))
 	if err != nil {
 		return nil, errors.Join(err, pipe.Close())
 	}
@@ -111,11 +111,11 @@ func (a *questions) serve() {
 			continue
 		}
 		switch name := string(m[2]); string(m[1]) {
-		case ask.VerbAsk:
+		case question.VerbAsk:
 			a.ask(name)
-		case ask.VerbGot:
+		case question.VerbGot:
 			a.got(name)
-		case ask.VerbDrop:
+		case question.VerbDrop:
 			a.drop(name)
 		}
 	}
@@ -129,32 +129,32 @@ func (a *questions) ask(name string) {
 		return
 	}
 	a.names[name] = ""
-	q, err := readQuestion(a.run.Path(filepath.Join(ask.Dir, name+".json")))
+	q, err := readQuestion(a.run.Path(filepath.Join(question.Dir, name+".json")))
 	if err != nil {
 		a.refuse(name, err.Error())
 		return
 	}
 	now := time.Now().UTC()
-	r := ask.Record{
-		ID: strconv.Itoa(len(a.open) + len(a.closed) + 1), Status: ask.Waiting, Kind: q.Kind, Text: clean(q.Text, maxText), Tool: clean(q.Tool, maxWord),
+	r := question.Record{
+		ID: strconv.Itoa(len(a.open) + len(a.closed) + 1), Status: question.Waiting, Kind: q.Kind, Text: clean(q.Text, maxText), Tool: clean(q.Tool, maxWord),
 		Input: shown(q.Input), AskedAt: now, ExpiresAt: now.Add(a.spec.Timeout),
 	}
 	for _, o := range q.Options[:min(len(q.Options), maxOptions)] {
 		r.Options = append(r.Options, clean(o, maxWord))
 	}
-	if q.Kind == ask.Permission {
+	if q.Kind == question.Permission {
 		r.Rules = a.spec.Offer(q.Rules, q.Tool, q.Text, q.Sort, q.Input)
 	}
-	if q.Kind == ask.Permission {
+	if q.Kind == question.Permission {
 		if allowed, decided, why := a.spec.Decide(q.Tool, q.Text, q.Sort, q.Input); decided {
-			r.Status, r.Answer, r.Message, r.By, r.AnsweredAt = ask.Answered, ask.Deny, why, PolicyName, now
+			r.Status, r.Answer, r.Message, r.By, r.AnsweredAt = question.Answered, question.Deny, why, PolicyName, now
 			if allowed {
-				r.Answer = ask.Allow
+				r.Answer = question.Allow
 			}
 			if a.room() && a.record(r) == nil { // the rules apply even if the answer cannot be recorded
 				a.names[name], a.closed[r.ID] = r.ID, r.Status
 			}
-			a.give(name, ask.Answer{Status: r.Status, Answer: r.Answer, Message: r.Message, By: r.By})
+			a.give(name, question.Answer{Status: r.Status, Answer: r.Answer, Message: r.Message, By: r.By})
 			return
 		}
 	}
@@ -181,7 +181,7 @@ func (a *questions) got(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if id, known := a.names[name]; known && a.open[id] == nil {
-		_ = os.Remove(a.run.Path(filepath.Join(ask.Answers, name)))
+		_ = os.Remove(a.run.Path(filepath.Join(question.Answers, name)))
 		delete(a.names, name)
 	}
 }
@@ -191,8 +191,8 @@ func (a *questions) drop(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	id := a.names[name]
-	if a.open[id] != nil && a.record(ask.Record{ID: id, Status: ask.Withdrawn}) == nil {
-		a.close(id, ask.Withdrawn)
+	if a.open[id] != nil && a.record(question.Record{ID: id, Status: question.Withdrawn}) == nil {
+		a.close(id, question.Withdrawn)
 	}
 	if a.open[id] == nil {
 		delete(a.names, name)
@@ -207,9 +207,9 @@ func (a *questions) expire(id string) {
 	if q == nil || a.over {
 		return
 	}
-	_ = a.record(ask.Record{ID: id, Status: ask.Expired}) // Fleet also sees the expiry from ExpiresAt
-	a.close(id, ask.Expired)
-	a.give(q.name, ask.Answer{Status: ask.Expired})
+	_ = a.record(question.Record{ID: id, Status: question.Expired}) // Fleet also sees the expiry from ExpiresAt
+	a.close(id, question.Expired)
+	a.give(q.name, question.Answer{Status: question.Expired})
 }
 
 // answer passes the answer to the child. It returns the error for the reply, or an empty text.
@@ -218,7 +218,7 @@ func (a *questions) answer(o order) string {
 	defer a.mu.Unlock()
 	q := a.open[o.ID]
 	switch {
-	case a.closed[o.ID] == ask.Answered:
+	case a.closed[o.ID] == question.Answered:
 		return ""
 	case a.over:
 		return errEnded
@@ -228,18 +228,18 @@ func (a *questions) answer(o order) string {
 		return errUnknown
 	}
 	text := o.Text
-	if q.kind == ask.Permission && text != ask.Allow {
-		text = ask.Deny
+	if q.kind == question.Permission && text != question.Allow {
+		text = question.Deny
 	}
-	r := ask.Record{ID: o.ID, Status: ask.Answered, Answer: text, Message: o.Message, By: o.By, AnsweredAt: time.Now().UTC()}
+	r := question.Record{ID: o.ID, Status: question.Answered, Answer: text, Message: o.Message, By: o.By, AnsweredAt: time.Now().UTC()}
 	if err := a.record(r); err != nil {
 		return errStore
 	}
-	if text == ask.Allow && o.Remember {
+	if text == question.Allow && o.Remember {
 		a.spec.Allow = append(a.spec.Allow, q.rules...)
 	}
-	a.close(o.ID, ask.Answered)
-	a.give(q.name, ask.Answer{Status: r.Status, Answer: r.Answer, Message: r.Message, By: r.By})
+	a.close(o.ID, question.Answered)
+	a.give(q.name, question.Answer{Status: r.Status, Answer: r.Answer, Message: r.Message, By: r.By})
 	return ""
 }
 
@@ -251,15 +251,15 @@ func (a *questions) close(id, status string) {
 
 // refuse answers a question that is not accepted.
 func (a *questions) refuse(name, why string) {
-	a.give(name, ask.Answer{Status: ask.Refused, Message: why})
+	a.give(name, question.Answer{Status: question.Refused, Message: why})
 }
 
 // give writes the answer to the file from which the child reads it. If that fails, a child that still runs waits until
 // the run is ended.
-func (a *questions) give(name string, answer ask.Answer) {
+func (a *questions) give(name string, answer question.Answer) {
 	b, err := json.Marshal(answer)
 	if err == nil {
-		err = WriteFile(a.run.Path(filepath.Join(ask.Answers, name)), b)
+		err = WriteFile(a.run.Path(filepath.Join(question.Answers, name)), b)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "an answer cannot be written:", err)
@@ -267,7 +267,7 @@ func (a *questions) give(name string, answer ask.Answer) {
 }
 
 // record appends the record to the journal.
-func (a *questions) record(r ask.Record) error {
+func (a *questions) record(r question.Record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -289,8 +289,8 @@ func (a *questions) finish() {
 	a.mu.Lock()
 	a.over = true
 	for id := range a.open {
-		_ = a.record(ask.Record{ID: id, Status: ask.Withdrawn}) // the end of the run implies the same
-		a.close(id, ask.Withdrawn)
+		_ = a.record(question.Record{ID: id, Status: question.Withdrawn}) // the end of the run implies the same
+		a.close(id, question.Withdrawn)
 	}
 	_ = a.pipe.Close()
 	_ = a.journal.Close()
@@ -298,21 +298,21 @@ func (a *questions) finish() {
 	<-a.read
 }
 
-func readQuestion(path string) (ask.Question, error) {
-	var q ask.Question
-	b, err := agentfile.Read(path, ask.MaxQuestion)
+func readQuestion(path string) (question.Question, error) {
+	var q question.Question
+	b, err := agentfile.Read(path, question.MaxQuestion)
 	if err == nil {
 		err = json.Unmarshal(b, &q)
 	}
 	switch {
 	case err != nil:
 		return q, errors.New("cannot read the question")
-	case q.Kind == ask.Permission && q.Tool == "":
+	case q.Kind == question.Permission && q.Tool == "":
 		return q, errors.New("a request for permission must name a tool")
-	case q.Kind == ask.Text && strings.TrimSpace(q.Text) == "":
+	case q.Kind == question.Text && strings.TrimSpace(q.Text) == "":
 		return q, errors.New("a question must have a text")
-	case q.Kind != ask.Permission && q.Kind != ask.Text:
-		return q, fmt.Errorf("the kind of a question must be %q or %q", ask.Permission, ask.Text)
+	case q.Kind != question.Permission && q.Kind != question.Text:
+		return q, fmt.Errorf("the kind of a question must be %q or %q", question.Permission, question.Text)
 	}
 	return q, nil
 }

@@ -1,4 +1,4 @@
-// Package ask lets an agent's program ask for permission to use a tool, or ask a question that a person answers.
+// Package question lets an agent's program ask for permission to use a tool, or ask a question that a person answers.
 //
 // The program may be confined and unable to connect to the supervisor of its run, so both use files in the run's
 // directory:
@@ -13,4 +13,4 @@
 // program itself enforces its permissions.
 //
 // Package shim implements the supervisor's side. Main implements the other side, in a child of the agent's program.
-package ask
+package question
