@@ -30,6 +30,7 @@ type owners struct {
 
 // ownerToken is a token that Fleet created for an owner. It is kept in memory only.
 type ownerToken struct {
+	user    string // the user's id if it is known, else the name; protected by owners.mu
 	mu      sync.Mutex
 	account *account
 	key     string
@@ -105,7 +106,7 @@ func (p *Place) accountOf(user string, me codersdk.User) (*account, error) {
 	}
 	m := o.tokens[user]
 	if m == nil {
-		m = &ownerToken{}
+		m = &ownerToken{user: user}
 		m.account = p.newAccount(func(ctx context.Context) (string, error) { return p.mint(ctx, user, m) })
 		m.account.refuse = m.forget
 		o.tokens[user] = m
@@ -120,6 +121,7 @@ func (p *Place) sameUser(name string, id uuid.UUID) {
 	defer o.mu.Unlock()
 	if m := o.tokens[name]; m != nil && o.tokens[id.String()] == nil {
 		o.tokens[id.String()] = m
+		m.user = id.String()
 	}
 }
 
@@ -174,10 +176,10 @@ func (o *owners) close(p *Place) {
 	o.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), revokeTime)
 	defer cancel()
-	for user, m := range all {
+	for _, m := range all {
 		m.mu.Lock()
 		if m.key != "" {
-			p.revoke(ctx, user, m.key)
+			p.revoke(ctx, m.user, m.key)
 		}
 		m.key = ""
 		m.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,6 +85,11 @@ func newRig(t *testing.T, change func(*coder.Config)) *rig {
 	x.NoError(err, "if the cassette is missing, record it with -record")
 	r.SetMatcher(matches)
 	r.AddHook(scrub, recorder.BeforeSaveHook)
+	var replayed atomic.Int64
+	r.AddHook(func(*cassette.Interaction) error {
+		replayed.Add(1)
+		return nil
+	}, recorder.BeforeResponseReplayHook)
 	config.Transport = noStream{clock.reads(r)}
 	if !*record {
 		config.Transport = noStream{clock.reads(onlyRecorded{r})}
@@ -106,6 +112,10 @@ func newRig(t *testing.T, change func(*coder.Config)) *rig {
 	t.Cleanup(func() {
 		x.NoError(x.place.Close())
 		x.NoError(r.Stop())
+		if c, err := cassette.Load(o.CassetteName); !*record && !t.Failed() {
+			x.NoError(err)
+			x.Len(c.Interactions, int(replayed.Load()), "the cassette has requests that are no longer sent: remove them")
+		}
 	})
 	return x
 }
