@@ -6,8 +6,11 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fleetv1 "fleet/gen/fleet/v1"
 )
 
 // Domain is the domain of every google.rpc.ErrorInfo that Fleet sends.
@@ -15,10 +18,6 @@ const Domain = "fleet"
 
 // invalidArgument is the reason of a bad value if the proto sets no reason for the field.
 const invalidArgument = "INVALID_ARGUMENT"
-
-// invalidReason is the field option that names the reason of a bad value. It is looked up by name, because the
-// generated package imports this package through its MCP tools.
-const invalidReason protoreflect.FullName = "fleet.v1.invalid_reason"
 
 // Invalid returns a status INVALID_ARGUMENT with an ErrorInfo of the reason. If a field is at fault, its path is in the
 // metadata and in a BadRequest.
@@ -42,15 +41,8 @@ func Invalid(reason, field, format string, args ...any) error {
 // InvalidReason returns the reason that a caller gets for a bad value of the field: the reason in the proto, or
 // INVALID_ARGUMENT.
 func InvalidReason(f protoreflect.FieldDescriptor) string {
-	reason := invalidArgument
-	f.Options().ProtoReflect().Range(func(option protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		if option.FullName() != invalidReason || option.Enum() == nil {
-			return true
-		}
-		if value := option.Enum().Values().ByNumber(v.Enum()); value != nil && value.Number() != 0 {
-			reason = string(value.Name())
-		}
-		return false
-	})
-	return reason
+	if reason, _ := proto.GetExtension(f.Options(), fleetv1.E_InvalidReason).(fleetv1.ErrorReason); reason != 0 {
+		return reason.String()
+	}
+	return invalidArgument
 }

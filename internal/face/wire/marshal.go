@@ -10,27 +10,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Answer is a message that the server sends. protoc-gen-fleet-json generates its method AppendJSON.
-type Answer interface {
-	proto.Message
-	// AppendJSON appends the message to b. It appends null if the message is nil.
-	AppendJSON(b []byte) []byte
-}
-
 // Marshal returns the message as compact JSON. Keys are in snake_case, and enum values are the proto's lower-case
 // names. Every field has a key, except unset optional fields. An unset message or wrapper is null. The result equals
 // the output of protojson with UseProtoNames and EmitUnpopulated, without the spaces that protojson inserts at random.
 // Equal messages have equal bytes, and clients may rely on that.
 //
-// Marshal leaves messages of other packages, and messages that the server never sends, to protojson.
+// The descriptor of the message says what is written. Marshal leaves Google's messages that no field of the API has to
+// protojson.
 func Marshal(m proto.Message) ([]byte, error) {
-	a, ok := m.(Answer)
-	if !ok {
-		return marshalOther(m)
-	}
 	// JSON is larger than the wire format; allocating more is cheaper than growing.
-	b := a.AppendJSON(make([]byte, 0, 64+5*proto.Size(m)))
-	// AppendJSON appends the byte unwritable, which is not UTF-8, for a value that JSON cannot represent.
+	b := appendAnyMessage(make([]byte, 0, 64+5*proto.Size(m)), m.ProtoReflect())
+	// The byte unwritable, which is not UTF-8, stands for a value that JSON cannot represent.
 	if !utf8.Valid(b) {
 		at := firstInvalid(b)
 		return nil, fmt.Errorf("wire: marshal %s: invalid UTF-8 or a value that JSON cannot represent, after %.40q",
@@ -39,7 +29,7 @@ func Marshal(m proto.Message) ([]byte, error) {
 	return b, nil
 }
 
-func marshalOther(m proto.Message) ([]byte, error) {
+func marshalForeign(m proto.Message) ([]byte, error) {
 	var b bytes.Buffer
 	loose, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
 	if err == nil {

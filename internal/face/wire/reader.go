@@ -7,26 +7,26 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Reader reads a request in one pass. Its methods read the value of a field; the generated ReadField methods call them.
-// A method does not set the field if its value is null. After an error, the fields have no meaning.
-type Reader struct {
+// reader reads a request in one pass. It does not set a field whose value is null. After an error, the fields have no
+// meaning.
+type reader struct {
 	data    []byte
-	at      int     // next byte
-	request Request // the request, or the message in it that is read
-	within  string  // path of the message in the request, with a dot at the end; empty for the request itself
-	depth   int     // level of nesting of the message's fields
-	field   []byte  // name of the field that is read
-	item    int     // index of the item that is read, plus 1; 0 outside of lists
-	null    bool    // the value of the field is null
+	at      int                  // next byte
+	request protoreflect.Message // the request, or the message in it that is read
+	within  string               // path of the message in the request, with a dot at the end; empty for the request itself
+	depth   int                  // level of nesting of the message's fields
+	field   []byte               // name of the field that is read
+	item    int                  // index of the item that is read, plus 1; 0 outside of lists
 	err     error
 }
 
 // readRequest reads the request. The JSON must be one object.
-func (r *Reader) readRequest() {
+func (r *reader) readRequest() {
 	if r.peek() != '{' {
 		if got := r.got(); r.err == nil {
 			r.err = Invalid(invalidArgument, "", "expected a JSON object with the fields of the request, got %s", got)
@@ -40,7 +40,7 @@ func (r *Reader) readRequest() {
 }
 
 // fields reads the object of r.request.
-func (r *Reader) fields() {
+func (r *reader) fields() {
 	var few [16][]byte
 	seen := few[:0]
 	for range r.members() {
@@ -51,17 +51,121 @@ func (r *Reader) fields() {
 			}
 		}
 		seen = append(seen, r.field)
-		r.null = r.peek() == 'n' && r.literal("null")
-		if !r.request.ReadField(r, r.field) {
+		f := r.descriptor()
+		switch {
+		case f == nil:
 			r.unknownField()
+		case r.peek() == 'n' && r.literal("null"):
+		case f.IsMap():
+			r.texts(f)
+		case f.IsList():
+			r.list(f)
+		default:
+			if v, ok := r.value(f); ok {
+				r.request.Set(f, v)
+			}
+		}
+	}
+}
+
+// value reads one value of the field, which may be a list. It reports whether it succeeded.
+func (r *reader) value(f protoreflect.FieldDescriptor) (v protoreflect.Value, ok bool) {
+	switch f.Kind() {
+	case protoreflect.StringKind:
+		s, ok := r.string("a string")
+		return protoreflect.ValueOfString(string(s)), ok
+	case protoreflect.BytesKind:
+		data, ok := r.bytes()
+		return protoreflect.ValueOfBytes(data), ok
+	case protoreflect.BoolKind:
+		is, ok := r.bool()
+		return protoreflect.ValueOfBool(is), ok
+	case protoreflect.Int32Kind:
+		n, ok := r.whole(math.MinInt32, math.MaxInt32, false)
+		return protoreflect.ValueOfInt32(int32(n)), ok //nolint:gosec // whole checks the range
+	case protoreflect.Int64Kind:
+		n, ok := r.whole(math.MinInt64, math.MaxInt64, true)
+		return protoreflect.ValueOfInt64(n), ok
+	case protoreflect.DoubleKind:
+		n, ok := r.float()
+		return protoreflect.ValueOfFloat64(n), ok
+	case protoreflect.EnumKind:
+		n, ok := r.enum(f)
+		return protoreflect.ValueOfEnum(n), ok
+	case protoreflect.MessageKind:
+		return r.messageOf(f)
+	default:
+		r.fail("%s cannot be given as JSON", r.path())
+		return protoreflect.Value{}, false
+	}
+}
+
+// messageOf reads a message, or one of the well-known types that requests use.
+func (r *reader) messageOf(f protoreflect.FieldDescriptor) (protoreflect.Value, bool) {
+	switch f.Message().FullName() {
+	case (*timestamppb.Timestamp)(nil).ProtoReflect().Descriptor().FullName():
+		t, ok := r.time()
+		return protoreflect.ValueOfMessage(t.ProtoReflect()), ok
+	case (*structpb.Struct)(nil).ProtoReflect().Descriptor().FullName():
+		if !r.begins('{', "an object") {
+			return protoreflect.Value{}, false
+		}
+		return protoreflect.ValueOfMessage(r.object(r.depth).ProtoReflect()), r.err == nil
+	}
+	if !r.begins('{', "an object") {
+		return protoreflect.Value{}, false
+	}
+	m := r.request.NewField(f)
+	if f.IsList() {
+		m = m.List().NewElement()
+	}
+	outer := *r
+	r.request, r.within, r.depth, r.field, r.item = m.Message(), r.path()+".", r.depth+2, nil, 0 // one level for the list
+	r.fields()
+	r.request, r.within, r.depth, r.field, r.item = outer.request, outer.within, outer.depth, outer.field, outer.item
+	return m, r.err == nil
+}
+
+// list reads a list.
+func (r *reader) list(f protoreflect.FieldDescriptor) {
+	if !r.begins('[', "a list") {
+		return
+	}
+	defer func() { r.item = 0 }()
+	list := r.request.Mutable(f).List()
+	for range r.elements() {
+		r.item++
+		if v, ok := r.value(f); ok {
+			list.Append(v)
+		}
+	}
+}
+
+// texts reads a JSON object whose values are texts.
+func (r *reader) texts(f protoreflect.FieldDescriptor) {
+	const want = "an object whose values are strings"
+	if !r.begins('{', want) {
+		return
+	}
+	values, name := r.request.Mutable(f).Map(), r.field
+	defer func() { r.field = name }()
+	for range r.members() {
+		key := protoreflect.ValueOfString(string(r.field)).MapKey()
+		r.field = name
+		if values.Has(key) {
+			r.fail("%s has the key %q twice; give it once", r.subject(), short(key.String()))
+			return
+		}
+		if s, ok := r.string(want); ok {
+			values.Set(key, protoreflect.ValueOfString(string(s)))
 		}
 	}
 }
 
 // begins reports whether the value begins with the byte. If it does not, begins sets an error that says what is
-// expected. For null it returns false without an error.
-func (r *Reader) begins(c byte, want string) bool {
-	if r.null || r.err != nil {
+// expected.
+func (r *reader) begins(c byte, want string) bool {
+	if r.err != nil {
 		return false
 	}
 	if r.peek() != c {
@@ -71,24 +175,20 @@ func (r *Reader) begins(c byte, want string) bool {
 	return true
 }
 
-// String reads a text.
-func (r *Reader) String(to *string) {
-	if r.begins('"', "a string") {
-		if s, ok := r.text(); ok {
-			*to = string(s)
-		}
+// string reads a text. want describes it.
+func (r *reader) string(want string) ([]byte, bool) {
+	if !r.begins('"', want) {
+		return nil, false
 	}
+	return r.text()
 }
 
-// Bytes reads base64 of either alphabet, with or without padding.
-func (r *Reader) Bytes(to *[]byte) {
+// bytes reads base64 of either alphabet, with or without padding.
+func (r *reader) bytes() ([]byte, bool) {
 	const want = "a string in base64"
-	if !r.begins('"', want) {
-		return
-	}
-	s, ok := r.text()
+	s, ok := r.string(want)
 	if !ok {
-		return
+		return nil, false
 	}
 	encoding := base64.RawStdEncoding
 	if bytes.ContainsAny(s, "-_") {
@@ -99,163 +199,84 @@ func (r *Reader) Bytes(to *[]byte) {
 	n, err := encoding.Decode(out, text)
 	if padding := len(s) - len(text); err != nil || padding > 0 && len(s)%4 != 0 || padding > 2 {
 		r.fail("%s must be %s, got %q", r.path(), want, short(string(s)))
-		return
+		return nil, false
 	}
-	*to = out[:n]
+	return out[:n], true
 }
 
-// Bool reads true or false.
-func (r *Reader) Bool(to *bool) {
+// bool reads true or false.
+func (r *reader) bool() (is, ok bool) {
 	switch {
-	case r.null || r.err != nil:
-	case r.peek() == 't' && r.literal("true"):
-		*to = true
-	case r.peek() == 'f' && r.literal("false"):
-		*to = false
+	case r.err != nil:
+	case r.peek() == 't':
+		return true, r.literal("true")
+	case r.peek() == 'f':
+		return false, r.literal("false")
 	default:
 		r.wrongType("true or false")
 	}
+	return false, false
 }
 
-// Int reads a whole number of 32 bits.
-func (r *Reader) Int(to *int32) {
-	if n, ok := r.whole(math.MinInt32, math.MaxInt32, false); ok {
-		*to = int32(n) //nolint:gosec // whole checks the range
-	}
-}
-
-// Int64 reads a whole number of 64 bits, which may be in quotes.
-func (r *Reader) Int64(to *int64) {
-	if n, ok := r.whole(math.MinInt64, math.MaxInt64, true); ok {
-		*to = n
-	}
-}
-
-// Float reads a number.
-func (r *Reader) Float(to *float64) {
-	if r.null || r.err != nil {
-		return
+// float reads a number.
+func (r *reader) float() (float64, bool) {
+	if r.err != nil {
+		return 0, false
 	}
 	if c := r.peek(); c != '-' && !isDigit(c) {
 		r.wrongType("a number")
-		return
+		return 0, false
 	}
-	if n, ok := r.number(); ok {
-		var err error
-		if *to, err = strconv.ParseFloat(string(n), 64); err != nil {
-			r.fail("%s is too large: %s", r.path(), short(string(n)))
-		}
+	text, ok := r.number()
+	if !ok {
+		return 0, false
 	}
+	n, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		r.fail("%s is too large: %s", r.path(), short(string(text)))
+	}
+	return n, err == nil
 }
 
-// Time reads a time.
-func (r *Reader) Time(to **timestamppb.Timestamp) {
-	if !r.begins('"', "a string") {
-		return
-	}
-	s, ok := r.text()
+// time reads a time.
+func (r *reader) time() (*timestamppb.Timestamp, bool) {
+	s, ok := r.string("a string")
 	if !ok {
-		return
+		return nil, false
 	}
 	t, err := time.Parse(time.RFC3339, string(s))
 	stamp := timestamppb.New(t)
 	point, zone := bytes.LastIndexByte(s, '.'), bytes.LastIndexAny(s, "Z-+")
 	if tooFine := point >= 0 && zone-point > len(".999999999"); err != nil || tooFine || !stamp.IsValid() {
 		r.fail("%s must be a time like 2026-11-22T10:30:00Z, got %q", r.path(), short(string(s)))
-		return
+		return nil, false
 	}
-	*to = stamp
+	return stamp, true
 }
 
-// Struct reads any JSON object.
-func (r *Reader) Struct(to **structpb.Struct) {
-	if r.begins('{', "an object") {
-		*to = r.object(r.depth)
-	}
-}
-
-// Texts reads a JSON object whose values are texts.
-func (r *Reader) Texts(to *map[string]string) {
-	const want = "an object whose values are strings"
-	if !r.begins('{', want) {
-		return
-	}
-	values, field := map[string]string{}, r.field
-	defer func() { r.field = field }()
-	for range r.members() {
-		key := string(r.field)
-		r.field = field
-		if _, twice := values[key]; twice {
-			r.fail("%s has the key %q twice; give it once", r.subject(), short(key))
-			return
-		}
-		if r.peek() != '"' {
-			r.wrongType(want)
-			return
-		}
-		value, _ := r.text()
-		values[key] = string(value)
-	}
-	*to = values
-}
-
-// Enum reads the name of an enum value. The zero value cannot be given.
-func Enum[E ~int32](r *Reader, to *E, values map[string]int32) {
-	if r.null || r.err != nil {
-		return
+// enum reads the name of an enum value. The zero value cannot be given.
+func (r *reader) enum(f protoreflect.FieldDescriptor) (protoreflect.EnumNumber, bool) {
+	if r.err != nil {
+		return 0, false
 	}
 	if r.peek() != '"' {
 		r.wrongType(r.oneOf())
-		return
+		return 0, false
 	}
-	if s, ok := r.text(); ok {
-		value := values[string(s)]
-		if value == 0 {
-			r.unknownValue(string(s))
-		}
-		*to = E(value)
+	s, ok := r.text()
+	if !ok {
+		return 0, false
 	}
-}
-
-// Optional reads the value of an optional field.
-func Optional[T any](r *Reader, to **T, read func(*Reader, *T)) {
-	if !r.null {
-		*to = new(T)
-		read(r, *to)
+	value := f.Enum().Values().ByName(protoreflect.Name(s))
+	if value == nil || value.Number() == 0 {
+		r.unknownValue(string(s))
+		return 0, false
 	}
-}
-
-// List reads a list whose items are read by each.
-func List[T any](r *Reader, to *[]T, each func(*Reader, *T)) {
-	if !r.begins('[', "a list") {
-		return
-	}
-	defer func() { r.item = 0 }()
-	for range r.elements() {
-		r.item++
-		var v T
-		each(r, &v)
-		*to = append(*to, v)
-	}
-}
-
-// Message reads a message.
-func Message[M any, P interface {
-	*M
-	Request
-}](r *Reader, to *P) {
-	if !r.begins('{', "an object") {
-		return
-	}
-	*to = new(M)
-	outer := *r
-	r.request, r.within, r.depth, r.field, r.item = *to, r.path()+".", r.depth+2, nil, 0 // one level for the list
-	r.fields()
-	r.request, r.within, r.depth, r.field, r.item, r.null = outer.request, outer.within, outer.depth, outer.field, outer.item, false
+	return value.Number(), true
 }
 
 // object reads an object. depth is its level of nesting.
-func (r *Reader) object(depth int) *structpb.Struct {
+func (r *reader) object(depth int) *structpb.Struct {
 	s := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	field := r.field
 	defer func() { r.field = field }()
@@ -272,7 +293,7 @@ func (r *Reader) object(depth int) *structpb.Struct {
 }
 
 // any reads a value. depth is its level of nesting.
-func (r *Reader) any(depth int) *structpb.Value {
+func (r *reader) any(depth int) *structpb.Value {
 	c := r.peek()
 	if (c == '{' || c == '[') && depth > MaxDepth {
 		r.err = tooDeep()

@@ -9,16 +9,16 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// The methods of this file set the error of the Reader, or describe a part of the request for it. Only they use the
+// The methods of this file set the error of the reader, or describe a part of the request for it. Only they use the
 // descriptor of the request.
 
 // descriptor returns the descriptor of the field that is read; nil if the request has no such field.
-func (r *Reader) descriptor() protoreflect.FieldDescriptor {
-	return r.request.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(r.field))
+func (r *reader) descriptor() protoreflect.FieldDescriptor {
+	return r.request.Descriptor().Fields().ByName(protoreflect.Name(r.field))
 }
 
 // path returns the path of the field that is read, and in a list also the index of the item, from 0.
-func (r *Reader) path() string {
+func (r *reader) path() string {
 	if r.item > 0 {
 		return fmt.Sprintf("%s%s[%d]", r.within, r.field, r.item-1)
 	}
@@ -26,7 +26,7 @@ func (r *Reader) path() string {
 }
 
 // subject returns the field that is read, or "the JSON" outside of a field. It is the beginning of an error.
-func (r *Reader) subject() string {
+func (r *reader) subject() string {
 	if len(r.field) == 0 {
 		return "the JSON"
 	}
@@ -34,7 +34,7 @@ func (r *Reader) subject() string {
 }
 
 // fail sets an error with the reason of the field that is read, unless there is an error already.
-func (r *Reader) fail(format string, args ...any) {
+func (r *reader) fail(format string, args ...any) {
 	if r.err != nil {
 		return
 	}
@@ -46,7 +46,7 @@ func (r *Reader) fail(format string, args ...any) {
 }
 
 // invalid sets the error that the next byte is not valid JSON. It returns false.
-func (r *Reader) invalid() bool {
+func (r *reader) invalid() bool {
 	switch {
 	case r.err != nil:
 	case r.at >= len(r.data):
@@ -61,13 +61,13 @@ func (r *Reader) invalid() bool {
 }
 
 // wrongType sets the error that the next value does not have the expected type.
-func (r *Reader) wrongType(want string) {
+func (r *reader) wrongType(want string) {
 	got := r.got()
 	r.fail("%s must be %s, got %s", r.path(), want, got)
 }
 
 // got reads the next value and describes its type.
-func (r *Reader) got() string {
+func (r *reader) got() string {
 	switch c := r.peek(); c {
 	case '{':
 		r.any(r.depth)
@@ -87,8 +87,8 @@ func (r *Reader) got() string {
 	return "the number " + short(string(n))
 }
 
-func (r *Reader) unknownField() {
-	fields := r.request.ProtoReflect().Descriptor().Fields()
+func (r *reader) unknownField() {
+	fields := r.request.Descriptor().Fields()
 	names := make([]string, fields.Len())
 	for i := range names {
 		names[i] = string(fields.Get(i).Name())
@@ -105,7 +105,7 @@ func (r *Reader) unknownField() {
 
 // enumNames returns the names of the values that the field can have. It leaves out the zero value, which means that the
 // field is not given.
-func (r *Reader) enumNames() []string {
+func (r *reader) enumNames() []string {
 	values := r.descriptor().Enum().Values()
 	var names []string
 	for i := range values.Len() {
@@ -116,9 +116,9 @@ func (r *Reader) enumNames() []string {
 	return names
 }
 
-func (r *Reader) oneOf() string { return "one of " + strings.Join(r.enumNames(), ", ") }
+func (r *reader) oneOf() string { return "one of " + strings.Join(r.enumNames(), ", ") }
 
-func (r *Reader) unknownValue(name string) {
+func (r *reader) unknownValue(name string) {
 	hint := ""
 	if near := Nearest(name, r.enumNames()); near != "" {
 		hint = fmt.Sprintf("; did you mean %q?", near)

@@ -11,7 +11,7 @@ import (
 // nothing.
 
 // peek skips spaces and returns the next byte, or 0 at the end.
-func (r *Reader) peek() byte {
+func (r *reader) peek() byte {
 	for ; r.at < len(r.data); r.at++ {
 		switch c := r.data[r.at]; c {
 		case ' ', '\t', '\r', '\n':
@@ -23,7 +23,7 @@ func (r *Reader) peek() byte {
 }
 
 // literal reads true, false or null.
-func (r *Reader) literal(word string) bool {
+func (r *reader) literal(word string) bool {
 	if r.err != nil || !bytes.HasPrefix(r.data[r.at:], []byte(word)) {
 		return r.invalid()
 	}
@@ -32,7 +32,7 @@ func (r *Reader) literal(word string) bool {
 }
 
 // expect reads the byte c, after spaces.
-func (r *Reader) expect(c byte) bool {
+func (r *reader) expect(c byte) bool {
 	if r.err != nil || r.peek() != c {
 		return r.invalid()
 	}
@@ -41,7 +41,7 @@ func (r *Reader) expect(c byte) bool {
 }
 
 // members reads an object and stops before each value, with the key in r.field.
-func (r *Reader) members() func(yield func() bool) {
+func (r *reader) members() func(yield func() bool) {
 	return func(yield func() bool) {
 		for range r.items('{', '}') {
 			if r.peek() != '"' {
@@ -61,10 +61,10 @@ func (r *Reader) members() func(yield func() bool) {
 }
 
 // elements reads a list and stops before each value.
-func (r *Reader) elements() func(yield func() bool) { return r.items('[', ']') }
+func (r *reader) elements() func(yield func() bool) { return r.items('[', ']') }
 
 // items reads a pair of brackets and the commas in it. It stops before each item.
-func (r *Reader) items(opening, closing byte) func(yield func() bool) {
+func (r *reader) items(opening, closing byte) func(yield func() bool) {
 	return func(yield func() bool) {
 		if !r.expect(opening) {
 			return
@@ -86,7 +86,7 @@ func (r *Reader) items(opening, closing byte) func(yield func() bool) {
 }
 
 // text reads a text. The result is a part of the data, without a copy, unless the text has escapes.
-func (r *Reader) text() ([]byte, bool) {
+func (r *reader) text() ([]byte, bool) {
 	if !r.expect('"') {
 		return nil, false
 	}
@@ -106,7 +106,7 @@ func (r *Reader) text() ([]byte, bool) {
 }
 
 // escapedText reads the rest of a text from its first escape.
-func (r *Reader) escapedText(begin int) ([]byte, bool) {
+func (r *reader) escapedText(begin int) ([]byte, bool) {
 	s := make([]byte, 0, r.at-begin+max(32, bytes.IndexByte(r.data[r.at:], '"')))
 	done := begin
 	for r.at < len(r.data) {
@@ -130,7 +130,7 @@ func (r *Reader) escapedText(begin int) ([]byte, bool) {
 }
 
 // valid returns s if it is UTF-8. begin and end say where the text is in the data, for the error.
-func (r *Reader) valid(begin, end int, s []byte) ([]byte, bool) {
+func (r *reader) valid(begin, end int, s []byte) ([]byte, bool) {
 	if raw := r.data[begin:end]; !utf8.Valid(raw) {
 		r.err = notUTF8(begin + firstInvalid(raw))
 		return nil, false
@@ -139,7 +139,7 @@ func (r *Reader) valid(begin, end int, s []byte) ([]byte, bool) {
 }
 
 // escape appends the character that an escape stands for.
-func (r *Reader) escape(s []byte) ([]byte, bool) {
+func (r *reader) escape(s []byte) ([]byte, bool) {
 	r.at++ // the backslash
 	if r.at == len(r.data) {
 		return nil, r.invalid()
@@ -167,7 +167,7 @@ func (r *Reader) escape(s []byte) ([]byte, bool) {
 }
 
 // unicode appends the character of \uXXXX, or of two such escapes that form a surrogate pair.
-func (r *Reader) unicode(s []byte) ([]byte, bool) {
+func (r *reader) unicode(s []byte) ([]byte, bool) {
 	begin := r.at - 1
 	char, ok := r.hex()
 	if !ok {
@@ -190,7 +190,7 @@ func (r *Reader) unicode(s []byte) ([]byte, bool) {
 }
 
 // hex reads the u of an escape and four hex digits.
-func (r *Reader) hex() (rune, bool) {
+func (r *reader) hex() (rune, bool) {
 	var n rune
 	for range 4 {
 		r.at++
@@ -208,7 +208,7 @@ func (r *Reader) hex() (rune, bool) {
 }
 
 // number reads a number.
-func (r *Reader) number() ([]byte, bool) {
+func (r *reader) number() ([]byte, bool) {
 	if r.err != nil {
 		return nil, false
 	}
@@ -228,7 +228,7 @@ func (r *Reader) number() ([]byte, bool) {
 	return r.data[begin:r.at], true
 }
 
-func (r *Reader) skip(c byte) bool {
+func (r *reader) skip(c byte) bool {
 	if r.at == len(r.data) || r.data[r.at] != c {
 		return false
 	}
@@ -236,7 +236,7 @@ func (r *Reader) skip(c byte) bool {
 	return true
 }
 
-func (r *Reader) digits() bool {
+func (r *reader) digits() bool {
 	begin := r.at
 	for r.at < len(r.data) && isDigit(r.data[r.at]) {
 		r.at++

@@ -8,30 +8,22 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Request is a message that clients send. protoc-gen-fleet-json generates its method.
-type Request interface {
-	proto.Message
-	// ReadField reads the value of the named field from r. It reports whether the message has such a field.
-	ReadField(r *Reader, name []byte) bool
-}
-
 // Unmarshal reads a client's JSON object into a request message. Empty input and null count as an empty object. Keys
 // are the proto's field names, and a field that is null counts as not given. Unknown or repeated keys, values of the
 // wrong type and unknown enum values are errors that name the field and what was expected. JSON that is not UTF-8, is
 // nested too deeply, or is followed by more data is an error too. The error is a gRPC status INVALID_ARGUMENT with the
 // reason that InvalidReason returns for the field. Unmarshal checks only types.
 //
-// It leaves messages of other packages, and messages that clients never send, to protojson.
+// The descriptor of the message says what is read. Unmarshal leaves Google's messages to protojson.
 func Unmarshal(data []byte, m proto.Message) error {
 	proto.Reset(m)
 	if trimmed := bytes.TrimSpace(data); len(trimmed) == 0 || string(trimmed) == "null" {
 		return nil
 	}
-	request, ok := m.(Request)
-	if !ok {
-		return unmarshalOther(data, m)
+	if isForeign(m.ProtoReflect().Descriptor()) {
+		return unmarshalForeign(data, m)
 	}
-	r := Reader{data: data, request: request, depth: 2} // the request is the first level
+	r := reader{data: data, request: m.ProtoReflect(), depth: 2} // the request is the first level
 	r.readRequest()
 	return r.err
 }
@@ -39,7 +31,7 @@ func Unmarshal(data []byte, m proto.Message) error {
 // position matches the prefix of protojson's errors. Its first space is sometimes a no-break space.
 var position = regexp.MustCompile(`^proto:[\s\x{a0}]*(\(line \d+:\d+\):[\s\x{a0}]*)?`)
 
-func unmarshalOther(data []byte, m proto.Message) error {
+func unmarshalForeign(data []byte, m proto.Message) error {
 	if err := protojson.Unmarshal(data, m); err != nil {
 		return Invalid(invalidArgument, "", "the JSON cannot be read: %s", position.ReplaceAllString(err.Error(), ""))
 	}

@@ -12,8 +12,8 @@ var (
 )
 
 // whole reads a whole number from least to most. With quoted set, the number may be in quotes.
-func (r *Reader) whole(least, most int64, quoted bool) (int64, bool) {
-	if r.null || r.err != nil {
+func (r *reader) whole(least, most int64, quoted bool) (int64, bool) {
+	if r.err != nil {
 		return 0, false
 	}
 	c := r.peek()
@@ -45,7 +45,7 @@ func (r *Reader) whole(least, most int64, quoted bool) (int64, bool) {
 }
 
 func isNumber(s []byte) bool {
-	r := Reader{data: s}
+	r := reader{data: s}
 	_, ok := r.number()
 	return ok && r.at == len(s)
 }
