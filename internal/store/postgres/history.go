@@ -11,6 +11,9 @@ import (
 )
 
 const (
+	oldAttachments = `DELETE FROM task_attachments WHERE task_id IN (SELECT id FROM tasks WHERE id IN (SELECT task_id FROM task_attachments)
+		AND status NOT IN ('pending', 'running') AND ended_at < $1 ORDER BY ended_at LIMIT $2) RETURNING name`
+	oldRemains  = `DELETE FROM agent_remains WHERE agent_uid IN (SELECT agent_uid FROM agent_remains WHERE kept_at < $1 ORDER BY kept_at LIMIT $2) RETURNING agent_uid`
 	findTasks   = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
 	countTasks  = `SELECT count(*) FROM (SELECT FROM tasks WHERE `
 	positionOf  = `SELECT created_at, n FROM tasks WHERE id = $1`
@@ -155,7 +158,7 @@ func (t *tx) deleteTask(id string) error {
 	case task.Active():
 		err = errors.New("it has not ended")
 	}
-	t.lock(lockTask, id)
+	t.lock(record.LockTask, id)
 	for _, query := range dropTask {
 		if err == nil {
 			err = t.exec(query, id)

@@ -22,7 +22,7 @@ const inProject = `SELECT (SELECT count(*) FROM agents WHERE project = $1 AND de
 		+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE project = $1 AND project <> ''))::bigint`
 
 func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) {
-	t.lock(lockProject, project)
+	t.lock(record.LockProject, project)
 	err = t.each(func(row scanner) error { return row.Scan(&h.Agents, &h.RunningTasks, &h.StoredBytes) }, inProject, project)
 	return h, t.failed(err)
 }
@@ -35,12 +35,12 @@ var errNear = errors.New("the number is near its limit: count it alone")
 // for each other's commits. far reports whether the numbers are so far from the limits that all transactions that the
 // server can have at the same time cannot reach them together. Before count is called, the numbers are 0.
 func (t *readTx) counted(owner string, far func() bool, count func() error) error {
-	alone, shared := t.locks.held[lockKey(lockHoldings, owner)]
+	alone, shared := t.locks.held[lockKey(record.LockHoldings, owner)]
 	if t.view || t.near || alone || !shared && !far() {
-		t.lock(lockHoldings, owner)
+		t.lock(record.LockHoldings, owner)
 		return count()
 	}
-	t.share(lockHoldings, owner)
+	t.share(record.LockHoldings, owner)
 	err := count()
 	if err == nil && !far() {
 		t.near = true

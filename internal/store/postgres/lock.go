@@ -4,7 +4,6 @@ import (
 	"hash/fnv"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -89,30 +88,6 @@ func lockKey(kind, name string) int64 {
 	_, _ = h.Write([]byte(kind + "\x00" + name))
 	return int64(h.Sum64()) //nolint:gosec // any number is good
 }
-
-// joined returns the parts as one name.
-func joined(parts ...string) string { return strings.Join(parts, "\x00") }
-
-// These are the kinds of keys.
-const (
-	lockAgent    = "agent"     // an agent with its tasks, by uid
-	lockName     = "name"      // the agents with a name, by the name's key
-	lockPlace    = "workspace" // the agents of a workspace
-	lockHoldings = "holdings"  // the agents and tasks of an owner; a transaction that adds one shares the lock
-	lockProject  = "project"   // the agents and tasks of a project with limits; a transaction that adds one counts them first
-	lockTask     = "task"      // the messages, questions, payload and so on of a task
-	lockRequest  = "request"
-	lockSession  = "session"  // a session with its tasks, by id
-	lockKeyed    = "key"      // the open session with a key
-	lockSessions = "sessions" // the open sessions of an owner
-	lockTools    = "tools"    // the tools of an owner
-	lockToken    = "token"    // the tokens with a name
-	lockHash     = "hash"     // the token with a hash
-	lockTokens   = "tokens"   // the tokens of an agent
-
-	lockSubject   = "subject"   // the identity of a subject
-	lockPrincipal = "principal" // the identity of a principal
-)
 
 // settled calls read until the transaction holds the locks on everything that read returns, and returns the last
 // result. names returns the names that a value must be locked by.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"fleet/internal/store/record"
 
@@ -42,15 +41,21 @@ func encode(args []any) []any {
 		switch v := arg.(type) {
 		case string:
 			out[i] = escape(v)
+		case record.List:
+			out[i] = escapeAll(v)
 		case []string:
-			texts := make([]string, len(v))
-			for j, text := range v {
-				texts[j] = escape(text)
-			}
-			out[i] = texts
+			out[i] = escapeAll(v)
 		default:
 			out[i] = arg
 		}
+	}
+	return out
+}
+
+func escapeAll(texts []string) []string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		out[i] = escape(text)
 	}
 	return out
 }
@@ -123,17 +128,6 @@ func (t *tx) exec(query string, args ...any) error {
 	return t.each(func(scanner) error { return nil }, query, args...)
 }
 
-// revise updates a row and returns the number that the query returns, which is the new revision. It returns an error if
-// the row does not exist.
-func (t *tx) revise(query string, args ...any) (revision int64, err error) {
-	t.wrote = true
-	err = t.each(func(row scanner) error { return row.Scan(&revision) }, query, args...)
-	if err == nil && revision == 0 {
-		err = errors.New("it is not in the store")
-	}
-	return revision, err
-}
-
 // all returns every row of the query's result, converted by scan.
 func all[T any](t *readTx, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
 	var out []T
@@ -165,23 +159,6 @@ func first[T any](t *readTx, scan func(scanner) (T, error), query string, args .
 func scanInt(row scanner) (n int, err error)       { return n, row.Scan(&n) }
 func scanInt64(row scanner) (n int64, err error)   { return n, row.Scan(&n) }
 func scanString(row scanner) (s string, err error) { return s, row.Scan(&s) }
-func scanBytes(row scanner) (b []byte, err error)  { return b, row.Scan(&b) }
-
-// maybe returns the time, or nil, which means NULL, for the zero time.
-func maybe(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
-// timeOf returns the time that maybe has stored: the zero time for NULL.
-func timeOf(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.UTC()
-}
 
 // numbered returns the query with its question marks replaced by $1, $2 and so on.
 func numbered(query string) string {

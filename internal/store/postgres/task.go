@@ -44,7 +44,7 @@ func (t *readTx) Task(id string) (*fleet.Task, error) {
 
 // task returns the first task of the query's result.
 func (t *readTx) task(query string, args ...any) (*fleet.Task, error) {
-	got, err := settled(t, lockAgent, agentOf, func() ([]*fleet.Task, error) { return all(t, record.ScanTask, query, args...) })
+	got, err := settled(t, record.LockAgent, agentOf, func() ([]*fleet.Task, error) { return all(t, record.ScanTask, query, args...) })
 	if err != nil || len(got) == 0 {
 		return nil, err
 	}
@@ -54,12 +54,12 @@ func (t *readTx) task(query string, args ...any) (*fleet.Task, error) {
 func agentOf(t *fleet.Task) []string { return []string{t.AgentUID} }
 
 func (t *readTx) ActiveTask(agentUID string) (*fleet.Task, error) {
-	t.lock(lockAgent, agentUID)
+	t.lock(record.LockAgent, agentUID)
 	return first(t, record.ScanTask, activeTask, agentUID)
 }
 
 func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, error) {
-	t.lock(lockAgent, agentUID)
+	t.lock(record.LockAgent, agentUID)
 	total, err := first(t, scanInt, countOwn, agentUID)
 	if err != nil || limit <= 0 || offset >= total {
 		return nil, total, err
@@ -72,15 +72,15 @@ func (t *readTx) SessionTasks(sessionID string, limit int) ([]*fleet.Task, error
 	if limit <= 0 {
 		return nil, t.err
 	}
-	t.lock(lockSession, sessionID)
-	return settled(t, lockAgent, agentOf, func() ([]*fleet.Task, error) { return all(t, record.ScanTask, sessionTasks, sessionID, limit) })
+	t.lock(record.LockSession, sessionID)
+	return settled(t, record.LockAgent, agentOf, func() ([]*fleet.Task, error) { return all(t, record.ScanTask, sessionTasks, sessionID, limit) })
 }
 
 func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 	if len(uids) == 0 {
 		return nil, t.err
 	}
-	t.lock(lockAgent, uids...)
+	t.lock(record.LockAgent, uids...)
 	return all(t, record.ScanTask, lastTasks, uids)
 }
 
@@ -88,11 +88,11 @@ func (t *tx) insertTask(task *fleet.Task) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
-	t.lock(lockAgent, task.AgentUID)
+	t.lock(record.LockAgent, task.AgentUID)
 	if task.SessionID != "" {
-		t.lock(lockSession, task.SessionID)
+		t.lock(record.LockSession, task.SessionID)
 	}
-	t.share(lockHoldings, task.Owner)
+	t.share(record.LockHoldings, task.Owner)
 	explain := func(err error) error { return taskError("add", task, err) }
 	err := t.execLater(explain, insertTask, append(record.TaskArgs(task), search(task), task.ID, task.AgentUID)...)
 	if rest := task.Description[len(record.Head(task.Description)):]; err == nil && rest != "" {
@@ -103,7 +103,7 @@ func (t *tx) insertTask(task *fleet.Task) error {
 }
 
 func (t *tx) updateTask(task *fleet.Task) error {
-	t.lock(lockAgent, task.AgentUID)
+	t.lock(record.LockAgent, task.AgentUID)
 	rest := task.Description[len(record.Head(task.Description)):]
 	query := updateShort
 	if rest != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 var errOver = errors.New("the transaction has ended: use it only inside its function")
@@ -33,6 +34,7 @@ const endTimeout = 30 * time.Second
 // readTx is a read transaction. It holds the context of its call, because the methods of fleet.ReadTx have no context.
 // The transaction begins in the database with its first statement.
 type readTx struct {
+	record.ReadTx
 	ctx    context.Context //nolint:containedctx // see above
 	conn   *pgxpool.Conn
 	begin  string // the statement that begins the transaction; "" once it was sent
@@ -50,6 +52,7 @@ type readTx struct {
 // tx is a write transaction.
 type tx struct {
 	readTx
+	record.Tx
 	wrote  bool
 	grew   bool // it has added something that needs space
 	full   *fullness
@@ -67,6 +70,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	collided, near := false, false
 	err := s.retry(ctx, func() (again bool, err error) {
 		t = &tx{readTx: readTx{ctx: ctx, begin: beginUpdate, near: near, others: s.others}, full: &s.full}
+		t.readTx.DB, t.DB = t, t
 		if collided {
 			t.locks.alone()
 		}
@@ -125,6 +129,7 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 		var t *readTx
 		err := s.retry(ctx, func() (again bool, err error) {
 			t = &readTx{ctx: ctx, begin: beginView, view: true, last: tries == maxTries}
+			t.DB = t
 			return s.run(t, func() error { return fn(t) }, t.commit)
 		})
 		again := errors.Is(err, errEarly)

@@ -5,6 +5,12 @@ import (
 	"fleet/internal/store/record"
 )
 
+const (
+	oneAgent   = record.SelectAgents + `WHERE uid = $1`
+	someAgents = record.SelectAgents + `WHERE uid = ANY($1)` + record.ByName
+	liveAgents = record.SelectAgents + `WHERE deleted_at IS NULL` + record.ByName
+)
+
 func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {
 	switch {
 	case f.Live:
@@ -12,7 +18,7 @@ func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error)
 	case len(f.UIDs) == 0:
 		return nil, t.err
 	}
-	t.lock(lockAgent, f.UIDs...)
+	t.lock(record.LockAgent, f.UIDs...)
 	agents, active, arg := someAgents, activeTasks, any(f.UIDs)
 	if len(f.UIDs) == 1 { // a query for one uid can reuse its plan, and a query for a list is planned each time
 		agents, active, arg = oneAgent, activeTask, f.UIDs[0]

@@ -11,14 +11,14 @@ const agentColumns = `traceparent, name, owner, project, role, spec, workspace_i
 	desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at, toolset, place, one_task,
 	refused, refused_field, conversed, shares, parameters, host, next_start, rules, session_id`
 
-// AgentColumns are the columns of agents that a write sets. AgentArgs returns their values in the same order.
-const AgentColumns = agentColumns + `, name_key`
+// writtenColumns are the columns of agents that a write sets. agentArgs returns their values in the same order.
+const writtenColumns = agentColumns + `, name_key`
 
 // SelectAgents is the beginning of a query whose rows ScanAgent reads.
 const SelectAgents = `SELECT uid, ` + agentColumns + `, revision, config FROM agents LEFT JOIN agent_configs ON agent_uid = uid `
 
-// AgentArgs returns the values of AgentColumns.
-func AgentArgs(a *fleet.Agent) ([]any, error) {
+// agentArgs returns the values of writtenColumns.
+func agentArgs(a *fleet.Agent) ([]any, error) {
 	var metadata, shares, parameters, host, next, rules *string // pointers, because a store may escape strings, and must not change JSON
 	var err error
 	if a.Metadata != nil {

@@ -1,8 +1,34 @@
 package record
 
-import "fleet/internal/fleet"
+import (
+	"fmt"
 
-// ScanAttachment reads a row with the name, the media type, the size and the content of an attachment. The content may be NULL.
-func ScanAttachment(row Scanner) (a fleet.Attachment, err error) {
-	return a, row.Scan(&a.Name, &a.MediaType, &a.Size, &a.Content)
+	"fleet/internal/fleet"
+)
+
+const (
+	putAttachment  = `INSERT INTO task_attachments (task_id, n, name, media_type, size, content) VALUES (?, ?, ?, ?, ?, ?)`
+	getAttachments = `SELECT name, media_type, size, CASE WHEN CAST(? AS boolean) THEN content END FROM task_attachments WHERE task_id = ? ORDER BY n`
+)
+
+// Attachments returns the attachments of the task, see fleet.ReadTx.
+func (t ReadTx) Attachments(taskID string, content bool) ([]fleet.Attachment, error) {
+	t.DB.Lock(LockTask, taskID)
+	return all(t.DB, func(row Scanner) (a fleet.Attachment, err error) {
+		return a, row.Scan(&a.Name, &a.MediaType, &a.Size, &a.Content)
+	}, getAttachments, content, taskID)
+}
+
+func (t Tx) putAttachments(taskID string, files fleet.Attachments) error {
+	if err := t.DB.Grow(); err != nil {
+		return err
+	}
+	t.DB.Lock(LockTask, taskID)
+	explain := func(err error) error { return fmt.Errorf("keep the attachments of task %s: %w", taskID, err) }
+	for i, a := range files {
+		if err := t.DB.Exec(explain, putAttachment, taskID, i, a.Name, a.MediaType, len(a.Content), a.Content); err != nil {
+			return err
+		}
+	}
+	return nil
 }

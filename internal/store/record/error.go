@@ -7,9 +7,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// AgentError returns the error for a failed write of the agent. act is the verb for the message, such as "add". taken
+// agentError returns the error for a failed write of the agent. act is the verb for the message, such as "add". taken
 // says that another agent has the name.
-func AgentError(act string, a *fleet.Agent, err error, taken bool) error {
+func agentError(act string, a *fleet.Agent, err error, taken bool) error {
 	if taken {
 		return fleet.Errorf(fleet.ReasonAgentExists,
 			"an agent named %q already exists: choose another name, or delete that agent first", a.Name).WithCause(err)
@@ -28,13 +28,4 @@ func TaskError(act string, t *fleet.Task, err error, busy, ended bool) error {
 		err = errors.New("it has ended, and an ended task is never changed")
 	}
 	return fmt.Errorf("%s task %s: %w", act, t.ID, err)
-}
-
-// SessionError returns the error for a failed write of the session. act is the verb for the message. taken says that
-// another open session has the same key.
-func SessionError(act string, s *fleet.Session, err error, taken bool) error {
-	if taken {
-		return fleet.Errorf(fleet.ReasonSessionExists, "an open session with this key already exists").WithCause(err)
-	}
-	return fmt.Errorf("%s session %s: %w", act, s.ID, err)
 }

@@ -2,24 +2,45 @@ package record
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"fleet/internal/fleet"
 )
 
-// IdentityColumns are the columns of identities. IdentityArgs returns their values, and ScanIdentity reads them, in the
-// same order.
-const IdentityColumns = `principal, source, subject_id, created_at, member_of`
+const identityColumns = `principal, source, subject_id, created_at, member_of`
 
-// SelectIdentities is the beginning of a query whose rows ScanIdentity reads.
-const SelectIdentities = `SELECT ` + IdentityColumns + ` FROM identities `
+const (
+	selectIdentities = `SELECT ` + identityColumns + ` FROM identities `
+	updateGroups     = `UPDATE identities SET member_of = ? WHERE principal = ?`
+)
 
-// IdentityArgs returns the values of IdentityColumns.
-func IdentityArgs(i *fleet.Identity) []any {
-	return []any{i.Principal, i.Source, i.SubjectID, i.CreatedAt, GroupsArg(i.Groups)}
+var insertIdentity = insert("identities", identityColumns)
+
+// Identity returns the identity with the key, see fleet.ReadTx.
+func (t ReadTx) Identity(k fleet.IdentityKey) (*fleet.Identity, error) {
+	if k.Principal != "" {
+		t.DB.Lock(lockPrincipal, k.Principal)
+		return first(t.DB, scanIdentity, selectIdentities+`WHERE principal = ?`, k.Principal)
+	}
+	t.DB.Lock(lockSubject, joined(k.Source, k.SubjectID))
+	return first(t.DB, scanIdentity, selectIdentities+`WHERE source = ? AND subject_id = ?`, k.Source, k.SubjectID)
 }
 
-// ScanIdentity returns the identity of a row of SelectIdentities.
-func ScanIdentity(row Scanner) (*fleet.Identity, error) {
+func (t Tx) insertIdentity(i *fleet.Identity) error {
+	t.DB.Lock(lockSubject, joined(i.Source, i.SubjectID))
+	t.DB.Lock(lockPrincipal, i.Principal)
+	return t.DB.Exec(func(err error) error { return fmt.Errorf("add the identity of %q: %w", i.Principal, err) },
+		insertIdentity, i.Principal, i.Source, i.SubjectID, i.CreatedAt, groupsArg(i.Groups))
+}
+
+func (t Tx) updateGroups(i *fleet.Identity) error {
+	t.DB.Lock(lockSubject, joined(i.Source, i.SubjectID))
+	t.DB.Lock(lockPrincipal, i.Principal)
+	return t.DB.Exec(func(err error) error { return fmt.Errorf("write the groups of %q: %w", i.Principal, err) },
+		updateGroups, groupsArg(i.Groups), i.Principal)
+}
+
+func scanIdentity(row Scanner) (*fleet.Identity, error) {
 	var i fleet.Identity
 	var groups string
 	err := row.Scan(&i.Principal, &i.Source, &i.SubjectID, (*Time)(&i.CreatedAt), &groups)
@@ -29,8 +50,8 @@ func ScanIdentity(row Scanner) (*fleet.Identity, error) {
 	return &i, err
 }
 
-// GroupsArg returns the value of the column member_of.
-func GroupsArg(groups []string) string {
+// groupsArg returns the value of the column member_of.
+func groupsArg(groups []string) string {
 	if len(groups) == 0 {
 		return ""
 	}

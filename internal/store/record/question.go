@@ -1,17 +1,108 @@
 package record
 
-import "fleet/internal/fleet"
+import (
+	"fmt"
 
-// QuestionColumns are the columns of questions, except the key of the agent's name. QuestionArgs returns their values,
-// and ScanQuestion reads them, in the same order.
-const QuestionColumns = `id, task_id, agent_uid, agent_name, owner, kind, text, tool, input, options, asked_at, expires_at,
+	"fleet/internal/fleet"
+)
+
+// questionColumns are the columns of questions, except the key of the agent's name.
+const questionColumns = `id, task_id, agent_uid, agent_name, owner, kind, text, tool, input, options, asked_at, expires_at,
 	status, answer, message, answered_by, answered_at, given_at, rules, remember`
 
-// SelectQuestions is the beginning of a query whose rows ScanQuestion reads.
-const SelectQuestions = `SELECT ` + QuestionColumns + ` FROM questions `
+const (
+	selectQuestions = `SELECT ` + questionColumns + ` FROM questions `
+	updateQuestion  = `UPDATE questions SET status = ?, answer = ?, message = ?, answered_by = ?, answered_at = ?, given_at = ?, remember = ?
+		WHERE id = ? RETURNING 1 AS revision`
+)
 
-// QuestionArgs returns the values of QuestionColumns.
-func QuestionArgs(q *fleet.Question) ([]any, error) {
+var insertQuestion = insert("questions", questionColumns+", name_key")
+
+// Question returns the question with the id, see fleet.ReadTx.
+func (t ReadTx) Question(id string) (*fleet.Question, error) {
+	return fleet.First(t.questions(selectQuestions+`WHERE id = ?`, id))
+}
+
+func (t ReadTx) questions(query string, args ...any) ([]*fleet.Question, error) {
+	return settled(t.DB, LockTask, func(q *fleet.Question) string { return q.TaskID }, func() ([]*fleet.Question, error) {
+		return all(t.DB, scanQuestion, query, args...)
+	})
+}
+
+// Questions returns a page of the matching questions, see fleet.ReadTx.
+func (t ReadTx) Questions(f fleet.QuestionFilter, limit, offset int) ([]*fleet.Question, int, error) {
+	if f.TaskID != "" {
+		t.DB.Lock(LockTask, f.TaskID)
+	}
+	where, args := questionConditions(f, t.DB.Dialect().In)
+	total, err := first(t.DB, Int, `SELECT count(*) FROM questions `+where, args...)
+	if err != nil || limit <= 0 || offset >= total {
+		return nil, total, err
+	}
+	questions, err := t.questions(selectQuestions+where+` ORDER BY n DESC LIMIT ? OFFSET ?`, append(args, limit, max(0, offset))...)
+	return questions, total, err
+}
+
+// questionConditions returns the filter as SQL, with its values. It repeats the conditions of the indexes literally, so that
+// the database uses them. in is Dialect.In.
+func questionConditions(f fleet.QuestionFilter, in string) (where string, args []any) {
+	where = `WHERE true`
+	add := func(condition string, values ...any) {
+		where += ` AND ` + condition
+		args = append(args, values...)
+	}
+	if f.TaskID != "" {
+		add(`task_id = ?`, f.TaskID)
+	}
+	switch {
+	case f.Owner == "":
+	case len(f.Shared) == 0:
+		add(`owner = ?`, f.Owner)
+	default:
+		add(`(owner = ? OR agent_uid `+in+`)`, f.Owner, List(f.Shared))
+	}
+	if len(f.Projects) > 0 {
+		add(`agent_uid IN (SELECT uid FROM agents WHERE project <> '' AND (project `+in+` OR place || '/' || project `+in+`))`, List(f.Projects), List(f.Projects))
+	}
+	if f.AgentUID != "" {
+		add(`agent_uid = ?`, f.AgentUID)
+	}
+	if f.AgentName != "" {
+		add(`name_key = ?`, Key(f.AgentName))
+	}
+	if f.Prefix != "" {
+		add(`id >= ? AND id < ?`, f.Prefix, f.Prefix+"\U0010FFFF")
+	}
+	if f.Waiting {
+		add(`status = 'waiting'`)
+	}
+	if f.NotGiven {
+		add(`status = 'answered' AND given_at IS NULL`)
+	}
+	return where, args
+}
+
+func (t Tx) insertQuestion(q *fleet.Question) error {
+	if err := t.DB.Grow(); err != nil {
+		return err
+	}
+	args, err := questionArgs(q)
+	if err != nil {
+		return t.DB.Failed(err)
+	}
+	t.DB.Lock(LockTask, q.TaskID)
+	return t.DB.Exec(func(err error) error { return fmt.Errorf("add question %s: %w", q.ID, err) },
+		insertQuestion, append(args, Key(q.AgentName))...)
+}
+
+func (t Tx) updateQuestion(q *fleet.Question) error {
+	t.DB.Lock(LockTask, q.TaskID)
+	return t.DB.Revise(new(int64), func(err error) error { return fmt.Errorf("write question %s: %w", q.ID, err) },
+		updateQuestion, string(q.Status), q.Answer, q.Message, q.AnsweredBy, Maybe(q.AnsweredAt), Maybe(q.GivenAt), string(q.Remember), q.ID)
+}
+
+// questionArgs returns the values of questionColumns.
+func questionArgs(q *fleet.Question) ([]any, error) {
 	options, err := jsonOf(q.Options)
 	var rules *string
 	if err == nil && len(q.Rules) > 0 {
@@ -23,8 +114,7 @@ func QuestionArgs(q *fleet.Question) ([]any, error) {
 	}, err
 }
 
-// ScanQuestion returns the question of a row of SelectQuestions.
-func ScanQuestion(row Scanner) (*fleet.Question, error) {
+func scanQuestion(row Scanner) (*fleet.Question, error) {
 	var q fleet.Question
 	return &q, row.Scan(&q.ID, &q.TaskID, &q.AgentUID, &q.AgentName, &q.Owner, (*string)(&q.Kind), &q.Text, &q.Tool, &q.Input,
 		jsonInto{&q.Options}, (*Time)(&q.AskedAt), (*Time)(&q.ExpiresAt), (*string)(&q.Status), &q.Answer, &q.Message, &q.AnsweredBy,

@@ -1,7 +1,8 @@
-// Package record converts between values of package fleet and rows of a database. It has the conversions that all
-// stores share.
+// Package record has what all stores share: the conversions between values of package fleet and rows of a database, and the
+// reads and writes whose SQL is the same in every database.
 //
-// The stores use it. It must not contain queries that depend on the database, because each database has its own SQL.
+// The stores embed ReadTx and Tx in their transactions. SQL that only one database understands belongs to that store, or to
+// Dialect.
 package record
 
 import "strings"

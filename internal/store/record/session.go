@@ -1,23 +1,86 @@
 package record
 
-import "fleet/internal/fleet"
+import (
+	"fmt"
+	"strings"
 
-// SessionColumns are the columns of sessions that a write sets. SessionArgs returns their values in the same order.
-const SessionColumns = `toolset, owner, name, key, agent, source, agent_uid, messages, created_at, used_at, closed_at, close_reason`
+	"fleet/internal/fleet"
+)
 
-// SelectSessions is the beginning of a query whose rows ScanSession reads.
-const SelectSessions = `SELECT id, ` + SessionColumns + `, revision FROM sessions `
+// sessionColumns are the columns of sessions that a write sets.
+const sessionColumns = `toolset, owner, name, key, agent, source, agent_uid, messages, created_at, used_at, closed_at, close_reason`
 
-// SessionArgs returns the values of SessionColumns.
-func SessionArgs(s *fleet.Session) []any {
+const (
+	selectSessions = `SELECT id, ` + sessionColumns + `, revision FROM sessions `
+	openSessions   = selectSessions + `WHERE toolset = ? AND closed_at IS NULL`
+	lastUsedFirst  = ` ORDER BY used_at DESC, n DESC`
+)
+
+var (
+	insertSession = `INSERT INTO sessions (` + sessionColumns + `, id, revision) VALUES (` + Marks(sessionColumns) + `, ?, 1)`
+	updateSession = `UPDATE sessions SET (` + sessionColumns + `) = (` + Marks(sessionColumns) + `), revision = revision + 1
+		WHERE id = ? RETURNING revision`
+)
+
+// Session returns the session with the key, see fleet.ReadTx.
+func (t ReadTx) Session(k fleet.SessionKey) (*fleet.Session, error) {
+	if k.ID != "" {
+		t.DB.Lock(LockSession, k.ID)
+		return first(t.DB, scanSession, selectSessions+`WHERE id = ?`, k.ID)
+	}
+	t.DB.Lock(lockKeyed, joined(string(k.Toolset), k.Owner, k.Key))
+	return fleet.First(t.sessions(openSessions+` AND owner = ? AND key <> '' AND key = ?`, string(k.Toolset), k.Owner, k.Key))
+}
+
+// Sessions returns the open sessions of the owner, see fleet.ReadTx.
+func (t ReadTx) Sessions(toolset fleet.Toolset, owner string) ([]*fleet.Session, error) {
+	if owner == "" {
+		return all(t.DB, scanSession, openSessions+lastUsedFirst, string(toolset))
+	}
+	t.DB.Lock(lockSessions, joined(string(toolset), owner))
+	return t.sessions(openSessions+` AND owner = ?`+lastUsedFirst, string(toolset), owner)
+}
+
+func (t ReadTx) sessions(query string, args ...any) ([]*fleet.Session, error) {
+	return settled(t.DB, LockSession, func(s *fleet.Session) string { return s.ID }, func() ([]*fleet.Session, error) {
+		return all(t.DB, scanSession, query, args...)
+	})
+}
+
+func (t Tx) insertSession(s *fleet.Session) error {
+	if err := t.DB.Grow(); err != nil {
+		return err
+	}
+	t.DB.Lock(LockSession, s.ID)
+	t.DB.Lock(lockSessions, joined(string(s.Toolset), s.Owner))
+	t.DB.Lock(lockKeyed, joined(string(s.Toolset), s.Owner, s.Key))
+	s.Revision = 1
+	return t.DB.Exec(func(err error) error {
+		if t.DB.Taken(err, uniqueSessionKey) {
+			return fleet.Errorf(fleet.ReasonSessionExists, "an open session with this key already exists").WithCause(err)
+		}
+		return fmt.Errorf("add session %s: %w", s.ID, err)
+	}, insertSession, append(sessionArgs(s), s.ID)...)
+}
+
+func (t Tx) updateSession(s *fleet.Session) error {
+	t.DB.Lock(LockSession, s.ID)
+	return t.DB.Revise(&s.Revision, func(err error) error { return fmt.Errorf("write session %s: %w", s.ID, err) },
+		updateSession, append(sessionArgs(s), s.ID)...)
+}
+
+// joined returns the parts as one name.
+func joined(parts ...string) string { return strings.Join(parts, "\x00") }
+
+// sessionArgs returns the values of sessionColumns.
+func sessionArgs(s *fleet.Session) []any {
 	return []any{
 		string(s.Toolset), s.Owner, s.Name, s.Key, s.Agent, s.Source, s.AgentUID, s.Messages, s.CreatedAt,
 		s.UsedAt, Maybe(s.ClosedAt), s.CloseReason,
 	}
 }
 
-// ScanSession returns the session of a row of SelectSessions.
-func ScanSession(row Scanner) (*fleet.Session, error) {
+func scanSession(row Scanner) (*fleet.Session, error) {
 	var s fleet.Session
 	return &s, row.Scan(&s.ID, (*string)(&s.Toolset), &s.Owner, &s.Name, &s.Key, &s.Agent, &s.Source, &s.AgentUID, &s.Messages,
 		(*Time)(&s.CreatedAt), (*Time)(&s.UsedAt), (*Time)(&s.ClosedAt), &s.CloseReason, &s.Revision)

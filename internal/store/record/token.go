@@ -1,19 +1,72 @@
 package record
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 
 	"fleet/internal/fleet"
 )
 
-// TokenColumns are the columns of tokens. TokenArgs returns their values, and ScanToken reads them, in the same order.
-const TokenColumns = `name, kind, hash, created_at, expires_at, revoked_at, agent_uid, scope, projects`
+const tokenColumns = `name, kind, hash, created_at, expires_at, revoked_at, agent_uid, scope, projects`
 
 // SelectTokens is the beginning of a query whose rows ScanToken reads.
-const SelectTokens = `SELECT ` + TokenColumns + ` FROM tokens `
+const SelectTokens = `SELECT ` + tokenColumns + ` FROM tokens `
 
-// TokenArgs returns the values of TokenColumns.
-func TokenArgs(k *fleet.Token) []any {
+var (
+	insertToken = insert("tokens", tokenColumns)
+	updateToken = `UPDATE tokens SET (` + tokenColumns + `) = (` + Marks(tokenColumns) + `) WHERE hash = ? RETURNING 1 AS revision`
+)
+
+// Tokens returns the matching tokens, see fleet.ReadTx.
+func (t ReadTx) Tokens(f fleet.TokenFilter) ([]*fleet.Token, error) {
+	switch {
+	case f.AgentUID != "":
+		t.DB.Lock(lockTokens, f.AgentUID)
+		return all(t.DB, ScanToken, SelectTokens+`WHERE agent_uid <> '' AND agent_uid = ? AND revoked_at IS NULL ORDER BY n`, f.AgentUID)
+	case f.All:
+		return all(t.DB, ScanToken, SelectTokens+`WHERE agent_uid = '' ORDER BY name, n`)
+	default:
+		t.DB.Lock(lockToken, f.Name)
+		return all(t.DB, ScanToken, SelectTokens+`WHERE agent_uid = '' AND name = ? ORDER BY n`, f.Name)
+	}
+}
+
+func (t Tx) insertToken(k *fleet.Token) error {
+	t.lockToken(k)
+	return t.DB.Exec(t.tokenError("add", k), insertToken, tokenArgs(k)...)
+}
+
+// updateToken finds the row of the token by its hash, since several tokens can have the same name.
+func (t Tx) updateToken(k *fleet.Token) error {
+	t.lockToken(k)
+	return t.DB.Revise(new(int64), t.tokenError("write", k), updateToken, append(tokenArgs(k), k.Hash)...)
+}
+
+func (t Tx) lockToken(k *fleet.Token) {
+	t.DB.Lock(lockToken, k.Name)
+	t.DB.Lock(lockHash, k.Hash)
+	if k.AgentUID != "" {
+		t.DB.Lock(lockTokens, k.AgentUID)
+	}
+}
+
+// tokenError returns the function that explains a failed write of the token. It omits the database's error if the hash is
+// taken, because an error must never contain a hash.
+func (t Tx) tokenError(act string, k *fleet.Token) func(error) error {
+	return func(err error) error {
+		switch {
+		case t.DB.Taken(err, uniqueToken):
+			return fleet.Errorf(fleet.ReasonTokenExists,
+				"a token named %q already exists: choose another name, or revoke that token first", k.Name).WithCause(err)
+		case t.DB.Taken(err, uniqueHash):
+			err = errors.New("another token has the same secret")
+		}
+		return fmt.Errorf("%s token %q: %w", act, k.Name, err)
+	}
+}
+
+func tokenArgs(k *fleet.Token) []any {
 	return []any{
 		k.Name, string(k.Kind), k.Hash, k.CreatedAt, Maybe(k.ExpiresAt), Maybe(k.RevokedAt), k.AgentUID,
 		k.Scope.String(), strings.Join(k.Projects, "\n"),

@@ -10,7 +10,11 @@ import (
 )
 
 const (
-	taskIDs = `SELECT id FROM tasks WHERE id >= ?1 AND id < ?2 AND (?3 = '' OR owner = ?3 OR agent_uid IN (SELECT value FROM json_each(?4)))
+	dropAttachments = `DELETE FROM task_attachments WHERE task_id = ?`
+	oldAttachments  = `DELETE FROM task_attachments WHERE task_id IN (SELECT id FROM tasks WHERE id IN (SELECT task_id FROM task_attachments)
+		AND status NOT IN ('pending', 'running') AND ended_at < ? ORDER BY ended_at LIMIT ?) RETURNING name`
+	oldRemains = `DELETE FROM agent_remains WHERE agent_uid IN (SELECT agent_uid FROM agent_remains WHERE kept_at < ? ORDER BY kept_at LIMIT ?) RETURNING agent_uid`
+	taskIDs    = `SELECT id FROM tasks WHERE id >= ?1 AND id < ?2 AND (?3 = '' OR owner = ?3 OR agent_uid IN (SELECT value FROM json_each(?4)))
 		AND (?6 = 'null' OR EXISTS (SELECT 1 FROM agents WHERE uid = tasks.agent_uid AND project <> ''
 			AND (project IN (SELECT value FROM json_each(?6)) OR place || '/' || project IN (SELECT value FROM json_each(?6)))))
 		ORDER BY id LIMIT ?5`

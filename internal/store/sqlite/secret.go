@@ -1,6 +1,10 @@
 package sqlite
 
-import "context"
+import (
+	"context"
+
+	"fleet/internal/store/record"
+)
 
 const (
 	putSecret = `INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`
@@ -13,7 +17,7 @@ func (s *Store) Secret(ctx context.Context, name string, value []byte) (kept []b
 		if _, err := c.exec(ctx, putSecret, name, value); err != nil {
 			return plain(ctx, err)
 		}
-		kept, err = first(&readTx{ctx: ctx, conn: c}, scanBytes, getSecret, name)
+		kept, err = first(&readTx{ctx: ctx, conn: c}, record.Bytes, getSecret, name)
 		return err
 	})
 	return kept, err

@@ -15,6 +15,7 @@ var errOver = errors.New("the transaction has ended: use it only inside its func
 
 // readTx is a read transaction. It holds the context of its call, because the methods of fleet.ReadTx have no context.
 type readTx struct {
+	record.ReadTx
 	ctx  context.Context //nolint:containedctx // see above
 	conn *conn
 	err  error // the first failure, or errOver
@@ -23,6 +24,7 @@ type readTx struct {
 // tx is a write transaction.
 type tx struct {
 	readTx
+	record.Tx
 	wrote bool
 	full  bool         // the disk is full: the transaction may only end or remove things
 	first *fleet.Event // the first event that the transaction has appended
@@ -33,6 +35,7 @@ type tx struct {
 func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	return s.write(ctx, func(c *conn) error {
 		t := &tx{readTx: readTx{ctx: ctx, conn: c}}
+		t.readTx.DB, t.DB = t, t
 		_, t.full = s.space.full()
 		settle := func(error) {}
 		err := t.run("BEGIN IMMEDIATE", func() error {
@@ -70,6 +73,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	return s.read(ctx, func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
+		t.DB = t
 		return t.run("BEGIN", func() error { return fn(t) })
 	})
 }
@@ -217,11 +221,14 @@ func first[T any](t *readTx, scan func(scanner) (T, error), query string, args .
 	return got[0], nil
 }
 
-// encode replaces the times among the arguments with the form in which they are stored.
+// encode replaces the times and lists among the arguments with the form in which they are stored or compared.
 func encode(args []any) []any {
 	for i, arg := range args {
-		if at, ok := arg.(time.Time); ok {
-			args[i] = micros(at)
+		switch v := arg.(type) {
+		case time.Time:
+			args[i] = micros(v)
+		case record.List:
+			args[i] = list(v)
 		}
 	}
 	return args
@@ -230,12 +237,7 @@ func encode(args []any) []any {
 // micros returns a time in the form in which it is stored.
 func micros(t time.Time) int64 { return t.UnixMicro() }
 
-// maybeMicros is like micros, but returns NULL for the zero time.
-func maybeMicros(t time.Time) sql.NullInt64 {
-	return sql.NullInt64{Int64: t.UnixMicro(), Valid: !t.IsZero()}
-}
-
-// timeOf returns the time that micros or maybeMicros stored.
+// timeOf returns the time that micros stored.
 func timeOf(n sql.NullInt64) time.Time {
 	if !n.Valid {
 		return time.Time{}

@@ -151,9 +151,9 @@ func TestQueryPlans(t *testing.T) {
 	const follow, newest = `seq > ? ORDER BY seq LIMIT ?`, `seq > 0 ORDER BY seq DESC LIMIT ?`
 	for _, c := range []struct{ query, want string }{
 		{record.SelectAgents + `WHERE uid = ?`, "SEARCH agents USING INDEX sqlite_autoindex_agents_1 (uid=?)"},
-		{record.SelectAgents + `WHERE name_key = ? AND deleted_at IS NULL` + byName, "SEARCH agents USING INDEX agents_name (name_key=?)"},
-		{record.SelectAgents + `WHERE name_key = ? AND owner = ? AND deleted_at IS NULL` + byName, "SEARCH agents USING INDEX agents_name (name_key=? AND owner=?)"},
-		{record.SelectAgents + `WHERE deleted_at IS NULL` + byName, "SCAN agents USING INDEX agents_name"},
+		{record.SelectAgents + `WHERE name_key = ? AND deleted_at IS NULL` + record.ByName, "SEARCH agents USING INDEX agents_name (name_key=?)"},
+		{record.SelectAgents + `WHERE name_key = ? AND owner = ? AND deleted_at IS NULL` + record.ByName, "SEARCH agents USING INDEX agents_name (name_key=? AND owner=?)"},
+		{record.SelectAgents + `WHERE deleted_at IS NULL` + record.ByName, "SCAN agents USING INDEX agents_name"},
 		{record.SelectTasks + `WHERE id = ?`, "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"},
 		{record.SelectTasks + `WHERE agent_uid = ? AND ` + record.Active, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
 		{record.SelectTasks + `WHERE agent_uid ` + uidsIn + ` AND ` + record.Active, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
@@ -167,7 +167,7 @@ func TestQueryPlans(t *testing.T) {
 		{listTasks, "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
 		{`SELECT count(*) FROM tasks WHERE agent_uid = ?`, "SEARCH tasks USING COVERING INDEX tasks_history (agent_uid=?)"},
 		{taskIDs, "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id>? AND id<?)"},
-		{record.SelectAgents + newestAgent, "SEARCH agents USING INDEX agents_ever (name_key=?)"},
+		{record.SelectAgents + record.NewestAgent, "SEARCH agents USING INDEX agents_ever (name_key=?)"},
 		{oldPayloads, "SEARCH tasks USING INDEX tasks_payload (ended_at<?)"},
 		{dropEvents, "events_task (task_id=?)"},
 		{dropMessages, "messages_task (task_id=?)"},

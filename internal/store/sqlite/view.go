@@ -29,7 +29,7 @@ func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error)
 
 // views returns the agents and their active tasks. Both conditions have the arguments.
 func (t *readTx) views(ofAgents, ofTasks string, args ...any) ([]*fleet.AgentView, error) {
-	views, err := all(t, record.ScanView, record.SelectAgents+`WHERE `+ofAgents+byName, args...)
+	views, err := all(t, record.ScanView, record.SelectAgents+`WHERE `+ofAgents+record.ByName, args...)
 	if err != nil {
 		return nil, err
 	}

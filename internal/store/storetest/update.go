@@ -229,7 +229,7 @@ var updateCases = []testCase{
 		var kept fleet.Tx
 		update(t, s, func(tx fleet.Tx) error { kept = tx; return nil })
 		requireBroken(t, kept.Insert(newAgent("u1", "papi", "alice")))
-		_, err := kept.Agents(fleet.AgentFilter{})
+		_, err := kept.Agents(fleet.AgentFilter{Name: "papi"})
 		requireBroken(t, err)
 		requireEmpty(t, s)
 	}},

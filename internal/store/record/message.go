@@ -1,0 +1,46 @@
+package record
+
+import (
+	"fmt"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	messageColumns = `id, task_id, text, created_at, given_at, refused, refused_text`
+	selectMessages = `SELECT ` + messageColumns + ` FROM messages `
+	updateMessage  = `UPDATE messages SET given_at = ?, refused = ?, refused_text = ? WHERE id = ? RETURNING 1 AS revision`
+)
+
+var insertMessage = insert("messages", messageColumns)
+
+// Message returns the message with the id, see fleet.ReadTx.
+func (t ReadTx) Message(id string) (*fleet.Message, error) {
+	return one(t.DB, LockTask, func(m *fleet.Message) string { return m.TaskID }, scanMessage, selectMessages+`WHERE id = ?`, id)
+}
+
+// Messages returns the messages to the task, see fleet.ReadTx.
+func (t ReadTx) Messages(taskID string) ([]*fleet.Message, error) {
+	t.DB.Lock(LockTask, taskID)
+	return all(t.DB, scanMessage, selectMessages+`WHERE task_id = ? ORDER BY n`, taskID)
+}
+
+func (t Tx) insertMessage(m *fleet.Message) error {
+	if err := t.DB.Grow(); err != nil {
+		return err
+	}
+	t.DB.Lock(LockTask, m.TaskID)
+	return t.DB.Exec(func(err error) error { return fmt.Errorf("add message %s: %w", m.ID, err) },
+		insertMessage, m.ID, m.TaskID, m.Text, m.CreatedAt, Maybe(m.GivenAt), string(m.Refused), m.RefusedText)
+}
+
+func (t Tx) updateMessage(m *fleet.Message) error {
+	t.DB.Lock(LockTask, m.TaskID)
+	return t.DB.Revise(new(int64), func(err error) error { return fmt.Errorf("write message %s: %w", m.ID, err) },
+		updateMessage, Maybe(m.GivenAt), string(m.Refused), m.RefusedText, m.ID)
+}
+
+func scanMessage(row Scanner) (*fleet.Message, error) {
+	var m fleet.Message
+	return &m, row.Scan(&m.ID, &m.TaskID, &m.Text, (*Time)(&m.CreatedAt), (*Time)(&m.GivenAt), (*string)(&m.Refused), &m.RefusedText)
+}

@@ -1,0 +1,145 @@
+package record
+
+import "fleet/internal/fleet"
+
+// ReadDB reads in a transaction of a database. Its queries have question marks for their arguments. A store whose database
+// has no type for times or lists converts the time.Time and List arguments.
+type ReadDB interface {
+	// Query calls f with every row of the result until f fails. If it fails, the transaction cannot commit.
+	Query(f func(Scanner) error, query string, args ...any) error
+
+	// Lock keeps other transactions from reading or writing the rows that the kind and a name stand for, until this one ends.
+	// It reports whether some of them were not yet locked. It does nothing if the database has only one writer.
+	Lock(kind string, names ...string) (news bool)
+
+	// Failed makes the transaction fail with err, unless it has failed before, and returns err.
+	Failed(err error) error
+
+	// Dialect returns what differs between databases.
+	Dialect() *Dialect
+}
+
+// DB also writes.
+type DB interface {
+	ReadDB
+
+	// Exec executes a write, perhaps only with a later statement. explain converts an error of the database to the error for
+	// the caller. If it fails, the transaction cannot commit.
+	Exec(explain func(error) error, query string, args ...any) error
+
+	// Revise is Exec for an update that ends with RETURNING and the row's new revision, to which it sets revision. It fails if
+	// the row does not exist.
+	Revise(revision *int64, explain func(error) error, query string, args ...any) error
+
+	// Share keeps out transactions that lock the name, but not those that share it. It does nothing if the database has only one
+	// writer.
+	Share(kind, name string)
+
+	// Grow returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
+	Grow() error
+
+	// Taken reports whether err violates the unique index.
+	Taken(err error, index Unique) bool
+}
+
+// Dialect is the SQL that differs between databases.
+type Dialect struct {
+	In            string // the condition that a column is in a List
+	AppendPayload string // adds a piece to the payload of a task: its id, the size of the piece, and the piece
+}
+
+// List is a list of texts as an argument of a query.
+type List []string
+
+// Unique is a unique index. Databases name either the index or its first column in their errors.
+type Unique struct{ Index, Column string }
+
+// The unique indexes whose violation callers distinguish.
+var (
+	uniqueToken      = Unique{"tokens_name", "tokens.name"}
+	uniqueHash       = Unique{"tokens_hash", "tokens.hash"}
+	uniqueSessionKey = Unique{"sessions_key", "sessions.toolset"}
+)
+
+// These are the kinds of locks.
+const (
+	LockAgent    = "agent"     // an agent with its tasks, by uid
+	LockName     = "name"      // the agents with a name, by the name's key
+	LockPlace    = "workspace" // the agents of a workspace
+	LockHoldings = "holdings"  // the agents and tasks of an owner; a transaction that adds one shares the lock
+	LockProject  = "project"   // the agents and tasks of a project with limits; a transaction that adds one counts them first
+	LockTask     = "task"      // the messages, questions, payload and so on of a task
+	LockSession  = "session"   // a session with its tasks, by id
+
+	lockRequest   = "request"
+	lockKeyed     = "key"       // the open session with a key
+	lockSessions  = "sessions"  // the open sessions of an owner
+	lockTools     = "tools"     // the tools of an owner
+	lockToken     = "token"     // the tokens with a name
+	lockHash      = "hash"      // the token with a hash
+	lockTokens    = "tokens"    // the tokens of an agent
+	lockSubject   = "subject"   // the identity of a subject
+	lockPrincipal = "principal" // the identity of a principal
+)
+
+// ReadTx reads the rows whose SQL is the same in all databases.
+type ReadTx struct{ DB ReadDB }
+
+// Tx also writes them.
+type Tx struct{ DB DB }
+
+// all returns every row of the query's result, converted by scan.
+func all[T any](t ReadDB, scan func(Scanner) (T, error), query string, args ...any) (out []T, err error) {
+	err = t.Query(func(row Scanner) error {
+		v, err := scan(row)
+		out = append(out, v)
+		return err
+	}, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// first returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
+func first[T any](t ReadDB, scan func(Scanner) (T, error), query string, args ...any) (v T, err error) {
+	got, err := all(t, scan, query, args...)
+	if err == nil && len(got) > 0 {
+		v = got[0]
+	}
+	return v, err
+}
+
+// settled calls read until the transaction holds the locks on everything that read returns, and returns the last result.
+// name returns the name that a value must be locked by.
+func settled[T any](t ReadDB, kind string, name func(T) string, read func() ([]T, error)) ([]T, error) {
+	for {
+		got, err := read()
+		if err != nil {
+			return nil, err
+		}
+		news := false
+		for _, v := range got {
+			news = t.Lock(kind, name(v)) || news
+		}
+		if !news {
+			return got, nil
+		}
+	}
+}
+
+// one is fleet.First for rows that are locked by what they belong to; see settled.
+func one[T any](t ReadDB, kind string, name func(*T) string, scan func(Scanner) (*T, error), query string, args ...any) (*T, error) {
+	return fleet.First(settled(t, kind, name, func() ([]*T, error) { return all(t, scan, query, args...) }))
+}
+
+// Int scans a number.
+func Int(row Scanner) (n int, err error) { return n, row.Scan(&n) }
+
+// Bytes scans bytes.
+func Bytes(row Scanner) (b []byte, err error) { return b, row.Scan(&b) }
+
+// insert returns the statement that inserts a row with the columns.
+func insert(table, columns string) string {
+	return `INSERT INTO ` + table + ` (` + columns + `) VALUES (` + Marks(columns) + `)`
+}

@@ -1,0 +1,76 @@
+package record
+
+import (
+	"fmt"
+
+	"fleet/internal/fleet"
+)
+
+// Insert adds the row, see fleet.Tx. Tasks are inserted by the stores.
+func (t Tx) Insert(r fleet.Row) error {
+	switch r := r.(type) {
+	case *fleet.Agent:
+		return t.insertAgent(r)
+	case *fleet.Message:
+		return t.insertMessage(r)
+	case *fleet.Question:
+		return t.insertQuestion(r)
+	case *fleet.Request:
+		return t.insertRequest(r)
+	case *fleet.Session:
+		return t.insertSession(r)
+	case *fleet.RegisteredTool:
+		return t.insertTool(r)
+	case *fleet.Token:
+		return t.insertToken(r)
+	case *fleet.Identity:
+		return t.insertIdentity(r)
+	}
+	return t.DB.Failed(fmt.Errorf("insert: no table for %T", r))
+}
+
+// Update writes the row, see fleet.Tx. Tasks are written by the stores.
+func (t Tx) Update(r fleet.Row) error {
+	switch r := r.(type) {
+	case *fleet.Agent:
+		return t.updateAgent(r)
+	case *fleet.Message:
+		return t.updateMessage(r)
+	case *fleet.Question:
+		return t.updateQuestion(r)
+	case *fleet.Session:
+		return t.updateSession(r)
+	case *fleet.Token:
+		return t.updateToken(r)
+	case *fleet.Identity:
+		return t.updateGroups(r)
+	}
+	return t.DB.Failed(fmt.Errorf("update: rows of %T do not change", r))
+}
+
+// Delete removes the row, see fleet.Tx. Tasks are deleted by the stores.
+func (t Tx) Delete(r fleet.Row) error {
+	if tool, ok := r.(*fleet.RegisteredTool); ok {
+		return t.deleteTool(tool)
+	}
+	return t.DB.Failed(fmt.Errorf("delete: rows of %T stay", r))
+}
+
+// Put stores a part of a task or an agent, see fleet.Tx.
+func (t Tx) Put(id string, p fleet.Part) error {
+	switch p := p.(type) {
+	case fleet.Payload:
+		return t.putPayload(id, p)
+	case fleet.PayloadPiece:
+		return t.appendPayload(id, p)
+	case fleet.Attachments:
+		return t.putAttachments(id, p)
+	case *fleet.Changes:
+		return t.putChanges(id, p)
+	case *fleet.TaskChecks:
+		return t.putChecks(id, p)
+	case *fleet.Remains:
+		return t.putRemains(id, p)
+	}
+	return t.DB.Failed(fmt.Errorf("put: no table for %T", p))
+}
