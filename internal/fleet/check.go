@@ -52,7 +52,7 @@ func (c Checks) Valid() error {
 		}
 	}
 	if c.Timeout < 0 || c.Timeout > MaxCheckTimeout {
-		return Invalid(ReasonInvalidArgument, "check_timeout_seconds", "the time limit of a check is %s: give 1 s to %s", c.Timeout, MaxCheckTimeout)
+		return Invalid(ReasonInvalidArgument, "check_timeout_seconds", "check_timeout_seconds is %d: give 1 to %d", int64(c.Timeout.Seconds()), int64(MaxCheckTimeout.Seconds()))
 	}
 	if c.Retries != nil && (*c.Retries < 0 || *c.Retries > MaxRetries) {
 		return Invalid(ReasonInvalidArgument, "retries", "retries is %d: give 0 to %d", *c.Retries, MaxRetries)

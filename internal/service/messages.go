@@ -27,10 +27,7 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 		}
 		return p.Name + "/" + t.ID + "/" + requestID // the same for a repeat
 	}
-	task, err := s.taskBefore(ctx, c)
-	if err == nil && task == nil {
-		task, err = s.insertMessage(ctx, c, ref, id, message)
-	}
+	task, err := s.insertMessage(ctx, c, ref, id, message)
 	if err != nil {
 		return nil, "", err
 	}
@@ -52,9 +49,7 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 // insertMessage puts the message into the store, where the worker of the agent finds it.
 func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func(*fleet.Task) string, message string) (*fleet.Task, error) {
 	v, p, err := s.agent(ctx, ref, fleet.AccessRun)
-	if err != nil {
-		return nil, err
-	}
+	c.Refused = err
 	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
 		v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {

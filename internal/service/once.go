@@ -27,6 +27,7 @@ type Call struct {
 	RequestID string // chosen by the caller; empty if the call is executed each time
 	Body      any    // the request without its id: a different request with the same id is refused
 	Caller    string // the caller that has chosen the id; empty means the principal
+	Refused   error  // why the call is refused if it was not executed before; nil if nothing was found against it
 }
 
 // Made names what a call made or changed.
@@ -65,8 +66,8 @@ func madeBefore(tx fleet.ReadTx, key fleet.Request) (*Made, error) {
 }
 
 // Before returns the result of the same call if it was executed before; nil otherwise. With it, a repeated call can skip
-// checks that would now fail, for example because the agent was deleted meanwhile. Once decides whether the call is
-// executed.
+// slow checks, for example of a place. The result of a fast check can be given to Once with Refused instead. Once decides
+// whether the call is executed.
 func (s *Service) Before(ctx context.Context, c Call) (made *Made, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil || c.RequestID == "" {
@@ -84,7 +85,7 @@ func (s *Service) Before(ctx context.Context, c Call) (made *Made, err error) {
 }
 
 // Once executes fn in a transaction and remembers the result. If the same call was executed before, Once does not execute
-// fn. It returns the earlier result, and repeated is true.
+// fn. It returns the earlier result, and repeated is true. Otherwise it returns c.Refused if that is set.
 func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (Made, error)) (made Made, repeated bool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -92,9 +93,12 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (Made, 
 	}
 	var key fleet.Request
 	if c.RequestID != "" {
-		if key, err = c.key(p); err != nil {
-			return Made{}, false, err
-		}
+		key, err = c.key(p)
+	} else {
+		err = c.Refused
+	}
+	if err != nil {
+		return Made{}, false, err
 	}
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
 		repeated = false
@@ -107,6 +111,9 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (Made, 
 				made, repeated = *old, true
 				return nil
 			}
+		}
+		if c.Refused != nil {
+			return c.Refused
 		}
 		var err error
 		if made, err = fn(tx); err != nil || c.RequestID == "" {
@@ -165,15 +172,6 @@ func (s *Service) madeAgent(ctx context.Context, made Made) (*fleet.AgentView, e
 		return nil, fleet.AgentNotFound(v.Name)
 	}
 	return v, nil
-}
-
-// taskBefore returns the task of the same call if it was executed before; nil otherwise.
-func (s *Service) taskBefore(ctx context.Context, c Call) (*fleet.Task, error) {
-	made, err := s.Before(ctx, c)
-	if err != nil || made == nil {
-		return nil, err
-	}
-	return s.madeTask(ctx, *made)
 }
 
 // onceTask is Once for a call about a task, which it returns.

@@ -90,16 +90,11 @@ func (s *Service) changeShares(
 		return nil, "", err
 	}
 	c := Call{Method: method, RequestID: r.RequestID, Body: r}
-	made, err := s.Before(ctx, c)
+	made, err := s.writeShares(ctx, c, r.Agent, change)
 	if err != nil {
 		return nil, "", err
 	}
-	if made == nil {
-		if made, err = s.writeShares(ctx, c, r.Agent, change); err != nil {
-			return nil, "", err
-		}
-	}
-	v, err := s.madeAgent(ctx, *made)
+	v, err := s.madeAgent(ctx, made)
 	if err != nil {
 		return nil, "", err
 	}
@@ -109,11 +104,9 @@ func (s *Service) changeShares(
 	return &v.Agent, fmt.Sprintf("Agent '%s' is not shared with %s", v.Name, r.Grantee), nil
 }
 
-func (s *Service) writeShares(ctx context.Context, c Call, ref string, change func(fleet.Principal, *fleet.Agent) (string, error)) (*Made, error) {
+func (s *Service) writeShares(ctx context.Context, c Call, ref string, change func(fleet.Principal, *fleet.Agent) (string, error)) (Made, error) {
 	v, p, err := s.agent(ctx, ref, fleet.AccessOwn)
-	if err != nil {
-		return nil, err
-	}
+	c.Refused = err
 	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
 		now, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
 		if err != nil {
@@ -135,7 +128,7 @@ func (s *Service) writeShares(ctx context.Context, c Call, ref string, change fu
 		}
 		return made, tx.Append(a.Event(event, a.UpdatedAt, text))
 	})
-	return &made, err
+	return made, err
 }
 
 // shareWith returns the index of the agent's share with the grantee; negative if there is none.

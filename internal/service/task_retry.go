@@ -18,9 +18,6 @@ func (s *Service) RetryTask(ctx context.Context, id, requestID string) (*fleet.T
 		return nil, errNoTaskID()
 	}
 	c := Call{Method: "RetryTask", RequestID: requestID, Body: id}
-	if t, err := s.taskBefore(ctx, c); err != nil || t != nil {
-		return asStarted(t), err
-	}
 	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
 		first, err := s.task(tx, p, id, fleet.AccessRun)
 		if err != nil {

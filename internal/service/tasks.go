@@ -77,13 +77,8 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 	}
 	r.Options.Attachments = len(r.Attachments)
 	c := Call{Method: "StartAgentTask", RequestID: r.RequestID, Body: r.body()}
-	if t, err := s.taskBefore(ctx, c); err != nil || t != nil {
-		return asStarted(t), err
-	}
 	v, _, err := s.agent(ctx, r.Agent, fleet.AccessRun)
-	if err != nil {
-		return nil, err
-	}
+	c.Refused = err
 	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) { return s.startTask(ctx, tx, p, v, r) })
 	if err != nil {
 		return nil, err
@@ -214,9 +209,6 @@ func sizeOf(all []fleet.Attachment) (n int) {
 
 // asStarted returns the task as it was when it started, so that a repeated call gets the same response.
 func asStarted(t *fleet.Task) *fleet.Task {
-	if t == nil {
-		return nil
-	}
 	c := *t
 	c.Try, c.ReasonCode, c.RetryAt, c.Output = 0, "", time.Time{}, nil
 	c.Status, c.EndedAt, c.Reason, c.Summary, c.PayloadSize, c.PayloadGap, c.CostUSD = fleet.TaskRunning, time.Time{}, "", "", 0, fleet.Gap{}, 0
@@ -271,14 +263,9 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 		return nil, nil, "", err
 	}
 	c := Call{Method: "StopAgentTask", RequestID: requestID, Body: ref}
-	task, err := s.taskBefore(ctx, c)
+	task, err := s.askStop(ctx, c, p, ref)
 	if err != nil {
 		return nil, nil, "", err
-	}
-	if task == nil {
-		if task, err = s.askStop(ctx, c, p, ref); err != nil {
-			return nil, nil, "", err
-		}
 	}
 	v, err := s.waitFor(ctx, task.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool {
 		return v.Task == nil || v.Task.ID != task.ID
@@ -300,9 +287,7 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 
 func (s *Service) askStop(ctx context.Context, c Call, p fleet.Principal, ref string) (*fleet.Task, error) {
 	v, _, err := s.agent(ctx, ref, fleet.AccessRun)
-	if err != nil {
-		return nil, err
-	}
+	c.Refused = err
 	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
 		v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {

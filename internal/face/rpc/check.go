@@ -1,20 +1,13 @@
 package rpc
 
 import (
-	"time"
-
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 )
 
-// checksAsked returns the checks of the request.
-func checksAsked(r *fleetv1.StartAgentTaskRequest) fleet.Checks {
-	c := fleet.Checks{Commands: r.GetChecks(), Timeout: time.Duration(r.GetCheckTimeoutSeconds()) * time.Second}
-	if r.Retries != nil {
-		n := int(r.GetRetries())
-		c.Retries = &n
-	}
-	return c
+// checksIn returns the checks of the request.
+func checksIn(r *fleetv1.StartAgentTaskRequest) fleet.Checks {
+	return fleet.Checks{Commands: r.GetChecks(), Timeout: limitIn(r.CheckTimeoutSeconds), Retries: intOf(r.Retries)}
 }
 
 func checksOf(c *fleet.TaskChecks) *fleetv1.TaskChecks {

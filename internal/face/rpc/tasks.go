@@ -16,19 +16,13 @@ import (
 
 // StartAgentTask starts a task.
 func (f *Fleet) StartAgentTask(ctx context.Context, r *fleetv1.StartAgentTaskRequest) (*fleetv1.StartAgentTaskResponse, error) {
-	if r.TimeoutSeconds != nil && r.GetTimeoutSeconds() < 1 {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "timeout_seconds", "timeout_seconds is %d: give at least 1", r.GetTimeoutSeconds())
-	}
-	if r.CheckTimeoutSeconds != nil && r.GetCheckTimeoutSeconds() < 1 {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "check_timeout_seconds", "check_timeout_seconds is %d: give at least 1", r.GetCheckTimeoutSeconds())
-	}
 	options, err := optionsIn(r)
 	if err != nil {
 		return nil, err
 	}
 	t, err := f.svc.StartTask(ctx, service.StartTaskRequest{
 		Agent: r.GetAgentName(), Description: r.GetTaskDescription(), RequestID: r.GetRequestId(),
-		Timeout: time.Duration(r.GetTimeoutSeconds()) * time.Second, Checks: checksAsked(r), Options: options, Attachments: attachmentsIn(r.GetAttachments()),
+		Timeout: limitIn(r.TimeoutSeconds), Checks: checksIn(r), Options: options, Attachments: attachmentsIn(r.GetAttachments()),
 	})
 	if err != nil {
 		return nil, err
@@ -37,6 +31,17 @@ func (f *Fleet) StartAgentTask(ctx context.Context, r *fleetv1.StartAgentTaskReq
 		Task: taskOf(t), AgentStatus: fleetv1.Agent_busy,
 		Message: "Task started successfully",
 	}, nil
+}
+
+// limitIn returns a time limit. In the core, 0 means that none was given, so a limit of 0 becomes one that the core refuses.
+func limitIn(seconds *int32) time.Duration {
+	switch {
+	case seconds == nil:
+		return 0
+	case *seconds == 0:
+		return -1
+	}
+	return time.Duration(*seconds) * time.Second
 }
 
 // RetryTask starts a task again.
