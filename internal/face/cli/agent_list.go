@@ -39,20 +39,6 @@ its workspace is doing, and TASK what it works on.
 }
 
 func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, req *fleetv1.ListAgentsRequest) {
-	g := newGrid()
-	g.column("NAME", true)
-	g.column("OWNER", s.output == wide || severalOwners(resp.GetAgents()))
-	g.column("STATUS", true)
-	g.column("STATE", true)
-	g.column("PROJECT", true)
-	g.column("ROLE", true)
-	g.column("TASK", true)
-	g.column("VERSION", slices.ContainsFunc(resp.GetAgents(), (*fleetv1.AgentSummary).GetOutdated))
-	g.column("PLACE", s.output == wide || len(resp.GetPlaces()) > 1)
-	for _, a := range resp.GetAgents() {
-		g.row(a.GetName(), a.GetOwner(), busyCell(a.GetStatus(), a), a.GetState(),
-			a.GetProject(), a.GetRole(), a.GetCurrentTask().GetValue(), versionCell(a), a.GetPlace())
-	}
 	none := `There are no agents yet. Create one: fleet agent create NAME --project PROJECT --spec "..."`
 	switch {
 	case resp.GetTotalCount() > 0:
@@ -60,29 +46,39 @@ func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, req *fleetv1.List
 	case req.GetProject() != "" || req.GetRole() != "" || req.GetStatus() != 0:
 		none = "No agent matches. See all of them: fleet agent list"
 	}
-	s.show(g, none)
+	agents := resp.GetAgents()
+	list(s, agents, none,
+		column{"NAME", "name"},
+		column{"OWNER", shownIf(s.output == wide || severalOwners(agents), "owner")},
+		column{"STATUS", func(a *fleetv1.AgentSummary) cell { return statusCell(a.GetStatus(), a) }},
+		column{"STATE", "state"},
+		column{"PROJECT", "project"},
+		column{"ROLE", "role"},
+		column{"TASK", "current_task"},
+		column{"VERSION", shownIf(slices.ContainsFunc(agents, (*fleetv1.AgentSummary).GetOutdated), version)},
+		column{"PLACE", shownIf(s.output == wide || len(resp.GetPlaces()) > 1, "place")})
 	if n := len(resp.GetAgents()); n > 0 && n < int(resp.GetTotalCount()) {
 		s.hint("%d of %d agents.", n, resp.GetTotalCount())
 	}
 }
 
-// versionCell returns the cell that says whether the agent has an old version of its project.
-func versionCell(a *fleetv1.AgentSummary) cell {
+// version returns the cell that says whether the agent has an old version of its project.
+func version(a *fleetv1.AgentSummary) cell {
 	if a.GetOutdated() {
 		return cell{"outdated", yellow}
 	}
 	return cell{"", noColor}
 }
 
-// busyCell returns the status cell of an agent or a task. It adds whether the agent waits for an answer or is stalled, or whether
+// statusCell returns the status cell of an agent or a task. It adds whether the agent waits for an answer or is stalled, or whether
 // its work is collected.
-func busyCell(status protoreflect.Enum, of interface {
+func statusCell(status protoreflect.Enum, of interface {
 	GetWaiting() bool
 	GetStalled() bool
 	GetCollecting() bool
 },
 ) cell {
-	c := statusCell(status)
+	c := cell{enumName(status), colorOf(status)}
 	switch {
 	case of.GetWaiting():
 		return cell{c.text + " (waiting)", yellow}

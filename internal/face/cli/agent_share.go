@@ -67,11 +67,8 @@ func (p *program) newAgentShares() *cobra.Command {
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			resp, err := s.fleet.ListAgentShares(ctx, &fleetv1.ListAgentSharesRequest{AgentName: args[0]})
 			return s.print(resp, err, func() {
-				g := newGrid("WITH", "ACCESS", "BY", "AGE")
-				for _, share := range resp.GetShares() {
-					g.row(grantee(share), share.GetAccess().String(), share.GetSharedBy(), s.age(share.GetSharedAt()))
-				}
-				s.show(g, "The agent is shared with nobody. Share it: fleet agent share "+printable(args[0])+" --person NAME")
+				list(s, resp.GetShares(), "The agent is shared with nobody. Share it: fleet agent share "+printable(args[0])+" --person NAME",
+					column{"WITH", grantee}, column{"ACCESS", "access"}, column{"BY", "shared_by"}, column{"AGE", "shared_at"})
 			})
 		}),
 	}

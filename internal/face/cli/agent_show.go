@@ -32,82 +32,55 @@ func (s *session) showAgent(a *fleetv1.Agent, rules ...*fleetv1.AllowedRule) {
 		s.screen.print(printable(a.GetName()) + "\n")
 		return
 	}
-	colors := s.screen.onOut.colored(s.noColor)
-	var c card
-	c.line("Name", printable(a.GetName()))
-	c.line("Status", paint(colors, colorOf(a.GetStatus()), a.GetStatus().String()))
-	if a.GetWaiting() {
-		c.line("Waiting", paint(colors, yellow, "for an answer, see \"fleet questions\""))
-	}
-	if a.GetStalled() {
-		c.line("Stalled", paint(colors, yellow, "yes")+inParens(a.GetLastStep()))
-	}
-	if a.GetCollecting() {
-		c.line("Collecting", "the run of its task has ended, and its work is copied")
-	}
-	c.line("State", paint(colors, colorOf(a.GetState()), a.GetState().String())+inParens(a.GetStateReason()))
-	c.line("Task", printable(a.GetCurrentTask().GetValue()))
-	c.line("Task id", a.GetCurrentTaskId().GetValue())
-	c.line("Project", printable(a.GetProject()))
-	c.line("Role", printable(a.GetRole()))
-	c.line("Owner", printable(a.GetOwner()))
-	var shared []string
+	var shared, allowed []string
 	for _, share := range a.GetShares() {
-		shared = append(shared, printable(grantee(share))+" ("+share.GetAccess().String()+")")
+		shared = append(shared, grantee(share)+" ("+share.GetAccess().String()+")")
 	}
-	var allowed []string
 	for _, r := range rules {
-		text := printable(r.GetRule())
-		if r.GetTaskId() != "" {
-			text += " (in the task " + r.GetTaskId()[:min(len(r.GetTaskId()), shortID)] + ")"
+		if id := r.GetTaskId(); id != "" {
+			allowed = append(allowed, r.GetRule()+" (in the task "+id[:min(len(id), shortID)]+")")
+		} else {
+			allowed = append(allowed, r.GetRule())
 		}
-		allowed = append(allowed, text)
 	}
-	c.line("Allowed", strings.Join(allowed, ", "))
-	c.line("Shared with", strings.Join(shared, ", "))
-	c.line("Workspace", printable(a.GetWorkspaceId()))
-	c.line("Place", printable(a.GetPlace()))
-	if a.GetOtherFleet() != "" {
-		c.line("Belongs to", paint(colors, yellow, printable(a.GetOtherFleet()))+" (\"fleet agent restart "+printable(a.GetName())+" --take-over\" makes it this Fleet's, and ends what runs in it)")
+	lines := []line{
+		{"Name", a.GetName(), ""},
+		{"Status", a.GetStatus(), ""},
+		{"Waiting", shownIf(a.GetWaiting(), cell{`for an answer, see "fleet questions"`, yellow}), ""},
+		{"Stalled", shownIf(a.GetStalled(), cell{"yes", yellow}), a.GetLastStep()},
+		{"Collecting", shownIf(a.GetCollecting(), "the run of its task has ended, and its work is copied"), ""},
+		{"State", a.GetState(), a.GetStateReason()},
+		{"Task", a.GetCurrentTask().GetValue(), ""},
+		{"Task id", a.GetCurrentTaskId().GetValue(), ""},
+		{"Project", a.GetProject(), ""},
+		{"Role", a.GetRole(), ""},
+		{"Owner", a.GetOwner(), ""},
+		{"Allowed", strings.Join(allowed, ", "), ""},
+		{"Shared with", strings.Join(shared, ", "), ""},
+		{"Workspace", a.GetWorkspaceId(), ""},
+		{"Place", a.GetPlace(), ""},
+		{"Belongs to", cell{a.GetOtherFleet(), yellow}, `"fleet agent restart ` + a.GetName() + ` --take-over" makes it this Fleet's, and ends what runs in it`},
+		{"Adopted", shownIf(a.GetAdopted(), "yes, its workspace was found at its host"), ""},
+		{"Outdated", shownIf(a.GetOutdated(), cell{"yes", yellow}), `"fleet agent restart ` + a.GetName() + ` --update" gives it the newest version`},
+		{"Dormant", shownIf(a.GetDormantAt() != nil, cell{"since " + s.when(a.GetDormantAt()), yellow}), ""},
+		{"Is deleted", cell{s.when(a.GetDeletionAt()), red}, ""},
+		{"Stops", a.GetStopsAt(), ""},
+		{"Location", a.GetLocation(), ""},
+		{"Session", a.GetSessionId(), ""},
 	}
-	if a.GetAdopted() {
-		c.line("Adopted", "yes, its workspace was found at its host")
-	}
-	if a.GetOutdated() {
-		c.line("Outdated", paint(colors, yellow, "yes")+" (\"fleet agent restart "+printable(a.GetName())+" --update\" gives it the newest version)")
-	}
-	if a.GetDormantAt() != nil {
-		c.line("Dormant", paint(colors, yellow, "since "+s.when(a.GetDormantAt())))
-	}
-	if a.GetDeletionAt() != nil {
-		c.line("Is deleted", paint(colors, red, s.when(a.GetDeletionAt())))
-	}
-	c.line("Stops", s.when(a.GetStopsAt()))
-	c.line("Location", printable(a.GetLocation()))
-	c.line("Session", printable(a.GetSessionId()))
 	for _, l := range a.GetLinks() {
 		if l.GetUrl() != a.GetLocation() {
-			c.line(printable(l.GetName()), printable(l.GetUrl()))
+			lines = append(lines, line{l.GetName(), l.GetUrl(), ""})
 		}
 	}
-	c.line("Created", s.when(a.GetCreatedAt()))
-	c.line("Updated", s.when(a.GetUpdatedAt()))
+	lines = append(lines, line{"Created", a.GetCreatedAt(), ""}, line{"Updated", a.GetUpdatedAt(), ""})
 	for _, key := range slices.Sorted(maps.Keys(a.GetMetadata())) {
 		if value := a.GetMetadata()[key]; value != a.GetSpec() && value != a.GetLocation() { // the card shows both anyway
-			label := strings.ReplaceAll(strings.TrimPrefix(key, metadataPrefix), "_", " ")
-			c.line(printable(upperFirst(label)), printable(value))
+			lines = append(lines, line{upperFirst(strings.ReplaceAll(strings.TrimPrefix(key, metadataPrefix), "_", " ")), value, ""})
 		}
 	}
-	c.text("Spec", a.GetSpec())
-	s.screen.output(c.b.String())
+	s.screen.output(s.card(append(lines, line{"Spec", a.GetSpec(), ""})...))
 }
 
 // metadataPrefix is the beginning of all keys of metadata.
 const metadataPrefix = "fleet_mcp_"
-
-func inParens(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return " (" + printable(reason) + ")"
-}

@@ -114,3 +114,70 @@ func (s *session) facts(m protoreflect.Message, failed bool, list *[]string) {
 		}
 	}
 }
+
+// showLists prints a table for each list of an answer, and the other fields on standard error.
+func (s *session) showLists(m protoreflect.Message, lists, others []protoreflect.FieldDescriptor, portion *fleetv1.Portion) {
+	shown := 0
+	for i, f := range lists {
+		items := m.Get(f).List()
+		if i > 0 && (items.Len() == 0 || s.quiet) {
+			continue
+		}
+		if shown++; shown > 1 {
+			s.screen.print("\n" + labelOf(f) + ":\n")
+		}
+		s.showList(f, items)
+	}
+	for _, f := range others {
+		text := s.valueText(f, m.Get(f))
+		switch {
+		case text == "" || isZero(f, m.Get(f)) || shownBy(f).GetRole() == fleetv1.Shown_hidden:
+		case string(f.Name()) == portion.GetNext():
+			s.hint("There are more: repeat the command with --%s %s", flagOf(portion.GetFrom()), text)
+		default:
+			s.hint("%s: %s", labelOf(f), text)
+		}
+	}
+}
+
+// showList prints a list as a table, or as cards if its texts are too long for a table.
+func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.List) {
+	if s.quiet {
+		for i := range items.Len() {
+			s.showName(items.Get(i).Message())
+		}
+		return
+	}
+	var columns []column
+	all, long := make([]proto.Message, items.Len()), false
+	fields := f.Message().Fields()
+	for i := range fields.Len() {
+		if field := fields.Get(i); shownBy(field).GetRole() != fleetv1.Shown_hidden && (!shownBy(field).GetWide() || s.output == wide) {
+			columns = append(columns, column{strings.ToUpper(labelOf(field)), string(field.Name())})
+			for j := range all {
+				all[j] = items.Get(j).Message().Interface()
+				text := strings.TrimSpace(s.valueText(field, items.Get(j).Message().Get(field)))
+				long = long || strings.Contains(text, "\n") || len([]rune(text)) > longCell
+			}
+		}
+	}
+	if !long {
+		t := s.tableOf(f.Message(), all, columns)
+		t.dropEmpty()
+		removed := t.fit(s.screen.onOut.width())
+		s.show(t, "There are no "+strings.ToLower(labelOf(f))+".")
+		if len(removed) > 0 {
+			s.hint("The terminal is too narrow for: %s. -o yaml shows everything.", strings.ToLower(andList(removed)))
+		}
+		return
+	}
+	for i := range items.Len() {
+		if i > 0 {
+			s.screen.print("\n")
+		}
+		s.screen.output(s.cardOf(items.Get(i).Message()))
+	}
+}
+
+// longCell is the longest text in a table, in characters.
+const longCell = 200

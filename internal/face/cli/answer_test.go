@@ -149,13 +149,18 @@ func TestAnswersAreHarmless(t *testing.T) {
 	}
 }
 
-func TestGridsFit(t *testing.T) {
+func TestTablesFit(t *testing.T) {
 	t.Parallel()
-	made := func() *grid {
-		g := newGrid("NAME", "DESCRIPTION", "KIND", "CAPABILITIES")
-		g.row("claude", strings.Repeat("d", 40), "api", strings.Repeat("c", 50))
-		g.row("shout", "program", "cli", "streaming")
-		return g
+	row := func(texts ...string) (cells []cell) {
+		for _, text := range texts {
+			cells = append(cells, cell{text: text})
+		}
+		return cells
+	}
+	made := func() *table {
+		return &table{[]string{"NAME", "DESCRIPTION", "KIND", "CAPABILITIES"}, [][]cell{
+			row("claude", strings.Repeat("d", 40), "api", strings.Repeat("c", 50)), row("shout", "program", "cli", "streaming"),
+		}}
 	}
 	for width, want := range map[int]struct{ head, left string }{
 		0:   {"NAME DESCRIPTION KIND CAPABILITIES", ""},
@@ -175,8 +180,7 @@ func TestGridsFit(t *testing.T) {
 			}
 		}
 	}
-	g := newGrid("NAME", "DESCRIPTION", "KIND")
-	g.row("a", strings.Repeat("d", 40), "api")
+	g := &table{[]string{"NAME", "DESCRIPTION", "KIND"}, [][]cell{row("a", strings.Repeat("d", 40), "api")}}
 	require.Empty(t, g.fit(0))
 	require.Equal(t, []string{"NAME", "KIND", "DESCRIPTION"}, g.head)
 	require.Equal(t, "api", g.rows[0][1].text)

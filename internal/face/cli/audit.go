@@ -31,20 +31,18 @@ export" writes the whole log as JSON Lines.`,
 			}
 			resp, err := s.fleet.ListAudit(ctx, req)
 			return s.print(resp, err, func() {
-				g := newGrid("AGE", "PRINCIPAL", "METHOD", "TARGET")
-				g.column("OWNER", s.output == wide)
-				g.column("OUTCOME", true)
-				g.column("COUNT", s.output == wide || slices.ContainsFunc(resp.GetEntries(), func(e *fleetv1.AuditEntry) bool { return e.GetCount() > 1 }))
-				g.column("FACE", true)
-				g.column("REMOTE", true)
-				if s.quiet {
-					g.name = len(g.head)
-				}
-				g.column("ID", s.quiet || s.output == wide)
-				for _, e := range resp.GetEntries() {
-					g.row(s.age(e.GetTime()), e.GetPrincipal(), e.GetMethod(), e.GetTarget(), e.GetOwner(), outcomeOf(e), e.GetCount(), e.GetFace(), e.GetRemote(), e.GetId())
-				}
-				s.show(g, "No call matches.")
+				list(s, resp.GetEntries(), "No call matches.",
+					column{"ID", shownIf(s.quiet, "id")},
+					column{"AGE", "time"},
+					column{"PRINCIPAL", "principal"},
+					column{"METHOD", "method"},
+					column{"TARGET", "target"},
+					column{"OWNER", shownIf(s.output == wide, "owner")},
+					column{"OUTCOME", outcomeOf},
+					column{"COUNT", shownIf(s.output == wide || slices.ContainsFunc(resp.GetEntries(), func(e *fleetv1.AuditEntry) bool { return e.GetCount() > 1 }), "count")},
+					column{"FACE", "face"},
+					column{"REMOTE", "remote"},
+					column{"ID", shownIf(s.output == wide, "id")})
 				if next := resp.GetNextCursor(); next != "" {
 					s.hint("There is more: add --cursor %s, or export all of it with \"fleet audit export\".", next)
 				}

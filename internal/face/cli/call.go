@@ -19,8 +19,8 @@ func (p *program) newToolset(t *toolset) *cobra.Command {
 	cmd := Group(&cobra.Command{
 		Use:   t.name,
 		Short: upperFirst(names.describe(firstSentence(t.about), 0)),
-		Long: upperFirst(names.describe(t.about, column)) + "\n\n" + wrap(fmt.Sprintf(
-			"AI clients call the same methods as tools at /mcp/%s, and programs as the service %s over gRPC and REST.", t.name, t.service.Name()), column),
+		Long: upperFirst(names.describe(t.about, helpWidth)) + "\n\n" + wrap(fmt.Sprintf(
+			"AI clients call the same methods as tools at /mcp/%s, and programs as the service %s over gRPC and REST.", t.name, t.service.Name()), helpWidth),
 	})
 	if t.alias != "" {
 		cmd.Aliases = []string{t.alias}

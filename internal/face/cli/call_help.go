@@ -8,7 +8,7 @@ import (
 
 // long returns the text of the command's help.
 func (c *call) long(names commands) string {
-	parts := []string{names.describe(c.summary+". "+c.about, column)}
+	parts := []string{names.describe(c.summary+". "+c.about, helpWidth)}
 	if required := c.arguments(); len(required) > 0 {
 		how := "Give %s as an argument, or by its flag."
 		if len(required) > 1 {
@@ -16,7 +16,7 @@ func (c *call) long(names commands) string {
 		} else if strings.HasSuffix(required[0], "...") {
 			how = "Give %s as arguments, or by the flag."
 		}
-		parts = append(parts, wrap(fmt.Sprintf(how, andList(required)), column))
+		parts = append(parts, wrap(fmt.Sprintf(how, andList(required)), helpWidth))
 	}
 	if slices.ContainsFunc(c.fields, (*field).isText) {
 		parts = append(parts, fromElsewhere)

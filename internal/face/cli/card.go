@@ -1,29 +1,103 @@
 package cli
 
-import "strings"
+import (
+	"strings"
 
-// card shows one thing in detail: a label and a value per line, with multi-line texts indented below.
-type card struct {
-	b     strings.Builder
-	width int // of the label column in characters, if a label is longer than labelWidth
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// line is a line of a card: a label, and a text, a cell, a time or the value of an enum. note is shown in parentheses after it.
+// A line without a value is left out.
+type line struct {
+	label string
+	value any
+	note  string
 }
 
 const labelWidth = 14
 
-func (c *card) line(label, value string) {
-	if value != "" && value != "-" {
-		c.b.WriteString(label + strings.Repeat(" ", max(1, max(c.width, labelWidth)-len(label))) + value + "\n")
+// card shows one thing in detail: a label and a value a line, with texts of several lines indented below. Its texts are safe on a
+// terminal.
+func (s *session) card(lines ...line) string {
+	width := labelWidth
+	var shown []line
+	for _, l := range lines {
+		if l.value = s.cardText(l); l.value != "" {
+			shown, width = append(shown, l), max(width, len(l.label)+gap)
+		}
 	}
+	var b strings.Builder
+	for _, l := range shown {
+		text, _ := l.value.(string)
+		if !strings.Contains(text, "\n") {
+			b.WriteString(l.label + strings.Repeat(" ", width-len(l.label)) + text + "\n")
+			continue
+		}
+		b.WriteString(l.label + "\n")
+		for part := range strings.SplitSeq(text, "\n") {
+			b.WriteString("  " + part + "\n")
+		}
+	}
+	return b.String()
 }
 
-func (c *card) text(label, value string) {
-	value = strings.TrimRight(value, "\n")
-	if !strings.Contains(value, "\n") {
-		c.line(label, value)
-		return
+// cardText formats the value of a line with its note.
+func (s *session) cardText(l line) string {
+	c := cell{}
+	switch v := l.value.(type) {
+	case nil:
+	case *timestamppb.Timestamp:
+		c.text = s.when(v)
+	case string:
+		c.text = v
+	case cell:
+		c = v
+	default:
+		c = s.cellOf(v)
 	}
-	c.b.WriteString(label + "\n")
-	for line := range strings.SplitSeq(value, "\n") {
-		c.b.WriteString("  " + line + "\n")
+	if c.text = harmless(strings.TrimRight(c.text, "\n")); c.text == "" || c.text == noText {
+		return ""
 	}
+	return paint(s.screen.onOut.colored(s.noColor), c.color, c.text) + inParens(l.note)
+}
+
+// inParens returns the text in parentheses, with a space before it, or "" for no text.
+func inParens(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + printable(text) + ")"
+}
+
+// cardOf returns a card with all set fields of a message.
+func (s *session) cardOf(m protoreflect.Message) string {
+	var lines []line
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if f.HasPresence() && !m.Has(f) || shownBy(f).GetRole() == fleetv1.Shown_hidden {
+			continue
+		}
+		switch {
+		case isTime(f) && !f.IsList():
+			lines = append(lines, line{labelOf(f), timeOf(m.Get(f)), ""})
+		case isScalar(f), f.IsList() && f.Message() == nil:
+			text := s.valueText(f, m.Get(f))
+			lines = append(lines, line{labelOf(f), cell{text, fieldColor(f, text)}, ""})
+		case m.Has(f) && !f.IsList() && !f.IsMap():
+			lines = append(lines, line{labelOf(f), yamlOf(m.Get(f).Message()), ""})
+		}
+	}
+	return s.card(lines...)
+}
+
+// harmless returns a text of one or more lines without control characters that a terminal would interpret.
+func harmless(text string) string {
+	if !strings.ContainsAny(strings.TrimRight(text, "\r\n"), "\r\n") {
+		return printable(text)
+	}
+	return (&sanitizer{}).clean(strings.ReplaceAll(text, "\r\n", "\n"))
 }

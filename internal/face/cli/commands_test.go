@@ -1,10 +1,16 @@
 package cli
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -54,4 +60,43 @@ func TestEveryMethodHasACommand(t *testing.T) {
 		return true
 	})
 	require.Greater(t, checked, 50)
+}
+
+// silent is a server that answers every call with an empty message.
+type silent struct{ grpc.ClientConnInterface }
+
+func (silent) Invoke(context.Context, string, any, any, ...grpc.CallOption) error { return nil }
+
+func (silent) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, status.Error(codes.Unimplemented, "no streams")
+}
+
+// TestColumnsExist runs every command that is written by hand, so that its tables are made. A column of a field that does not exist
+// would panic.
+func TestColumnsExist(t *testing.T) {
+	t.Parallel()
+	ran := 0
+	walk(newHandMade(Deps{}).root, func(cmd *cobra.Command) {
+		if cmd.HasSubCommands() || !cmd.Runnable() || slices.Contains([]string{"login", "logout", "open", "show", "wait"}, cmd.Name()) {
+			return
+		}
+		line := strings.Fields(cmd.CommandPath())[1:]
+		for _, name := range argumentsOf(cmd) {
+			if !strings.HasPrefix(name, "[") {
+				line = append(line, "deny")
+			}
+		}
+		for _, flags := range [][]string{nil, {"-o", "wide"}, {"-q"}} {
+			if cmd.Flags().ShorthandLookup("o") != nil && len(flags) > 1 {
+				continue
+			}
+			c := newCommand("")
+			c.dial = func(context.Context, Target) (grpc.ClientConnInterface, func() error, error) {
+				return silent{}, func() error { return nil }, nil
+			}
+			c.run(append(line, flags...)...)
+		}
+		ran++
+	})
+	require.Greater(t, ran, 40)
 }

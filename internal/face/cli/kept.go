@@ -35,11 +35,9 @@ them exceed their size limit.`,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.fleet.ListKeptWork(ctx, &fleetv1.ListKeptWorkRequest{})
 			return s.print(resp, err, func() {
-				g := newGrid("AGENT", "ID", "SIZE", "DELETED", "KEPT UNTIL", "WHAT")
-				for _, k := range resp.GetKept() {
-					g.row(k.GetAgentName(), k.GetAgentId(), size(k.GetSize()), s.age(k.GetKeptAt()), s.when(k.GetExpiresAt()), k.GetReason())
-				}
-				s.show(g, "Nothing is kept.")
+				list(s, resp.GetKept(), "Nothing is kept.",
+					column{"AGENT", "agent_name"}, column{"ID", "agent_id"}, column{"SIZE", func(k *fleetv1.KeptWork) string { return size(k.GetSize()) }}, column{"DELETED", "kept_at"},
+					column{"KEPT UNTIL", func(k *fleetv1.KeptWork) string { return s.when(k.GetExpiresAt()) }}, column{"WHAT", "reason"})
 				if len(resp.GetKept()) > 0 {
 					s.hint("Bring an agent back: fleet agent restore AGENT")
 				}

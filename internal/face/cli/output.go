@@ -14,10 +14,10 @@ import (
 type format string
 
 const (
-	table    format = "table"
-	wide     format = "wide" // a table with more columns
-	jsonForm format = "json"
-	yamlForm format = "yaml"
+	tableForm format = "table"
+	wide      format = "wide" // a table with more columns
+	jsonForm  format = "json"
+	yamlForm  format = "yaml"
 )
 
 // String returns the name of the format.
@@ -27,12 +27,12 @@ func (f *format) String() string { return string(*f) }
 func (f *format) Type() string { return "FORMAT" }
 
 // forPeople reports whether results are printed as texts and tables.
-func (f format) forPeople() bool { return f == table || f == wide }
+func (f format) forPeople() bool { return f == tableForm || f == wide }
 
 // Set sets the format by name.
 func (f *format) Set(s string) error {
 	switch v := format(s); v {
-	case table, wide, jsonForm, yamlForm:
+	case tableForm, wide, jsonForm, yamlForm:
 		*f = v
 		return nil
 	}

@@ -36,12 +36,8 @@ own. LIMITS shows the settings that limit a principal.`,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.fleet.ListPrincipals(ctx, req)
 			return s.print(resp, err, func() {
-				g := newGrid("NAME", "AGENTS", "RUNNING", "BYTES", "LIMITS")
-				for _, one := range resp.GetPrincipals() {
-					g.row(one.GetName(), strconv.Itoa(int(one.GetAgents())), strconv.Itoa(int(one.GetRunningTasks())),
-						strconv.FormatInt(int64(one.GetStoredBytes()), 10), limitCell(one.GetLimits()))
-				}
-				s.show(g, "No principal comes after the cursor.")
+				list(s, resp.GetPrincipals(), "No principal comes after the cursor.",
+					column{"NAME", "name"}, column{"AGENTS", "agents"}, column{"RUNNING", "running_tasks"}, column{"BYTES", "stored_bytes"}, column{"LIMITS", limitCell})
 				if next := resp.GetNextCursor(); next != "" {
 					s.hint("There are more: add --cursor %s.", next)
 				}
@@ -53,11 +49,11 @@ own. LIMITS shows the settings that limit a principal.`,
 	return cmd
 }
 
-// limitCell returns the limits, in red if one of them is used up.
-func limitCell(limits []*fleetv1.Limit) cell {
+// limitCell returns the limits of the principal, in red if one of them is used up.
+func limitCell(p *fleetv1.Principal) cell {
 	var texts []string
 	var tone color
-	for _, l := range limits {
+	for _, l := range p.GetLimits() {
 		texts = append(texts, l.GetSetting()+"="+strconv.FormatInt(int64(l.GetMax()), 10))
 		if l.Used != nil && l.GetUsed() >= l.GetMax() {
 			tone = red

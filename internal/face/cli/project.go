@@ -45,13 +45,9 @@ Next, see "fleet role list PROJECT", or "fleet agent create NAME --project PROJE
 				}
 			}
 			return s.print(resp, err, func() {
-				g := newGrid("NAME", "TITLE", "DESCRIPTION")
-				g.column("PLACE", several)
-				g.column("PARAMETERS", s.output == wide || slices.ContainsFunc(resp.GetProjects(), needsParameters))
-				for _, p := range resp.GetProjects() {
-					g.row(p.GetName(), p.GetDisplayName(), p.GetDescription(), p.GetPlace(), parametersText(p.GetParameters()))
-				}
-				s.show(g, "There are no projects. Add them to the configuration of the server.")
+				list(s, resp.GetProjects(), "There are no projects. Add them to the configuration of the server.",
+					column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DESCRIPTION", "description"}, column{"PLACE", shownIf(several, "place")},
+					column{"PARAMETERS", shownIf(s.output == wide || slices.ContainsFunc(resp.GetProjects(), needsParameters), parametersText)})
 			})
 		}),
 	}, "list_agent_projects"))
@@ -63,10 +59,10 @@ func needsParameters(p *fleetv1.Project) bool {
 	return slices.ContainsFunc(p.GetParameters(), (*fleetv1.ProjectParameter).GetRequired)
 }
 
-// parametersText lists parameters with their options. Required ones are marked with a star.
-func parametersText(list []*fleetv1.ProjectParameter) string {
-	texts := make([]string, 0, len(list))
-	for _, q := range list {
+// parametersText lists the parameters of the project with their options. Required ones are marked with a star.
+func parametersText(p *fleetv1.Project) string {
+	var texts []string
+	for _, q := range p.GetParameters() {
 		text := q.GetName()
 		if q.GetRequired() {
 			text += "*"
@@ -98,11 +94,8 @@ Next, "fleet agent create NAME --project PROJECT --role ROLE".`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			resp, err := s.fleet.ListAgentRoles(ctx, &fleetv1.ListAgentRolesRequest{Project: args[0]})
 			return s.print(resp, err, func() {
-				g := newGrid("NAME", "TITLE", "DEFAULT", "DESCRIPTION")
-				for _, r := range resp.GetRoles() {
-					g.row(r.GetName(), r.GetDisplayName(), r.GetDefault(), r.GetDescription())
-				}
-				s.show(g, "The project has no roles.")
+				list(s, resp.GetRoles(), "The project has no roles.",
+					column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DEFAULT", "default"}, column{"DESCRIPTION", "description"})
 			})
 		}),
 	}, "list_agent_roles", "project"))

@@ -29,7 +29,15 @@ Next, answer with "fleet answer ID allow".`,
 			}
 			resp, err := s.fleet.ListQuestions(ctx, req)
 			return s.print(resp, err, func() {
-				s.showQuestions(resp.GetQuestions(), req.GetIncludeAnswered(), "There are no open questions.")
+				all := req.GetIncludeAnswered()
+				list(s, resp.GetQuestions(), "There are no open questions.",
+					column{"ID", func(q *fleetv1.Question) string { return s.questionID(q, resp.GetQuestions()) }},
+					column{"AGENT", "agent_name"},
+					column{"KIND", "kind"},
+					column{"AGE", "asked_at"},
+					column{"STATUS", shownIf(all, "status")},
+					column{"ANSWER", shownIf(all, func(q *fleetv1.Question) string { return truncate(oneLine(q.GetAnswer()), descriptionWidth) })},
+					column{"QUESTION", questionText})
 				if next := resp.GetNextCursor(); next != "" {
 					s.hint("There are more: repeat the command with --cursor %s (%d in all)", next, resp.GetTotalCount())
 				}
@@ -162,19 +170,6 @@ func permissionAnswer(q *fleetv1.Question, text string) *fleetv1.AnswerQuestionR
 		return nil
 	}
 	return req
-}
-
-// showQuestions prints questions as a table.
-func (s *session) showQuestions(questions []*fleetv1.Question, all bool, none string) {
-	g := newGrid("ID", "AGENT", "KIND", "AGE")
-	g.column("STATUS", all)
-	g.column("ANSWER", all)
-	g.column("QUESTION", true)
-	for _, q := range questions {
-		g.row(s.questionID(q, questions), q.GetAgentName(), q.GetKind(), s.age(q.GetAskedAt()), q.GetStatus(),
-			truncate(oneLine(q.GetAnswer()), descriptionWidth), questionText(q))
-	}
-	s.show(g, none)
 }
 
 // questionID returns the beginning of the id for a table, or the whole id if another listed question begins with the

@@ -10,22 +10,26 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-func TestGrid(t *testing.T) {
+func TestTable(t *testing.T) {
 	t.Parallel()
-	g := newGrid("NAME", "STATUS", "TASK")
-	g.row("papi", fleetv1.Agent_busy, "one\ntwo\x1b[2J")
-	g.row("日本", fleetv1.Agent_idle, "")
-	require.Equal(t, "NAME  STATUS  TASK\npapi  busy    one two[2J\n日本  idle    -\n", g.render(0, false))
-	require.Equal(t, "papi\n日本\n", g.names())
-	for line := range strings.Lines(g.render(26, false)) {
-		require.LessOrEqual(t, runewidth.StringWidth(strings.TrimSpace(line)), 26)
+	columns := []column{{"NAME", "name"}, {"STATUS", "status"}, {"OWNER", nil}, {"TASK", "current_task"}, {"TWICE", func(a *fleetv1.AgentSummary) int { return 2 * len(a.GetName()) }}}
+	s := &session{program: newProgram(Deps{})}
+	g := s.tableOf((&fleetv1.AgentSummary{}).ProtoReflect().Descriptor(), []proto.Message{
+		&fleetv1.AgentSummary{Name: "papi", Status: fleetv1.Agent_busy, CurrentTask: wrapperspb.String("one\ntwo\x1b[2J")}, &fleetv1.AgentSummary{Name: "日本", Status: fleetv1.Agent_idle},
+	}, columns)
+	require.Equal(t, "NAME  STATUS  TASK        TWICE\npapi  busy    one two[2J  8\n日本  idle    -           12\n", g.render(0, false))
+	for line := range strings.Lines(g.render(37, false)) {
+		require.LessOrEqual(t, runewidth.StringWidth(strings.TrimSpace(line)), 37)
 	}
 	require.Contains(t, g.render(0, true), "\x1b[33mbusy\x1b[0m    one")
+	require.Panics(t, func() { list[*fleetv1.AgentSummary](s, nil, "", column{"NAME", "nome"}) })
 }
 
 func TestSpansAndTimes(t *testing.T) {

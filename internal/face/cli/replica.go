@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -33,11 +32,8 @@ func (p *program) newReplicaList() *cobra.Command {
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.fleet.ListReplicas(ctx, &fleetv1.ListReplicasRequest{})
 			return s.print(resp, err, func() {
-				g := newGrid("NAME", "STATE", "ADDRESS", "VERSION", "AGENTS", "AGE")
-				for _, r := range resp.GetReplicas() {
-					g.row(r.GetName(), s.replicaState(r), r.GetAddress(), r.GetVersion(), strconv.Itoa(int(r.GetAgents())), s.age(r.GetStartedAt()))
-				}
-				s.show(g, "The store is in SQLite, so no other server shares it.")
+				list(s, resp.GetReplicas(), "The store is in SQLite, so no other server shares it.",
+					column{"NAME", "name"}, column{"STATE", s.replicaState}, column{"ADDRESS", "address"}, column{"VERSION", "version"}, column{"AGENTS", "agents"}, column{"AGE", "started_at"})
 			})
 		}),
 	}

@@ -51,7 +51,7 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	}
 	if c.whole {
 		if l := listOf(method, args); l != nil {
-			return l.read(args, reply, func() error { return c.invoke(ctx, method, args, reply, opts...) })
+			return readWhole(l, args, reply, func() error { return c.invoke(ctx, method, args, reply, opts...) })
 		}
 	}
 	return c.invoke(ctx, method, args, reply, opts...)

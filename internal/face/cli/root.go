@@ -45,7 +45,7 @@ func newProgram(deps Deps) *program {
 // newHandMade returns the program without the toolsets' commands. These are most of the commands, and it takes time to
 // read their texts from a large document.
 func newHandMade(deps Deps) *program {
-	p := &program{deps: deps.withDefaults(), output: table}
+	p := &program{deps: deps.withDefaults(), output: tableForm}
 	root := &cobra.Command{
 		Use:   "fleet",
 		Short: "Manage a fleet of AI coding agents",

@@ -23,12 +23,8 @@ and open questions.`,
 			}
 			resp, err := s.fleet.SearchFleet(ctx, &fleetv1.SearchFleetRequest{Text: args[0], Limit: &limit})
 			return s.print(resp, err, func() {
-				g := newGrid("KIND", "ID", "AGENT", "STATUS", "TEXT")
-				g.name = 1
-				for _, i := range resp.GetItems() {
-					g.row(i.GetKind(), i.GetId(), i.GetAgentName(), i.GetStatus(), i.GetText())
-				}
-				s.show(g, "Nothing matches.")
+				list(s, resp.GetItems(), "Nothing matches.",
+					column{"KIND", shownIf(!s.quiet, "kind")}, column{"ID", "id"}, column{"AGENT", "agent_name"}, column{"STATUS", "status"}, column{"TEXT", "text"})
 			})
 		}),
 	}, "search_fleet")

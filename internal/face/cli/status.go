@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -20,24 +19,13 @@ questions, what the tasks of the last 24 hours used, and your limits.`,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.fleet.ShowFleet(ctx, &fleetv1.ShowFleetRequest{})
 			return s.print(resp, err, func() {
-				g := newGrid("AGENTS", "BUSY", "WAITING", "STALLED", "IDLE", "OFFLINE", "QUESTIONS", "TASKS 24H", "FAILED 24H", "COST 24H")
-				day := resp.GetLastDay()
-				g.row(resp.GetAgents(), resp.GetBusy(), resp.GetWaiting(), resp.GetStalled(), resp.GetIdle(),
-					resp.GetOffline(), resp.GetQuestions(), day.GetTasks(), day.GetFailed(), cost(day.GetCostUsd()))
-				s.show(g, "")
-				if len(resp.GetLimits()) == 0 {
-					return
+				list(s, []*fleetv1.ShowFleetResponse{resp}, "",
+					column{"AGENTS", "agents"}, column{"BUSY", "busy"}, column{"WAITING", "waiting"}, column{"STALLED", "stalled"}, column{"IDLE", "idle"}, column{"OFFLINE", "offline"},
+					column{"QUESTIONS", "questions"}, column{"TASKS 24H", "last_day.tasks"}, column{"FAILED 24H", "last_day.failed"}, column{"COST 24H", func(r *fleetv1.ShowFleetResponse) string { return cost(r.GetLastDay().GetCostUsd()) }})
+				if len(resp.GetLimits()) > 0 {
+					s.screen.print("\n")
+					list(s, resp.GetLimits(), "", column{"LIMIT", "setting"}, column{"USED", "used"}, column{"MAX", "max"})
 				}
-				g = newGrid("LIMIT", "USED", "MAX")
-				for _, l := range resp.GetLimits() {
-					used := ""
-					if l.Used != nil {
-						used = strconv.FormatFloat(l.GetUsed(), 'f', -1, 64)
-					}
-					g.row(l.GetSetting(), used, strconv.FormatFloat(l.GetMax(), 'f', -1, 64))
-				}
-				s.screen.print("\n")
-				s.show(g, "")
 			})
 		}),
 	}, "show_fleet")

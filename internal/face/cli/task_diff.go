@@ -53,17 +53,6 @@ func (s *session) taskFiles(ctx context.Context, id string) error {
 		}
 	}
 	return s.print(all, nil, func() {
-		g := newGrid("CHANGE", "ADDED", "REMOVED", "FILE")
-		for _, f := range all.GetFiles() {
-			added, removed, file := fmt.Sprint(f.GetInsertions()), fmt.Sprint(f.GetDeletions()), f.GetPath()
-			if f.GetBinary() {
-				added, removed = "binary", "binary"
-			}
-			if f.From != nil {
-				file = f.GetFrom() + " -> " + file
-			}
-			g.row(f.GetKind().String(), added, removed, file)
-		}
 		none := "The task changed no files."
 		switch {
 		case all.GetChanges().Problem != nil:
@@ -71,7 +60,21 @@ func (s *session) taskFiles(ctx context.Context, id string) error {
 		case len(all.GetChanges().GetLeftOut()) > 0:
 			none = "No changed files are kept."
 		}
-		s.show(g, none)
+		changed := func(n func(*fleetv1.FileChange) int32) any {
+			return func(f *fleetv1.FileChange) string {
+				if f.GetBinary() {
+					return "binary"
+				}
+				return fmt.Sprint(n(f))
+			}
+		}
+		list(s, all.GetFiles(), none, column{"CHANGE", "kind"}, column{"ADDED", changed((*fleetv1.FileChange).GetInsertions)}, column{"REMOVED", changed((*fleetv1.FileChange).GetDeletions)},
+			column{"FILE", func(f *fleetv1.FileChange) string {
+				if f.From != nil {
+					return f.GetFrom() + " -> " + f.GetPath()
+				}
+				return f.GetPath()
+			}})
 		s.hint("%s", changesText(all.GetChanges()))
 		s.sayLeftOut(all.GetChanges())
 		if n := int(all.GetChanges().GetFiles()); n > len(all.GetFiles()) {

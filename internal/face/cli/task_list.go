@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -86,45 +85,33 @@ const descriptionWidth = 40
 // showTasks prints tasks as a table, with an agent column if tasks of several agents are listed.
 func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
 	isWide := s.output == wide
-	g := newGrid()
-	g.column("ID", true)
-	g.column("AGENT", agents || isWide)
-	g.column("OWNER", isWide || severalOwners(tasks))
-	g.column("STATUS", true)
-	g.column("SOURCE", isWide)
-	g.column("AGE", true)
-	g.column("TOOK", true)
-	g.column("DESCRIPTION", true)
-	g.column("SUMMARY", true)
-	for _, t := range tasks {
-		id, description := t.GetId(), strings.Join(strings.Fields(t.GetDescription()), " ")
-		if !isWide {
-			description = truncate(description, descriptionWidth)
-			if !s.quiet {
-				id = id[:min(len(id), shortID)]
+	list(s, tasks, none,
+		column{"ID", func(t *fleetv1.Task) string {
+			if isWide || s.quiet {
+				return t.GetId()
 			}
-		}
-		g.row(id, t.GetAgentName(), t.GetOwner(), busyCell(t.GetStatus(), t), t.GetSource(),
-			s.age(t.GetCreatedAt()), s.took(t.GetStartedAt(), t.GetCompletedAt()), description, outcome(summaryOf(t), t.GetReason()))
-	}
-	s.show(g, none)
+			return t.GetId()[:min(len(t.GetId()), shortID)]
+		}},
+		column{"AGENT", shownIf(agents || isWide, "agent_name")},
+		column{"OWNER", shownIf(isWide || severalOwners(tasks), "owner")},
+		column{"STATUS", func(t *fleetv1.Task) cell { return statusCell(t.GetStatus(), t) }},
+		column{"SOURCE", shownIf(isWide, "source")},
+		column{"AGE", "created_at"},
+		column{"TOOK", func(t *fleetv1.Task) string { return s.took(t.GetStartedAt(), t.GetCompletedAt()) }},
+		column{"DESCRIPTION", func(t *fleetv1.Task) string {
+			if isWide {
+				return oneLine(t.GetDescription())
+			}
+			return truncate(oneLine(t.GetDescription()), descriptionWidth)
+		}},
+		column{"SUMMARY", outcome})
 }
 
-// summaryOf returns the summary of an ended task. Before the end, the summary only repeats the description.
-func summaryOf(t *fleetv1.Task) string {
-	if !over(t.GetStatus()) {
-		return ""
+// outcome returns the summary of an ended task, and why it failed or was stopped. Before the end, the summary only repeats the
+// description.
+func outcome(t *fleetv1.Task) string {
+	if !over(t.GetStatus()) || t.GetSummary() == "" {
+		return t.GetReason()
 	}
-	return t.GetSummary()
-}
-
-// outcome returns the summary of a task, and why it failed or was stopped.
-func outcome(summary, reason string) string {
-	if reason == "" {
-		return summary
-	}
-	if summary == "" {
-		return reason
-	}
-	return summary + " (" + reason + ")"
+	return t.GetSummary() + inParens(t.GetReason())
 }

@@ -60,68 +60,75 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		s.screen.print(printable(t.GetId()) + "\n")
 		return
 	}
-	var c card
-	c.line("Id", t.GetId())
-	c.line("Agent", printable(t.GetAgentName()))
-	c.line("Status", paint(s.screen.onOut.colored(s.noColor), colorOf(t.GetStatus()), t.GetStatus().String())+inParens(t.GetReason()))
-	if t.GetWaiting() {
-		c.line("Waiting", paint(s.screen.onOut.colored(s.noColor), yellow, "for an answer, see \"fleet questions --task "+t.GetId()+"\""))
-	}
-	if t.GetStalled() {
-		c.line("Stalled", paint(s.screen.onOut.colored(s.noColor), yellow, "yes")+inParens(t.GetLastStep()))
-	}
-	if t.GetCollecting() {
-		c.line("Collecting", "its run has ended, and its work is copied")
-	}
-	if why := t.GetConversationLost(); why != "" {
-		c.line("Conversation", "began anew: "+printable(why))
-	}
-	if o := t.GetOptions(); o != nil {
-		c.line("Options", optionsLine(o))
-	}
-	if first := t.GetRetryOf(); first != "" {
-		c.line("Retry of", first)
-	}
-	if t.GetFromTerminal() {
-		c.line("Read from", terminalWords)
-	}
-	c.line("Source", t.GetSource().String())
-	c.line("Owner", printable(t.GetOwner()))
-	c.line("Created", s.when(t.GetCreatedAt()))
-	c.line("Started", s.when(t.GetStartedAt()))
-	c.line("Ended", s.when(t.GetCompletedAt()))
-	c.line("Took", s.took(t.GetStartedAt(), t.GetCompletedAt()))
-	if t.ExitCode != nil {
-		c.line("Exit code", fmt.Sprint(t.GetExitCode()))
-	}
-	if t.GetTurns() > 0 {
-		c.line("Turns", fmt.Sprint(t.GetTurns()))
-	}
-	c.line("Cost", costOf(t.GetCostUsd(), t.GetCostBasis()))
-	if n := t.GetContextTokens(); n > 0 {
-		text := fmt.Sprintf("%d tokens", n)
-		if most := t.GetContextWindow(); most > 0 {
-			text += fmt.Sprintf(" of %d (%d%%)", most, 100*int64(n)/int64(most))
-		}
-		c.line("Context", text)
-	}
-	if n := t.GetDeniedCalls(); n > 0 {
-		c.line("Denied", counted(n, "tool call")+inParens("fleet task steps "+t.GetId()+" --kind denied"))
+	o := t.GetOptions()
+	lines := []line{
+		{"Id", t.GetId(), ""},
+		{"Agent", t.GetAgentName(), ""},
+		{"Status", t.GetStatus(), t.GetReason()},
+		{"Waiting", shownIf(t.GetWaiting(), cell{`for an answer, see "fleet questions --task ` + t.GetId() + `"`, yellow}), ""},
+		{"Stalled", shownIf(t.GetStalled(), cell{"yes", yellow}), t.GetLastStep()},
+		{"Collecting", shownIf(t.GetCollecting(), "its run has ended, and its work is copied"), ""},
+		{"Conversation", shownIf(t.GetConversationLost() != "", "began anew: "+t.GetConversationLost()), ""},
+		{"Options", optionsLine(o), ""},
+		{"Retry of", t.GetRetryOf(), ""},
+		{"Read from", shownIf(t.GetFromTerminal(), terminalWords), ""},
+		{"Source", t.GetSource(), ""},
+		{"Owner", t.GetOwner(), ""},
+		{"Created", t.GetCreatedAt(), ""},
+		{"Started", t.GetStartedAt(), ""},
+		{"Ended", t.GetCompletedAt(), ""},
+		{"Took", s.took(t.GetStartedAt(), t.GetCompletedAt()), ""},
+		{"Exit code", shownIf(t.ExitCode != nil, fmt.Sprint(t.GetExitCode())), ""},
+		{"Turns", shownIf(t.GetTurns() > 0, fmt.Sprint(t.GetTurns())), ""},
+		{"Cost", costOf(t.GetCostUsd(), t.GetCostBasis()), ""},
+		{"Context", contextText(t), ""},
+		{"Denied", shownIf(t.GetDeniedCalls() > 0, counted(t.GetDeniedCalls(), "tool call")), "fleet task steps " + t.GetId() + " --kind denied"},
 	}
 	if u := t.GetUsage(); u.GetInputTokens()+u.GetOutputTokens() > 0 {
-		c.line("Tokens", fmt.Sprintf("%d in, %d out", u.GetInputTokens(), u.GetOutputTokens()))
+		lines = append(lines, line{"Tokens", fmt.Sprintf("%d in, %d out", u.GetInputTokens(), u.GetOutputTokens()), ""})
 	}
 	if t.GetPayloadSize() > 0 {
-		c.line("Payload", fmt.Sprintf("%s (fleet task show %s --payload)", size(t.GetPayloadSize()), t.GetId()))
-		c.line("Missing", gapOf(t))
+		lines = append(lines, line{"Payload", size(t.GetPayloadSize()), "fleet task show " + t.GetId() + " --payload"}, line{"Missing", gapOf(t), ""})
 	}
-	s.showChecks(&c, t)
-	c.line("Changes", printable(changesText(t.GetChanges())))
-	c.text("Output", objectText(t.GetOutput()))
-	c.text("Summary", t.GetSummary())
-	c.text("Description", t.GetDescription())
-	c.text("Last output", t.GetPreview())
-	s.screen.output(c.b.String())
+	lines = append(lines, checkLines(t)...)
+	s.screen.output(s.card(append(lines,
+		line{"Changes", changesText(t.GetChanges()), ""},
+		line{"Output", objectText(t.GetOutput()), ""},
+		line{"Summary", t.GetSummary(), ""},
+		line{"Description", t.GetDescription(), ""},
+		line{"Last output", t.GetPreview(), ""},
+	)...))
+}
+
+// contextText says how much of the model's context window the task uses. It returns "" if that is not known.
+func contextText(t *fleetv1.TaskDetail) string {
+	n, most := t.GetContextTokens(), t.GetContextWindow()
+	switch {
+	case n <= 0:
+		return ""
+	case most <= 0:
+		return fmt.Sprintf("%d tokens", n)
+	}
+	return fmt.Sprintf("%d tokens of %d (%d%%)", n, most, 100*int64(n)/int64(most))
+}
+
+// checkLines returns the results of the task's checks.
+func checkLines(t *fleetv1.TaskDetail) (lines []line) {
+	if tries := t.GetChecks().GetTries(); tries > 1 {
+		lines = append(lines, line{"Tries", fmt.Sprint(tries), ""})
+	}
+	var outputs []line
+	for _, c := range t.GetChecks().GetResults() {
+		command, end := oneLine(c.GetCommand()), ""
+		if c.GetStatus() != fleetv1.TaskCheck_passed {
+			outputs = append(outputs, line{"Check output", "$ " + command + "\n" + c.GetOutput(), ""})
+			if end = c.GetReason(); c.ExitCode != nil {
+				end = fmt.Sprintf("exit code %d", c.GetExitCode())
+			}
+		}
+		lines = append(lines, line{"Check", cell{c.GetStatus().String() + inParens(end) + ": " + command, colorOf(c.GetStatus())}, ""})
+	}
+	return append(lines, outputs...)
 }
 
 // gapOf describes the missing part of the task's payload. It returns "" if the payload is complete.
@@ -134,6 +141,9 @@ func gapOf(t *fleetv1.TaskDetail) string {
 
 // optionsLine returns the options of a task in one line.
 func optionsLine(o *fleetv1.TaskOptions) string {
+	if o == nil {
+		return ""
+	}
 	var parts []string
 	add := func(name, value string) { parts = append(parts, name+" "+printable(value)) }
 	if o.Model != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,11 +78,8 @@ func (p *program) newTokenList() *cobra.Command {
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.tokens.ListTokens(ctx, &fleetv1.ListTokensRequest{})
 			return s.print(resp, err, func() {
-				g := newGrid("NAME", "KIND", "SCOPE", "PROJECTS", "AGE", "STATUS")
-				for _, t := range resp.GetTokens() {
-					g.row(t.GetName(), t.GetKind().String(), t.GetScope().String(), strings.Join(t.GetProjects(), ", "), s.age(t.GetCreatedAt()), s.validity(t))
-				}
-				s.show(g, "There are no tokens. Create one: fleet token create NAME")
+				list(s, resp.GetTokens(), "There are no tokens. Create one: fleet token create NAME",
+					column{"NAME", "name"}, column{"KIND", "kind"}, column{"SCOPE", "scope"}, column{"PROJECTS", "projects"}, column{"AGE", "created_at"}, column{"STATUS", s.validity})
 			})
 		}),
 	}

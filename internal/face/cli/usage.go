@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,14 +32,14 @@ report it, tokens and time. It also counts how the tasks ended.`,
 			}
 			resp, err := s.fleet.ShowUsage(ctx, req)
 			return s.print(resp, err, func() {
-				g := newGrid(strings.ToUpper(strings.TrimSuffix(req.GetBy().String(), "s")), "TASKS", "COMPLETED", "FAILED", "STOPPED", "COST", "TOKENS IN", "TOKENS OUT", "TIME")
-				for _, r := range resp.GetRows() {
-					g.row(usageFields(r.GetKey(), r.GetUsage())...)
+				rows := resp.GetRows()
+				if len(rows) > 1 {
+					rows = append(rows, &fleetv1.UsageRow{Key: "all", Usage: resp.GetTotal()})
 				}
-				if len(resp.GetRows()) > 1 {
-					g.row(usageFields("all", resp.GetTotal())...)
-				}
-				s.show(g, "There are no tasks since "+resp.GetSince().AsTime().Local().Format(time.DateOnly)+".")
+				list(s, rows, "There are no tasks since "+resp.GetSince().AsTime().Local().Format(time.DateOnly)+".",
+					column{strings.ToUpper(strings.TrimSuffix(req.GetBy().String(), "s")), "key"}, column{"TASKS", "usage.tasks"}, column{"COMPLETED", "usage.completed"},
+					column{"FAILED", "usage.failed"}, column{"STOPPED", "usage.stopped"}, column{"COST", func(r *fleetv1.UsageRow) string { return cost(r.GetUsage().GetCostUsd()) }},
+					column{"TOKENS IN", "usage.input_tokens"}, column{"TOKENS OUT", "usage.output_tokens"}, column{"TIME", func(r *fleetv1.UsageRow) string { return withUnit(r.GetUsage().GetSeconds(), fleetv1.Shown_seconds) }})
 			})
 		}),
 	}, "show_usage")
@@ -49,12 +48,4 @@ report it, tokens and time. It also counts how the tasks ended.`,
 	f.StringVar(&since, "since", "", "only tasks created in the last `DURATION`, such as 24h or 7d, or since a time such as 2026-11-01")
 	f.StringVar(&req.Project, "project", "", "only tasks of agents of `PROJECT`")
 	return cmd
-}
-
-func usageFields(key string, u *fleetv1.Usage) []any {
-	return []any{
-		key, u.GetTasks(), u.GetCompleted(), u.GetFailed(), u.GetStopped(), cost(u.GetCostUsd()),
-		strconv.FormatFloat(u.GetInputTokens(), 'f', 0, 64), strconv.FormatFloat(u.GetOutputTokens(), 'f', 0, 64),
-		lasting(time.Duration(u.GetSeconds() * float64(time.Second))),
-	}
 }

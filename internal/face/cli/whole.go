@@ -10,20 +10,15 @@ import (
 // wholeLimit is the number of items of each answer while a list is read to its end.
 const wholeLimit = 100
 
-// list is a method whose answer is a part of a list.
-type list struct {
-	*fleetv1.Portion
-}
-
 // listOf returns the list that the call reads from its beginning. It returns nil if the method does not return parts of a
 // list, or if the request already asks for a certain part.
-func listOf(method string, args any) *list {
+func listOf(method string, args any) *fleetv1.Portion {
 	req, ok := args.(proto.Message)
 	d := descriptorOf(method)
 	if !ok || d == nil {
 		return nil
 	}
-	l := &list{portionOf(d)}
+	l := portionOf(d)
 	if l.GetNext() == "" || l.GetFrom() == "" {
 		return nil
 	}
@@ -39,8 +34,8 @@ func listOf(method string, args any) *list {
 	return l
 }
 
-// read calls do, which sends args and fills reply, until the list has ended. Then reply has all items.
-func (l *list) read(args, reply any, do func() error) error {
+// readWhole calls do, which sends args and fills reply, until the list has ended. Then reply has all items.
+func readWhole(l *fleetv1.Portion, args, reply any, do func() error) error {
 	req, resp := args.(proto.Message).ProtoReflect(), reply.(proto.Message).ProtoReflect()
 	field := func(m protoreflect.Message, name string) protoreflect.FieldDescriptor {
 		return m.Descriptor().Fields().ByName(protoreflect.Name(name))

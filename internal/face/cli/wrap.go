@@ -2,8 +2,8 @@ package cli
 
 import "strings"
 
-// column is the width of help texts.
-const column = 80
+// helpWidth is the width of help texts, in columns.
+const helpWidth = 80
 
 // glue is a space at which wrap does not break a line.
 const glue = "\u00a0"

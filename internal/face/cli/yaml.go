@@ -8,6 +8,9 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"fleet/internal/face/wire"
 )
 
 // toYAML converts JSON to YAML with the same tree and the keys in the same order. goccy's JSONToYAML would lose data,
@@ -26,6 +29,19 @@ func toYAML(compact []byte) (string, error) {
 		return "", err
 	}
 	return b.String(), enc.Close()
+}
+
+// yamlOf formats a message as YAML. It returns "" if that is not possible.
+func yamlOf(m protoreflect.Message) string {
+	data, err := wire.Marshal(m.Interface())
+	if err != nil {
+		return ""
+	}
+	text, err := toYAML(data)
+	if err != nil {
+		return ""
+	}
+	return text
 }
 
 // node reads the next JSON value.
