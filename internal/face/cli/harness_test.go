@@ -24,25 +24,6 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs the scripts of testdata/cli against a stub. The scripts expect the address of a server in
-// FLEET_SERVER, and in PROJECT a project whose agents run their tasks as shell scripts. So the scripts can also run
-// against the real server.
-func TestScripts(t *testing.T) {
-	t.Parallel()
-	testscript.Run(t, testscript.Params{
-		Dir:                 "../../../testdata/cli",
-		RequireExplicitExec: true,
-		Setup: func(env *testscript.Env) error {
-			server, _ := newStub(t).listen(t, "")
-			env.Setenv("FLEET_SERVER", server)
-			env.Setenv("PROJECT", "shell")
-			env.Setenv("SHOUT", "shout")
-			env.Setenv("GORACE", "atexit_sleep_ms=0")
-			return nil
-		},
-	})
-}
-
 // output is a buffer that tests can wait on.
 type output struct {
 	mu      sync.Mutex

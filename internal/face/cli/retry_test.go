@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 
@@ -50,36 +49,6 @@ func TestMutationsSurviveARestart(t *testing.T) {
 	require.Len(t, ids, 2)
 	require.NotEmpty(t, ids[0])
 	require.Equal(t, ids[0], ids[1])
-}
-
-func TestEveryMutationHasAnID(t *testing.T) {
-	t.Parallel()
-	s := newStub(t)
-	var mu sync.Mutex
-	ids := map[string]string{}
-	s.unary = func(_ context.Context, method string, req any) error {
-		if r, ok := req.(interface{ GetRequestId() string }); ok {
-			mu.Lock()
-			defer mu.Unlock()
-			ids[method[strings.LastIndex(method, "/")+1:]] = r.GetRequestId()
-		}
-		return nil
-	}
-	server, _ := s.listen(t, "")
-	for _, args := range []string{
-		"agent create papi --project shell --spec x", "task start papi read", "task message papi hello", "task stop papi",
-		"agent stop papi", "agent start papi", "agent restart papi", "agent delete papi --yes --request-id mine",
-	} {
-		_, line, code := fleet(server, strings.Fields(args)...)
-		if args != "task message papi hello" && args != "task stop papi" { // the task may have ended
-			require.Equal(t, ExitOK, code, line)
-		}
-	}
-	require.Len(t, ids, 8)
-	require.Equal(t, "mine", ids["DeleteAgent"])
-	for method, id := range ids {
-		require.NotEmpty(t, id, method)
-	}
 }
 
 // TestBrokenCallWithoutIDIsNotRepeated breaks calls that have no request id, for example the creation of a token.

@@ -28,6 +28,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -46,10 +47,8 @@ type stub struct {
 	// unary and stream, if set, run before every call; an error becomes the answer.
 	unary  func(ctx context.Context, method string, req any) error
 	stream func(req *fleetv1.WatchFleetRequest) error
-	// interrupted receives the ids of sessions whose turns are interrupted; it may be nil.
-	interrupted chan string
-	// answer, if set, answers the messages of sessions.
-	answer func(r *fleetv1.SendMessageRequest, out grpc.ServerStreamingServer[fleetv1.SendMessageResponse]) error
+	// toolset has the answers of methods of toolsets, by the method. A method that is not in it answers with an empty message.
+	toolset map[string]func(req proto.Message, out grpc.ServerStream) error
 
 	stale  string                 // why lists are stale; "" if they are not
 	places []*fleetv1.PlaceStatus // the places of agents; nil if the server does not report them
@@ -62,16 +61,11 @@ type stub struct {
 	stopped map[string]bool
 	events  []*fleetv1.Event
 	answers map[string]proto.Message
-	tokens  []*fleetv1.Token
 	// questions are those of agents; answered gets the answers.
 	questions []*fleetv1.Question
 	answered  chan *fleetv1.AnswerQuestionRequest
-	unsaved   string                    // work that exists only in the workspaces of all agents
-	deleted   int                       // how many tasks were deleted
-	listed    *fleetv1.ListTasksRequest // the last request for a list of tasks
+	unsaved   string // work that exists only in the workspaces of all agents
 	running   sync.WaitGroup
-
-	toolsets func(grpc.ServiceRegistrar) // registers the toolsets, which outlive servers too
 }
 
 // errEarly makes the server end a stream without an error.
@@ -82,7 +76,6 @@ func newStub(t *testing.T) *stub {
 		changed: make(chan struct{}), agents: map[string]*fleetv1.Agent{}, runs: map[string]*exec.Cmd{},
 		stopped: map[string]bool{}, answers: map[string]proto.Message{},
 	}
-	s.toolsets = s.newToolsets()
 	t.Cleanup(func() {
 		s.mu.Lock()
 		for _, run := range s.runs {
@@ -107,10 +100,9 @@ func (s *stub) listen(t *testing.T, address string) (string, func()) {
 			}
 		}
 		return next(ctx, req)
-	}))
+	}), grpc.UnknownServiceHandler(s.serveToolset))
 	fleetv1.RegisterFleetServiceServer(server, s)
 	fleetv1.RegisterTokenServiceServer(server, s)
-	s.toolsets(server)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -122,6 +114,30 @@ func (s *stub) listen(t *testing.T, address string) (string, func()) {
 	})
 	t.Cleanup(stop)
 	return l.Addr().String(), stop
+}
+
+// serveToolset answers a call of a method of a toolset.
+func (s *stub) serveToolset(_ any, out grpc.ServerStream) error {
+	name, _ := grpc.MethodFromServerStream(out)
+	d := descriptorOf(name)
+	req := typeOf(protoregistry.GlobalTypes, d.Input()).New().Interface()
+	if err := out.RecvMsg(req); err != nil {
+		return err
+	}
+	if answer := s.toolset[string(d.Name())]; answer != nil {
+		return answer(req, out)
+	}
+	return out.SendMsg(typeOf(protoregistry.GlobalTypes, d.Output()).New().Interface())
+}
+
+// answerWith returns an answer for the field toolset: the message, or the error if there is no message.
+func answerWith(m proto.Message, err error) func(proto.Message, grpc.ServerStream) error {
+	return func(_ proto.Message, out grpc.ServerStream) error {
+		if m == nil {
+			return err
+		}
+		return out.SendMsg(m)
+	}
 }
 
 // refusal returns an error as the server sends it, with the next step if it is not empty.
@@ -303,35 +319,13 @@ func (s *stub) StartAgent(_ context.Context, r *fleetv1.StartAgentRequest) (*fle
 	return &fleetv1.StartAgentResponse{Agent: a, Message: fmt.Sprintf("Agent '%s' started", r.GetAgentName()), Unfinished: s.unfinished(r.GetAgentName(), r.GetRequestId())}, err
 }
 
-func (s *stub) StopAgent(_ context.Context, r *fleetv1.StopAgentRequest) (*fleetv1.StopAgentResponse, error) {
-	a, err := s.power(r.GetAgentName(), fleetv1.Agent_stopped, fleetv1.Agent_offline)
-	return &fleetv1.StopAgentResponse{Agent: a, Message: fmt.Sprintf("Agent '%s' stopped", r.GetAgentName())}, err
-}
-
 func (s *stub) RestartAgent(_ context.Context, r *fleetv1.RestartAgentRequest) (*fleetv1.RestartAgentResponse, error) {
 	a, err := s.power(r.GetAgentName(), fleetv1.Agent_running, fleetv1.Agent_idle)
 	return &fleetv1.RestartAgentResponse{Agent: a, Message: fmt.Sprintf("Agent '%s' restarted", r.GetAgentName())}, err
 }
 
-func (s *stub) ShowAgentLog(_ context.Context, r *fleetv1.ShowAgentLogRequest) (*fleetv1.ShowAgentLogResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, err := s.agent(r.GetAgentName())
-	return &fleetv1.ShowAgentLogResponse{Lines: []string{"made", "started"}}, err
-}
-
 func (s *stub) ListAgentProjects(context.Context, *fleetv1.ListAgentProjectsRequest) (*fleetv1.ListAgentProjectsResponse, error) {
 	return &fleetv1.ListAgentProjectsResponse{Places: s.places, Projects: []*fleetv1.Project{{Name: "shell", DisplayName: "Shell", Description: "Scripts on this machine", Place: "local"}}}, nil
-}
-
-func (s *stub) ListAgentRoles(_ context.Context, r *fleetv1.ListAgentRolesRequest) (*fleetv1.ListAgentRolesResponse, error) {
-	if r.GetProject() != "shell" {
-		return nil, refusal(codes.NotFound, "PROJECT_NOT_FOUND", fmt.Sprintf("project %q not found", r.GetProject()), map[string]string{"project": r.GetProject()}, "{list_agent_projects} shows the projects")
-	}
-	return &fleetv1.ListAgentRolesResponse{Roles: []*fleetv1.Role{
-		{Name: "coder", DisplayName: "Coder", Description: "Writes code", Default: true},
-		{Name: "reviewer", DisplayName: "Reviewer", Description: "Reads code"},
-	}}, nil
 }
 
 func (s *stub) StartAgentTask(_ context.Context, r *fleetv1.StartAgentTaskRequest) (*fleetv1.StartAgentTaskResponse, error) {
@@ -354,7 +348,7 @@ func (s *stub) StartAgentTask(_ context.Context, r *fleetv1.StartAgentTaskReques
 		}
 		now := timestamppb.Now()
 		t := &fleetv1.TaskDetail{
-			Id: fmt.Sprintf("task-%d", len(s.tasks)+s.deleted+1), AgentName: a.Name, Summary: strings.SplitN(r.GetTaskDescription(), "\n", 2)[0],
+			Id: fmt.Sprintf("task-%d", len(s.tasks)+1), AgentName: a.Name, Summary: strings.SplitN(r.GetTaskDescription(), "\n", 2)[0],
 			Status: fleetv1.Task_running, Source: fleetv1.Task_human, CreatedAt: now, StartedAt: now, Description: r.GetTaskDescription(), Owner: "local",
 		}
 		s.tasks = append(s.tasks, t)
@@ -585,25 +579,9 @@ func (s *stub) ShowTaskOutput(_ context.Context, r *fleetv1.ShowTaskOutputReques
 	return resp, nil
 }
 
-func (s *stub) SendTaskMessage(_ context.Context, r *fleetv1.SendTaskMessageRequest) (*fleetv1.SendTaskMessageResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a, err := s.agent(r.GetAgentName())
-	if err != nil {
-		return nil, err
-	}
-	t, err := s.task(a.GetCurrentTaskId().GetValue())
-	if err != nil {
-		return nil, refusal(codes.NotFound, "NO_RUNNING_TASK", "no running task", map[string]string{"agent_name": a.Name})
-	}
-	s.log(fleetv1.Event_task_message, a.Name, t.Id, r.GetMessage(), "")
-	return &fleetv1.SendTaskMessageResponse{Task: brief(clone(t)), Message: "Message sent"}, nil
-}
-
 func (s *stub) ListTasks(_ context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listed = clone(r)
 	next, _ := strconv.Atoi(r.GetCursor())
 	size, page := int(cmp.Or(r.GetPageSize(), r.GetLimit(), 20)), cmp.Or(next, int(r.GetPage()), 1)
 	var all []*fleetv1.Task
@@ -620,39 +598,6 @@ func (s *stub) ListTasks(_ context.Context, r *fleetv1.ListTasksRequest) (*fleet
 		resp.NextCursor = new(strconv.Itoa(page + 1))
 	}
 	return resp, nil
-}
-
-func (s *stub) RetryTask(ctx context.Context, r *fleetv1.RetryTaskRequest) (*fleetv1.RetryTaskResponse, error) {
-	s.mu.Lock()
-	t, err := s.task(r.GetTaskId())
-	s.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	resp, err := s.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: t.AgentName, TaskDescription: t.Description})
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	again, err := s.task(resp.GetTask().GetId())
-	if err != nil {
-		return nil, err
-	}
-	again.RetryOf = &t.Id
-	return &fleetv1.RetryTaskResponse{Task: resp.Task, AgentStatus: resp.AgentStatus, Message: resp.Message, RetryOf: t.Id}, nil
-}
-
-func (s *stub) DeleteTask(_ context.Context, r *fleetv1.DeleteTaskRequest) (*fleetv1.DeleteTaskResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t, err := s.task(r.GetTaskId())
-	if err != nil {
-		return nil, err
-	}
-	s.deleted++
-	s.tasks = slices.DeleteFunc(s.tasks, func(x *fleetv1.TaskDetail) bool { return x.Id == t.Id })
-	return &fleetv1.DeleteTaskResponse{Message: "Task deleted successfully", TaskId: t.Id}, nil
 }
 
 func (s *stub) ShowAgentTaskHistory(_ context.Context, r *fleetv1.ShowAgentTaskHistoryRequest) (*fleetv1.ShowAgentTaskHistoryResponse, error) {
@@ -718,49 +663,4 @@ func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, stream grpc.ServerStream
 			return stream.Context().Err()
 		}
 	}
-}
-
-func (s *stub) CreateToken(_ context.Context, r *fleetv1.CreateTokenRequest) (*fleetv1.CreateTokenResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := &fleetv1.Token{Name: r.GetName(), Kind: r.GetKind(), Scope: max(r.GetScope(), fleetv1.Scope_run), Admin: r.GetAdmin(), CreatedAt: timestamppb.Now()}
-	if r.GetTtlSeconds() > 0 {
-		t.ExpiresAt = timestamppb.New(time.Now().Add(time.Duration(r.GetTtlSeconds()) * time.Second))
-	}
-	s.tokens = append(s.tokens, t)
-	return &fleetv1.CreateTokenResponse{Token: clone(t), Secret: "secret-of-" + r.GetName()}, nil
-}
-
-func (s *stub) ListTokens(context.Context, *fleetv1.ListTokensRequest) (*fleetv1.ListTokensResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	resp := &fleetv1.ListTokensResponse{}
-	for _, t := range s.tokens {
-		resp.Tokens = append(resp.Tokens, clone(t))
-	}
-	return resp, nil
-}
-
-func (s *stub) RotateToken(_ context.Context, r *fleetv1.RotateTokenRequest) (*fleetv1.RotateTokenResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, t := range s.tokens {
-		if t.GetName() == r.GetName() {
-			ends := time.Now().Add(time.Duration(r.GetOverlapSeconds()) * time.Second)
-			return &fleetv1.RotateTokenResponse{Token: clone(t), Secret: "new-secret-of-" + r.GetName(), OldSecretEndsAt: timestamppb.New(ends)}, nil
-		}
-	}
-	return nil, refusal(codes.NotFound, "TOKEN_NOT_FOUND", fmt.Sprintf("token %q not found", r.GetName()), nil, "{list_tokens} shows the tokens there are")
-}
-
-func (s *stub) RevokeToken(_ context.Context, r *fleetv1.RevokeTokenRequest) (*fleetv1.RevokeTokenResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, t := range s.tokens {
-		if t.GetName() == r.GetName() {
-			t.RevokedAt = timestamppb.Now()
-			return &fleetv1.RevokeTokenResponse{Token: clone(t), Message: fmt.Sprintf("Token '%s' revoked", t.Name)}, nil
-		}
-	}
-	return nil, refusal(codes.NotFound, "TOKEN_NOT_FOUND", fmt.Sprintf("token %q not found", r.GetName()), nil, "{list_tokens} shows the tokens there are")
 }

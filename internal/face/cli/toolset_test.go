@@ -7,6 +7,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
@@ -186,7 +189,12 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 // own toolset.
 func TestErrorsNameCommandsOfTheToolset(t *testing.T) {
 	t.Parallel()
-	server, _ := newStub(t).listen(t, "")
+	s := newStub(t)
+	s.toolset = map[string]func(proto.Message, grpc.ServerStream) error{
+		"AgentStop":           answerWith(nil, refusal(codes.NotFound, "AGENT_NOT_FOUND", `agent "nobody" not found`, nil, "{agent_list} shows the agents")),
+		"GetAgentSessionInfo": answerWith(nil, refusal(codes.NotFound, "SESSION_NOT_FOUND", `there is no session "nobody"`, nil, "{list_agent_sessions} shows the open ones")),
+	}
+	server, _ := s.listen(t, "")
 	_, text, code := fleet(server, "lifecycle", "stop", "nobody")
 	require.Equal(t, ExitNotFound, code)
 	require.Equal(t, "fleet: agent \"nobody\" not found; \"fleet lifecycle list\" shows the agents\n", text)
@@ -197,9 +205,14 @@ func TestErrorsNameCommandsOfTheToolset(t *testing.T) {
 
 func TestCompletionOfToolsets(t *testing.T) {
 	t.Parallel()
-	server, _ := newStub(t).listen(t, "")
-	_, _, code := fleet(server, "sessions", "create", "papi", "--session-name", "night shift")
-	require.Equal(t, ExitOK, code)
+	s := newStub(t)
+	s.toolset = map[string]func(proto.Message, grpc.ServerStream) error{
+		"ListAvailableAgents": answerWith(&fleetv1.ListAvailableAgentsResponse{Agents: []*fleetv1.AvailableAgent{{Name: "claude", Description: "Models behind an API"}, {Name: "shout", Description: "A program"}}}, nil),
+		"ListSubagents":       answerWith(&fleetv1.ListSubagentsResponse{Subagents: []*fleetv1.Subagent{{Name: "reviewer", Description: "Reads code"}}}, nil),
+		"ListAgents":          answerWith(&fleetv1.SessionServiceListAgentsResponse{Agents: []*fleetv1.AgentInfo{{Name: "papi", Description: "Keeps the build green"}}}, nil),
+		"ListAgentSessions":   answerWith(&fleetv1.ListAgentSessionsResponse{Sessions: []*fleetv1.SessionInfo{{AgentSessionId: "s-1", Agent: "papi"}}}, nil),
+	}
+	server, _ := s.listen(t, "")
 	for line, want := range map[string]string{
 		"providers execute ":                "claude\tModels behind an API\nshout\tA program\n:4\n",
 		"providers execute s":               "shout\tA program\n:4\n",

@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,8 +22,6 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
-
-type sendStream = grpc.ServerStreamingServer[fleetv1.SendMessageResponse]
 
 func partial(c *fleetv1.TurnContent) *fleetv1.SendMessageResponse {
 	return &fleetv1.SendMessageResponse{Type: fleetv1.SendMessageResponse_partial, Content: c}
@@ -41,26 +43,26 @@ func aTurn() []*fleetv1.SendMessageResponse {
 	}
 }
 
-// withSession returns a server with the session s-1.
-func withSession(t *testing.T, s *stub) (server string, stop func()) {
-	server, stop = s.listen(t, "")
-	_, text, code := fleet(server, "sessions", "create", "papi")
-	require.Equal(t, ExitOK, code, text)
-	return server, stop
+// answering makes the stub answer the messages of sessions with the function.
+func (s *stub) answering(answer func(r *fleetv1.SendMessageRequest, out grpc.ServerStream) error) {
+	s.toolset = map[string]func(proto.Message, grpc.ServerStream) error{"SendMessage": func(req proto.Message, out grpc.ServerStream) error {
+		r, _ := req.(*fleetv1.SendMessageRequest)
+		return answer(r, out)
+	}}
 }
 
 func TestATurnIsToldAsItHappens(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	s.answer = func(_ *fleetv1.SendMessageRequest, out sendStream) error {
+	s.answering(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
 		for _, m := range aTurn() {
-			if err := out.Send(m); err != nil {
+			if err := out.SendMsg(m); err != nil {
 				return err
 			}
 		}
 		return nil
-	}
-	server, _ := withSession(t, s)
+	})
+	server, _ := s.listen(t, "")
 	const facts = "Duration 2.5 s · Tool calls 1 · Tokens used 42 · Model m · Cost $0.25\n"
 
 	out, told, code := fleet(server, "sessions", "send", "s-1", "Is it green?")
@@ -86,20 +88,20 @@ func TestATurnIsToldAsItHappens(t *testing.T) {
 func TestATurnOfSeveralAgents(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	s.answer = func(_ *fleetv1.SendMessageRequest, out sendStream) error {
+	s.answering(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
 		for _, c := range []*fleetv1.TurnContent{
 			{Agent: "root", AgentMessage: proto.String("Helper, look.\n")},
 			{Agent: "helper", AgentMessage: proto.String("I see ")},
 			{Agent: "helper", AgentMessage: proto.String("it.")},
 			{Agent: "root", ToolCall: proto.String("think"), Status: proto.String("started")},
 		} {
-			if err := out.Send(partial(c)); err != nil {
+			if err := out.SendMsg(partial(c)); err != nil {
 				return err
 			}
 		}
-		return out.Send(&fleetv1.SendMessageResponse{Type: fleetv1.SendMessageResponse_complete, Response: proto.String("Seen."), Metadata: &fleetv1.TurnMetadata{}})
-	}
-	server, _ := withSession(t, s)
+		return out.SendMsg(&fleetv1.SendMessageResponse{Type: fleetv1.SendMessageResponse_complete, Response: proto.String("Seen."), Metadata: &fleetv1.TurnMetadata{}})
+	})
+	server, _ := s.listen(t, "")
 	out, told, code := fleet(server, "sessions", "send", "s-1", "Look.")
 	require.Equal(t, ExitOK, code, told)
 	require.Equal(t, "Seen.\n", out)
@@ -110,19 +112,19 @@ func TestATurnOfSeveralAgents(t *testing.T) {
 func TestATurnOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	s.answer = func(r *fleetv1.SendMessageRequest, out sendStream) error {
+	s.answering(func(r *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
 		turn := aTurn()
 		if r.GetMessage() == "other" { // the final answer differs from the pieces before it
 			turn[5].Response = proto.String("It is \x1b]0;gotcha\ared.")
 		}
 		for _, m := range turn {
-			if err := out.Send(m); err != nil {
+			if err := out.SendMsg(m); err != nil {
 				return err
 			}
 		}
 		return nil
-	}
-	server, _ := withSession(t, s)
+	})
+	server, _ := s.listen(t, "")
 	screen, _, end := onTerminal(t, server, "", "sessions", "send", "s-1", "Is it green?")
 	require.Equal(t, ExitOK, end(), screen.String())
 	require.Equal(t, 1, strings.Count(screen.String(), "It is green."), screen.String())
@@ -146,7 +148,7 @@ func TestATurnSurvivesARestart(t *testing.T) {
 	var ids []string
 	var server string
 	var stop func()
-	s.answer = func(r *fleetv1.SendMessageRequest, out sendStream) error {
+	s.answering(func(r *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
 		mu.Lock()
 		ids = append(ids, r.GetRequestId())
 		again := len(ids) > 1
@@ -160,13 +162,13 @@ func TestATurnSurvivesARestart(t *testing.T) {
 				<-out.Context().Done()
 				return out.Context().Err()
 			}
-			if err := out.Send(m); err != nil {
+			if err := out.SendMsg(m); err != nil {
 				return err
 			}
 		}
 		return nil
-	}
-	server, stop = withSession(t, s)
+	})
+	server, stop = s.listen(t, "")
 	out, told, code := fleet(server, "sessions", "send", "s-1", "Is it green?")
 	require.Equal(t, ExitOK, code, told)
 	require.Equal(t, "It is green.\n", out)
@@ -182,11 +184,11 @@ func TestATurnThatFails(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	var fail error
-	s.answer = func(_ *fleetv1.SendMessageRequest, out sendStream) error {
-		_ = out.Send(aTurn()[0])
+	s.answering(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
+		_ = out.SendMsg(aTurn()[0])
 		return fail
-	}
-	server, _ := withSession(t, s)
+	})
+	server, _ := s.listen(t, "")
 	for _, c := range []struct {
 		err  error
 		code int
@@ -213,21 +215,26 @@ func TestATurnThatIsInterrupted(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	gone := make(chan struct{})
-	s.interrupted = make(chan string, 1)
-	s.answer = func(_ *fleetv1.SendMessageRequest, out sendStream) error {
-		_ = out.Send(aTurn()[0])
+	interrupted := make(chan string, 1)
+	s.answering(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
+		_ = out.SendMsg(aTurn()[0])
 		<-out.Context().Done()
 		close(gone)
 		return out.Context().Err()
+	})
+	server, _ := s.listen(t, "")
+	s.toolset["InterruptAgentSession"] = func(req proto.Message, out grpc.ServerStream) error {
+		r, _ := req.(*fleetv1.InterruptAgentSessionRequest)
+		interrupted <- r.GetAgentSessionId()
+		return out.SendMsg(&fleetv1.InterruptAgentSessionResponse{Interrupted: true})
 	}
-	server, _ := withSession(t, s)
 	c := newCommand(server)
 	code := c.start("sessions", "send", "s-1", "x")
 	c.err.await(t, "Let me see.")
 	c.signals <- os.Interrupt
 	require.Equal(t, ExitInterrupted, wait(t, code))
 	<-gone
-	require.Equal(t, "s-1", <-s.interrupted, "the server is told, since it would wait for the command to come back")
+	require.Equal(t, "s-1", <-interrupted, "the server is told, since it would wait for the command to come back")
 }
 
 // cutter is a connection whose streams break after some messages.
@@ -259,16 +266,22 @@ func (s *cutStream) RecvMsg(m any) error {
 
 func TestDownloads(t *testing.T) {
 	t.Parallel()
-	server, _ := newStub(t).listen(t, "")
+	s := newStub(t)
 	const payload = "the result\nin full: \x1b[31mred\x1b[0m日本\n"
+	s.toolset = map[string]func(proto.Message, grpc.ServerStream) error{"DownloadPayload": func(req proto.Message, out grpc.ServerStream) (err error) {
+		if r, _ := req.(*fleetv1.DownloadPayloadRequest); r.GetAgentId() != "c-1" {
+			return refusal(codes.NotFound, "PAYLOAD_NOT_FOUND", "There is no payload.", nil)
+		}
+		for piece := range slices.Chunk(packed(payload), 10) {
+			err = errors.Join(err, out.SendMsg(&httpbody.HttpBody{ContentType: "text/plain", Data: piece}))
+		}
+		return err
+	}}
+	server, _ := s.listen(t, "")
 	file := filepath.Join(t.TempDir(), "result.txt")
-	_, told, code := fleet(server, "lifecycle", "start", "the contract", "-q")
-	require.Equal(t, ExitOK, code, told)
-	_, told, code = fleet(server, "lifecycle", "download", "c-1", "--output-file", file)
+	_, told, code := fleet(server, "lifecycle", "download", "c-2", "--output-file", file)
 	require.Equal(t, ExitNotFound, code, told)
 	require.NoFileExists(t, file)
-	_, told, code = fleet(server, "lifecycle", "complete", "c-1", "It works.", "--payload", payload)
-	require.Equal(t, ExitOK, code, told)
 
 	out, told, code := fleet(server, "lifecycle", "download", "c-1")
 	require.Equal(t, ExitOK, code, told)
@@ -299,6 +312,15 @@ func TestDownloads(t *testing.T) {
 		require.Equal(t, payload, c.out.String())
 		require.Equal(t, times+1, cut.streams)
 	}
+}
+
+// packed returns the text as gzip.
+func packed(text string) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write([]byte(text))
+	_ = w.Close()
+	return b.Bytes()
 }
 
 // TestDownloadsThatBreak checks that an incomplete download leaves no file.
