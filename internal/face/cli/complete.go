@@ -54,7 +54,7 @@ func (p *program) offering(list offerer) cobra.CompletionFunc {
 		}
 		defer closeIt() //nolint:errcheck // nothing was written
 		s := &session{program: p, cmd: cmd}
-		s.connect(&conn{ClientConnInterface: connection})
+		s.connect(&conn{ClientConnInterface: connection, lost: func() {}, back: func() {}})
 		offers, _ := list(ctx, s, args) // a shell has no place for the error
 		for _, o := range offers {
 			if strings.HasPrefix(strings.ToLower(o.name), strings.ToLower(typed)) && !slices.Contains(args, o.name) {

@@ -27,7 +27,8 @@ func (s *session) during(ctx context.Context, agent, label string, call func() e
 	}
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := &feed{fleet: s.fleet, renews: s.calls.renews, req: &fleetv1.WatchFleetRequest{Cursor: s.position(ctx), AgentName: agent, Follow: true}, patience: s.deps.patience}
+	f := s.feed(&fleetv1.WatchFleetRequest{Cursor: s.position(ctx), AgentName: agent, Follow: true})
+	f.silent = true
 	over := make(chan struct{})
 	go func() {
 		defer close(over)

@@ -50,12 +50,8 @@ func (s *session) finish(ctx context.Context, w waiting, call func(context.Conte
 		if left <= 0 {
 			return late()
 		}
-		pause := time.NewTimer(min(left, max(0, finishPause-s.deps.Now().Sub(begun))))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return context.Cause(ctx)
+		if err := sleep(ctx, min(left, max(0, finishPause-s.deps.Now().Sub(begun)))); err != nil {
+			return err
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,7 @@ type conn struct {
 	newID    func() string
 	patience time.Duration
 	lost     func() // called once per outage of a server that was reached before
+	back     func() // called when the server answers again
 	reached  atomic.Bool
 	// renews says that the next call gets a new token if the last token has expired.
 	renews bool
@@ -42,6 +44,83 @@ type conn struct {
 // that failed within a second.
 func hasExpired(err error, begun time.Time) bool {
 	return status.Code(err) == codes.Unauthenticated && reasonOf(err) != "" && time.Since(begun) > time.Second
+}
+
+// attempts are the attempts to make one call. A call with a stream of answers is made again after any number of them.
+type attempts struct {
+	*conn
+	repeatable bool
+	patience   time.Duration // how long the server may be unreachable; negative means forever
+	silent     bool          // does not report outages
+	follows    bool          // the stream has no end of its own, so it is continued also if the server ends it with an error
+	begun      time.Time     // of the last attempt
+	worked     bool          // an attempt has had an answer
+	broke      bool          // lost was called, and back was not called since
+	pause      pause
+}
+
+// attempts returns the attempts to make a call with the request, which gets a request_id if it is a mutation without one.
+func (c *conn) attempts(method string, req any) *attempts {
+	return &attempts{conn: c, repeatable: c.prepare(method, req), patience: c.patience}
+}
+
+// answered records that the server has answered.
+func (a *attempts) answered() {
+	a.reached.Store(true)
+	if a.broke {
+		a.back()
+	}
+	a.worked, a.broke, a.pause = true, false, pause{}
+}
+
+// errEnds means that the server ends a stream that should continue.
+var errEnds = status.Error(codes.Unavailable, "the server keeps ending the stream")
+
+// again waits before a failed call is made again. It returns the error of the call if that would not help, or if the time for
+// retries is over. sent reports whether the server may have received the call.
+func (a *attempts) again(ctx context.Context, sent bool, err error) error {
+	if sent {
+		a.reached.Store(true)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case a.renews && a.repeatable && hasExpired(err, a.begun):
+		return nil
+	case !isBroken(err) && !(a.follows && a.worked && isTransient(err)):
+		return err
+	case sent && !a.repeatable:
+		return Fail(ExitUnavailable, "check its effect before you try again", "the connection broke, and the server may have carried out the request")
+	}
+	patience := a.patience
+	if !a.reached.Load() {
+		patience = firstContact
+	} else if !a.broke && !a.silent && !errors.Is(err, errEnds) {
+		a.broke = true
+		a.lost()
+	}
+	if !a.pause.next(ctx, patience) {
+		return err
+	}
+	return nil
+}
+
+// isBroken reports whether a call failed in transport, not by a decision of Fleet. A server that shuts down cancels its calls.
+func isBroken(err error) bool {
+	code := status.Code(err)
+	return code == codes.Canceled || code == codes.Unavailable && reasonOf(err) == ""
+}
+
+// isTransient reports whether a stream of events may continue after the error: a server ends streams when it shuts down and when the
+// reader is too slow, and transport errors such as a reset stream have other codes.
+func isTransient(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Aborted, codes.ResourceExhausted:
+		return true
+	case codes.Internal, codes.Unknown:
+		return reasonOf(err) == ""
+	}
+	return false
 }
 
 // Invoke makes a unary call.
@@ -67,23 +146,16 @@ func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 }
 
 func (c *conn) invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	repeatable := c.prepare(method, args)
-	var wait pause
+	a := c.attempts(method, args)
 	for {
 		var p peer.Peer
-		begun := time.Now()
+		a.begun = time.Now()
 		err := c.ClientConnInterface.Invoke(ctx, method, args, reply, append(opts[:len(opts):len(opts)], grpc.Peer(&p))...)
-		sent := p.Addr != nil
-		if sent {
-			c.reached.Store(true)
+		if err == nil {
+			a.answered()
+			return nil
 		}
-		if c.renews && repeatable && hasExpired(err, begun) {
-			continue
-		}
-		if err == nil || !broken(ctx, err) {
-			return err
-		}
-		if err := c.again(ctx, &wait, sent, repeatable, err); err != nil {
+		if err := a.again(ctx, p.Addr != nil, err); err != nil {
 			return err
 		}
 	}
@@ -95,14 +167,16 @@ func (c *conn) invoke(ctx context.Context, method string, args, reply any, opts 
 // with each answer and changes the request so that a repeated call continues after that answer; then no answers are
 // skipped.
 func (c *conn) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType, taken func(proto.Message)) func() (proto.Message, error) {
-	repeatable := c.prepare(method, req)
+	return c.attempts(method, req).receive(ctx, method, req, answer, taken)
+}
+
+func (a *attempts) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType, taken func(proto.Message)) func() (proto.Message, error) {
 	var stream grpc.ClientStream
-	var wait pause
-	came, given, begun := 0, 0, time.Time{}
+	came, given := 0, 0
 	next := func() (m proto.Message, err error) {
 		if stream == nil {
-			came, begun = 0, time.Now()
-			if stream, err = c.open(ctx, method, req); err != nil {
+			came, a.begun = 0, time.Now()
+			if stream, err = a.open(ctx, method, req); err != nil {
 				return nil, err
 			}
 		}
@@ -112,9 +186,9 @@ func (c *conn) receive(ctx context.Context, method string, req proto.Message, an
 	return func() (proto.Message, error) {
 		for {
 			m, err := next()
-			if err == nil {
-				c.reached.Store(true)
-				wait = pause{}
+			switch {
+			case err == nil:
+				a.answered()
 				if taken != nil {
 					taken(m)
 					return m, nil
@@ -124,19 +198,13 @@ func (c *conn) receive(ctx context.Context, method string, req proto.Message, an
 					return m, nil
 				}
 				continue
+			case isEnd(err):
+				stream = nil
+				return nil, err
 			}
 			sent := stream != nil // an open stream implies a connection
 			stream = nil
-			if sent {
-				c.reached.Store(true)
-			}
-			if c.renews && repeatable && hasExpired(err, begun) {
-				continue
-			}
-			if isEnd(err) || !broken(ctx, err) {
-				return nil, err
-			}
-			if err := c.again(ctx, &wait, sent, repeatable, err); err != nil {
+			if err := a.again(ctx, sent, err); err != nil {
 				return nil, err
 			}
 		}
@@ -157,25 +225,6 @@ func (c *conn) open(ctx context.Context, method string, req proto.Message) (grpc
 
 // isEnd reports whether a stream has ended normally.
 func isEnd(err error) bool { return errors.Is(err, io.EOF) }
-
-// again waits before a broken call is repeated. If the call must not be repeated, it returns an error that says so. If
-// the time for retries is over or ctx is done, it returns the call's error.
-func (c *conn) again(ctx context.Context, wait *pause, sent, repeatable bool, err error) error {
-	if sent && !repeatable {
-		return Fail(ExitUnavailable, "check its effect before you try again", "the connection broke, and the server may have carried out the request")
-	}
-	patience := firstContact
-	if c.reached.Load() {
-		patience = c.patience
-	}
-	if wait.tries == 0 && c.reached.Load() {
-		c.lost()
-	}
-	if !wait.next(ctx, patience) {
-		return err
-	}
-	return nil
-}
 
 // prepare sets a missing request_id of a mutation, and reports whether the call can be repeated.
 func (c *conn) prepare(method string, args any) bool {
@@ -209,17 +258,35 @@ func descriptorOf(method string) protoreflect.MethodDescriptor {
 	return m
 }
 
-// broken reports whether a call failed in transport, not by a decision of Fleet. A server that shuts down cancels its
-// calls.
-func broken(ctx context.Context, err error) bool {
-	if ctx.Err() != nil {
+// pause waits longer before each retry. The zero value is ready to use.
+type pause struct {
+	tries int
+	since time.Time
+}
+
+// next waits before the next try. It returns false when the patience is used up or ctx is done. Negative patience is
+// never used up.
+func (b *pause) next(ctx context.Context, patience time.Duration) bool {
+	if b.tries == 0 {
+		b.since = time.Now()
+	}
+	length := min(50*time.Millisecond<<min(b.tries, 6), 2*time.Second)
+	length = length*3/4 + rand.N(length/2)
+	b.tries++
+	if patience >= 0 && time.Since(b.since)+length > patience {
 		return false
 	}
-	switch status.Code(err) {
-	case codes.Unavailable:
-		return reasonOf(err) == ""
-	case codes.Canceled:
-		return true
+	return sleep(ctx, length) == nil
+}
+
+// sleep waits for the duration. If ctx is done before, it returns the cause.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return false
 }

@@ -74,13 +74,8 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrup
 
 // watch shows the events of the task until it has ended.
 func (f *follower) watch(ctx context.Context) error {
-	stream := &feed{
-		renews:   f.s.calls.renews,
-		fleet:    f.s.fleet,
-		req:      &fleetv1.WatchFleetRequest{TaskId: f.task.GetId(), Follow: true, Details: true},
-		patience: f.s.deps.patience,
-		lost:     f.s.tellLost, back: f.s.tellBack, worked: true, // the server has just started the task
-	}
+	stream := f.s.feed(&fleetv1.WatchFleetRequest{TaskId: f.task.GetId(), Follow: true, Details: true})
+	stream.worked = true // the server has just started the task
 	errEnded := errors.New("ended")
 	err := stream.run(ctx, func(e *fleetv1.Event) error {
 		f.show(e)

@@ -48,11 +48,7 @@ func (s *session) taskLogs(ctx context.Context, id string, lines int, follow boo
 		return err
 	}
 	there := lastLines{most: lines}
-	f := &feed{
-		renews: s.calls.renews,
-		fleet:  s.fleet, req: &fleetv1.WatchFleetRequest{TaskId: task.GetId(), Details: true},
-		patience: s.deps.patience, lost: s.tellLost, back: s.tellBack,
-	}
+	f := s.feed(&fleetv1.WatchFleetRequest{TaskId: task.GetId(), Details: true})
 	var asker *asker
 	show := func(e *fleetv1.Event) error {
 		if e.GetType() == fleetv1.Event_task_output {

@@ -47,11 +47,10 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 	if req.GetCursor() == "now" && req.GetFollow() {
 		req.Cursor = s.position(ctx) // a position to return to if the connection breaks before the first event
 	}
-	patience := s.deps.patience
+	f := s.feed(req)
 	if req.GetFollow() {
-		patience = -1 // a watcher waits until the server is back
+		f.patience = -1 // a watcher waits until the server is back
 	}
-	f := &feed{fleet: s.fleet, renews: s.calls.renews, req: req, patience: patience, lost: s.tellLost, back: s.tellBack}
 	ended := false
 	err := f.run(ctx, func(e *fleetv1.Event) error {
 		ended = ended || e.GetType() == fleetv1.Event_task_ended
