@@ -3,11 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -36,13 +32,16 @@ With -o, the command writes the work to a file instead, as a git bundle.`,
   fleet agent rescue papi --into ~/src/webshop
   fleet agent rescue papi -o papi.bundle`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			var form format
-			if form.Set(file) == nil {
-				return usagef("-o names a file in this command, not a format: write ./%s for a file with that name", file)
+			if err := checkFile(file); err != nil {
+				return err
 			}
 			r := &rescue{session: s, agent: args[0], dir: dir}
 			if file != "" {
-				return r.write(ctx, file)
+				err := s.save(r.bundle(ctx), file)
+				if err == nil && file != "-" {
+					s.hint("Its branches: git bundle list-heads %s", file)
+				}
+				return err
 			}
 			var err error
 			if r.program, err = exec.LookPath("git"); err != nil {
@@ -64,37 +63,8 @@ type rescue struct {
 }
 
 // bundle returns the content of the agent's bundle.
-func (r *rescue) bundle(ctx context.Context) ([]byte, error) {
-	req := &fleetv1.DownloadAgentBundleRequest{AgentName: r.agent}
-	from := &pieces{next: r.calls.receive(ctx, fleetv1.FleetService_DownloadAgentBundle_FullMethodName, req, bodyType, nil)}
-	content, err := io.ReadAll(from)
-	if err != nil {
-		return nil, broke(err)
-	}
-	if sum := sha256.Sum256(content); from.info != nil && hex.EncodeToString(sum[:]) != from.info.GetSha256() {
-		return nil, errGarbled
-	}
-	return content, nil
-}
-
-// write writes the bundle to the file.
-func (r *rescue) write(ctx context.Context, file string) error {
-	content, err := r.bundle(ctx)
-	if err != nil {
-		return err
-	}
-	if file == "-" {
-		w := &outputWriter{screen: r.screen}
-		_, _ = w.Write(content)
-		w.flush()
-		return r.screen.failed()
-	}
-	n, err := writeFile(file, bytes.NewReader(content))
-	if err == nil {
-		r.note("Wrote %s to %s.", size(n), file)
-		r.hint("Its branches: git bundle list-heads %s", file)
-	}
-	return err
+func (r *rescue) bundle(ctx context.Context) *content {
+	return r.contentOf(ctx, fleetv1.FleetService_DownloadAgentBundle_FullMethodName, &fleetv1.DownloadAgentBundleRequest{AgentName: r.agent}, nil)
 }
 
 // fetch fetches the bundle into the repository.
@@ -103,18 +73,14 @@ func (r *rescue) fetch(ctx context.Context) error {
 	if err != nil {
 		return usagef("%s is not in a git repository: give a clone of the agent's project with --into, or write the bundle with -o FILE", r.dir)
 	}
-	content, err := r.bundle(ctx)
-	if err != nil {
-		return err
-	}
 	tmp, err := scratch.Open(filepath.Join(strings.TrimSpace(gitDir), "fleet-rescue"))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tmp.Close() }()
 	file := filepath.Join(tmp.Path(), "bundle")
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		return err
+	if _, err := writeFile(file, r.bundle(ctx)); err != nil {
+		return incomplete(err)
 	}
 	heads, err := r.git(ctx, "bundle", "list-heads", file)
 	if err != nil {

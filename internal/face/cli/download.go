@@ -5,7 +5,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"hash"
 	"io"
 	"os"
 	"unicode/utf8"
@@ -18,28 +21,42 @@ import (
 
 // download writes the content that a method streams to a file or to standard output.
 func (s *session) download(ctx context.Context, m *method, req proto.Message, file string) error {
-	content, err := unpacked(&pieces{next: s.calls.receive(ctx, m.path(), req, m.out, nil)})
+	r, err := unpacked(s.contentOf(ctx, m.path(), req, nil))
 	if err != nil {
 		return err
 	}
+	return s.save(r, file)
+}
+
+// save writes the content to the file, or to standard output if file is "" or "-".
+func (s *session) save(content io.Reader, file string) error {
 	if file != "" && file != "-" {
 		n, err := writeFile(file, content)
 		if err == nil {
 			s.note("Wrote %s to %s.", size(n), file)
 		}
-		return broke(err)
+		return incomplete(err)
 	}
 	w := &outputWriter{screen: s.screen}
-	_, err = io.Copy(w, content)
+	_, err := io.Copy(w, content)
 	w.flush()
 	if s.screen.failed() != nil {
 		return s.screen.failed()
 	}
-	return broke(err)
+	return incomplete(err)
 }
 
-// broke returns err, or a clearer error if the content ended early or was damaged.
-func broke(err error) error {
+// checkFile returns an error if the value of -o, which names a file in the command, is a format.
+func checkFile(file string) error {
+	var form format
+	if form.Set(file) == nil {
+		return usagef("-o names a file in this command, not a format: write ./%s for a file with that name", file)
+	}
+	return nil
+}
+
+// incomplete returns err, or a clearer error if the content ended early or was damaged.
+func incomplete(err error) error {
 	for _, why := range []error{io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader} {
 		if errors.Is(err, why) {
 			return Fail(ExitError, "download it again", "the content is not complete: %v", err)
@@ -48,30 +65,44 @@ func broke(err error) error {
 	return err
 }
 
-// pieces is an io.Reader of the content that a stream delivers.
-type pieces struct {
+// errDamaged means that the downloaded data differs from the server's.
+var errDamaged = Fail(ExitError, "download it again", "the content is damaged: its SHA-256 is not the one that the server sent")
+
+// content is an io.Reader of the content that a stream delivers. It fails with errDamaged at the end if the server has sent the
+// checksum of other content.
+type content struct {
 	next func() (proto.Message, error)
 	left []byte
-	info *fleetv1.PayloadInfo // description of the content, from the first message; nil until it arrives, or if there is none
+	sum  hash.Hash // of the content so far
+	want string    // the checksum; empty until the first message arrives, or if there is none
 }
 
-func (p *pieces) Read(b []byte) (int, error) {
-	for len(p.left) == 0 {
-		m, err := p.next()
+// contentOf returns the content that the method streams. taken is that of conn.receive.
+func (s *session) contentOf(ctx context.Context, method string, req proto.Message, taken func(proto.Message)) *content {
+	return &content{next: s.calls.receive(ctx, method, req, (&httpbody.HttpBody{}).ProtoReflect().Type(), taken), sum: sha256.New()}
+}
+
+// Read implements io.Reader.
+func (c *content) Read(b []byte) (int, error) {
+	for len(c.left) == 0 {
+		m, err := c.next()
+		if isEnd(err) && c.want != "" && hex.EncodeToString(c.sum.Sum(nil)) != c.want {
+			err = errDamaged
+		}
 		if err != nil {
 			return 0, err
 		}
-		if body, ok := m.(*httpbody.HttpBody); ok {
-			p.left = body.GetData()
-			for _, about := range body.GetExtensions() {
-				if info := new(fleetv1.PayloadInfo); about.UnmarshalTo(info) == nil {
-					p.info = info
-				}
+		body, _ := m.(*httpbody.HttpBody)
+		c.left = body.GetData()
+		for _, about := range body.GetExtensions() {
+			if info := new(fleetv1.PayloadInfo); about.UnmarshalTo(info) == nil {
+				c.want = info.GetSha256()
 			}
 		}
 	}
-	n := copy(b, p.left)
-	p.left = p.left[n:]
+	n := copy(b, c.left)
+	c.sum.Write(b[:n])
+	c.left = c.left[n:]
 	return n, nil
 }
 

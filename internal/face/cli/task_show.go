@@ -39,7 +39,7 @@ error says how much is missing, and so do payload_gap_offset and payload_gap_siz
 			if !stream {
 				return s.print(resp, nil, func() { s.showTask(t) })
 			}
-			if err := (&taskDownload{session: s, id: t.GetId()}).print(ctx); err != nil {
+			if err := s.save((&taskDownload{session: s, id: t.GetId()}).from(ctx, 0), ""); err != nil {
 				return err
 			}
 			if gap := gapOf(t); gap != "" {

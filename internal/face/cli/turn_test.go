@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"os"
 	"path/filepath"
@@ -331,7 +332,7 @@ func TestDownloadsThatBreak(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("before"), 0o600))
 	for name, data := range map[string][]byte{"short": full[:len(full)-9], "garbled": append(full[:20:20], full[30:]...)} {
 		sent := false
-		r, err := unpacked(&pieces{next: func() (proto.Message, error) {
+		r, err := unpacked(&content{sum: sha256.New(), next: func() (proto.Message, error) {
 			if sent {
 				return nil, os.ErrClosed
 			}
