@@ -1,6 +1,13 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
 
 func (p *program) newAgent() *cobra.Command {
 	cmd := Group(&cobra.Command{
@@ -32,5 +39,53 @@ Create one with "fleet agent create", then give it work with "fleet task run".`,
 		calls(p.newAgentRescue(), "download_agent_bundle", "agent_name"),
 		calls(p.newAgentRestore(), "restore_agent", "agent_name"),
 	)
+	return cmd
+}
+
+func (p *program) newAgentLog() *cobra.Command {
+	req := &fleetv1.ShowAgentLogRequest{}
+	cmd := &cobra.Command{
+		Use:   "log AGENT",
+		Short: "Show the log of an agent's workspace",
+		Long: `Show how the workspace of an agent was made, started and stopped, and what its
+host reports. "fleet watch --agent AGENT" shows what the agent itself wrote.`,
+		Example: `  fleet agent log papi
+  fleet agent log papi --lines 1000 | grep -i error`,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			req.AgentName = args[0]
+			resp, err := s.fleet.ShowAgentLog(ctx, req)
+			return s.print(resp, err, func() {
+				if resp.GetTruncated() {
+					s.hint("Older lines are left out; --lines N shows more.")
+				}
+				if len(resp.GetLines()) == 0 {
+					s.hint("The log is empty.")
+				}
+				for _, line := range resp.GetLines() {
+					s.screen.output(strings.TrimRight(line, "\r\n") + "\n")
+				}
+			})
+		}),
+	}
+	cmd.Flags().VarP(optionalFlag[int32]{&req.Lines}, "lines", "n", "show the last `N` lines, at most 10000 (default 200)")
+	return cmd
+}
+
+func (p *program) newAgentRemoveRule() *cobra.Command {
+	req := &fleetv1.RemoveAgentRuleRequest{}
+	cmd := &cobra.Command{
+		Use:   "remove-rule AGENT RULE",
+		Short: "Remove what an answer has allowed an agent",
+		Long: `Remove a rule that somebody has allowed the agent by answering a question with
+--remember. From its next task on, the agent asks again. "fleet agent show" lists the
+rules.`,
+		Example: `  fleet agent remove-rule papi "Bash(go test *)"`,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			req.AgentName, req.Rule = args[0], args[1]
+			resp, err := s.fleet.RemoveAgentRule(ctx, req)
+			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
+		}),
+	}
+	addRequestID(cmd, &req.RequestId)
 	return cmd
 }

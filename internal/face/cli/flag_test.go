@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -56,4 +57,42 @@ func TestHelpOfUnknownCommand(t *testing.T) {
 		require.Equal(t, ExitOK, c.run(strings.Fields(line)...), line)
 		require.NotEmpty(t, c.out.String(), line)
 	}
+}
+
+// TestToolsetsAreLeftOut checks that the toolsets' commands are left out only if the command line cannot need them.
+func TestToolsetsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	for line, needed := range map[string]bool{
+		"":                                   true,
+		"--help":                             true,
+		"help":                               true,
+		"help sessions":                      true,
+		"help agent list":                    true,
+		"sessions list":                      true,
+		"-o json --server h:1 sessions list": true,
+		"sesions list":                       true,
+		"__complete s":                       true,
+		"completion bash":                    true,
+		"version":                            true,
+		"agent list":                         false,
+		"agent lst":                          false,
+		"-o json --server h:1 task list":     false,
+		"status --help":                      false,
+		"token list":                         false,
+	} {
+		require.Equal(t, needed, newHandMade(Deps{}).needsToolsets(strings.Fields(line)), "fleet %s", line)
+	}
+}
+
+func TestVersionSaysWhatTheBuildLacks(t *testing.T) {
+	t.Parallel()
+	version := func(lacks string, args ...string) string {
+		var out bytes.Buffer
+		require.Zero(t, Run(t.Context(), append([]string{"version"}, args...), Deps{Version: "v1.2.3", Lacks: lacks, Stdout: &out}))
+		return out.String()
+	}
+	require.NotContains(t, version(""), "lacks")
+	require.Contains(t, version("model agents"), "\nlacks: model agents\n")
+	require.Equal(t, "v1.2.3\n", version("model agents", "--quiet"))
+	require.Contains(t, version("model agents", "--output", "json"), `"lacks": "model agents"`)
 }

@@ -1,14 +1,21 @@
 package cli
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fleetv1 "fleet/gen/fleet/v1"
 )
 
 var update = flag.Bool("update", false, "write the golden help texts")
@@ -85,4 +92,121 @@ func TestTheAppsCommandsBelong(t *testing.T) {
 	require.Equal(t, ExitConflict, code)
 	require.Equal(t, Target{Server: "h:1", Data: "d"}, got)
 	require.Equal(t, "fleet: a server runs already; stop it first\n", c.err.String())
+}
+
+// pageTable is read by the live page, which shows calls as commands and as requests.
+const pageTable = "../page/src/lib/calls.json"
+
+// copied are the tools whose calls the page offers to copy.
+var copied = []string{
+	"create_agent", "start_agent", "stop_agent", "restart_agent", "delete_agent", "show_agent_log", "share_agent", "unshare_agent",
+	"start_agent_task", "send_task_message", "stop_agent_task", "show_task", "retry_task", "delete_task", "answer_question",
+	"create_agent_session", "send_message", "interrupt_agent_session", "close_agent_session",
+	"agent_stop", "probe_agent_status", "run_subagent",
+	"create_token", "rotate_token", "revoke_token", "list_audit", "list_principals",
+}
+
+// pageCall says how a method is called.
+type pageCall struct {
+	HTTP      string            `json:"http"`                // verb and path
+	Tool      bool              `json:"tool"`                // whether the method is an MCP tool
+	Command   []string          `json:"command"`             // without "fleet"
+	Arguments []string          `json:"arguments,omitempty"` // fields of the request that are arguments, in their order
+	Flags     map[string]string `json:"flags,omitempty"`     // flags by the fields of the request
+}
+
+// TestPageCalls checks that the live page's table of calls agrees with the proto files and the commands.
+func TestPageCalls(t *testing.T) {
+	t.Parallel()
+	p := newProgram(Deps{})
+	table := map[string]pageCall{}
+	for _, file := range []protoreflect.FileDescriptor{
+		fleetv1.File_fleet_v1_fleet_service_proto, fleetv1.File_fleet_v1_lifecycle_service_proto, fleetv1.File_fleet_v1_provider_service_proto,
+		fleetv1.File_fleet_v1_session_service_proto, fleetv1.File_fleet_v1_subagent_service_proto, fleetv1.File_fleet_v1_token_service_proto,
+	} {
+		for i := range file.Services().Len() {
+			methods := file.Services().Get(i).Methods()
+			for j := range methods.Len() {
+				m := methods.Get(j)
+				tool := snake(string(m.Name()))
+				line, ok := p.commandsFor(nil).byTool[tool]
+				request := requestLine(m)
+				if !slices.Contains(copied, tool) {
+					continue
+				}
+				require.True(t, ok, "%s has no command", tool)
+				require.NotEmpty(t, request, "%s has no address", tool)
+				cmd, _, err := p.root.Find(strings.Fields(line.path)[1:])
+				require.NoError(t, err)
+				call := pageCall{HTTP: request, Tool: isTool(m), Command: strings.Fields(cmd.CommandPath())[1:], Flags: map[string]string{}}
+				fields := m.Input().Fields()
+				for k := range fields.Len() {
+					f := fields.Get(k)
+					flag := flagFor(cmd, f)
+					if isDerived(cmd) && isRequired(f) { // such a field has a flag too
+						flag = ""
+					}
+					if flag != "" {
+						call.Flags[string(f.Name())] = flag
+					} else if isRequired(f) {
+						call.Arguments = append(call.Arguments, string(f.Name()))
+					}
+				}
+				table[tool] = call
+			}
+		}
+	}
+	for _, tool := range copied {
+		call := table[tool]
+		cmd, _, err := p.root.Find(call.Command)
+		require.NoError(t, err, tool)
+		require.NoError(t, cmd.Args(cmd, call.Arguments), "%s takes other arguments than %s", tool, call.Arguments)
+	}
+	got, err := json.MarshalIndent(table, "", " ")
+	require.NoError(t, err)
+	got = append(got, '\n')
+	if *update {
+		require.NoError(t, os.WriteFile(pageTable, got, 0o644))
+	}
+	want, err := os.ReadFile(pageTable)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "the page's table is stale: run go test ./internal/face/cli -run TestPageCalls -update, and make page")
+}
+
+// requestLine returns the verb and the path of the method on REST, or "" if REST does not have the method.
+func requestLine(m protoreflect.MethodDescriptor) string {
+	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
+	switch {
+	case rule.GetPost() != "":
+		return "POST " + rule.GetPost()
+	case rule.GetDelete() != "":
+		return "DELETE " + rule.GetDelete()
+	case rule.GetGet() != "":
+		return "GET " + rule.GetGet()
+	}
+	return ""
+}
+
+// isTool reports whether the method is an MCP tool.
+func isTool(m protoreflect.MethodDescriptor) bool {
+	toolset, _ := proto.GetExtension(m.Parent().Options(), fleetv1.E_Toolset).(string)
+	not, _ := proto.GetExtension(m.Options(), fleetv1.E_NoTool).(bool)
+	return toolset != "" && !not
+}
+
+// flagFor returns the name of the flag for the field. The name of a flag lacks the plural "s" of a list, and the suffix
+// "-seconds" or "-name" of the field.
+func flagFor(cmd *cobra.Command, f protoreflect.FieldDescriptor) string {
+	name := flagOf(string(f.Name()))
+	for _, name := range []string{name, strings.TrimSuffix(name, "s"), strings.TrimSuffix(name, "-seconds"), strings.TrimSuffix(name, "-name")} {
+		if cmd.Flags().Lookup(name) != nil {
+			return name
+		}
+	}
+	return ""
+}
+
+func isRequired(f protoreflect.FieldDescriptor) bool {
+	behaviours, _ := proto.GetExtension(f.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
+	return slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)
 }

@@ -68,3 +68,22 @@ If the machine comes back after all, its server refuses to start with the old da
 		}),
 	}
 }
+
+func (p *program) newReload() *cobra.Command {
+	return calls(&cobra.Command{
+		Use:   "reload",
+		Short: "Let a server read its fleet.yaml again",
+		Long: `Let the server read its fleet.yaml again, and use the projects, roles, prices and limits in
+it. Running tasks go on. If the file is wrong, or changes a setting that needs a restart,
+nothing changes and the error says why. SIGHUP does the same. Only admins can do this.
+
+Each server reads its own file. Of several servers on a store, the one that --server names
+is reloaded.`,
+		Example: `  fleet reload
+  fleet reload -o json | jq -r '.closed_agents[]'`,
+		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
+			resp, err := s.fleet.ReloadConfig(ctx, &fleetv1.ReloadConfigRequest{})
+			return s.print(resp, err, func() { s.say(resp.GetMessage(), resp.GetFile()) })
+		}),
+	}, "reload_config")
+}

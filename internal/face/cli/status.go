@@ -30,3 +30,27 @@ questions, what the tasks of the last 24 hours used, and your limits.`,
 		}),
 	}, "show_fleet")
 }
+
+func (p *program) newSearch() *cobra.Command {
+	var limit int32
+	cmd := calls(&cobra.Command{
+		Use:   "search TEXT",
+		Short: "Find agents, tasks and open questions by a text",
+		Long: `Find agents by their name, project or role, tasks by their description or summary,
+and open questions.`,
+		Example: `  fleet search "login page"
+  fleet search papi --limit 100`,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			if s.quiet && !s.cmd.Flags().Changed("limit") {
+				limit = 100 // the most that a server finds
+			}
+			resp, err := s.fleet.SearchFleet(ctx, &fleetv1.SearchFleetRequest{Text: args[0], Limit: &limit})
+			return s.print(resp, err, func() {
+				list(s, resp.GetItems(), "Nothing matches.",
+					column{"KIND", shownIf(!s.quiet, "kind")}, column{"ID", "id"}, column{"AGENT", "agent_name"}, column{"STATUS", "status"}, column{"TEXT", "text"})
+			})
+		}),
+	}, "search_fleet")
+	cmd.Flags().Int32Var(&limit, "limit", 10, "show at most `N` of each kind, at most 100")
+	return cmd
+}

@@ -46,3 +46,85 @@ func TestFollowFromTerminal(t *testing.T) {
 	require.Equal(t, "one\n", c.out.String())
 	require.Contains(t, c.err.String(), "The result was read from the agent's terminal")
 }
+
+func TestShowChecks(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	code := int32(3)
+	why := "it ran longer than its limit of 1s"
+	s.tasks = append(s.tasks, &fleetv1.TaskDetail{Id: "t-1", Status: fleetv1.Task_failed, Checks: &fleetv1.TaskChecks{Tries: 2, Results: []*fleetv1.TaskCheck{
+		{Command: "make lint", Status: fleetv1.TaskCheck_passed, ExitCode: new(int32)},
+		{Command: "make\ttest", Status: fleetv1.TaskCheck_failed, ExitCode: &code, Output: "no compiler\n"},
+		{Command: "sleep 9", Status: fleetv1.TaskCheck_timed_out, Reason: &why},
+	}}})
+	server, _ := s.listen(t, "")
+	out, told, exit := fleet(server, "task", "show", "t-1")
+	require.Equal(t, ExitOK, exit, told)
+	for _, want := range []string{
+		`(?m)^Tries +2$`, `(?m)^Check +passed: make lint$`, `(?m)^Check +failed \(exit code 3\): make test$`,
+		`(?m)^Check +timed_out \(it ran longer than its limit of 1s\): sleep 9$`, `(?m)^Check output\n  \$ make test\n  no compiler$`,
+	} {
+		require.Regexp(t, want, out)
+	}
+}
+
+func TestTaskDiff(t *testing.T) {
+	t.Parallel()
+	server, _ := newStub(t).listen(t, "")
+	c := newCommand(server)
+	require.Equal(t, ExitOK, c.run("task", "diff", "t-1", "--path", "main.go"), c.err.String())
+	require.Equal(t, "diff main.go\n+\\\xff\n", c.out.String())
+
+	c = newCommand(server)
+	require.Equal(t, ExitOK, c.run("task", "diff", "t-1", "-o", "json"), c.err.String())
+	require.Contains(t, c.out.String(), `"patch_encoding": "base64"`)
+
+	c = newCommand(server)
+	require.Equal(t, ExitOK, c.run("task", "diff", "t-1", "--stat"), c.err.String())
+	require.Regexp(t, `(?m)^added +3 +0 +main.go$`, c.out.String())
+	require.Regexp(t, `(?m)^renamed +binary +binary +a.png -> b.png$`, c.out.String())
+
+	c = newCommand(server)
+	require.Equal(t, ExitOK, c.run("task", "diff", "t-unknown", "--stat"), c.err.String())
+	said := c.out.String() + c.err.String()
+	require.Contains(t, said, "It is not known which files the task changed.")
+	require.Contains(t, said, "not known: the disk is full")
+	require.NotContains(t, said, "changed no files")
+
+	c = newCommand(server)
+	require.Equal(t, ExitUsage, c.run("task", "diff", "t-1", "--stat", "--path", "x"))
+}
+
+// TestDiffSaysWhatIsMissing checks that a diff that goes to a pipe says on standard error what is not kept, also if it is empty.
+func TestDiffSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	server, _ := newStub(t).listen(t, "")
+	for _, more := range [][]string{nil, {"--stat"}} {
+		out, text, code := fleet(server, append([]string{"task", "diff", "incomplete"}, more...)...)
+		require.Equal(t, ExitOK, code, text)
+		require.NotContains(t, out, "big")
+		require.Contains(t, text, "Not kept: big (larger than 50 MiB)")
+		require.NotContains(t, text, "\x1b")
+	}
+}
+
+func TestTaskOutput(t *testing.T) {
+	t.Parallel()
+	server, _ := newStub(t).listen(t, "")
+	c := newCommand(server)
+	require.Equal(t, ExitOK, c.run("task", "output", "t-1"), c.err.String())
+	require.Equal(t, "beginning\n+\\\xff\n", c.out.String())
+	require.Contains(t, c.err.String(), "5 bytes before byte 15 are missing")
+
+	c = newCommand(server)
+	require.Equal(t, ExitOK, c.run("task", "output", "t-1", "--tail", "2"), c.err.String())
+	require.Equal(t, "x\n", c.out.String())
+
+	c = newCommand(server)
+	require.Equal(t, ExitOK, c.run("task", "output", "t-1", "-o", "json"), c.err.String())
+	require.JSONEq(t, `{"output":"YmVnaW5uaW5nCitc/wo=","output_encoding":"base64","offset":0,"size":20,"gap_offset":10,"gap_size":5}`, c.out.String())
+
+	require.Equal(t, ExitUsage, c.run("task", "output", "t-1", "--tail", "2", "--offset", "1"))
+	require.Equal(t, ExitUsage, c.run("task", "output", "t-1", "--tail", "0"))
+	require.Equal(t, ExitUsage, c.run("task", "output", "t-1", "--offset=-1"))
+}

@@ -33,3 +33,51 @@ func joined(list []string, last string) string {
 	}
 	return strings.Join(list[:len(list)-1], ", ") + last + list[len(list)-1]
 }
+
+// helpWidth is the width of help texts, in columns.
+const helpWidth = 80
+
+// glue is a space at which wrap does not break a line.
+const glue = "\u00a0"
+
+// wrap breaks a text into lines of at most width columns; a longer word gets a line of its own. Width 0 means one line.
+func wrap(text string, width int) string {
+	var b strings.Builder
+	at := 0
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == '\n' }) {
+		length := len([]rune(word))
+		switch {
+		case at == 0:
+		case width > 0 && at+1+length > width:
+			b.WriteByte('\n')
+			at = 0
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += length
+	}
+	return strings.ReplaceAll(b.String(), glue, " ")
+}
+
+// firstSentence returns the first sentence of a text without its full stop.
+func firstSentence(text string) string {
+	text, _, _ = strings.Cut(text, ". ")
+	return strings.TrimSuffix(text, ".")
+}
+
+// marked replaces each text between the marks begin and end, and removes the marks.
+func marked(text, begin, end string, replace func(string) string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, begin)
+		inside, after, closed := strings.Cut(rest, end)
+		if !found || !closed {
+			b.WriteString(text)
+			return b.String()
+		}
+		b.WriteString(before + replace(inside))
+		text = after
+	}
+}
