@@ -107,15 +107,6 @@ func identityOf(ctx context.Context) *identity {
 	return id
 }
 
-// Inherit returns ctx with the result of Identify that is in the context from. The in-process channel needs it, because
-// the values of a context are lost there.
-func Inherit(ctx, from context.Context) context.Context {
-	if id := identityOf(from); id != nil {
-		return context.WithValue(ctx, identityKey{}, id)
-	}
-	return ctx
-}
-
 // Rights returns a function that reports whether the caller that Identify has identified may call the method with the
 // full name. For an unidentified caller it reports true, because the caller may still sign in. Until then its calls are
 // refused.

@@ -9,11 +9,10 @@ import (
 	"github.com/fullstorydev/grpchan/inprocgrpc"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"fleet/internal/admission"
-	"fleet/internal/face/encoded"
-	"fleet/internal/face/inbound"
 	"fleet/internal/fleet"
 )
 
@@ -53,15 +52,27 @@ func (g *guard) enter(ctx context.Context) (context.Context, func(), error) {
 		return nil, nil, errClosing
 	}
 	if client := inprocgrpc.ClientContext(ctx); client != nil {
-		ctx = encoded.Inherit(inbound.With(admission.Inherit(ctx, client), inbound.From(client)), client)
-		if isOwn(client) {
-			ctx = context.WithValue(ctx, ownKey{}, true)
-		}
+		ctx = metadata.NewOutgoingContext(inherited{ctx, client}, nil)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(g.closed, func() { cancel(fleet.ErrShutdown) })
 	g.under.Add(1)
 	return ctx, func() { g.under.Add(-1); stop(); cancel(nil); g.mu.RUnlock() }, nil
+}
+
+// inherited is the context of a stream of the in-process channel, with the values of its client's context. The channel
+// itself passes on only the end of that context.
+type inherited struct {
+	context.Context
+	client context.Context //nolint:containedctx // only for its values
+}
+
+// Value returns the value of the stream's context, or else of the client's.
+func (c inherited) Value(key any) any {
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.client.Value(key)
 }
 
 // Unary is the interceptor of unary calls.

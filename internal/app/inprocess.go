@@ -38,7 +38,7 @@ func (c *channel) RegisterService(d *grpc.ServiceDesc, service any) {
 
 // Invoke makes a unary call. The service receives the values of the context and the outgoing metadata as incoming
 // metadata. The service's own context has no outgoing metadata. No service sends headers, so options that receive
-// headers do nothing.
+// headers do nothing. The service gets the request itself, so no service may change a request.
 func (c *channel) Invoke(ctx context.Context, name string, req, resp any, opts ...grpc.CallOption) error {
 	m, ok := c.methods[name]
 	if !ok {
@@ -46,7 +46,9 @@ func (c *channel) Invoke(ctx context.Context, name string, req, resp any, opts .
 	}
 	md, _ := metadata.FromOutgoingContext(ctx)
 	ctx = metadata.NewOutgoingContext(metadata.NewIncomingContext(ctx, md), nil)
-	answer, err := m.Handler(m.service, ctx, func(in any) error { return sharing{}.Copy(in, req) }, c.guard.Unary)
+	answer, err := m.Handler(m.service, ctx, func(any) error { return nil }, func(ctx context.Context, _ any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		return c.guard.Unary(ctx, req, info, next)
+	})
 	if err != nil {
 		return err
 	}
@@ -57,8 +59,7 @@ func (c *channel) Invoke(ctx context.Context, name string, req, resp any, opts .
 // if a server refuses a stream before it has read the request, the channel's SendMsg returns io.EOF. Generated clients
 // return io.EOF instead of the refusal, so that a refused stream looks like a stream that has ended.
 //
-// The values of a stream's context do not pass through the channel. The guard copies the values that it needs from the
-// client's context.
+// The values of a stream's context do not pass through the channel. The guard takes them from the client's context.
 type inProcess struct {
 	*channel
 	own bool // the calls are this process's own, not forwarded for a caller

@@ -1,7 +1,6 @@
 package encoded_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -94,6 +93,6 @@ func TestPut(t *testing.T) {
 	ctx, offer := encoded.NewOffer(t.Context())
 	require.Nil(t, offer.Answer())
 	a := answer()
-	require.True(t, encoded.Put(encoded.Inherit(context.Background(), ctx), a))
+	require.True(t, encoded.Put(ctx, a))
 	require.Same(t, a, offer.Answer())
 }

@@ -36,12 +36,3 @@ func Put(ctx context.Context, a *Answer) bool {
 	}
 	return o != nil
 }
-
-// Inherit returns ctx with the offer in the context from. The in-process channel needs it, because the values of a
-// context are lost there.
-func Inherit(ctx, from context.Context) context.Context {
-	if o := OfferOf(from); o != nil {
-		return context.WithValue(ctx, offerKey{}, o)
-	}
-	return ctx
-}
