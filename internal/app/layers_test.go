@@ -73,7 +73,7 @@ var layers = []layer{
 	{"fleet/internal/face/rest", []string{"fleet/internal/face/asset", "fleet/internal/face/rest", "fleet/internal/face/encoded", "fleet/internal/face/wire", "fleet/gen"}, nil},
 	{"fleet/internal/face/mcp", []string{"fleet/internal/face/mcp", "fleet/internal/face/encoded", "fleet/internal/face/wire", "fleet/gen"}, []string{"github.com/mark3labs/mcp-go"}},
 	{"fleet/internal/face/cli", []string{"fleet/internal/scratch", "fleet/internal/face/cli", "fleet/internal/loopback", "fleet/internal/userdir", "fleet/internal/face/wire", "fleet/gen"}, []string{"github.com/spf13/cobra"}},
-	{"fleet/gen", []string{"fleet/gen", "fleet/internal/face/mcp/tool", "fleet/internal/face/wire"}, nil},
+	{"fleet/gen", []string{"fleet/gen", "fleet/internal/face/mcp/tool"}, nil},
 	{"fleet/internal/app", []string{"fleet"}, nil},
 	{"fleet/cmd", []string{"fleet"}, nil},
 }
@@ -106,6 +106,9 @@ func TestLayers(t *testing.T) {
 	core := []string{"fleet/internal/fleet", "fleet/internal/notify", "fleet/internal/state", "fleet/internal/service", "fleet/internal/reconcile"}
 	for _, p := range goList(t, append([]string{"-deps"}, core...)...) {
 		require.True(t, p.Standard || slices.Contains(core, p.ImportPath), "the core depends on %s", p.ImportPath)
+	}
+	for _, p := range goList(t, "-deps", "fleet/gen/...") {
+		require.NotEqual(t, "github.com/mark3labs/mcp-go/server", p.ImportPath, "generated code needs no server")
 	}
 }
 

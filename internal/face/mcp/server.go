@@ -111,7 +111,7 @@ func find(sets []tool.Set, name string) (tool.Set, error) {
 func newServer(set tool.Set, c Config) *server.MCPServer {
 	tools, methods := make([]server.ServerTool, len(set.Tools)), map[string]string{}
 	for i, t := range set.Tools {
-		tools[i], methods[t.Tool.Name] = t.ServerTool, t.Method
+		tools[i], methods[t.Tool.Name] = server.ServerTool{Tool: t.Tool, Handler: t.Handler}, t.Method
 	}
 	// This is a hook because a filter of mcp-go would answer a call of a hidden tool with a protocol error.
 	hooks := &server.Hooks{}

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 	"google.golang.org/protobuf/proto"
 
 	"fleet/internal/face/wire"
@@ -18,7 +17,8 @@ import (
 
 // Tool is a tool with its handler.
 type Tool struct {
-	server.ServerTool
+	mcp.Tool
+	Handler func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error)
 	// Method is the full gRPC name of the method that the tool calls.
 	Method string
 	// Contract is set if clients depend on the tool, and Operator if it is for those who operate Fleet.
@@ -45,7 +45,8 @@ type handler func(context.Context, mcp.CallToolRequest) *mcp.CallToolResult
 
 func (s Spec) with(h handler) Tool {
 	openWorld := false
-	return Tool{Method: s.Method, Contract: s.Contract, Operator: s.Operator, ServerTool: server.ServerTool{
+	return Tool{
+		Method: s.Method, Contract: s.Contract, Operator: s.Operator,
 		Tool: mcp.Tool{
 			Name: s.Name, Title: s.Title, Description: s.Description,
 			RawInputSchema: json.RawMessage(s.Input), RawOutputSchema: json.RawMessage(s.Output),
@@ -60,7 +61,7 @@ func (s Spec) with(h handler) Tool {
 			defer p.keepAlive()()
 			return h(context.WithValue(ctx, progressKey{}, p), r), nil
 		},
-	}}
+	}
 }
 
 // message is a pointer to T that implements proto.Message.

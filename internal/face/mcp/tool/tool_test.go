@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -298,9 +297,9 @@ func TestDefs(t *testing.T) {
 	defs := tool.Defs{
 		"a": `{"properties":{"b":{"$ref":"#/$defs/b"}, "a":{"$ref":"#/$defs/a"}}}`, "b": `{ "type": "string" }`, "other": `{}`,
 	}
-	set := tool.NewSet("x", nil, defs, tool.Tool{ServerTool: server.ServerTool{Tool: mcp.Tool{
+	set := tool.NewSet("x", nil, defs, tool.Tool{Tool: mcp.Tool{
 		RawInputSchema: json.RawMessage(`{ "type": "object" }`), RawOutputSchema: json.RawMessage(`{"properties":{"a":{"$ref":"#/$defs/a"}, "b":{"$ref":"#/$defs/b"}}}`),
-	}}})
+	}})
 	require.Equal(t, `{"type":"object"}`, string(set.Tools[0].Tool.RawInputSchema))
 	require.Equal(t, `{"properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/b"}},"$defs":{"a":{"properties":{"b":{"$ref":"#/$defs/b"},"a":{"$ref":"#/$defs/a"}}},"b":{"type":"string"}}}`,
 		string(set.Tools[0].Tool.RawOutputSchema))
