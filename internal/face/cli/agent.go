@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,18 +23,18 @@ Create one with "fleet agent create", then give it work with "fleet task run".`,
 	})
 	cmd.AddCommand(
 		calls(p.newAgentCreate(), "create_agent"),
-		calls(p.newAgentList(), "list_agents"),
-		calls(p.newAgentShow(), "show_agent", "agent_name"),
+		p.newAgentList(),
+		p.newAgentShow(),
 		calls(p.newAgentDelete(), "delete_agent", "agent_name"),
 		calls(p.newAgentStart(), "start_agent", "agent_name"),
 		calls(p.newAgentStop(), "stop_agent", "agent_name"),
 		calls(p.newAgentRestart(), "restart_agent", "agent_name"),
 		calls(p.newAgentAttach(), "attach_agent", "agent_name"),
-		calls(p.newAgentLog(), "show_agent_log", "agent_name"),
-		calls(p.newAgentShare(), "share_agent", "agent_name"),
-		calls(p.newAgentUnshare(), "unshare_agent", "agent_name"),
-		calls(p.newAgentShares(), "list_agent_shares", "agent_name"),
-		calls(p.newAgentRemoveRule(), "remove_agent_rule", "agent_name", "rule"),
+		p.newAgentLog(),
+		p.newAgentShare(),
+		p.newAgentUnshare(),
+		p.newAgentShares(),
+		p.newAgentRemoveRule(),
 		calls(p.newAgentRescue(), "download_agent_bundle", "agent_name"),
 		calls(p.newAgentRestore(), "restore_agent", "agent_name"),
 	)
@@ -44,48 +43,38 @@ Create one with "fleet agent create", then give it work with "fleet task run".`,
 
 func (p *program) newAgentLog() *cobra.Command {
 	req := &fleetv1.ShowAgentLogRequest{}
-	cmd := &cobra.Command{
+	cmd := calling(p, &cobra.Command{
 		Use:   "log AGENT",
 		Short: "Show the log of an agent's workspace",
 		Long: `Show how the workspace of an agent was made, started and stopped, and what its
 host reports. "fleet watch --agent AGENT" shows what the agent itself wrote.`,
 		Example: `  fleet agent log papi
   fleet agent log papi --lines 1000 | grep -i error`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req.AgentName = args[0]
-			resp, err := s.fleet.ShowAgentLog(ctx, req)
-			return s.print(resp, err, func() {
-				if resp.GetTruncated() {
-					s.hint("Older lines are left out; --lines N shows more.")
-				}
-				if len(resp.GetLines()) == 0 {
-					s.hint("The log is empty.")
-				}
-				for _, line := range resp.GetLines() {
-					s.screen.output(strings.TrimRight(line, "\r\n") + "\n")
-				}
-			})
-		}),
-	}
+	}, fleetv1.FleetServiceClient.ShowAgentLog, req, func(s *session, resp *fleetv1.ShowAgentLogResponse) {
+		if resp.GetTruncated() {
+			s.hint("Older lines are left out; --lines N shows more.")
+		}
+		if len(resp.GetLines()) == 0 {
+			s.hint("The log is empty.")
+		}
+		for _, line := range resp.GetLines() {
+			s.screen.output(strings.TrimRight(line, "\r\n") + "\n")
+		}
+	})
 	cmd.Flags().VarP(optionalFlag[int32]{&req.Lines}, "lines", "n", "show the last `N` lines, at most 10000 (default 200)")
 	return cmd
 }
 
 func (p *program) newAgentRemoveRule() *cobra.Command {
 	req := &fleetv1.RemoveAgentRuleRequest{}
-	cmd := &cobra.Command{
+	cmd := calling(p, &cobra.Command{
 		Use:   "remove-rule AGENT RULE",
 		Short: "Remove what an answer has allowed an agent",
 		Long: `Remove a rule that somebody has allowed the agent by answering a question with
 --remember. From its next task on, the agent asks again. "fleet agent show" lists the
 rules.`,
 		Example: `  fleet agent remove-rule papi "Bash(go test *)"`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req.AgentName, req.Rule = args[0], args[1]
-			resp, err := s.fleet.RemoveAgentRule(ctx, req)
-			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
-		}),
-	}
+	}, fleetv1.FleetServiceClient.RemoveAgentRule, req, sayMessage[*fleetv1.RemoveAgentRuleResponse])
 	addRequestID(cmd, &req.RequestId)
 	return cmd
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -14,7 +13,7 @@ import (
 
 func (p *program) newAgentList() *cobra.Command {
 	req := &fleetv1.ListAgentsRequest{}
-	cmd := &cobra.Command{
+	cmd := calling(p, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the agents and what they do",
@@ -26,12 +25,9 @@ its workspace is doing, and TASK what it works on.
   fleet agent list --project shell --status idle
   fleet agent list -q                       # names only
   fleet agent list -o json | jq '.agents[].name'`,
-		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			resp, err := s.fleet.ListAgents(ctx, req)
-			s.tellPlaces(resp)
-			return s.print(resp, err, func() { s.showAgents(resp, req) })
-		}),
-	}
+	}, fleetv1.FleetServiceClient.ListAgents, req, func(s *session, resp *fleetv1.ListAgentsResponse) {
+		s.showAgents(resp, req)
+	})
 	cmd.Flags().StringVar(&req.Project, "project", "", "only agents of `PROJECT`")
 	cmd.Flags().StringVar(&req.Role, "role", "", "only agents in `ROLE`")
 	addEnum(cmd, &req.Status, fleetv1.Agent_Status_name, "status", "only agents that are `STATUS`: idle, busy or offline")
@@ -107,25 +103,17 @@ type observed interface {
 	GetStaleReason() string
 }
 
-// tellStale reports on standard error how old a stale answer is, and why it is stale.
+// tellStale reports on standard error how old a stale answer is, and why it is stale; or, if it is about several places, which of
+// them do not answer, and why.
 func (s *session) tellStale(answer observed) {
-	if why := answer.GetStaleReason(); why != "" {
-		s.screen.line(fmt.Sprintf("fleet: this answer is %s old: %s", s.age(answer.GetObservedAt()), printable(why)))
-	}
-}
-
-// tellPlaces reports on standard error which of several places do not answer, and why. For one place it does the same
-// as tellStale.
-func (s *session) tellPlaces(answer interface {
-	observed
-	GetPlaces() []*fleetv1.PlaceStatus
-},
-) {
-	if len(answer.GetPlaces()) < 2 {
-		s.tellStale(answer)
+	several, _ := answer.(interface{ GetPlaces() []*fleetv1.PlaceStatus })
+	if several == nil || len(several.GetPlaces()) < 2 {
+		if why := answer.GetStaleReason(); why != "" {
+			s.screen.line(fmt.Sprintf("fleet: this answer is %s old: %s", s.age(answer.GetObservedAt()), printable(why)))
+		}
 		return
 	}
-	for _, p := range answer.GetPlaces() {
+	for _, p := range several.GetPlaces() {
 		switch {
 		case p.GetOk():
 		case p.GetObservedAt() == nil:

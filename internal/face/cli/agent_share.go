@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -10,7 +8,7 @@ import (
 
 func (p *program) newAgentShare() *cobra.Command {
 	req := &fleetv1.ShareAgentRequest{Access: fleetv1.Share_view}
-	cmd := &cobra.Command{
+	cmd := calling(p, &cobra.Command{
 		Use:   "share AGENT",
 		Short: "Share an agent with a person or a group",
 		Long: `Share an agent with a person or a group. With access "view" they see it, its tasks,
@@ -20,12 +18,7 @@ messages and answer questions. Sharing again with other access replaces the shar
 A person who has an agent with the same name calls the shared one AGENT@OWNER.`,
 		Example: `  fleet agent share papi --person bob
   fleet agent share papi --group oidc:ops --access run`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req.AgentName = args[0]
-			resp, err := s.fleet.ShareAgent(ctx, req)
-			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
-		}),
-	}
+	}, fleetv1.FleetServiceClient.ShareAgent, req, sayMessage[*fleetv1.ShareAgentResponse])
 	addGrantee(cmd, &req.Person, &req.Group)
 	addEnum(cmd, &req.Access, fleetv1.Share_Access_name, "access", "give them `ACCESS`: view or run")
 	addRequestID(cmd, &req.RequestId)
@@ -34,19 +27,14 @@ A person who has an agent with the same name calls the shared one AGENT@OWNER.`,
 
 func (p *program) newAgentUnshare() *cobra.Command {
 	req := &fleetv1.UnshareAgentRequest{}
-	cmd := &cobra.Command{
+	cmd := calling(p, &cobra.Command{
 		Use:   "unshare AGENT",
 		Short: "End the sharing of an agent with a person or a group",
 		Long: `End the sharing of an agent with a person or a group. Their open watches of the
 agent end at once. Tasks that they have started continue; "fleet task stop AGENT"
 stops the running task.`,
 		Example: `  fleet agent unshare papi --group oidc:ops`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req.AgentName = args[0]
-			resp, err := s.fleet.UnshareAgent(ctx, req)
-			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
-		}),
-	}
+	}, fleetv1.FleetServiceClient.UnshareAgent, req, sayMessage[*fleetv1.UnshareAgentResponse])
 	addGrantee(cmd, &req.Person, &req.Group)
 	addRequestID(cmd, &req.RequestId)
 	return cmd
@@ -59,19 +47,15 @@ func addGrantee(cmd *cobra.Command, person, group *string) {
 }
 
 func (p *program) newAgentShares() *cobra.Command {
-	return &cobra.Command{
+	return calling(p, &cobra.Command{
 		Use:     "shares AGENT",
 		Short:   "List with whom an agent is shared",
 		Long:    `List the people and groups with whom an agent is shared, and what they may do.`,
 		Example: `  fleet agent shares papi`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			resp, err := s.fleet.ListAgentShares(ctx, &fleetv1.ListAgentSharesRequest{AgentName: args[0]})
-			return s.print(resp, err, func() {
-				list(s, resp.GetShares(), "The agent is shared with nobody. Share it: fleet agent share "+printable(args[0])+" --person NAME",
-					column{"WITH", grantee}, column{"ACCESS", "access"}, column{"BY", "shared_by"}, column{"AGE", "shared_at"})
-			})
-		}),
-	}
+	}, fleetv1.FleetServiceClient.ListAgentShares, &fleetv1.ListAgentSharesRequest{}, func(s *session, resp *fleetv1.ListAgentSharesResponse) {
+		list(s, resp.GetShares(), "The agent is shared with nobody. Share it: fleet agent share "+printable(s.cmd.Flags().Arg(0))+" --person NAME",
+			column{"WITH", grantee}, column{"ACCESS", "access"}, column{"BY", "shared_by"}, column{"AGE", "shared_at"})
+	})
 }
 
 // grantee returns the person or the group of the share.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -12,19 +11,16 @@ import (
 )
 
 func (p *program) newAgentShow() *cobra.Command {
-	return &cobra.Command{
+	return calling(p, &cobra.Command{
 		Use:   "show AGENT",
 		Short: "Show one agent",
 		Long: `Show everything about one agent: what it is for, what its workspace is doing and
 why, where it works, and its task.`,
 		Example: `  fleet agent show papi
   fleet agent show papi -o json | jq -r .agent.metadata.fleet_mcp_pull_request_url`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			resp, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: args[0]})
-			s.tellStale(resp)
-			return s.print(resp, err, func() { s.showAgent(resp.GetAgent(), resp.GetRules()...) })
-		}),
-	}
+	}, fleetv1.FleetServiceClient.ShowAgent, &fleetv1.ShowAgentRequest{}, func(s *session, resp *fleetv1.ShowAgentResponse) {
+		s.showAgent(resp.GetAgent(), resp.GetRules()...)
+	})
 }
 
 func (s *session) showAgent(a *fleetv1.Agent, rules ...*fleetv1.AllowedRule) {

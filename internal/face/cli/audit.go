@@ -11,7 +11,6 @@ import (
 
 func (p *program) newAudit() *cobra.Command {
 	req := &fleetv1.ListAuditRequest{}
-	var period auditPeriod
 	var limit int32
 	cmd := calls(&cobra.Command{
 		Use:   "audit",
@@ -23,9 +22,6 @@ export" writes the whole log as JSON Lines.`,
   fleet audit --agent papi --outcome failed
   fleet audit --principal ci --method start_agent_task`,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			if err := period.set(s, req); err != nil {
-				return err
-			}
 			if !s.quiet || s.cmd.Flags().Changed("limit") {
 				req.Limit = &limit
 			}
@@ -49,7 +45,7 @@ export" writes the whole log as JSON Lines.`,
 			})
 		}),
 	}, "list_audit")
-	addAuditFilter(cmd, req, &period)
+	p.addAuditFilter(cmd, req)
 	cmd.Flags().Int32Var(&limit, "limit", 50, "show at most `N` calls, at most 1000")
 	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "continue from this `CURSOR`")
 	cmd.AddCommand(p.newAuditExport())
@@ -72,7 +68,6 @@ const exportPage = 1000
 
 func (p *program) newAuditExport() *cobra.Command {
 	req := &fleetv1.ListAuditRequest{}
-	var period auditPeriod
 	cmd := calls(&cobra.Command{
 		Use:   "export",
 		Short: "Write the audit log as JSON Lines",
@@ -82,9 +77,6 @@ give the time of that export with --since.`,
 		Example: `  fleet audit export > audit.jsonl
   fleet audit export --since 2026-11-01 --until 2026-12-01 | gzip > november.jsonl.gz`,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			if err := period.set(s, req); err != nil {
-				return err
-			}
 			limit := int32(exportPage)
 			req.Limit = &limit
 			for {
@@ -106,27 +98,14 @@ give the time of that export with --since.`,
 			}
 		}),
 	}, "list_audit")
-	addAuditFilter(cmd, req, &period)
+	p.addAuditFilter(cmd, req)
 	return cmd
 }
 
-// auditPeriod holds the flags of a period.
-type auditPeriod struct{ since, until string }
-
-// set puts the period into the request.
-func (a *auditPeriod) set(s *session, req *fleetv1.ListAuditRequest) error {
-	var err error
-	if req.Since, err = timeFlag("since", a.since, s.deps.Now()); err != nil {
-		return err
-	}
-	req.Until, err = timeFlag("until", a.until, s.deps.Now())
-	return err
-}
-
-func addAuditFilter(cmd *cobra.Command, req *fleetv1.ListAuditRequest, period *auditPeriod) {
+func (p *program) addAuditFilter(cmd *cobra.Command, req *fleetv1.ListAuditRequest) {
 	f := cmd.Flags()
-	f.StringVar(&period.since, "since", "", "only calls in the last `DURATION`, such as 24h or 7d, or since a time such as 2026-11-01")
-	f.StringVar(&period.until, "until", "", "only calls before `DURATION` ago, or before a time")
+	p.addTime(cmd, &req.Since, "since", "only calls in the last `DURATION`, such as 24h or 7d, or since a time such as 2026-11-01")
+	p.addTime(cmd, &req.Until, "until", "only calls before `DURATION` ago, or before a time")
 	f.StringVar(&req.Principal, "principal", "", "only calls of the principal with this `NAME`")
 	f.StringVar(&req.Method, "method", "", "only calls of `METHOD`, such as start_agent_task")
 	f.StringVar(&req.AgentName, "agent", "", "only calls about agents with this `NAME`")

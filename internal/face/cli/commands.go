@@ -1,10 +1,16 @@
 package cli
 
 import (
+	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -107,4 +113,55 @@ func (c commands) nextStep(s *status.Status, message string, details map[string]
 		return next, strings.TrimSuffix(message, "; "+plain)
 	}
 	return "", message
+}
+
+// calling makes the command call a method. The arguments of the command are the required fields of the request, in
+// their order; an optional argument is the field agent_name. Flags of the command may set other fields. show prints the answer for
+// people. Messages that name the method's tool name the command.
+func calling[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method func(C, context.Context, Q, ...grpc.CallOption) (A, error), req Q, show func(s *session, answer A)) *cobra.Command {
+	m := req.ProtoReflect()
+	required := requiredOf(m.Descriptor())
+	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
+		fields := required
+		if len(required) == 0 {
+			fields = []protoreflect.FieldDescriptor{m.Descriptor().Fields().ByName("agent_name")}
+		}
+		for i, arg := range args {
+			m.Set(fields[i], protoreflect.ValueOfString(arg))
+		}
+		client, ok := any(s.fleet).(C)
+		if !ok {
+			client, _ = any(s.tokens).(C)
+		}
+		answer, err := method(client, ctx, req)
+		if o, ok := any(answer).(observed); ok && err == nil {
+			s.tellStale(o)
+		}
+		return s.print(answer, err, func() { show(s, answer) })
+	})
+	var names []string
+	for _, f := range required {
+		names = append(names, string(f.Name()))
+	}
+	return calls(cmd, snake(strings.TrimSuffix(string(m.Descriptor().Name()), "Request")), names...)
+}
+
+// requiredOf returns the required texts of a request.
+func requiredOf(d protoreflect.MessageDescriptor) (list []protoreflect.FieldDescriptor) {
+	for i := range d.Fields().Len() {
+		if f := d.Fields().Get(i); f.Kind() == protoreflect.StringKind && slices.Contains(behavioursOf(f), annotations.FieldBehavior_REQUIRED) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+func behavioursOf(f protoreflect.FieldDescriptor) []annotations.FieldBehavior {
+	all, _ := proto.GetExtension(f.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
+	return all
+}
+
+// sayMessage prints the message of an answer, or with -q the name that the first argument gave.
+func sayMessage[A interface{ GetMessage() string }](s *session, answer A) {
+	s.say(answer.GetMessage(), s.cmd.Flags().Arg(0))
 }

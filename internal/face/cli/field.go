@@ -42,7 +42,7 @@ func fieldsOf(m *method, texts manual) (list []*field) {
 	all := m.desc.Input().Fields()
 	for i := range all.Len() {
 		d := all.Get(i)
-		behaviours, _ := proto.GetExtension(d.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
+		behaviours := behavioursOf(d)
 		if slices.Contains(behaviours, annotations.FieldBehavior_OUTPUT_ONLY) {
 			continue
 		}

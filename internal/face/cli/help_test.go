@@ -207,6 +207,5 @@ func flagFor(cmd *cobra.Command, f protoreflect.FieldDescriptor) string {
 }
 
 func isRequired(f protoreflect.FieldDescriptor) bool {
-	behaviours, _ := proto.GetExtension(f.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
-	return slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)
+	return slices.Contains(behavioursOf(f), annotations.FieldBehavior_REQUIRED)
 }

@@ -18,12 +18,12 @@ agent back.`,
 		Example: `  fleet kept list
   fleet agent restore papi`,
 	})
-	cmd.AddCommand(calls(p.newKeptList(), "list_kept_work"))
+	cmd.AddCommand(p.newKeptList())
 	return cmd
 }
 
 func (p *program) newKeptList() *cobra.Command {
-	return &cobra.Command{
+	return calling(p, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the kept directories of deleted agents",
@@ -32,18 +32,14 @@ only there. They are removed when their time is over or, oldest first, when all 
 them exceed their size limit.`,
 		Example: `  fleet kept list
   fleet kept list -o json`,
-		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			resp, err := s.fleet.ListKeptWork(ctx, &fleetv1.ListKeptWorkRequest{})
-			return s.print(resp, err, func() {
-				list(s, resp.GetKept(), "Nothing is kept.",
-					column{"AGENT", "agent_name"}, column{"ID", "agent_id"}, column{"SIZE", func(k *fleetv1.KeptWork) string { return size(k.GetSize()) }}, column{"DELETED", "kept_at"},
-					column{"KEPT UNTIL", func(k *fleetv1.KeptWork) string { return s.when(k.GetExpiresAt()) }}, column{"WHAT", "reason"})
-				if len(resp.GetKept()) > 0 {
-					s.hint("Bring an agent back: fleet agent restore AGENT")
-				}
-			})
-		}),
-	}
+	}, fleetv1.FleetServiceClient.ListKeptWork, &fleetv1.ListKeptWorkRequest{}, func(s *session, resp *fleetv1.ListKeptWorkResponse) {
+		list(s, resp.GetKept(), "Nothing is kept.",
+			column{"AGENT", "agent_name"}, column{"ID", "agent_id"}, column{"SIZE", func(k *fleetv1.KeptWork) string { return size(k.GetSize()) }}, column{"DELETED", "kept_at"},
+			column{"KEPT UNTIL", func(k *fleetv1.KeptWork) string { return s.when(k.GetExpiresAt()) }}, column{"WHAT", "reason"})
+		if len(resp.GetKept()) > 0 {
+			s.hint("Bring an agent back: fleet agent restore AGENT")
+		}
+	})
 }
 
 func (p *program) newAgentRestore() *cobra.Command {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"strconv"
 	"strings"
 
@@ -19,13 +18,13 @@ func (p *program) newPrincipal() *cobra.Command {
 Only admins can see them.`,
 		Example: `  fleet principal list`,
 	})
-	cmd.AddCommand(calls(p.newPrincipalList(), "list_principals"))
+	cmd.AddCommand(p.newPrincipalList())
 	return cmd
 }
 
 func (p *program) newPrincipalList() *cobra.Command {
 	req := &fleetv1.ListPrincipalsRequest{}
-	cmd := &cobra.Command{
+	cmd := calling(p, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the principals with their agents, storage and limits",
@@ -33,17 +32,13 @@ func (p *program) newPrincipalList() *cobra.Command {
 own. LIMITS shows the settings that limit a principal.`,
 		Example: `  fleet principal list
   fleet principal list -o json`,
-		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			resp, err := s.fleet.ListPrincipals(ctx, req)
-			return s.print(resp, err, func() {
-				list(s, resp.GetPrincipals(), "No principal comes after the cursor.",
-					column{"NAME", "name"}, column{"AGENTS", "agents"}, column{"RUNNING", "running_tasks"}, column{"BYTES", "stored_bytes"}, column{"LIMITS", limitCell})
-				if next := resp.GetNextCursor(); next != "" {
-					s.hint("There are more: add --cursor %s.", next)
-				}
-			})
-		}),
-	}
+	}, fleetv1.FleetServiceClient.ListPrincipals, req, func(s *session, resp *fleetv1.ListPrincipalsResponse) {
+		list(s, resp.GetPrincipals(), "No principal comes after the cursor.",
+			column{"NAME", "name"}, column{"AGENTS", "agents"}, column{"RUNNING", "running_tasks"}, column{"BYTES", "stored_bytes"}, column{"LIMITS", limitCell})
+		if next := resp.GetNextCursor(); next != "" {
+			s.hint("There are more: add --cursor %s.", next)
+		}
+	})
 	addOptional(cmd.Flags(), &req.Limit, "limit", "show at most `N` principals, at most 1000 (default 100)")
 	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "continue from this `CURSOR`")
 	return cmd

@@ -83,7 +83,7 @@ func (p *program) newRole() *cobra.Command {
 		Long:    `A role is how an agent behaves in a project, such as a coder or a reviewer.`,
 		Example: `  fleet role list shell`,
 	})
-	cmd.AddCommand(calls(&cobra.Command{
+	cmd.AddCommand(calling(p, &cobra.Command{
 		Use:     "list PROJECT",
 		Aliases: []string{"ls"},
 		Short:   "List the roles of a project",
@@ -91,13 +91,9 @@ func (p *program) newRole() *cobra.Command {
 
 Next, "fleet agent create NAME --project PROJECT --role ROLE".`,
 		Example: `  fleet role list shell`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			resp, err := s.fleet.ListAgentRoles(ctx, &fleetv1.ListAgentRolesRequest{Project: args[0]})
-			return s.print(resp, err, func() {
-				list(s, resp.GetRoles(), "The project has no roles.",
-					column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DEFAULT", "default"}, column{"DESCRIPTION", "description"})
-			})
-		}),
-	}, "list_agent_roles", "project"))
+	}, fleetv1.FleetServiceClient.ListAgentRoles, &fleetv1.ListAgentRolesRequest{}, func(s *session, resp *fleetv1.ListAgentRolesResponse) {
+		list(s, resp.GetRoles(), "The project has no roles.",
+			column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DEFAULT", "default"}, column{"DESCRIPTION", "description"})
+	}))
 	return cmd
 }

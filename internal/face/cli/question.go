@@ -11,7 +11,7 @@ import (
 
 func (p *program) newQuestions() *cobra.Command {
 	req := &fleetv1.ListQuestionsRequest{}
-	cmd := &cobra.Command{
+	cmd := calling(p, &cobra.Command{
 		Use:     "questions [AGENT]",
 		Aliases: []string{"question"},
 		Short:   "See what agents ask while they work",
@@ -23,27 +23,20 @@ Next, answer with "fleet answer ID allow".`,
 		Example: `  fleet questions
   fleet questions papi --all
   fleet questions -o json | jq -r '.questions[].id'`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			if len(args) == 1 {
-				req.AgentName = args[0]
-			}
-			resp, err := s.fleet.ListQuestions(ctx, req)
-			return s.print(resp, err, func() {
-				all := req.GetIncludeAnswered()
-				list(s, resp.GetQuestions(), "There are no open questions.",
-					column{"ID", func(q *fleetv1.Question) string { return s.questionID(q, resp.GetQuestions()) }},
-					column{"AGENT", "agent_name"},
-					column{"KIND", "kind"},
-					column{"AGE", "asked_at"},
-					column{"STATUS", shownIf(all, "status")},
-					column{"ANSWER", shownIf(all, func(q *fleetv1.Question) string { return truncate(oneLine(q.GetAnswer()), descriptionWidth) })},
-					column{"QUESTION", questionText})
-				if next := resp.GetNextCursor(); next != "" {
-					s.hint("There are more: repeat the command with --cursor %s (%d in all)", next, resp.GetTotalCount())
-				}
-			})
-		}),
-	}
+	}, fleetv1.FleetServiceClient.ListQuestions, req, func(s *session, resp *fleetv1.ListQuestionsResponse) {
+		all := req.GetIncludeAnswered()
+		list(s, resp.GetQuestions(), "There are no open questions.",
+			column{"ID", func(q *fleetv1.Question) string { return s.questionID(q, resp.GetQuestions()) }},
+			column{"AGENT", "agent_name"},
+			column{"KIND", "kind"},
+			column{"AGE", "asked_at"},
+			column{"STATUS", shownIf(all, "status")},
+			column{"ANSWER", shownIf(all, func(q *fleetv1.Question) string { return truncate(oneLine(q.GetAnswer()), descriptionWidth) })},
+			column{"QUESTION", questionText})
+		if next := resp.GetNextCursor(); next != "" {
+			s.hint("There are more: repeat the command with --cursor %s (%d in all)", next, resp.GetTotalCount())
+		}
+	})
 	cmd.Flags().StringVar(&req.TaskId, "task", "", "only questions about the task with `ID`")
 	cmd.Flags().BoolVar(&req.IncludeAnswered, "all", false, "also questions that were answered, expired or withdrawn")
 	addOptional(cmd.Flags(), &req.Limit, "limit", "list at most `N` questions, up to 100 (default 20)")

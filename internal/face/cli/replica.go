@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -18,25 +16,21 @@ Only admins can manage them.`,
 		Example: `  fleet replica list
   fleet replica forget build-7`,
 	})
-	cmd.AddCommand(calls(p.newReplicaList(), "list_replicas"), calls(p.newReplicaForget(), "forget_replica"))
+	cmd.AddCommand(p.newReplicaList(), p.newReplicaForget())
 	return cmd
 }
 
 func (p *program) newReplicaList() *cobra.Command {
-	return &cobra.Command{
+	return calling(p, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the servers",
 		Long:    `List the servers that share the store: which of them run, where they are, and how long a server has not answered.`,
 		Example: `  fleet replica list`,
-		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			resp, err := s.fleet.ListReplicas(ctx, &fleetv1.ListReplicasRequest{})
-			return s.print(resp, err, func() {
-				list(s, resp.GetReplicas(), "The store is in SQLite, so no other server shares it.",
-					column{"NAME", "name"}, column{"STATE", s.replicaState}, column{"ADDRESS", "address"}, column{"VERSION", "version"}, column{"AGENTS", "agents"}, column{"AGE", "started_at"})
-			})
-		}),
-	}
+	}, fleetv1.FleetServiceClient.ListReplicas, &fleetv1.ListReplicasRequest{}, func(s *session, resp *fleetv1.ListReplicasResponse) {
+		list(s, resp.GetReplicas(), "The store is in SQLite, so no other server shares it.",
+			column{"NAME", "name"}, column{"STATE", s.replicaState}, column{"ADDRESS", "address"}, column{"VERSION", "version"}, column{"AGENTS", "agents"}, column{"AGE", "started_at"})
+	})
 }
 
 // replicaState returns the state of the server, and how long it has not answered.
@@ -53,7 +47,7 @@ func (s *session) replicaState(r *fleetv1.Replica) cell {
 }
 
 func (p *program) newReplicaForget() *cobra.Command {
-	return &cobra.Command{
+	return calling(p, &cobra.Command{
 		Use:   "forget NAME",
 		Short: "Delete the agents of a server that never comes back",
 		Long: `Forget a server whose machine never comes back. Its agents are deleted, with all work
@@ -62,15 +56,11 @@ that is only on that machine, and their tasks fail. A running server cannot be f
 If the machine comes back after all, its server refuses to start with the old data.`,
 		Example:           `  fleet replica forget build-7`,
 		ValidArgsFunction: p.offering(replicaNames),
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			resp, err := s.fleet.ForgetReplica(ctx, &fleetv1.ForgetReplicaRequest{Name: args[0]})
-			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
-		}),
-	}
+	}, fleetv1.FleetServiceClient.ForgetReplica, &fleetv1.ForgetReplicaRequest{}, sayMessage[*fleetv1.ForgetReplicaResponse])
 }
 
 func (p *program) newReload() *cobra.Command {
-	return calls(&cobra.Command{
+	return calling(p, &cobra.Command{
 		Use:   "reload",
 		Short: "Let a server read its fleet.yaml again",
 		Long: `Let the server read its fleet.yaml again, and use the projects, roles, prices and limits in
@@ -81,9 +71,7 @@ Each server reads its own file. Of several servers on a store, the one that --se
 is reloaded.`,
 		Example: `  fleet reload
   fleet reload -o json | jq -r '.closed_agents[]'`,
-		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			resp, err := s.fleet.ReloadConfig(ctx, &fleetv1.ReloadConfigRequest{})
-			return s.print(resp, err, func() { s.say(resp.GetMessage(), resp.GetFile()) })
-		}),
-	}, "reload_config")
+	}, fleetv1.FleetServiceClient.ReloadConfig, &fleetv1.ReloadConfigRequest{}, func(s *session, resp *fleetv1.ReloadConfigResponse) {
+		s.say(resp.GetMessage(), resp.GetFile())
+	})
 }

@@ -9,30 +9,26 @@ import (
 )
 
 func (p *program) newStatus() *cobra.Command {
-	return calls(&cobra.Command{
+	return calling(p, &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of the fleet in a few numbers",
 		Long: `Show the state of the fleet in a few numbers: its agents by status, the open
 questions, what the tasks of the last 24 hours used, and your limits.`,
 		Example: `  fleet status
   fleet status -o json | jq .questions`,
-		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			resp, err := s.fleet.ShowFleet(ctx, &fleetv1.ShowFleetRequest{})
-			return s.print(resp, err, func() {
-				list(s, []*fleetv1.ShowFleetResponse{resp}, "",
-					column{"AGENTS", "agents"}, column{"BUSY", "busy"}, column{"WAITING", "waiting"}, column{"STALLED", "stalled"}, column{"IDLE", "idle"}, column{"OFFLINE", "offline"},
-					column{"QUESTIONS", "questions"}, column{"TASKS 24H", "last_day.tasks"}, column{"FAILED 24H", "last_day.failed"}, column{"COST 24H", func(r *fleetv1.ShowFleetResponse) string { return cost(r.GetLastDay().GetCostUsd()) }})
-				if len(resp.GetLimits()) > 0 {
-					s.screen.print("\n")
-					list(s, resp.GetLimits(), "", column{"LIMIT", "setting"}, column{"USED", "used"}, column{"MAX", "max"})
-				}
-			})
-		}),
-	}, "show_fleet")
+	}, fleetv1.FleetServiceClient.ShowFleet, &fleetv1.ShowFleetRequest{}, func(s *session, resp *fleetv1.ShowFleetResponse) {
+		list(s, []*fleetv1.ShowFleetResponse{resp}, "",
+			column{"AGENTS", "agents"}, column{"BUSY", "busy"}, column{"WAITING", "waiting"}, column{"STALLED", "stalled"}, column{"IDLE", "idle"}, column{"OFFLINE", "offline"},
+			column{"QUESTIONS", "questions"}, column{"TASKS 24H", "last_day.tasks"}, column{"FAILED 24H", "last_day.failed"}, column{"COST 24H", func(r *fleetv1.ShowFleetResponse) string { return cost(r.GetLastDay().GetCostUsd()) }})
+		if len(resp.GetLimits()) > 0 {
+			s.screen.print("\n")
+			list(s, resp.GetLimits(), "", column{"LIMIT", "setting"}, column{"USED", "used"}, column{"MAX", "max"})
+		}
+	})
 }
 
 func (p *program) newSearch() *cobra.Command {
-	var limit int32
+	req := &fleetv1.SearchFleetRequest{}
 	cmd := calls(&cobra.Command{
 		Use:   "search TEXT",
 		Short: "Find agents, tasks and open questions by a text",
@@ -41,16 +37,16 @@ and open questions.`,
 		Example: `  fleet search "login page"
   fleet search papi --limit 100`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			if s.quiet && !s.cmd.Flags().Changed("limit") {
-				limit = 100 // the most that a server finds
+			if req.Text = args[0]; s.quiet && req.Limit == nil {
+				req.Limit = new(int32(100)) // the most that a server finds
 			}
-			resp, err := s.fleet.SearchFleet(ctx, &fleetv1.SearchFleetRequest{Text: args[0], Limit: &limit})
+			resp, err := s.fleet.SearchFleet(ctx, req)
 			return s.print(resp, err, func() {
 				list(s, resp.GetItems(), "Nothing matches.",
 					column{"KIND", shownIf(!s.quiet, "kind")}, column{"ID", "id"}, column{"AGENT", "agent_name"}, column{"STATUS", "status"}, column{"TEXT", "text"})
 			})
 		}),
 	}, "search_fleet")
-	cmd.Flags().Int32Var(&limit, "limit", 10, "show at most `N` of each kind, at most 100")
+	addOptional(cmd.Flags(), &req.Limit, "limit", "show at most `N` of each kind, at most 100 (default 10)")
 	return cmd
 }

@@ -11,7 +11,6 @@ import (
 )
 
 func (p *program) newTaskList() *cobra.Command {
-	var since string
 	req := &fleetv1.ListTasksRequest{}
 	filters := []string{"status", "project", "source", "since", "text", "toolset"}
 	cmd := &cobra.Command{
@@ -40,10 +39,6 @@ table, is enough.`,
 			if filtered {
 				none = "No task matches. See all of them: fleet task list"
 			}
-			var err error
-			if req.Since, err = timeFlag("since", since, s.deps.Now()); err != nil {
-				return err
-			}
 			resp, err := s.fleet.ListTasks(ctx, req)
 			return s.print(resp, err, func() {
 				more := ""
@@ -68,7 +63,7 @@ table, is enough.`,
 	addEnum(cmd, &req.Status, fleetv1.Task_Status_name, "status", "only tasks that are `STATUS`: pending, running, completed, failed or stopped")
 	f.StringVar(&req.Project, "project", "", "only tasks of agents of `PROJECT`")
 	addEnum(cmd, &req.Source, fleetv1.Task_Source_name, "source", "only tasks from `SOURCE`: human, agent or ai_controller")
-	f.StringVar(&since, "since", "", "only tasks created in the last `DURATION`, such as 24h or 7d, or since a time such as 2026-11-01")
+	p.addTime(cmd, &req.Since, "since", "only tasks created in the last `DURATION`, such as 24h or 7d, or since a time such as 2026-11-01")
 	f.StringVar(&req.Text, "text", "", "only tasks with `TEXT` in the summary or the description")
 	addEnum(cmd, &req.Toolset, fleetv1.ListTasksRequest_Toolset_name, "toolset",
 		"only tasks of `TOOLSET`: fleet, lifecycle, providers, sessions, subagents or every (default fleet)")

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,8 +25,8 @@ Create the first token on the server's machine while the server is stopped:
   fleet token list`,
 	})
 	cmd.AddCommand(
-		calls(p.newTokenCreate(), "create_token"),
-		calls(p.newTokenList(), "list_tokens"),
+		p.newTokenCreate(),
+		p.newTokenList(),
 		calls(calls(p.newTokenRotate(), "rotate_token"), "rotate_own_token"),
 		calls(p.newTokenRevoke(), "revoke_token", "token"),
 	)
@@ -36,7 +35,7 @@ Create the first token on the server's machine while the server is stopped:
 
 func (p *program) newTokenCreate() *cobra.Command {
 	req := &fleetv1.CreateTokenRequest{Kind: fleetv1.Token_human}
-	cmd := &cobra.Command{
+	cmd := calling(p, &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a token and print its secret, once",
 		Long: `Create a token. Its secret is printed on standard output only this once, because
@@ -47,19 +46,14 @@ Keep the secret in a file that only its holder can read, and give the file with
 		Example: `  (umask 077; fleet token create alice --admin > ~/.fleet-token)
   fleet token create ci --kind controller --ttl 90d --project Setup
   fleet token create alice --admin --embedded     # while the server is stopped`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req.Name = args[0]
-			resp, err := s.tokens.CreateToken(ctx, req)
-			return s.print(resp, err, func() {
-				s.screen.print(resp.GetSecret() + "\n")
-				if n := resp.GetOwnedAgents(); n > 0 {
-					s.hint("The holder of the new token also owns the %d existing agents of an earlier token %q.",
-						n, resp.GetToken().GetName())
-				}
-				s.secretShown(resp.GetToken())
-			})
-		}),
-	}
+	}, fleetv1.TokenServiceClient.CreateToken, req, func(s *session, resp *fleetv1.CreateTokenResponse) {
+		s.screen.print(resp.GetSecret() + "\n")
+		if n := resp.GetOwnedAgents(); n > 0 {
+			s.hint("The holder of the new token also owns the %d existing agents of an earlier token %q.",
+				n, resp.GetToken().GetName())
+		}
+		s.secretShown(resp.GetToken())
+	})
 	addEnum(cmd, &req.Kind, fleetv1.Token_Kind_name, "kind", "the `KIND` of its holder: human, controller (an AI) or agent")
 	addEnum(cmd, &req.Scope, fleetv1.Scope_name, "scope", "the holder's rights are `SCOPE`: read, run (the default) or admin")
 	cmd.Flags().StringArrayVar(&req.Projects, "project", nil, "the token is valid for agents of `PROJECT` only; can be repeated")
@@ -69,20 +63,16 @@ Keep the secret in a file that only its holder can read, and give the file with
 }
 
 func (p *program) newTokenList() *cobra.Command {
-	return &cobra.Command{
+	return calling(p, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the tokens, without their secrets",
 		Long:    `List the tokens: who holds each token, and how long it is valid.`,
 		Example: `  fleet token list`,
-		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			resp, err := s.tokens.ListTokens(ctx, &fleetv1.ListTokensRequest{})
-			return s.print(resp, err, func() {
-				list(s, resp.GetTokens(), "There are no tokens. Create one: fleet token create NAME",
-					column{"NAME", "name"}, column{"KIND", "kind"}, column{"SCOPE", "scope"}, column{"PROJECTS", "projects"}, column{"AGE", "created_at"}, column{"STATUS", s.validity})
-			})
-		}),
-	}
+	}, fleetv1.TokenServiceClient.ListTokens, &fleetv1.ListTokensRequest{}, func(s *session, resp *fleetv1.ListTokensResponse) {
+		list(s, resp.GetTokens(), "There are no tokens. Create one: fleet token create NAME",
+			column{"NAME", "name"}, column{"KIND", "kind"}, column{"SCOPE", "scope"}, column{"PROJECTS", "projects"}, column{"AGE", "created_at"}, column{"STATUS", s.validity})
+	})
 }
 
 // soon is the remaining validity below which the list marks a token as expiring.
@@ -118,16 +108,12 @@ func (s *session) secretShown(t *fleetv1.Token) {
 }
 
 func (p *program) newTokenRevoke() *cobra.Command {
-	return &cobra.Command{
+	return calling(p, &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "Revoke a token: it is refused from now on",
 		Long: `Revoke a token. Its holder is refused from now on. What the holder created stays.
 This cannot be undone: create another token instead.`,
 		Example:           `  fleet token revoke ci`,
 		ValidArgsFunction: p.offering(tokenNames),
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			resp, err := s.tokens.RevokeToken(ctx, &fleetv1.RevokeTokenRequest{Name: args[0]})
-			return s.print(resp, err, func() { s.say(resp.GetMessage(), resp.GetToken().GetName()) })
-		}),
-	}
+	}, fleetv1.TokenServiceClient.RevokeToken, &fleetv1.RevokeTokenRequest{}, sayMessage[*fleetv1.RevokeTokenResponse])
 }

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -170,12 +172,16 @@ func duration(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// timeFlag parses the value of the flag, a point in time: a date, an RFC 3339 time, or an age such as 90m, 24h or 7d. It
-// returns nil if the value is empty.
-func timeFlag(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
-	if text == "" {
-		return nil, nil //nolint:nilnil // the flag is not given
-	}
+// addTime adds a flag for a point in time: a date, an RFC 3339 time, or an age such as 90m, 24h or 7d.
+func (p *program) addTime(cmd *cobra.Command, to **timestamppb.Timestamp, name, usage string) {
+	cmd.Flags().Func(name, usage, func(text string) (err error) {
+		*to, err = pointInTime(text, p.deps.Now())
+		return err
+	})
+}
+
+// pointInTime parses the value of a flag of addTime.
+func pointInTime(text string, now time.Time) (*timestamppb.Timestamp, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, time.DateOnly} {
 		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
 			return timestamppb.New(at), nil
@@ -184,5 +190,5 @@ func timeFlag(flag, text string, now time.Time) (*timestamppb.Timestamp, error) 
 	if d, err := duration(text); err == nil && d >= 0 {
 		return timestamppb.New(now.Add(-d)), nil
 	}
-	return nil, usagef("--%s is %q: give a duration such as 90m, 24h or 7d, or a time such as 2026-11-01 or 2026-11-01T10:30:00Z", flag, text)
+	return nil, errors.New("give a duration such as 90m, 24h or 7d, or a time such as 2026-11-01 or 2026-11-01T10:30:00Z")
 }

@@ -35,17 +35,14 @@ func TestTimeFlag(t *testing.T) {
 		"2026-11-01 12:00:00":  "2026-11-01T12:00:00Z",
 		"2026-11-01T10:30:00Z": "2026-11-01T10:30:00Z",
 	} {
-		got, err := timeFlag("since", text, now)
+		got, err := pointInTime(text, now)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got.AsTime().Format(time.RFC3339), text)
 	}
 	for _, text := range []string{"never", "-5m", "d", "-1d", "7", "2026-13-01"} {
-		_, err := timeFlag("until", text, now)
-		require.ErrorContains(t, err, "--until is", text)
+		_, err := pointInTime(text, now)
+		require.ErrorContains(t, err, "give a duration", text)
 	}
-	none, err := timeFlag("until", "", now)
-	require.NoError(t, err)
-	require.Nil(t, none)
 }
 
 func TestFlagsOfSeconds(t *testing.T) {

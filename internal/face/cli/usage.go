@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -12,8 +11,7 @@ import (
 
 func (p *program) newUsage() *cobra.Command {
 	req := &fleetv1.ShowUsageRequest{By: fleetv1.ShowUsageRequest_agents}
-	var since string
-	cmd := calls(&cobra.Command{
+	cmd := calling(p, &cobra.Command{
 		Use:   "usage [AGENT]",
 		Short: "Sum up what tasks used: cost, tokens, time",
 		Long: `Sum up what the tasks of all toolsets used in the last 30 days: cost, as far as agents
@@ -22,30 +20,19 @@ report it, tokens and time. It also counts how the tasks ended.`,
   fleet usage --by days --since 7d
   fleet usage papi --by projects
   fleet usage --by owners -o json | jq -r '.rows[] | [.key, .usage.cost_usd] | @tsv'`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			if len(args) == 1 {
-				req.AgentName = args[0]
-			}
-			var err error
-			if req.Since, err = timeFlag("since", since, s.deps.Now()); err != nil {
-				return err
-			}
-			resp, err := s.fleet.ShowUsage(ctx, req)
-			return s.print(resp, err, func() {
-				rows := resp.GetRows()
-				if len(rows) > 1 {
-					rows = append(rows, &fleetv1.UsageRow{Key: "all", Usage: resp.GetTotal()})
-				}
-				list(s, rows, "There are no tasks since "+resp.GetSince().AsTime().Local().Format(time.DateOnly)+".",
-					column{strings.ToUpper(strings.TrimSuffix(req.GetBy().String(), "s")), "key"}, column{"TASKS", "usage.tasks"}, column{"COMPLETED", "usage.completed"},
-					column{"FAILED", "usage.failed"}, column{"STOPPED", "usage.stopped"}, column{"COST", func(r *fleetv1.UsageRow) string { return cost(r.GetUsage().GetCostUsd()) }},
-					column{"TOKENS IN", "usage.input_tokens"}, column{"TOKENS OUT", "usage.output_tokens"}, column{"TIME", func(r *fleetv1.UsageRow) string { return withUnit(r.GetUsage().GetSeconds(), fleetv1.Shown_seconds) }})
-			})
-		}),
-	}, "show_usage")
+	}, fleetv1.FleetServiceClient.ShowUsage, req, func(s *session, resp *fleetv1.ShowUsageResponse) {
+		rows := resp.GetRows()
+		if len(rows) > 1 {
+			rows = append(rows, &fleetv1.UsageRow{Key: "all", Usage: resp.GetTotal()})
+		}
+		list(s, rows, "There are no tasks since "+resp.GetSince().AsTime().Local().Format(time.DateOnly)+".",
+			column{strings.ToUpper(strings.TrimSuffix(req.GetBy().String(), "s")), "key"}, column{"TASKS", "usage.tasks"}, column{"COMPLETED", "usage.completed"},
+			column{"FAILED", "usage.failed"}, column{"STOPPED", "usage.stopped"}, column{"COST", func(r *fleetv1.UsageRow) string { return cost(r.GetUsage().GetCostUsd()) }},
+			column{"TOKENS IN", "usage.input_tokens"}, column{"TOKENS OUT", "usage.output_tokens"}, column{"TIME", func(r *fleetv1.UsageRow) string { return withUnit(r.GetUsage().GetSeconds(), fleetv1.Shown_seconds) }})
+	})
 	f := cmd.Flags()
 	addEnum(cmd, &req.By, fleetv1.ShowUsageRequest_By_name, "by", "a row for each of `WHAT`: agents, projects, owners or days")
-	f.StringVar(&since, "since", "", "only tasks created in the last `DURATION`, such as 24h or 7d, or since a time such as 2026-11-01")
+	p.addTime(cmd, &req.Since, "since", "only tasks created in the last `DURATION`, such as 24h or 7d, or since a time such as 2026-11-01")
 	f.StringVar(&req.Project, "project", "", "only tasks of agents of `PROJECT`")
 	return cmd
 }
