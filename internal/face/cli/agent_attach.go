@@ -45,7 +45,7 @@ func (s *session) attach(ctx context.Context, agent string) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := fleetv1.NewTerminalServiceClient(s.calls).AttachAgent(ctx)
+	stream, err := fleetv1.NewTerminalServiceClient(s.conn).AttachAgent(ctx)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 func (p *program) newAgentCreate() *cobra.Command {
 	req := &fleetv1.CreateAgentRequest{}
 	var specFile string
-	var wait waiting
+	var wait waitFlag
 	var values params
 	cmd := &cobra.Command{
 		Use:   "create NAME --project PROJECT",

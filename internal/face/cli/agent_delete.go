@@ -14,7 +14,7 @@ import (
 func (p *program) newAgentDelete() *cobra.Command {
 	var yes, keepUnsaved bool
 	var requestID string
-	var wait waiting
+	var wait waitFlag
 	cmd := &cobra.Command{
 		Use:     "delete AGENT...",
 		Aliases: []string{"rm"},
@@ -40,12 +40,12 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 					return err
 				}
 			}
-			d := deleting{wait: wait, requestID: requestID, keepUnsaved: keepUnsaved || !yes}
+			d := deleteOptions{wait: wait, requestID: requestID, keepUnsaved: keepUnsaved || !yes}
 			unsaved, first := s.deleteAgents(ctx, d, names)
 			for i, err := range unsaved {
 				name := names[i]
 				if err != nil && !keepUnsaved {
-					s.tell(s.explain(ctx, err, s.target))
+					s.printError(s.explain(ctx, err, s.target))
 					if err = s.confirm(ctx, "Delete "+name+" anyway?", "add --yes to delete without it", "nothing was deleted"); err == nil {
 						d.keepUnsaved = false
 						_, err = s.deleteAgents(ctx, d, []string{name})
@@ -56,7 +56,7 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 				case first == nil:
 					first = err
 				default: // the first error is reported at the end
-					s.tell(s.explain(ctx, err, s.target))
+					s.printError(s.explain(ctx, err, s.target))
 				}
 			}
 			return first
@@ -72,16 +72,16 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 // deleteParallel limits how many agents are deleted at the same time.
 const deleteParallel = 8
 
-// deleting says how agents are deleted.
-type deleting struct {
-	wait      waiting
+// deleteOptions says how agents are deleted.
+type deleteOptions struct {
+	wait      waitFlag
 	requestID string
 	// keepUnsaved refuses to delete an agent with work that exists only in its workspace.
 	keepUnsaved bool
 }
 
-// deletion is the result of deleting one agent.
-type deletion struct {
+// deleteResult is the result of deleting one agent.
+type deleteResult struct {
 	resp *fleetv1.DeleteAgentResponse
 	err  error
 }
@@ -89,15 +89,15 @@ type deletion struct {
 // deleteAgents deletes the agents, several at a time, and prints the results in the order of the names. It returns the
 // errors of agents with work that exists only in their workspaces, by index, and the first other error. It reports further
 // errors itself.
-func (s *session) deleteAgents(ctx context.Context, d deleting, names []string) (unsaved []error, first error) {
-	results := make([]chan deletion, len(names))
+func (s *session) deleteAgents(ctx context.Context, d deleteOptions, names []string) (unsaved []error, first error) {
+	results := make([]chan deleteResult, len(names))
 	slots := make(chan struct{}, deleteParallel)
 	for i, name := range names {
-		results[i] = make(chan deletion, 1)
+		results[i] = make(chan deleteResult, 1)
 		go func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			result := deletion{err: context.Cause(ctx)}
+			result := deleteResult{err: context.Cause(ctx)}
 			if result.err == nil {
 				result.resp, result.err = s.deleteAgent(ctx, d, name)
 			}
@@ -116,7 +116,7 @@ func (s *session) deleteAgents(ctx context.Context, d deleting, names []string) 
 			case first == nil:
 				first = err
 			case ctx.Err() == nil: // the first error is reported at the end
-				s.tell(s.explain(ctx, err, s.target))
+				s.printError(s.explain(ctx, err, s.target))
 			}
 		}
 		return nil
@@ -133,7 +133,7 @@ func (s *session) deleteAgents(ctx context.Context, d deleting, names []string) 
 
 // deleteAgent deletes the agent. If d.keepUnsaved is set, the error is UNSAVED_WORK for an agent with work that exists only in
 // its workspace.
-func (s *session) deleteAgent(ctx context.Context, d deleting, name string) (resp *fleetv1.DeleteAgentResponse, err error) {
+func (s *session) deleteAgent(ctx context.Context, d deleteOptions, name string) (resp *fleetv1.DeleteAgentResponse, err error) {
 	req := &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: d.requestID, KeepUnsaved: &d.keepUnsaved}
 	err = s.finish(ctx, d.wait, func(ctx context.Context) (_ bool, err error) {
 		resp, err = s.fleet.DeleteAgent(ctx, req)
@@ -147,18 +147,18 @@ func (s *session) deleteAgent(ctx context.Context, d deleting, name string) (res
 	return resp, err
 }
 
-// asks reports whether there is a terminal to ask for confirmation.
-func (s *session) asks() bool {
+// isInteractive reports whether there is a terminal to ask for confirmation.
+func (s *session) isInteractive() bool {
 	return terminalOf(s.deps.Stdin, s.deps.Getenv).is() && s.screen.onErr.is()
 }
 
 // confirm asks a yes or no question on the terminal. Without a terminal it fails, with the hint. declined is the message of
 // the error if the answer is no.
 func (s *session) confirm(ctx context.Context, question, hint, declined string) error {
-	if !s.asks() {
+	if !s.isInteractive() {
 		return &failure{code: ExitUsage, reason: "USAGE", message: "there is no terminal to ask for confirmation", hint: hint}
 	}
-	answer, err := s.ask(ctx, question+" [y/N] ")
+	answer, err := s.readAnswer(ctx, question+" [y/N] ")
 	switch {
 	case err != nil:
 		return err
@@ -168,8 +168,8 @@ func (s *session) confirm(ctx context.Context, question, hint, declined string) 
 	return Fail(ExitError, "", "%s", declined)
 }
 
-// ask shows the question on the terminal and returns the line that the user enters, without spaces around it.
-func (s *session) ask(ctx context.Context, question string) (string, error) {
+// readAnswer shows the question on the terminal and returns the line that the user enters, without spaces around it.
+func (s *session) readAnswer(ctx context.Context, question string) (string, error) {
 	answers := make(chan string, 1)
 	go func() { // reading from a terminal cannot be cancelled; the process ends soon after Ctrl-C
 		line, _ := bufio.NewReader(s.deps.Stdin).ReadString('\n')

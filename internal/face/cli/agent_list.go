@@ -97,15 +97,15 @@ func severalOwners[T interface{ GetOwner() string }](list []T) bool {
 	return false
 }
 
-// observed is an answer that says when it was observed and, if it is stale, why.
-type observed interface {
+// datedAnswer is an answer that says when it was observed and, if it is stale, why.
+type datedAnswer interface {
 	GetObservedAt() *timestamppb.Timestamp
 	GetStaleReason() string
 }
 
-// tellStale reports on standard error how old a stale answer is, and why it is stale; or, if it is about several places, which of
+// reportStale reports on standard error how old a stale answer is, and why it is stale; or, if it is about several places, which of
 // them do not answer, and why.
-func (s *session) tellStale(answer observed) {
+func (s *session) reportStale(answer datedAnswer) {
 	several, _ := answer.(interface{ GetPlaces() []*fleetv1.PlaceStatus })
 	if several == nil || len(several.GetPlaces()) < 2 {
 		if why := answer.GetStaleReason(); why != "" {

@@ -10,16 +10,16 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// powered is the answer to starting, stopping or restarting an agent.
-type powered interface {
+// agentAnswer is the answer to starting, stopping or restarting an agent.
+type agentAnswer interface {
 	proto.Message
 	GetAgent() *fleetv1.Agent
 	GetMessage() string
 	GetUnfinished() bool
 }
 
-// power describes a command that starts, stops or restarts an agent's workspace.
-type power struct {
+// powerTexts describes a command that starts, stops or restarts an agent's workspace.
+type powerTexts struct {
 	doing string // labels the progress line
 	done  string // what the agent is then
 	next  string // a hint about the next command, with %s for the agent's name
@@ -27,15 +27,15 @@ type power struct {
 }
 
 // power returns the command. begin returns the call for an agent; the call is repeated with the same request.
-func (p *program) power(cmd *cobra.Command, w power, begin func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (powered, error), error)) *cobra.Command {
+func (p *program) power(cmd *cobra.Command, w powerTexts, begin func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (agentAnswer, error), error)) *cobra.Command {
 	var requestID string
-	var wait waiting
+	var wait waitFlag
 	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
 		call, err := begin(ctx, s, args[0], requestID)
 		if err != nil {
 			return err
 		}
-		var resp powered
+		var resp agentAnswer
 		err = s.during(ctx, args[0], w.doing+" "+args[0], func() error {
 			return s.finish(ctx, wait, func(ctx context.Context) (bool, error) {
 				r, err := call(ctx)
@@ -80,11 +80,11 @@ Elsewhere it needs --yes.
 
 Next, give it a task with "fleet task run AGENT ...".`,
 		Example: `  fleet agent start papi`,
-	}, power{"starting", "ready", giveWork, "fleet agent start %s"}, func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (powered, error), error) {
+	}, powerTexts{"starting", "ready", giveWork, "fleet agent start %s"}, func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (agentAnswer, error), error) {
 		start := &fleetv1.StartAgentRequest{AgentName: name, RequestId: requestID}
 		restart := &fleetv1.RestartAgentRequest{AgentName: name, RequestId: requestID}
 		anyway := false
-		return func(limited context.Context) (powered, error) {
+		return func(limited context.Context) (agentAnswer, error) {
 			if anyway {
 				return s.fleet.RestartAgent(limited, restart)
 			}
@@ -93,7 +93,7 @@ Next, give it a task with "fleet task run AGENT ...".`,
 				return resp, err
 			}
 			if !yes {
-				if !s.asks() {
+				if !s.isInteractive() {
 					f := *s.explain(ctx, err, s.target)
 					f.hint += fmt.Sprintf("; %q starts it again and ends the task", "fleet agent start "+name+" --yes")
 					return nil, &f
@@ -122,9 +122,9 @@ func (p *program) newAgentStop() *cobra.Command {
 		Long: `Stop the workspace of an agent and keep what is in it. A running task is stopped
 first. "fleet task stop AGENT" stops only the task.`,
 		Example: `  fleet agent stop papi`,
-	}, power{"stopping", "stopped", startAgain, "fleet agent stop %s"}, func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (powered, error), error) {
+	}, powerTexts{"stopping", "stopped", startAgain, "fleet agent stop %s"}, func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (agentAnswer, error), error) {
 		req := &fleetv1.StopAgentRequest{AgentName: name, RequestId: requestID}
-		return func(ctx context.Context) (powered, error) { return s.fleet.StopAgent(ctx, req) }, nil
+		return func(ctx context.Context) (agentAnswer, error) { return s.fleet.StopAgent(ctx, req) }, nil
 	})
 }
 
@@ -144,10 +144,10 @@ show AGENT" says that it is outdated, --update gives it the newest version.`,
 		Example: `  fleet agent restart papi
   fleet agent restart papi --role reviewer
   fleet agent restart papi --update`,
-	}, power{"restarting", "ready", giveWork, "fleet agent start %s"}, func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (powered, error), error) {
+	}, powerTexts{"restarting", "ready", giveWork, "fleet agent start %s"}, func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (agentAnswer, error), error) {
 		parameters, err := values.values()
 		req := &fleetv1.RestartAgentRequest{AgentName: name, Role: role, Update: update, TakeOver: takeOver, Parameters: parameters, RequestId: requestID}
-		return func(ctx context.Context) (powered, error) { return s.fleet.RestartAgent(ctx, req) }, err
+		return func(ctx context.Context) (agentAnswer, error) { return s.fleet.RestartAgent(ctx, req) }, err
 	})
 	cmd.Flags().StringVar(&role, "role", "", "give the agent `ROLE` (default: it keeps its role)")
 	cmd.Flags().BoolVar(&takeOver, "take-over", false, "make an agent of another Fleet or of a person this Fleet's, and end what runs in it")

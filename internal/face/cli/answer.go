@@ -16,12 +16,12 @@ func (s *session) printAnswer(answer proto.Message, portion *fleetv1.Portion) er
 	if err != nil {
 		return err
 	}
-	return failed(answer.ProtoReflect())
+	return failureOf(answer.ProtoReflect())
 }
 
-// failed returns an error if a field of the answer says that the request failed. The error contains the cause if
+// failureOf returns an error if a field of the answer says that the request failed. The error contains the cause if
 // another field gives it.
-func failed(m protoreflect.Message) error {
+func failureOf(m protoreflect.Message) error {
 	bad, why := false, "the answer does not say why"
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -75,20 +75,20 @@ func (s *session) showName(m protoreflect.Message) {
 // showText prints the text of the answer, unless it was already printed as it arrived. It prints the other fields on
 // standard error.
 func (s *session) showText(m protoreflect.Message, f protoreflect.FieldDescriptor) {
-	text, spoken := m.Get(f).String(), s.spoken
+	text, printed := m.Get(f).String(), s.printedText
 	plain := strings.TrimSpace((&sanitizer{}).clean(text))
-	if plain == "" || !strings.HasSuffix(strings.TrimSpace(spoken), plain) {
-		if spoken != "" && !strings.HasSuffix(spoken, "\n") {
+	if plain == "" || !strings.HasSuffix(strings.TrimSpace(printed), plain) {
+		if printed != "" && !strings.HasSuffix(printed, "\n") {
 			s.screen.print("\n")
 		}
-		spoken = text
+		printed = text
 		s.screen.print(text)
 	}
-	if spoken != "" && !strings.HasSuffix(spoken, "\n") {
+	if printed != "" && !strings.HasSuffix(printed, "\n") {
 		s.screen.print("\n")
 	}
 	var facts []string
-	s.facts(m, failed(m) != nil, &facts)
+	s.facts(m, failureOf(m) != nil, &facts)
 	if len(facts) > 0 {
 		s.hint("%s", strings.Join(facts, " · "))
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // shown returns how an answer is printed for people, three minutes after the times in it.
-func shown(t *testing.T, answer proto.Message, flags ...string) (out, told string, err error) {
+func shown(t *testing.T, answer proto.Message, flags ...string) (out, stderr string, err error) {
 	t.Helper()
 	c := newCommand("")
 	now := time.Date(2026, 11, 21, 5, 3, 0, 0, time.UTC)
@@ -31,8 +31,8 @@ var then = timestamppb.New(time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC))
 func TestAnswersForPeople(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		about, out, told, quiet string
-		answer                  proto.Message
+		about, out, stderr, quiet string
+		answer                    proto.Message
 	}{{
 		about: "one thing",
 		answer: &fleetv1.AgentStopResponse{
@@ -59,13 +59,13 @@ func TestAnswersForPeople(t *testing.T) {
 		answer: &fleetv1.ListAgentSessionsResponse{
 			Sessions: []*fleetv1.SessionInfo{{AgentSessionId: "s-1", Agent: "papi"}}, TotalCount: 2, NextCursor: proto.String("c-1"),
 		},
-		out:   "AGENT SESSION ID  AGENT  MESSAGE COUNT\ns-1               papi   0\n",
-		told:  "There are more: repeat the command with --cursor c-1\n",
-		quiet: "s-1\n",
+		out:    "AGENT SESSION ID  AGENT  MESSAGE COUNT\ns-1               papi   0\n",
+		stderr: "There are more: repeat the command with --cursor c-1\n",
+		quiet:  "s-1\n",
 	}, {
 		about:  "an empty list",
 		answer: &fleetv1.ListAgentSessionsResponse{},
-		told:   "There are no sessions.\n",
+		stderr: "There are no sessions.\n",
 	}, {
 		about: "two lists",
 		answer: &fleetv1.ListSubagentsResponse{
@@ -87,26 +87,26 @@ func TestAnswersForPeople(t *testing.T) {
 		answer: &fleetv1.RunSubagentResponse{
 			Result: "It is green.", Agent: "r", DurationMs: 1234, CostUsd: 0.5, SessionId: proto.String("s"), Usage: &fleetv1.SubagentUsage{Model: "m", ToolCalls: 2},
 		},
-		out:   "It is green.\n",
-		told:  "Agent r · Duration 1.2 s · Session id s · Cost $0.50 · Model m · Tool calls 2\n",
-		quiet: "It is green.\n",
+		out:    "It is green.\n",
+		stderr: "Agent r · Duration 1.2 s · Session id s · Cost $0.50 · Model m · Tool calls 2\n",
+		quiet:  "It is green.\n",
 	}, {
 		about: "a sentence, and what it does not say",
 		answer: &fleetv1.RegisterToolWithAgentResponse{
 			Status: fleetv1.RegisterToolWithAgentResponse_success, RegisteredWith: []string{"a", "b"}, Message: "Done.", Warnings: []string{"It was there."},
 		},
-		out:   "Done.\n",
-		told:  "Warnings It was there.\n",
-		quiet: "Done.\n",
+		out:    "Done.\n",
+		stderr: "Warnings It was there.\n",
+		quiet:  "Done.\n",
 	}} {
-		out, told, err := shown(t, c.answer)
+		out, stderr, err := shown(t, c.answer)
 		require.NoError(t, err, c.about)
 		require.Equal(t, c.out, out, c.about)
-		require.Equal(t, c.told, told, c.about)
-		out, told, err = shown(t, c.answer, "-q")
+		require.Equal(t, c.stderr, stderr, c.about)
+		out, stderr, err = shown(t, c.answer, "-q")
 		require.NoError(t, err, c.about)
 		require.Equal(t, c.quiet, out, c.about)
-		require.Empty(t, told, c.about)
+		require.Empty(t, stderr, c.about)
 	}
 }
 
@@ -116,15 +116,15 @@ func TestAnAnswerThatFailed(t *testing.T) {
 	answer := &fleetv1.ExecuteAgentRequestResponse{
 		Status: fleetv1.ExecutionMetadata_error, Content: "Half of", Error: wrapperspb.String("It took too long."), Metadata: &fleetv1.ExecutionMetadata{Agent: "a"},
 	}
-	out, told, err := shown(t, answer)
+	out, stderr, err := shown(t, answer)
 	require.Equal(t, "Half of\n", out)
-	require.Equal(t, "Agent a\n", told)
+	require.Equal(t, "Agent a\n", stderr)
 	require.EqualError(t, err, "the request failed: It took too long")
 	require.Equal(t, ExitFailed, newProgram(Deps{}).explain(t.Context(), err, Target{}).code)
 	out, _, err = shown(t, answer, "-o", "json")
 	require.Error(t, err)
 	require.Contains(t, out, `"error": "It took too long.",`)
-	require.NoError(t, failed((&fleetv1.ExecuteAgentRequestResponse{Status: fleetv1.ExecutionMetadata_success}).ProtoReflect()))
+	require.NoError(t, failureOf((&fleetv1.ExecuteAgentRequestResponse{Status: fleetv1.ExecutionMetadata_success}).ProtoReflect()))
 }
 
 // TestAnswersAreHarmless checks that agents' text does not reach a terminal unchanged.

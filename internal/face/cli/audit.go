@@ -12,7 +12,7 @@ import (
 func (p *program) newAudit() *cobra.Command {
 	req := &fleetv1.ListAuditRequest{}
 	var limit int32
-	cmd := calls(&cobra.Command{
+	cmd := callsTool(&cobra.Command{
 		Use:   "audit",
 		Short: "Show who called what, and how it ended",
 		Long: `Show the audit log, newest call first. It contains failed logins and all calls that may
@@ -68,7 +68,7 @@ const exportPage = 1000
 
 func (p *program) newAuditExport() *cobra.Command {
 	req := &fleetv1.ListAuditRequest{}
-	cmd := calls(&cobra.Command{
+	cmd := callsTool(&cobra.Command{
 		Use:   "export",
 		Short: "Write the audit log as JSON Lines",
 		Long: `Write the audit log to standard output, newest call first, each call as a line of JSON.

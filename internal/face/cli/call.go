@@ -104,7 +104,7 @@ func (c *call) run(ctx context.Context, s *session, args []string) error {
 		return s.each(ctx, c.method, req)
 	}
 	answer := c.out.New().Interface()
-	err = s.waiting(c.method, func() error { return s.calls.Invoke(ctx, c.path(), req, answer) })
+	err = s.waiting(c.method, func() error { return s.conn.Invoke(ctx, c.path(), req, answer) })
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (s *session) waiting(m *method, do func() error) error {
 
 // each prints every message of a stream.
 func (s *session) each(ctx context.Context, m *method, req proto.Message) error {
-	next := s.calls.receive(ctx, m.path(), req, m.out, nil)
+	next := s.conn.receive(ctx, m.path(), req, m.out, nil)
 	for {
 		answer, err := next()
 		if isEnd(err) {

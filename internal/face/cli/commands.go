@@ -15,10 +15,10 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// calls declares that the command calls the method behind a tool. Messages of the server name tools; the command line
+// callsTool declares that the command calls the method behind a tool. Messages of the server name tools; the command line
 // shows the command instead, followed by the arguments. An argument with dashes is a flag. Any other argument names a
 // detail of the error that names the tool, such as agent_name, and is replaced by the value of that detail.
-func calls(cmd *cobra.Command, tool string, arguments ...string) *cobra.Command {
+func callsTool(cmd *cobra.Command, tool string, arguments ...string) *cobra.Command {
 	if cmd.Annotations == nil {
 		cmd.Annotations = map[string]string{}
 	}
@@ -28,24 +28,24 @@ func calls(cmd *cobra.Command, tool string, arguments ...string) *cobra.Command 
 
 const toolPrefix = "tool:"
 
-// caller is a command that calls a tool's method: its path, and the arguments that were given to calls.
-type caller struct{ path, arguments string }
+// toolCommand is a command that calls a tool's method: its path, and the arguments that were given to callsTool.
+type toolCommand struct{ path, arguments string }
 
 // commands finds the command that calls a tool. It looks among the commands of the toolset first, and then among all
 // others.
 type commands struct {
 	set    *toolset
-	byTool map[string]caller
+	byTool map[string]toolCommand
 }
 
 // commandsFor returns the commands, with the commands of the toolset first. set is nil for commands outside of
 // toolsets, such as "fleet agent" and "fleet task".
 func (p *program) commandsFor(set *toolset) commands {
 	if p.commands == nil {
-		p.commands = map[string]caller{}
+		p.commands = map[string]toolCommand{}
 		for _, t := range toolsets() {
 			for _, m := range t.methods {
-				p.commands[m.tool()] = caller{path: m.line()}
+				p.commands[m.tool()] = toolCommand{path: m.line()}
 			}
 		}
 		walkTools(p.root, p.commands)
@@ -53,10 +53,10 @@ func (p *program) commandsFor(set *toolset) commands {
 	return commands{set, p.commands}
 }
 
-func walkTools(cmd *cobra.Command, found map[string]caller) {
+func walkTools(cmd *cobra.Command, found map[string]toolCommand) {
 	for key, arguments := range cmd.Annotations {
 		if tool, ok := strings.CutPrefix(key, toolPrefix); ok {
-			found[tool] = caller{cmd.CommandPath(), arguments}
+			found[tool] = toolCommand{cmd.CommandPath(), arguments}
 		}
 	}
 	for _, sub := range cmd.Commands() {
@@ -72,7 +72,7 @@ func (c commands) of(tool string, details map[string]any) string {
 	if c.set != nil {
 		for _, m := range c.set.methods {
 			if m.tool() == tool {
-				found, ok = caller{path: m.line()}, true
+				found, ok = toolCommand{path: m.line()}, true
 			}
 		}
 	}
@@ -134,8 +134,8 @@ func calling[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method f
 			client, _ = any(s.tokens).(C)
 		}
 		answer, err := method(client, ctx, req)
-		if o, ok := any(answer).(observed); ok && err == nil {
-			s.tellStale(o)
+		if o, ok := any(answer).(datedAnswer); ok && err == nil {
+			s.reportStale(o)
 		}
 		return s.print(answer, err, func() { show(s, answer) })
 	})
@@ -143,7 +143,7 @@ func calling[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method f
 	for _, f := range required {
 		names = append(names, string(f.Name()))
 	}
-	return calls(cmd, snake(strings.TrimSuffix(string(m.Descriptor().Name()), "Request")), names...)
+	return callsTool(cmd, snake(strings.TrimSuffix(string(m.Descriptor().Name()), "Request")), names...)
 }
 
 // requiredOf returns the required texts of a request.

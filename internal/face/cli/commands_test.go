@@ -62,12 +62,12 @@ func TestEveryMethodHasACommand(t *testing.T) {
 	require.Greater(t, checked, 50)
 }
 
-// silent is a server that answers every call with an empty message.
-type silent struct{ grpc.ClientConnInterface }
+// emptyServer is a server that answers every call with an empty message.
+type emptyServer struct{ grpc.ClientConnInterface }
 
-func (silent) Invoke(context.Context, string, any, any, ...grpc.CallOption) error { return nil }
+func (emptyServer) Invoke(context.Context, string, any, any, ...grpc.CallOption) error { return nil }
 
-func (silent) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+func (emptyServer) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, status.Error(codes.Unimplemented, "no streams")
 }
 
@@ -92,7 +92,7 @@ func TestColumnsExist(t *testing.T) {
 			}
 			c := newCommand("")
 			c.dial = func(context.Context, Target) (grpc.ClientConnInterface, func() error, error) {
-				return silent{}, func() error { return nil }, nil
+				return emptyServer{}, func() error { return nil }, nil
 			}
 			c.run(append(line, flags...)...)
 		}

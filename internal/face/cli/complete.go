@@ -12,20 +12,20 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// offer is one completion: a name and its description.
-type offer struct{ name, about string }
+// completion is one completion: a name and its description.
+type completion struct{ name, about string }
 
-// offerer lists completions. args are the arguments before the one that is completed.
-type offerer func(ctx context.Context, s *session, args []string) ([]offer, error)
+// completionLister lists completions. args are the arguments before the one that is completed.
+type completionLister func(ctx context.Context, s *session, args []string) ([]completion, error)
 
 // complete returns the completion of arguments with the name in a usage line, for example AGENT: of the first argument, or of all
 // of them. It returns nil if there are no completions for the name.
 func (p *program) complete(name string, all bool) cobra.CompletionFunc {
-	list := map[string]offerer{"AGENT": agentNames, "PROJECT": projectNames, "ROLE": roleNames, "ID": taskIDs, "TASK": taskIDs}[name]
+	list := map[string]completionLister{"AGENT": agentNames, "PROJECT": projectNames, "ROLE": roleNames, "ID": taskIDs, "TASK": taskIDs}[name]
 	if list == nil {
 		return nil
 	}
-	of := p.offering(list)
+	of := p.completing(list)
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 && !all {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -34,9 +34,9 @@ func (p *program) complete(name string, all bool) cobra.CompletionFunc {
 	}
 }
 
-// offering returns a completion that offers names from list: those that begin with the typed text and are not arguments
+// completing returns a completion that offers names from list: those that begin with the typed text and are not arguments
 // already. It offers nothing if the server does not answer in time, or if it would have to start an embedded server.
-func (p *program) offering(list offerer) cobra.CompletionFunc {
+func (p *program) completing(list completionLister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		const noFiles = cobra.ShellCompDirectiveNoFileComp
 		target, err := p.target()
@@ -56,8 +56,8 @@ func (p *program) offering(list offerer) cobra.CompletionFunc {
 		defer closeIt() //nolint:errcheck // nothing was written
 		s := &session{program: p, cmd: cmd}
 		s.connect(&conn{ClientConnInterface: connection, lost: func() {}, back: func() {}})
-		offers, _ := list(ctx, s, args) // a shell has no place for the error
-		for _, o := range offers {
+		all, _ := list(ctx, s, args) // a shell has no place for the error
+		for _, o := range all {
 			if strings.HasPrefix(strings.ToLower(o.name), strings.ToLower(typed)) && !slices.Contains(args, o.name) {
 				names = append(names, cobra.CompletionWithDesc(printable(o.name), printable(strings.TrimSpace(o.about))))
 			}
@@ -66,8 +66,8 @@ func (p *program) offering(list offerer) cobra.CompletionFunc {
 	}
 }
 
-// offers returns the completion for each item of a list; an item without a name has none.
-func offers[T any](list []T, of func(T) offer) (all []offer) {
+// completions returns the completion for each item of a list; an item without a name has none.
+func completions[T any](list []T, of func(T) completion) (all []completion) {
 	for _, x := range list {
 		if o := of(x); o.name != "" {
 			all = append(all, o)
@@ -76,20 +76,20 @@ func offers[T any](list []T, of func(T) offer) (all []offer) {
 	return all
 }
 
-func agentNames(ctx context.Context, s *session, _ []string) ([]offer, error) {
+func agentNames(ctx context.Context, s *session, _ []string) ([]completion, error) {
 	resp, err := s.fleet.ListAgents(ctx, &fleetv1.ListAgentsRequest{})
-	return offers(resp.GetAgents(), func(a *fleetv1.AgentSummary) offer {
-		return offer{a.GetName(), a.GetStatus().String() + " " + a.GetCurrentTask().GetValue()}
+	return completions(resp.GetAgents(), func(a *fleetv1.AgentSummary) completion {
+		return completion{a.GetName(), a.GetStatus().String() + " " + a.GetCurrentTask().GetValue()}
 	}), err
 }
 
-func projectNames(ctx context.Context, s *session, _ []string) ([]offer, error) {
+func projectNames(ctx context.Context, s *session, _ []string) ([]completion, error) {
 	resp, err := s.fleet.ListAgentProjects(ctx, &fleetv1.ListAgentProjectsRequest{})
-	return offers(resp.GetProjects(), func(p *fleetv1.Project) offer { return offer{p.GetName(), p.GetDescription()} }), err
+	return completions(resp.GetProjects(), func(p *fleetv1.Project) completion { return completion{p.GetName(), p.GetDescription()} }), err
 }
 
 // roleNames offers roles of the project given by --project, or of the agent's project.
-func roleNames(ctx context.Context, s *session, args []string) ([]offer, error) {
+func roleNames(ctx context.Context, s *session, args []string) ([]completion, error) {
 	project := ""
 	if f := s.cmd.Flags().Lookup("project"); f != nil {
 		project = f.Value.String()
@@ -104,45 +104,47 @@ func roleNames(ctx context.Context, s *session, args []string) ([]offer, error) 
 		return nil, nil
 	}
 	resp, err := s.fleet.ListAgentRoles(ctx, &fleetv1.ListAgentRolesRequest{Project: project})
-	return offers(resp.GetRoles(), func(r *fleetv1.Role) offer { return offer{r.GetName(), r.GetDescription()} }), err
+	return completions(resp.GetRoles(), func(r *fleetv1.Role) completion { return completion{r.GetName(), r.GetDescription()} }), err
 }
 
 // taskIDs offers the ids of the newest tasks.
-func taskIDs(ctx context.Context, s *session, _ []string) ([]offer, error) {
+func taskIDs(ctx context.Context, s *session, _ []string) ([]completion, error) {
 	resp, err := s.fleet.ListTasks(ctx, &fleetv1.ListTasksRequest{PageSize: proto.Int32(80)})
-	return offers(resp.GetTasks(), func(t *fleetv1.Task) offer {
-		return offer{t.GetId(), t.GetAgentName() + " " + t.GetStatus().String() + " " + t.GetSummary()}
+	return completions(resp.GetTasks(), func(t *fleetv1.Task) completion {
+		return completion{t.GetId(), t.GetAgentName() + " " + t.GetStatus().String() + " " + t.GetSummary()}
 	}), err
 }
 
 // questionIDs offers the ids of open questions, and then the answers to a request for permission.
-func questionIDs(ctx context.Context, s *session, args []string) ([]offer, error) {
+func questionIDs(ctx context.Context, s *session, args []string) ([]completion, error) {
 	if len(args) == 1 {
-		return []offer{{name: "allow"}, {name: "deny"}}, nil
+		return []completion{{name: "allow"}, {name: "deny"}}, nil
 	}
 	resp, err := s.fleet.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{})
-	return offers(resp.GetQuestions(), func(q *fleetv1.Question) offer { return offer{q.GetId(), q.GetAgentName() + " " + questionText(q)} }), err
+	return completions(resp.GetQuestions(), func(q *fleetv1.Question) completion {
+		return completion{q.GetId(), q.GetAgentName() + " " + questionText(q)}
+	}), err
 }
 
 // tokenNames offers the names of tokens that are not revoked.
-func tokenNames(ctx context.Context, s *session, _ []string) ([]offer, error) {
+func tokenNames(ctx context.Context, s *session, _ []string) ([]completion, error) {
 	resp, err := s.tokens.ListTokens(ctx, &fleetv1.ListTokensRequest{})
-	return offers(resp.GetTokens(), func(t *fleetv1.Token) offer {
+	return completions(resp.GetTokens(), func(t *fleetv1.Token) completion {
 		if t.GetRevokedAt() != nil {
-			return offer{}
+			return completion{}
 		}
-		return offer{t.GetName(), t.GetKind().String()}
+		return completion{t.GetName(), t.GetKind().String()}
 	}), err
 }
 
 // replicaNames offers the names of servers that are not running.
-func replicaNames(ctx context.Context, s *session, _ []string) ([]offer, error) {
+func replicaNames(ctx context.Context, s *session, _ []string) ([]completion, error) {
 	resp, err := s.fleet.ListReplicas(ctx, &fleetv1.ListReplicasRequest{})
-	return offers(resp.GetReplicas(), func(r *fleetv1.Replica) offer {
+	return completions(resp.GetReplicas(), func(r *fleetv1.Replica) completion {
 		if r.GetState() == fleetv1.Replica_running {
-			return offer{}
+			return completion{}
 		}
-		return offer{r.GetName(), r.GetState().String()}
+		return completion{r.GetName(), r.GetState().String()}
 	}), err
 }
 
@@ -156,8 +158,8 @@ func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
 		return cobra.FixedCompletions(f.values(), cobra.ShellCompDirectiveNoFileComp)
 	}
 	if m, list, name := c.set.names(f); m != nil && !f.isText() {
-		return p.offering(func(ctx context.Context, s *session, _ []string) ([]offer, error) {
-			return s.listed(ctx, m, list, name)
+		return p.completing(func(ctx context.Context, s *session, _ []string) ([]completion, error) {
+			return s.listValues(ctx, m, list, name)
 		})
 	}
 	return cobra.NoFileCompletions
@@ -166,7 +168,7 @@ func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
 // completeArgument completes the required fields without a flag value, one after the other.
 func (c *call) completeArgument(p *program) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		open := c.open()
+		open := c.unset()
 		if len(open) == 0 || len(args) >= len(open) && !open[len(open)-1].many() {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -188,15 +190,15 @@ func (t *toolset) names(f *field) (m *method, list, name protoreflect.FieldDescr
 	return m, list, list.Message().Fields().ByName(protoreflect.Name(path[2]))
 }
 
-// listed calls the list method and returns the values in its answer, each with its title if it has one.
-func (s *session) listed(ctx context.Context, m *method, list, name protoreflect.FieldDescriptor) (values []offer, err error) {
+// listValues calls the list method and returns the values in its answer, each with its title if it has one.
+func (s *session) listValues(ctx context.Context, m *method, list, name protoreflect.FieldDescriptor) (values []completion, err error) {
 	answer := m.out.New()
-	if err := s.calls.ClientConnInterface.Invoke(ctx, m.path(), m.in.New().Interface(), answer.Interface()); err != nil {
+	if err := s.conn.ClientConnInterface.Invoke(ctx, m.path(), m.in.New().Interface(), answer.Interface()); err != nil {
 		return nil, err
 	}
 	items, title := answer.Get(list).List(), withRole(list.Message(), fleetv1.Shown_title)
 	for i := range items.Len() {
-		o := offer{name: items.Get(i).Message().Get(name).String()}
+		o := completion{name: items.Get(i).Message().Get(name).String()}
 		if title != nil {
 			o.about = items.Get(i).Message().Get(title).String()
 		}

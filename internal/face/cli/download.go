@@ -79,7 +79,7 @@ type content struct {
 
 // contentOf returns the content that the method streams. taken is that of conn.receive.
 func (s *session) contentOf(ctx context.Context, method string, req proto.Message, taken func(proto.Message)) *content {
-	return &content{next: s.calls.receive(ctx, method, req, (&httpbody.HttpBody{}).ProtoReflect().Type(), taken), sum: sha256.New()}
+	return &content{next: s.conn.receive(ctx, method, req, (&httpbody.HttpBody{}).ProtoReflect().Type(), taken), sum: sha256.New()}
 }
 
 // Read implements io.Reader.

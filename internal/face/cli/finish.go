@@ -20,18 +20,18 @@ const finishLimit = 10 * time.Minute
 // answers much later.
 const finishPause = time.Second
 
-// waiting is how long a command waits for the end of what it has requested.
-type waiting struct{ limit time.Duration }
+// waitFlag is how long a command waits for the end of what it has requested.
+type waitFlag struct{ limit time.Duration }
 
 // addTo adds the flag --wait.
-func (w *waiting) addTo(cmd *cobra.Command, what string) {
+func (w *waitFlag) addTo(cmd *cobra.Command, what string) {
 	cmd.Flags().DurationVar(&w.limit, "wait", finishLimit, "wait at most `DURATION` until the agent is "+what)
 }
 
 // finish makes a call that changes an agent, and repeats it until it is finished. The server waits for a limited time, and
 // then says that the call is unfinished. The same call waits on: the request keeps its request_id, so it has no further
 // effect. After the limit, finish returns the error late, also during a call.
-func (s *session) finish(ctx context.Context, w waiting, call func(context.Context) (unfinished bool, err error), late func() error) error {
+func (s *session) finish(ctx context.Context, w waitFlag, call func(context.Context) (unfinished bool, err error), late func() error) error {
 	end := s.deps.Now().Add(w.limit)
 	for {
 		begun := s.deps.Now()

@@ -18,13 +18,13 @@ func TestCreateWaits(t *testing.T) {
 	require.Equal(t, ExitOK, code)
 	require.Contains(t, out, "created successfully")
 
-	out, told, code := fleet(server, "agent", "create", "stuck", "--project", "shell", "--spec", "x", "--wait", "1ms")
+	out, stderr, code := fleet(server, "agent", "create", "stuck", "--project", "shell", "--spec", "x", "--wait", "1ms")
 	require.Equal(t, ExitTimeout, code)
 	require.Empty(t, out)
-	require.Equal(t, "fleet: stuck is not ready yet, its workspace is starting: its startup script runs; wait on with \"fleet agent start stuck\"\n", told)
-	_, told, code = fleet(server, "agent", "start", "stuck", "--wait", "1ms", "-o", "json")
+	require.Equal(t, "fleet: stuck is not ready yet, its workspace is starting: its startup script runs; wait on with \"fleet agent start stuck\"\n", stderr)
+	_, stderr, code = fleet(server, "agent", "start", "stuck", "--wait", "1ms", "-o", "json")
 	require.Equal(t, ExitTimeout, code)
-	require.Contains(t, told, `"error": "TIMED_OUT"`)
+	require.Contains(t, stderr, `"error": "TIMED_OUT"`)
 }
 
 // TestWaitIsALimit checks that --wait limits a command also while the server does not answer, and that the command then says how
@@ -42,9 +42,9 @@ func TestWaitIsALimit(t *testing.T) {
 	server, _ := s.listen(t, "")
 	_, _, code := fleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
 	require.Equal(t, ExitOK, code)
-	_, told, code := fleet(server, "agent", "start", "papi", "--wait", "10ms")
-	require.Equal(t, ExitTimeout, code, told)
-	require.Contains(t, told, "papi is not ready yet, its workspace is ")
+	_, stderr, code := fleet(server, "agent", "start", "papi", "--wait", "10ms")
+	require.Equal(t, ExitTimeout, code, stderr)
+	require.Contains(t, stderr, "papi is not ready yet, its workspace is ")
 }
 
 // TestStartEndsNoTask checks that a task of an unhealthy agent is ended only with --yes.
@@ -53,10 +53,10 @@ func TestStartEndsNoTask(t *testing.T) {
 	server, _ := newStub(t).listen(t, "")
 	_, _, code := fleet(server, "agent", "create", "ill", "--project", "shell", "--spec", "x")
 	require.Equal(t, ExitOK, code)
-	_, told, code := fleet(server, "agent", "start", "ill")
+	_, stderr, code := fleet(server, "agent", "start", "ill")
 	require.Equal(t, ExitConflict, code)
-	require.Contains(t, told, "would end the task")
-	require.Contains(t, told, "--yes")
+	require.Contains(t, stderr, "would end the task")
+	require.Contains(t, stderr, "--yes")
 	out, _, code := fleet(server, "agent", "start", "ill", "--yes")
 	require.Equal(t, ExitOK, code)
 	require.Contains(t, out, "restarted")

@@ -104,8 +104,8 @@ func (m *method) required() (list []*field) {
 	return list
 }
 
-// open returns, in order, the required inputs that no flag has set. The arguments set these inputs.
-func (c *call) open() (list []*input) {
+// unset returns, in order, the required inputs that no flag has set. The arguments set these inputs.
+func (c *call) unset() (list []*input) {
 	for _, in := range c.inputs {
 		if in.required && !in.set {
 			list = append(list, in)
@@ -116,7 +116,7 @@ func (c *call) open() (list []*input) {
 
 // checkArguments reports missing and surplus arguments.
 func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
-	open := c.open()
+	open := c.unset()
 	switch {
 	case len(args) < len(open):
 		var names []string
@@ -137,7 +137,7 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 // fill assigns the arguments to the open inputs. If the last input takes several values, it gets all remaining
 // arguments.
 func (c *call) fill(args []string) error {
-	open := c.open()
+	open := c.unset()
 	for i, in := range open {
 		mine := args[i : i+1]
 		if in.many() && i == len(open)-1 {

@@ -53,9 +53,9 @@ several deleted agents had the name, --id says which one is meant; by default it
 the one that was deleted last.`,
 		Example: `  fleet agent restore papi
   fleet agent restore papi --id 0198c0de-7f3a-7c1e-9d55-2f0c3b8a6e11`,
-	}, power{"restoring", "ready", giveWork, "fleet agent start %s"}, func(_ context.Context, s *session, name, requestID string) (func(context.Context) (powered, error), error) {
+	}, powerTexts{"restoring", "ready", giveWork, "fleet agent start %s"}, func(_ context.Context, s *session, name, requestID string) (func(context.Context) (agentAnswer, error), error) {
 		r := &fleetv1.RestoreAgentRequest{AgentName: name, AgentId: id, RequestId: requestID}
-		return func(ctx context.Context) (powered, error) { return s.fleet.RestoreAgent(ctx, r) }, nil
+		return func(ctx context.Context) (agentAnswer, error) { return s.fleet.RestoreAgent(ctx, r) }, nil
 	})
 	addOptional(cmd.Flags(), &id, "id", "restore the agent with this `ID`")
 	return cmd

@@ -28,7 +28,7 @@ minute, and does not contain the token.`,
 		Example: `  fleet open
   fleet open --print    # on a machine without a browser: open the link elsewhere`,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			server, err := fleetv1.NewHealthServiceClient(s.calls).ShowServer(ctx, &fleetv1.ShowServerRequest{})
+			server, err := fleetv1.NewHealthServiceClient(s.conn).ShowServer(ctx, &fleetv1.ShowServerRequest{})
 			if err != nil {
 				return err
 			}

@@ -24,7 +24,7 @@ PLACE/PROJECT.
 of a project.`,
 		Example: `  fleet project list`,
 	})
-	cmd.AddCommand(calls(&cobra.Command{
+	cmd.AddCommand(callsTool(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the projects",

@@ -63,11 +63,11 @@ begins with it. Only the first answer counts.`,
   fleet answer 3f2a1b0c allow --remember task
   fleet answer 3f2a1b0c
   fleet answer 77b19e21 "Tabs, as everywhere else"`,
-		ValidArgsFunction: p.offering(questionIDs),
+		ValidArgsFunction: p.completing(questionIDs),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.QuestionId = args[0]
 			if len(args) == 1 {
-				if err := s.askPerson(ctx, req); err != nil {
+				if err := s.promptAnswer(ctx, req); err != nil {
 					return err
 				}
 			} else {
@@ -90,9 +90,9 @@ begins with it. Only the first answer counts.`,
 	return cmd
 }
 
-// askPerson shows the question of the request on the terminal, and sets the answer of the person.
-func (s *session) askPerson(ctx context.Context, req *fleetv1.AnswerQuestionRequest) error {
-	if !s.asks() {
+// promptAnswer shows the question of the request on the terminal, and sets the answer of the person.
+func (s *session) promptAnswer(ctx context.Context, req *fleetv1.AnswerQuestionRequest) error {
+	if !s.isInteractive() {
 		return usagef("ANSWER is missing, and there is no terminal to ask for it: %s", s.cmd.UseLine())
 	}
 	resp, err := s.fleet.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{Limit: new(int32(100))})
@@ -114,12 +114,12 @@ func (s *session) askPerson(ctx context.Context, req *fleetv1.AnswerQuestionRequ
 	req.QuestionId = q.GetId()
 	s.screen.line(printable(q.GetAgentName() + " asks: " + questionText(q)))
 	if q.GetKind() != fleetv1.Question_permission {
-		req.Answer, err = s.ask(ctx, "Answer: ")
+		req.Answer, err = s.readAnswer(ctx, "Answer: ")
 		return err
 	}
 	s.showRules(q)
 	for {
-		text, err := s.ask(ctx, choicesOf(q)+": ")
+		text, err := s.readAnswer(ctx, choicesOf(q)+": ")
 		if err != nil {
 			return err
 		}

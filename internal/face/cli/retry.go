@@ -55,7 +55,7 @@ type attempts struct {
 	follows    bool          // the stream has no end of its own, so it is continued also if the server ends it with an error
 	begun      time.Time     // of the last attempt
 	worked     bool          // an attempt has had an answer
-	broke      bool          // lost was called, and back was not called since
+	outage     bool          // lost was called, and back was not called since
 	pause      pause
 }
 
@@ -67,10 +67,10 @@ func (c *conn) attempts(method string, req any) *attempts {
 // answered records that the server has answered.
 func (a *attempts) answered() {
 	a.reached.Store(true)
-	if a.broke {
+	if a.outage {
 		a.back()
 	}
-	a.worked, a.broke, a.pause = true, false, pause{}
+	a.worked, a.outage, a.pause = true, false, pause{}
 }
 
 // errEnds means that the server ends a stream that should continue.
@@ -95,8 +95,8 @@ func (a *attempts) again(ctx context.Context, sent bool, err error) error {
 	patience := a.patience
 	if !a.reached.Load() {
 		patience = firstContact
-	} else if !a.broke && !a.silent && !errors.Is(err, errEnds) {
-		a.broke = true
+	} else if !a.outage && !a.silent && !errors.Is(err, errEnds) {
+		a.outage = true
 		a.lost()
 	}
 	if !a.pause.next(ctx, patience) {

@@ -24,7 +24,7 @@ type program struct {
 	deps       Deps
 	root       *cobra.Command
 	interrupts interrupts
-	commands   map[string]caller // by tool; see commandsFor
+	commands   map[string]toolCommand // by tool; see commandsFor
 
 	server, tokenFile, data       string
 	caFile, clientCert, clientKey string
@@ -89,7 +89,7 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 	root.SetCompletionCommandGroupID(GroupMore)
 	Group(root)
 	for _, cmd := range []*cobra.Command{
-		p.newProject(), p.newRole(), p.newAgent(), p.newKept(), p.newTask(), calls(p.newWatch(), "watch_fleet"), p.newQuestions(), calls(p.newAnswer(), "answer_question"),
+		p.newProject(), p.newRole(), p.newAgent(), p.newKept(), p.newTask(), callsTool(p.newWatch(), "watch_fleet"), p.newQuestions(), callsTool(p.newAnswer(), "answer_question"),
 		p.newStatus(), p.newSearch(), p.newUsage(),
 	} {
 		cmd.GroupID = GroupWork

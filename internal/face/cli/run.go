@@ -42,7 +42,7 @@ func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) 
 	if f.reason == "USAGE" && f.hint == "" {
 		f = &failure{code: f.code, reason: f.reason, message: f.message, details: f.details, hint: p.usageHint(args)}
 	}
-	p.tell(f)
+	p.printError(f)
 	return f.code
 }
 
@@ -76,8 +76,8 @@ func (p *program) usageHint(args []string) string {
 	return fmt.Sprintf(`see "%s --help"`, cmd.CommandPath())
 }
 
-// tell prints an error: one line for people, the error object for programs.
-func (p *program) tell(f *failure) {
+// printError prints an error: one line for people, the error object for programs.
+func (p *program) printError(f *failure) {
 	if f.message == "" {
 		return
 	}

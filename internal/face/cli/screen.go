@@ -109,9 +109,9 @@ func (s *screen) bottom(text string) {
 	s.draw()
 }
 
-// ask shows a question at the bottom, or removes it if the text is empty. On a terminal whose cursor cannot be moved, the question
+// setQuestion shows a question at the bottom, or removes it if the text is empty. On a terminal whose cursor cannot be moved, the question
 // is a line.
-func (s *screen) ask(text string) {
+func (s *screen) setQuestion(text string) {
 	if !s.onErr.moves() {
 		if text != "" {
 			s.line(text)

@@ -17,11 +17,11 @@ type session struct {
 	screen *screen
 	fleet  fleetv1.FleetServiceClient
 	tokens fleetv1.TokenServiceClient
-	calls  *conn
+	conn   *conn
 	// stdinIs names the argument that was read from standard input. Standard input can be read only once.
 	stdinIs string
-	// spoken is the part of the answer that a person has already seen on standard output.
-	spoken string
+	// printedText is the part of the answer that a person has already seen on standard output.
+	printedText string
 	// printed says that a document was printed already, so the next one needs a separator.
 	printed bool
 }
@@ -49,7 +49,7 @@ func (p *program) action(do func(ctx context.Context, s *session, args []string)
 				err = e
 			}
 		}()
-		s.connect(&conn{ClientConnInterface: connection, newID: p.deps.NewID, patience: p.deps.patience, lost: s.tellLost, back: s.tellBack, renews: target.Login != nil, whole: p.quiet && p.output.forPeople()})
+		s.connect(&conn{ClientConnInterface: connection, newID: p.deps.NewID, patience: p.deps.patience, lost: s.reportLost, back: s.reportBack, renews: target.Login != nil, whole: p.quiet && p.output.forPeople()})
 		if err := do(ctx, s, args); err != nil {
 			return p.explain(ctx, err, target)
 		}
@@ -59,7 +59,7 @@ func (p *program) action(do func(ctx context.Context, s *session, args []string)
 
 // connect makes the session call the server through c.
 func (s *session) connect(c *conn) {
-	s.calls, s.fleet, s.tokens = c, fleetv1.NewFleetServiceClient(c), fleetv1.NewTokenServiceClient(c)
+	s.conn, s.fleet, s.tokens = c, fleetv1.NewFleetServiceClient(c), fleetv1.NewTokenServiceClient(c)
 }
 
 func (p *program) screen() *screen {
@@ -77,22 +77,22 @@ func (s *session) hint(text string, args ...any) {
 	}
 }
 
-// tells reports whether events are written to standard error. Programs read error objects there, so they get events
+// printsEvents reports whether events are written to standard error. Programs read error objects there, so they get events
 // only with --verbose.
-func (s *session) tells() bool { return !s.quiet && (s.output.forPeople() || s.verbose) }
+func (s *session) printsEvents() bool { return !s.quiet && (s.output.forPeople() || s.verbose) }
 
 // note writes an event to standard error, for people.
 func (s *session) note(text string, args ...any) {
-	if s.tells() {
+	if s.printsEvents() {
 		s.screen.line(printable(fmt.Sprintf(text, args...)))
 	}
 }
 
-func (s *session) tellLost() {
+func (s *session) reportLost() {
 	s.note("The connection to %s broke; trying to reach it again ...", s.target.Server)
 }
 
-func (s *session) tellBack() { s.note("Connected again.") }
+func (s *session) reportBack() { s.note("Connected again.") }
 
 // say prints the result: the server's message, or only the name with -q.
 func (s *session) say(message, name string) {

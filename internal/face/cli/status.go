@@ -29,7 +29,7 @@ questions, what the tasks of the last 24 hours used, and your limits.`,
 
 func (p *program) newSearch() *cobra.Command {
 	req := &fleetv1.SearchFleetRequest{}
-	cmd := calls(&cobra.Command{
+	cmd := callsTool(&cobra.Command{
 		Use:   "search TEXT",
 		Short: "Find agents, tasks and open questions by a text",
 		Long: `Find agents by their name, project or role, tasks by their description or summary,

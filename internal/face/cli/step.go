@@ -47,7 +47,7 @@ func (s *session) stepLine(e *fleetv1.Event) (line string, c color) {
 
 // aside prints lines on standard error.
 func (s *session) aside(lines string, c color) {
-	if !s.tells() || lines == "" {
+	if !s.printsEvents() || lines == "" {
 		return
 	}
 	for line := range strings.SplitSeq(lines, "\n") {
@@ -55,13 +55,13 @@ func (s *session) aside(lines string, c color) {
 	}
 }
 
-// denials finds the rule that would allow a denied tool call.
-type denials struct {
+// deniedCalls finds the rule that would allow a denied tool call.
+type deniedCalls struct {
 	calls map[string]*fleetv1.StepToolCall // recent calls, by id
 }
 
 // rule returns the rule for allowed_tools that would allow the tool call that the event denies, or an empty text.
-func (d *denials) rule(e *fleetv1.Event) string {
+func (d *deniedCalls) rule(e *fleetv1.Event) string {
 	step := e.GetStep()
 	if call := step.GetToolCall(); call != nil {
 		if d.calls == nil || len(d.calls) > 1000 {

@@ -22,7 +22,7 @@ type feed struct {
 
 // feed returns a feed of the events that the request selects.
 func (s *session) feed(req *fleetv1.WatchFleetRequest) *feed {
-	f := &feed{attempts: s.calls.attempts(fleetv1.FleetService_WatchFleet_FullMethodName, req), req: req}
+	f := &feed{attempts: s.conn.attempts(fleetv1.FleetService_WatchFleet_FullMethodName, req), req: req}
 	f.follows = true
 	return f
 }

@@ -456,7 +456,7 @@ func (s *stub) await(ctx context.Context, ids []string, anyOf bool, limit time.D
 				s.mu.Unlock()
 				return nil, false, err
 			}
-			if over(t.Status) {
+			if hasEnded(t.Status) {
 				ended++
 			}
 			tasks = append(tasks, brief(clone(t)))

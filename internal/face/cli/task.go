@@ -24,20 +24,20 @@ ends when the task does.`,
   fleet task list papi`,
 	})
 	cmd.AddCommand(
-		calls(p.newTaskRun(), "start_agent_task"),
+		callsTool(p.newTaskRun(), "start_agent_task"),
 		p.newTaskStart(),
-		calls(p.newTaskShow(), "show_task", "task_id"),
-		calls(p.newTaskDiff(), "show_task_changes", "task_id"),
-		calls(p.newTaskOutput(), "show_task_output", "task_id"),
-		calls(p.newTaskDownload(), "download_task_payload", "task_id"),
+		callsTool(p.newTaskShow(), "show_task", "task_id"),
+		callsTool(p.newTaskDiff(), "show_task_changes", "task_id"),
+		callsTool(p.newTaskOutput(), "show_task_output", "task_id"),
+		callsTool(p.newTaskDownload(), "download_task_payload", "task_id"),
 		p.newTaskLogs(),
-		calls(p.newTaskSteps(), "list_task_steps", "task_id"),
-		calls(calls(p.newTaskList(), "list_tasks"), "show_agent_task_history", "agent_name"),
-		calls(p.newTaskRetry(), "retry_task", "task_id"),
-		calls(p.newTaskStop(), "stop_agent_task", "agent_name"),
-		calls(p.newTaskWait(), "wait_tasks", "--agent", "agent_name"),
-		calls(p.newTaskMessage(), "send_task_message"),
-		calls(p.newTaskDelete(), "delete_task", "task_id"),
+		callsTool(p.newTaskSteps(), "list_task_steps", "task_id"),
+		callsTool(callsTool(p.newTaskList(), "list_tasks"), "show_agent_task_history", "agent_name"),
+		callsTool(p.newTaskRetry(), "retry_task", "task_id"),
+		callsTool(p.newTaskStop(), "stop_agent_task", "agent_name"),
+		callsTool(p.newTaskWait(), "wait_tasks", "--agent", "agent_name"),
+		callsTool(p.newTaskMessage(), "send_task_message"),
+		callsTool(p.newTaskDelete(), "delete_task", "task_id"),
 	)
 	return cmd
 }
@@ -134,7 +134,7 @@ The beginning of an id, at least 6 characters, is enough. The agent must be idle
 			case follow:
 				return s.follow(ctx, resp.GetTask(), false)
 			}
-			return s.tellStarted(resp)
+			return s.printStarted(resp)
 		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what the agent writes until the task has ended")

@@ -29,25 +29,25 @@ func TestTaskDownload(t *testing.T) {
 	server := withPayload(t, longPayload, "")
 	file := filepath.Join(t.TempDir(), "result.txt")
 	for _, args := range [][]string{{"task", "download", "t-1"}, {"task", "show", "t-1", "--payload"}} {
-		out, told, code := fleet(server, args...)
-		require.Equal(t, ExitOK, code, told)
+		out, stderr, code := fleet(server, args...)
+		require.Equal(t, ExitOK, code, stderr)
 		require.Equal(t, longPayload, out)
 	}
-	out, told, code := fleet(server, "task", "download", "t-1", "-o", file)
-	require.Equal(t, ExitOK, code, told)
+	out, stderr, code := fleet(server, "task", "download", "t-1", "-o", file)
+	require.Equal(t, ExitOK, code, stderr)
 	require.Empty(t, out)
-	require.Equal(t, "Wrote 39 bytes to "+file+".\n", told)
+	require.Equal(t, "Wrote 39 bytes to "+file+".\n", stderr)
 	requireOnly(t, file, longPayload)
 
-	_, told, code = fleet(server, "task", "download", "t-2", "-o", file+".2")
-	require.Equal(t, ExitNotFound, code, told)
+	_, stderr, code = fleet(server, "task", "download", "t-2", "-o", file+".2")
+	require.Equal(t, ExitNotFound, code, stderr)
 	requireOnly(t, file, longPayload)
-	_, told, code = fleet(server, "task", "download", "t-1", "-o", "json")
-	require.Equal(t, ExitUsage, code, told)
-	require.Contains(t, told, "./json")
-	_, told, code = fleet(server, "task", "download", "t-1", "-o", filepath.Join(file, "x"))
+	_, stderr, code = fleet(server, "task", "download", "t-1", "-o", "json")
+	require.Equal(t, ExitUsage, code, stderr)
+	require.Contains(t, stderr, "./json")
+	_, stderr, code = fleet(server, "task", "download", "t-1", "-o", filepath.Join(file, "x"))
 	require.Equal(t, ExitUsage, code)
-	require.Contains(t, told, "cannot write the file")
+	require.Contains(t, stderr, "cannot write the file")
 }
 
 // requireOnly fails the test unless the file has the content and the directory has no other file.
@@ -64,8 +64,8 @@ func requireOnly(t *testing.T, file, content string) {
 func TestTaskDownloadIsExact(t *testing.T) {
 	t.Parallel()
 	server := withPayload(t, "H4sIAAAA/w==", "base64") // begins like gzip data
-	out, told, code := fleet(server, "task", "download", "t-1")
-	require.Equal(t, ExitOK, code, told)
+	out, stderr, code := fleet(server, "task", "download", "t-1")
+	require.Equal(t, ExitOK, code, stderr)
 	require.Equal(t, "\x1f\x8b\x08\x00\x00\x00\xff", out)
 }
 
@@ -82,9 +82,9 @@ func TestTaskDownloadGoesOn(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "result.txt")
 			require.NoError(t, os.WriteFile(file+".part", []byte(part.left), 0o600))
-			_, told, code := fleet(server, "task", "download", "t-1", "-o", file)
-			require.Equal(t, ExitOK, code, told)
-			require.Contains(t, told, part.says)
+			_, stderr, code := fleet(server, "task", "download", "t-1", "-o", file)
+			require.Equal(t, ExitOK, code, stderr)
+			require.Contains(t, stderr, part.says)
 			requireOnly(t, file, longPayload)
 		})
 	}
@@ -110,8 +110,8 @@ func TestTaskDownloadThatIsInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, longPayload[:20], string(left))
 
-	_, told, code := fleet(server, "task", "download", "t-1", "-o", file)
-	require.Equal(t, ExitOK, code, told)
+	_, stderr, code := fleet(server, "task", "download", "t-1", "-o", file)
+	require.Equal(t, ExitOK, code, stderr)
 	requireOnly(t, file, longPayload)
 
 	c, cut.streams = newCommand(server), 0 // a command with patience requests the rest itself

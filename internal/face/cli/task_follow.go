@@ -9,19 +9,19 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// follower shows a running task until its end.
-type follower struct {
+// monitor shows a running task until its end.
+type monitor struct {
 	s        *session
 	task     *fleetv1.Task
 	progress *progress
 	ended    bool
-	denials  denials
-	asker    *asker
+	denials  deniedCalls
+	prompter *prompter
 }
 
 // follow shows the task's output until the task has ended, and returns nil if it completed.
 func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrupt bool) error {
-	f := &follower{s: s, task: task}
+	m := &monitor{s: s, task: task}
 	watching, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	presses := make(chan struct{}, 8)
@@ -41,63 +41,63 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrup
 	if t := task.GetStartedAt(); t != nil && t.AsTime().Before(begun) {
 		begun = t.AsTime()
 	}
-	f.progress = s.progress(task.GetAgentName(), begun)
-	defer f.progress.done()
-	asker, stopAsking := s.asking(watching, task)
+	m.progress = s.progress(task.GetAgentName(), begun)
+	defer m.progress.done()
+	prompter, stopAsking := s.startPrompter(watching, task)
 	defer stopAsking()
-	f.asker = asker
+	m.prompter = prompter
 
 	if stopOnInterrupt {
 		over := make(chan struct{})
 		stopped := make(chan error, 1)
-		go func() { stopped <- f.stopWhenPressed(watching, presses, over, cancel) }()
-		err := f.watch(watching)
+		go func() { stopped <- m.stopWhenPressed(watching, presses, over, cancel) }()
+		err := m.watch(watching)
 		close(over)
-		if e := <-stopped; e != nil && err == nil && !f.ended {
+		if e := <-stopped; e != nil && err == nil && !m.ended {
 			err = e
 		}
 		if err != nil {
 			return err
 		}
-		return f.conclude(ctx)
+		return m.conclude(ctx)
 	}
-	err := f.watch(watching)
+	err := m.watch(watching)
 	if errors.Is(err, errInterrupted) && ctx.Err() == nil {
-		f.progress.done()
-		return f.interrupted(ctx, presses)
+		m.progress.done()
+		return m.interrupted(ctx, presses)
 	}
 	if err != nil {
 		return err
 	}
-	return f.conclude(ctx)
+	return m.conclude(ctx)
 }
 
 // watch shows the events of the task until it has ended.
-func (f *follower) watch(ctx context.Context) error {
-	stream := f.s.feed(&fleetv1.WatchFleetRequest{TaskId: f.task.GetId(), Follow: true, Details: true})
+func (m *monitor) watch(ctx context.Context) error {
+	stream := m.s.feed(&fleetv1.WatchFleetRequest{TaskId: m.task.GetId(), Follow: true, Details: true})
 	stream.worked = true // the server has just started the task
 	errEnded := errors.New("ended")
 	err := stream.run(ctx, func(e *fleetv1.Event) error {
-		f.show(e)
-		if f.ended {
+		m.show(e)
+		if m.ended {
 			return errEnded
 		}
-		if err := f.s.screen.failed(); err != nil {
-			return Fail(ExitError, "the task goes on: fleet task wait "+f.task.GetId(), "cannot write to standard output: %v", err)
+		if err := m.s.screen.failed(); err != nil {
+			return Fail(ExitError, "the task goes on: fleet task wait "+m.task.GetId(), "cannot write to standard output: %v", err)
 		}
 		return nil
 	}, func() (bool, error) {
-		t, err := f.s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: f.task.GetId()})
-		return over(t.GetTask().GetStatus()), err
+		t, err := m.s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: m.task.GetId()})
+		return hasEnded(t.GetTask().GetStatus()), err
 	})
 	switch {
 	case errors.Is(err, errEnded):
 		return nil
 	case err != nil && ctx.Err() == nil:
-		why := f.s.explain(ctx, err, f.s.target)
+		why := m.s.explain(ctx, err, m.s.target)
 		if why.code == ExitUnavailable {
 			return Fail(ExitUnavailable, fmt.Sprintf("the task may go on; to follow it again: fleet watch --task %s --cursor %s --follow",
-				f.task.GetId(), orNone(stream.req.GetCursor())), "%s", why.message)
+				m.task.GetId(), orNone(stream.req.GetCursor())), "%s", why.message)
 		}
 	}
 	return err
@@ -117,8 +117,8 @@ var marks = map[fleetv1.Event_Type]string{
 }
 
 // show prints one event: output on standard output, everything else on standard error.
-func (f *follower) show(e *fleetv1.Event) {
-	s, text := f.s, strings.TrimRight(e.GetText(), "\r\n")
+func (m *monitor) show(e *fleetv1.Event) {
+	s, text := m.s, strings.TrimRight(e.GetText(), "\r\n")
 	doing := text
 	switch e.GetType() {
 	case fleetv1.Event_task_output:
@@ -132,7 +132,7 @@ func (f *follower) show(e *fleetv1.Event) {
 			s.aside("started", cyan)
 		}
 	case fleetv1.Event_task_ended:
-		f.ended = true
+		m.ended = true
 	case fleetv1.Event_task_message:
 		doing = ""
 	case fleetv1.Event_task_question:
@@ -140,26 +140,26 @@ func (f *follower) show(e *fleetv1.Event) {
 	case fleetv1.Event_task_stopping:
 		doing = "stopping"
 	}
-	f.progress.spend(e.GetStep().GetUsage().GetCostUsd())
+	m.progress.spend(e.GetStep().GetUsage().GetCostUsd())
 	line, c := s.stepLine(e)
 	if line == "" {
 		return
 	}
 	if doing != "" && e.GetType() != fleetv1.Event_task_detail {
-		f.progress.say(f.task.GetAgentName() + ": " + doing)
+		m.progress.say(m.task.GetAgentName() + ": " + doing)
 	}
 	s.aside(line, c)
-	f.asker.saw(s, e)
-	if rule := f.denials.rule(e); rule != "" {
+	m.prompter.notice(s, e)
+	if rule := m.denials.rule(e); rule != "" {
 		s.hint("To allow this, add %q to allowed_tools of the agent's role.", rule)
 	}
 }
 
 // conclude reports how the task ended.
-func (f *follower) conclude(ctx context.Context) error {
-	f.progress.done()
-	s := f.s
-	resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: f.task.GetId()})
+func (m *monitor) conclude(ctx context.Context) error {
+	m.progress.done()
+	s := m.s
+	resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: m.task.GetId()})
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (f *follower) conclude(ctx context.Context) error {
 			return err
 		}
 	} else if t.GetStatus() == fleetv1.Task_completed && !s.quiet {
-		line := "Completed in " + s.took(t.GetStartedAt(), t.GetCompletedAt())
+		line := "Completed in " + s.elapsed(t.GetStartedAt(), t.GetCompletedAt())
 		if c := cost(t.GetCostUsd()); c != "" {
 			line += " for " + c
 		}

@@ -9,14 +9,14 @@ import (
 )
 
 // interrupted handles Ctrl-C: it says how to continue later, and stops the task if Ctrl-C is pressed again.
-func (f *follower) interrupted(ctx context.Context, presses <-chan struct{}) error {
-	s := f.s
+func (m *monitor) interrupted(ctx context.Context, presses <-chan struct{}) error {
+	s := m.s
 	after := &failure{
 		code: ExitInterrupted, reason: "INTERRUPTED",
-		message: fmt.Sprintf("no longer following; the task %s goes on", f.task.GetId()),
+		message: fmt.Sprintf("no longer following; the task %s goes on", m.task.GetId()),
 		hint: fmt.Sprintf("follow it: fleet watch --task %s --follow, or stop it: fleet task stop %s",
-			f.task.GetId(), f.task.GetAgentName()),
-		details: map[string]any{"task_id": f.task.GetId(), "agent_name": f.task.GetAgentName()},
+			m.task.GetId(), m.task.GetAgentName()),
+		details: map[string]any{"task_id": m.task.GetId(), "agent_name": m.task.GetAgentName()},
 	}
 	<-presses // the first Ctrl-C
 	if s.screen.onErr.is() {
@@ -41,25 +41,25 @@ func (f *follower) interrupted(ctx context.Context, presses <-chan struct{}) err
 		case <-stopping.Done():
 		}
 	}()
-	if err := f.stop(stopping); err != nil {
+	if err := m.stop(stopping); err != nil {
 		if stopping.Err() != nil {
 			return context.Cause(stopping)
 		}
 		return err
 	}
-	return f.conclude(ctx)
+	return m.conclude(ctx)
 }
 
 // stopWhenPressed stops the task at the first Ctrl-C, and stops following at the second.
-func (f *follower) stopWhenPressed(ctx context.Context, presses <-chan struct{}, over <-chan struct{}, giveUp context.CancelCauseFunc) error {
+func (m *monitor) stopWhenPressed(ctx context.Context, presses <-chan struct{}, over <-chan struct{}, giveUp context.CancelCauseFunc) error {
 	select {
 	case <-over:
 		return nil
 	case <-presses:
 	}
-	f.s.note("Stopping the task ...")
+	m.s.note("Stopping the task ...")
 	stopped := make(chan error, 1)
-	go func() { stopped <- f.stop(ctx) }()
+	go func() { stopped <- m.stop(ctx) }()
 	select {
 	case err := <-stopped:
 		if err != nil {
@@ -74,15 +74,15 @@ func (f *follower) stopWhenPressed(ctx context.Context, presses <-chan struct{},
 }
 
 // stop stops the task if the agent still works on it, and waits for its end.
-func (f *follower) stop(ctx context.Context) error {
-	agent, err := f.s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: f.task.GetAgentName()})
+func (m *monitor) stop(ctx context.Context) error {
+	agent, err := m.s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: m.task.GetAgentName()})
 	if err != nil {
 		return err
 	}
-	if agent.GetAgent().GetCurrentTaskId().GetValue() != f.task.GetId() {
+	if agent.GetAgent().GetCurrentTaskId().GetValue() != m.task.GetId() {
 		return nil // it has ended, and the agent may work on something else
 	}
-	_, err = f.s.fleet.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: f.task.GetAgentName()})
+	_, err = m.s.fleet.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: m.task.GetAgentName()})
 	if reasonOf(err) == fleetv1.ErrorReason_NO_RUNNING_TASK.String() {
 		return nil
 	}

@@ -92,7 +92,7 @@ func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
 		column{"STATUS", func(t *fleetv1.Task) cell { return statusCell(t.GetStatus(), t) }},
 		column{"SOURCE", shownIf(isWide, "source")},
 		column{"AGE", "created_at"},
-		column{"TOOK", func(t *fleetv1.Task) string { return s.took(t.GetStartedAt(), t.GetCompletedAt()) }},
+		column{"TOOK", func(t *fleetv1.Task) string { return s.elapsed(t.GetStartedAt(), t.GetCompletedAt()) }},
 		column{"DESCRIPTION", func(t *fleetv1.Task) string {
 			if isWide {
 				return oneLine(t.GetDescription())
@@ -105,7 +105,7 @@ func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
 // outcome returns the summary of an ended task, and why it failed or was stopped. Before the end, the summary only repeats the
 // description.
 func outcome(t *fleetv1.Task) string {
-	if !over(t.GetStatus()) || t.GetSummary() == "" {
+	if !hasEnded(t.GetStatus()) || t.GetSummary() == "" {
 		return t.GetReason()
 	}
 	return t.GetSummary() + inParens(t.GetReason())

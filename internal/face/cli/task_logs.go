@@ -49,14 +49,14 @@ func (s *session) taskLogs(ctx context.Context, id string, lines int, follow boo
 	}
 	there := lastLines{most: lines}
 	f := s.feed(&fleetv1.WatchFleetRequest{TaskId: task.GetId(), Details: true})
-	var asker *asker
+	var prompter *prompter
 	show := func(e *fleetv1.Event) error {
 		if e.GetType() == fleetv1.Event_task_output {
 			s.screen.output(e.GetText())
 		} else {
 			s.aside(s.stepLine(e))
-			if follow && !over(task.GetStatus()) {
-				asker.saw(s, e)
+			if follow && !hasEnded(task.GetStatus()) {
+				prompter.notice(s, e)
 			}
 		}
 		return s.screen.failed()
@@ -74,16 +74,16 @@ func (s *session) taskLogs(ctx context.Context, id string, lines int, follow boo
 		return err
 	}
 	s.screen.output(there.text())
-	if !follow || over(task.GetStatus()) {
+	if !follow || hasEnded(task.GetStatus()) {
 		return s.screen.failed()
 	}
 	var stopAsking func()
-	asker, stopAsking = s.asking(ctx, &fleetv1.Task{Id: task.GetId(), AgentName: task.GetAgentName()})
+	prompter, stopAsking = s.startPrompter(ctx, &fleetv1.Task{Id: task.GetId(), AgentName: task.GetAgentName()})
 	defer stopAsking()
 	f.req.Follow, f.req.MaxEvents = true, nil
 	return f.run(ctx, show, func() (bool, error) {
 		t, err := get()
-		return over(t.GetStatus()), err
+		return hasEnded(t.GetStatus()), err
 	})
 }
 

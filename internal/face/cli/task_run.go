@@ -11,14 +11,14 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// order is a task to start, with the flags that "task run" and "task start" share.
-type order struct {
+// taskFlags are the flags of a task to start, with the flags that "task run" and "task start" share.
+type taskFlags struct {
 	req      fleetv1.StartAgentTaskRequest
 	schema   string
 	attached []string
 }
 
-func (o *order) addTo(cmd *cobra.Command) {
+func (o *taskFlags) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.req.Checks, "check", nil, "the task completes only if `COMMAND` succeeds in the agent's tree; can be repeated")
 	addOptional(f, &o.req.Retries, "retries", "the agent may try again `N` times if checks fail (default 1)")
@@ -35,7 +35,7 @@ func (o *order) addTo(cmd *cobra.Command) {
 }
 
 // readFiles puts the files that the flags name into the request.
-func (o *order) readFiles(s *session) error {
+func (o *taskFlags) readFiles(s *session) error {
 	if s.cmd.Flags().Changed("output-schema") {
 		text, err := s.text(o.schema, "output schema")
 		if err != nil {
@@ -60,7 +60,7 @@ func (o *order) readFiles(s *session) error {
 const maxAttached = 20 << 20
 
 // start starts the task. If a person uses the agent's program and wait is set, it waits until they have left it.
-func (o *order) start(ctx context.Context, s *session, agent, description string, wait bool) (*fleetv1.StartAgentTaskResponse, error) {
+func (o *taskFlags) start(ctx context.Context, s *session, agent, description string, wait bool) (*fleetv1.StartAgentTaskResponse, error) {
 	var err error
 	if o.req.TaskDescription, err = s.text(description, "description"); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (o *order) start(ctx context.Context, s *session, agent, description string
 		}
 		s.note("%s. The task starts when they leave it.", busy.message)
 		p := s.progress("waiting for "+agent, s.deps.Now())
-		_, err = (&waiter{s: s}).part(ctx, []string{attached})
+		_, err = (&taskWait{s: s}).part(ctx, []string{attached})
 		p.done()
 		if err != nil {
 			return nil, err
@@ -89,8 +89,8 @@ func (o *order) start(ctx context.Context, s *session, agent, description string
 	}
 }
 
-// tellStarted prints the id of the started task on standard output, and the next step on standard error.
-func (s *session) tellStarted(resp interface {
+// printStarted prints the id of the started task on standard output, and the next step on standard error.
+func (s *session) printStarted(resp interface {
 	proto.Message
 	GetTask() *fleetv1.Task
 },
@@ -108,7 +108,7 @@ const describe = `DESCRIPTION says what is to be done; "-" reads it from standar
 from a file.`
 
 func (p *program) newTaskStart() *cobra.Command {
-	var task order
+	var task taskFlags
 	cmd := &cobra.Command{
 		Use:   "start AGENT DESCRIPTION|-|@FILE",
 		Short: "Start a task and print its id",
@@ -127,7 +127,7 @@ Next, wait with "fleet task wait ID", or follow with "fleet watch --task ID --fo
 			if err != nil {
 				return err
 			}
-			return s.tellStarted(resp)
+			return s.printStarted(resp)
 		}),
 	}
 	task.addTo(cmd)
@@ -135,7 +135,7 @@ Next, wait with "fleet task wait ID", or follow with "fleet watch --task ID --fo
 }
 
 func (p *program) newTaskRun() *cobra.Command {
-	var task order
+	var task taskFlags
 	var follow, stopOnInterrupt bool
 	cmd := &cobra.Command{
 		Use:   "run AGENT DESCRIPTION|-|@FILE",
@@ -168,7 +168,7 @@ Without --follow, the command prints the task's id, as "fleet task start" does.`
 				return err
 			}
 			if !follow {
-				return s.tellStarted(resp)
+				return s.printStarted(resp)
 			}
 			return s.follow(ctx, resp.GetTask(), stopOnInterrupt)
 		}),

@@ -77,7 +77,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		{"Created", t.GetCreatedAt(), ""},
 		{"Started", t.GetStartedAt(), ""},
 		{"Ended", t.GetCompletedAt(), ""},
-		{"Took", s.took(t.GetStartedAt(), t.GetCompletedAt()), ""},
+		{"Took", s.elapsed(t.GetStartedAt(), t.GetCompletedAt()), ""},
 		{"Exit code", shownIf(t.ExitCode != nil, fmt.Sprint(t.GetExitCode())), ""},
 		{"Turns", shownIf(t.GetTurns() > 0, fmt.Sprint(t.GetTurns())), ""},
 		{"Cost", costOf(t.GetCostUsd(), t.GetCostBasis()), ""},

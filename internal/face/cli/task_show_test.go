@@ -58,8 +58,8 @@ func TestShowChecks(t *testing.T) {
 		{Command: "sleep 9", Status: fleetv1.TaskCheck_timed_out, Reason: &why},
 	}}})
 	server, _ := s.listen(t, "")
-	out, told, exit := fleet(server, "task", "show", "t-1")
-	require.Equal(t, ExitOK, exit, told)
+	out, stderr, exit := fleet(server, "task", "show", "t-1")
+	require.Equal(t, ExitOK, exit, stderr)
 	for _, want := range []string{
 		`(?m)^Tries +2$`, `(?m)^Check +passed: make lint$`, `(?m)^Check +failed \(exit code 3\): make test$`,
 		`(?m)^Check +timed_out \(it ran longer than its limit of 1s\): sleep 9$`, `(?m)^Check output\n  \$ make test\n  no compiler$`,

@@ -38,7 +38,7 @@ stopped, 10 tasks still run. Tasks can still run when --timeout is over or, with
   fleet task wait --agent papi --timeout 10m || fleet task stop papi`,
 		Args: cobra.ArbitraryArgs,
 		RunE: p.action(func(ctx context.Context, s *session, ids []string) error {
-			w := waiter{s: s, anyOf: anyOf, orQuestion: orQuestion}
+			w := taskWait{s: s, anyOf: anyOf, orQuestion: orQuestion}
 			if s.cmd.Flags().Changed("timeout") {
 				w.deadline = s.deps.Now().Add(limit)
 				w.limited = true
@@ -83,22 +83,22 @@ func (s *session) lastTask(ctx context.Context, name string) (string, error) {
 	return history.GetTasks()[0].GetId(), nil
 }
 
-// waiter waits for tasks with as many calls as needed.
-type waiter struct {
+// taskWait waits for tasks with as many calls as needed.
+type taskWait struct {
 	s          *session
 	anyOf      bool
 	orQuestion bool // ends also when a task waits for an answer
 	limited    bool
 	deadline   time.Time
-	told       map[string]bool // tasks whose end was reported
+	reported   map[string]bool // tasks whose end was reported
 }
 
-func (w *waiter) wait(ctx context.Context, ids []string) error {
+func (w *taskWait) wait(ctx context.Context, ids []string) error {
 	s := w.s
 	if (w.anyOf || w.orQuestion) && len(ids) > maxWaitFor {
 		return usagef("--any and --or-question wait for at most %d tasks, got %d", maxWaitFor, len(ids))
 	}
-	w.told = map[string]bool{}
+	w.reported = map[string]bool{}
 	label := "waiting for " + ids[0]
 	if len(ids) > 1 {
 		label = fmt.Sprintf("waiting for %d tasks", len(ids))
@@ -126,7 +126,7 @@ func (w *waiter) wait(ctx context.Context, ids []string) error {
 }
 
 // part waits for at most maxWaitFor tasks.
-func (w *waiter) part(ctx context.Context, ids []string) (*fleetv1.WaitTasksResponse, error) {
+func (w *taskWait) part(ctx context.Context, ids []string) (*fleetv1.WaitTasksResponse, error) {
 	req := &fleetv1.WaitTasksRequest{TaskIds: ids, Mode: fleetv1.WaitTasksRequest_all, OrQuestion: w.orQuestion}
 	if w.anyOf {
 		req.Mode = fleetv1.WaitTasksRequest_any
@@ -150,17 +150,17 @@ func (w *waiter) part(ctx context.Context, ids []string) (*fleetv1.WaitTasksResp
 }
 
 // tell reports tasks that have ended while others still run.
-func (w *waiter) tell(tasks []*fleetv1.Task, of int) {
+func (w *taskWait) tell(tasks []*fleetv1.Task, of int) {
 	for _, t := range tasks {
-		if over(t.GetStatus()) && !w.told[t.GetId()] && of > 1 {
-			w.told[t.GetId()] = true
+		if hasEnded(t.GetStatus()) && !w.reported[t.GetId()] && of > 1 {
+			w.reported[t.GetId()] = true
 			w.s.note("%s of %s: %s", t.GetId(), t.GetAgentName(), t.GetStatus())
 		}
 	}
 }
 
-// over reports whether a task with the status has ended.
-func over(s fleetv1.Task_Status) bool {
+// hasEnded reports whether a task with the status has ended.
+func hasEnded(s fleetv1.Task_Status) bool {
 	return s == fleetv1.Task_completed || s == fleetv1.Task_failed || s == fleetv1.Task_stopped
 }
 
@@ -186,7 +186,7 @@ func verdict(t *fleetv1.Task) error {
 
 // verdict returns nil if all tasks have completed, or with --any if one has. Otherwise its error reports the first task
 // that failed, or else the first that was stopped, or else the tasks that wait for an answer or still run.
-func (w *waiter) verdict(resp *fleetv1.WaitTasksResponse) error {
+func (w *taskWait) verdict(resp *fleetv1.WaitTasksResponse) error {
 	running, waiting := 0, 0
 	var failed, stopped error
 	for _, t := range resp.GetTasks() {

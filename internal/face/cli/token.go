@@ -27,8 +27,8 @@ Create the first token on the server's machine while the server is stopped:
 	cmd.AddCommand(
 		p.newTokenCreate(),
 		p.newTokenList(),
-		calls(calls(p.newTokenRotate(), "rotate_token"), "rotate_own_token"),
-		calls(p.newTokenRevoke(), "revoke_token", "token"),
+		callsTool(callsTool(p.newTokenRotate(), "rotate_token"), "rotate_own_token"),
+		callsTool(p.newTokenRevoke(), "revoke_token", "token"),
 	)
 	return cmd
 }
@@ -114,6 +114,6 @@ func (p *program) newTokenRevoke() *cobra.Command {
 		Long: `Revoke a token. Its holder is refused from now on. What the holder created stays.
 This cannot be undone: create another token instead.`,
 		Example:           `  fleet token revoke ci`,
-		ValidArgsFunction: p.offering(tokenNames),
+		ValidArgsFunction: p.completing(tokenNames),
 	}, fleetv1.TokenServiceClient.RevokeToken, &fleetv1.RevokeTokenRequest{}, sayMessage[*fleetv1.RevokeTokenResponse])
 }

@@ -15,9 +15,9 @@ import (
 
 // turn makes a call whose last answer is its result, and prints the answers before it as they arrive.
 func (s *session) turn(ctx context.Context, m *method, req proto.Message) error {
-	l := &live{s: s, progress: s.progress(m.set.name+" "+m.command, s.deps.Now())}
+	l := &turnDisplay{s: s, progress: s.progress(m.set.name+" "+m.command, s.deps.Now())}
 	defer l.progress.done()
-	next := s.calls.receive(ctx, m.path(), req, m.out, nil)
+	next := s.conn.receive(ctx, m.path(), req, m.out, nil)
 	for {
 		answer, err := next()
 		switch {
@@ -30,7 +30,7 @@ func (s *session) turn(ctx context.Context, m *method, req proto.Message) error 
 		case isLast(answer.ProtoReflect()):
 			l.progress.done()
 			l.endLine()
-			s.spoken = l.said.String()
+			s.printedText = l.said.String()
 			return s.printAnswer(answer, nil)
 		}
 		l.show(answer.ProtoReflect())
@@ -54,13 +54,13 @@ func (s *session) interruptTurn(ctx context.Context, m *method, req proto.Messag
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), interruptTimeout)
 	defer cancel()
-	if err := s.calls.Invoke(ctx, other.path(), interrupt.Interface(), answer.Interface()); err != nil {
+	if err := s.conn.Invoke(ctx, other.path(), interrupt.Interface(), answer.Interface()); err != nil {
 		s.note("The turn was not interrupted: %v", err)
 	}
 }
 
-// live shows the messages before the final answer: the agent's text as it arrives, and a line for everything else.
-type live struct {
+// turnDisplay shows the messages before the final answer: the agent's text as it arrives, and a line for everything else.
+type turnDisplay struct {
 	s        *session
 	progress *progress
 	said     strings.Builder // what was written to standard output, without colours
@@ -69,9 +69,9 @@ type live struct {
 	open     bool   // the last line is not ended yet
 }
 
-func (l *live) show(m protoreflect.Message) {
+func (l *turnDisplay) show(m protoreflect.Message) {
 	who, said, did, more := partsOf(m)
-	if who != "" && l.who != "" && who != l.who && l.s.tells() {
+	if who != "" && l.who != "" && who != l.who && l.s.printsEvents() {
 		l.endLine()
 		l.s.screen.line(paint(l.s.screen.colors, cyan, printable(who+":")))
 	}
@@ -88,7 +88,7 @@ func (l *live) show(m protoreflect.Message) {
 	if l.s.verbose && more != "" {
 		did += " " + more
 	}
-	if l.s.tells() {
+	if l.s.printsEvents() {
 		l.endLine()
 		l.s.screen.line(paint(l.s.screen.colors, cyan, printable("· "+did)))
 	}
@@ -96,7 +96,7 @@ func (l *live) show(m protoreflect.Message) {
 
 // say shows text as it arrives. On a terminal it becomes the beginning of the answer. If the answer goes to a file or a
 // program, the text goes to standard error.
-func (l *live) say(text string) {
+func (l *turnDisplay) say(text string) {
 	switch s := l.s; {
 	case s.quiet:
 		return
@@ -104,7 +104,7 @@ func (l *live) say(text string) {
 		s.screen.output(text)
 		l.said.WriteString(l.plain.clean(text))
 		return // the screen tracks where its line ends
-	case !s.tells():
+	case !s.printsEvents():
 		return
 	default:
 		s.screen.aside(text)
@@ -113,7 +113,7 @@ func (l *live) say(text string) {
 }
 
 // endLine ends the line of the last text.
-func (l *live) endLine() {
+func (l *turnDisplay) endLine() {
 	if l.open {
 		l.s.screen.aside("\n")
 		l.open = false

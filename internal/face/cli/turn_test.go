@@ -66,23 +66,23 @@ func TestATurnIsToldAsItHappens(t *testing.T) {
 	server, _ := s.listen(t, "")
 	const facts = "Duration 2.5 s · Tool calls 1 · Tokens used 42 · Model m · Cost $0.25\n"
 
-	out, told, code := fleet(server, "sessions", "send", "s-1", "Is it green?")
-	require.Equal(t, ExitOK, code, told)
+	out, stderr, code := fleet(server, "sessions", "send", "s-1", "Is it green?")
+	require.Equal(t, ExitOK, code, stderr)
 	require.Equal(t, "It is green.\n", out)
-	require.Equal(t, "Let me see.\n· read_file started\nIt is green.\x1b]0;gotcha\a\n"+facts, told) // not sanitized, since this is not a terminal
+	require.Equal(t, "Let me see.\n· read_file started\nIt is green.\x1b]0;gotcha\a\n"+facts, stderr) // not sanitized, since this is not a terminal
 
-	_, told, _ = fleet(server, "sessions", "send", "s-1", "Is it green?", "-v")
-	require.Contains(t, told, "· read_file started {\"path\":\"a.go\"}\n")
+	_, stderr, _ = fleet(server, "sessions", "send", "s-1", "Is it green?", "-v")
+	require.Contains(t, stderr, "· read_file started {\"path\":\"a.go\"}\n")
 
-	out, told, code = fleet(server, "sessions", "send", "s-1", "Is it green?", "-q")
+	out, stderr, code = fleet(server, "sessions", "send", "s-1", "Is it green?", "-q")
 	require.Equal(t, ExitOK, code)
 	require.Equal(t, "It is green.\n", out)
-	require.Empty(t, told)
+	require.Empty(t, stderr)
 
-	out, told, code = fleet(server, "sessions", "send", "s-1", "Is it green?", "-o", "json")
+	out, stderr, code = fleet(server, "sessions", "send", "s-1", "Is it green?", "-o", "json")
 	require.Equal(t, ExitOK, code)
 	require.Contains(t, out, "{\n  \"type\": \"complete\",\n  \"response\": \"It is green.\",\n")
-	require.Empty(t, told)
+	require.Empty(t, stderr)
 }
 
 // TestATurnOfSeveralAgents checks that a change of the speaking agent is shown.
@@ -103,10 +103,10 @@ func TestATurnOfSeveralAgents(t *testing.T) {
 		return out.SendMsg(&fleetv1.SendMessageResponse{Type: fleetv1.SendMessageResponse_complete, Response: proto.String("Seen."), Metadata: &fleetv1.TurnMetadata{}})
 	})
 	server, _ := s.listen(t, "")
-	out, told, code := fleet(server, "sessions", "send", "s-1", "Look.")
-	require.Equal(t, ExitOK, code, told)
+	out, stderr, code := fleet(server, "sessions", "send", "s-1", "Look.")
+	require.Equal(t, ExitOK, code, stderr)
 	require.Equal(t, "Seen.\n", out)
-	require.Contains(t, told, "Helper, look.\nhelper:\nI see it.\nroot:\n· think started\n")
+	require.Contains(t, stderr, "Helper, look.\nhelper:\nI see it.\nroot:\n· think started\n")
 }
 
 // TestATurnOnATerminal checks that the answer is shown as it arrives, and is not printed again when it is complete.
@@ -170,12 +170,12 @@ func TestATurnSurvivesARestart(t *testing.T) {
 		return nil
 	})
 	server, stop = s.listen(t, "")
-	out, told, code := fleet(server, "sessions", "send", "s-1", "Is it green?")
-	require.Equal(t, ExitOK, code, told)
+	out, stderr, code := fleet(server, "sessions", "send", "s-1", "Is it green?")
+	require.Equal(t, ExitOK, code, stderr)
 	require.Equal(t, "It is green.\n", out)
-	require.Equal(t, 1, strings.Count(told, "Let me see."))
-	require.Equal(t, 1, strings.Count(told, "read_file"))
-	require.Contains(t, told, "broke")
+	require.Equal(t, 1, strings.Count(stderr, "Let me see."))
+	require.Equal(t, 1, strings.Count(stderr, "read_file"))
+	require.Contains(t, stderr, "broke")
 	require.Len(t, ids, 2)
 	require.NotEmpty(t, ids[0])
 	require.Equal(t, ids[0], ids[1])
@@ -191,25 +191,25 @@ func TestATurnThatFails(t *testing.T) {
 	})
 	server, _ := s.listen(t, "")
 	for _, c := range []struct {
-		err  error
-		code int
-		told string
+		err    error
+		code   int
+		stderr string
 	}{
 		{refusal(codes.ResourceExhausted, "LIMIT_REACHED", "No more messages.", nil), ExitState, "Let me see.\nfleet: No more messages.\n"},
 		{status.Error(codes.Internal, "something"), ExitError, "internal error"},
 		{nil, ExitError, "ended the answer before it was complete"},
 	} {
 		fail = c.err
-		out, told, code := fleet(server, "sessions", "send", "s-1", "x")
-		require.Equal(t, c.code, code, told)
-		require.Contains(t, told, c.told)
+		out, stderr, code := fleet(server, "sessions", "send", "s-1", "x")
+		require.Equal(t, c.code, code, stderr)
+		require.Contains(t, stderr, c.stderr)
 		require.Empty(t, out)
 	}
-	_, told, code := fleet(server, "sessions", "send", "s-1", "x", "--timeout", "1ns")
-	require.Equal(t, ExitTimeout, code, told)
-	_, told, code = fleet("127.0.0.1:1", "sessions", "send", "s-1", "x")
+	_, stderr, code := fleet(server, "sessions", "send", "s-1", "x", "--timeout", "1ns")
+	require.Equal(t, ExitTimeout, code, stderr)
+	_, stderr, code = fleet("127.0.0.1:1", "sessions", "send", "s-1", "x")
 	require.Equal(t, ExitUnavailable, code)
-	require.Contains(t, told, "fleet: cannot reach 127.0.0.1:1: ")
+	require.Contains(t, stderr, "fleet: cannot reach 127.0.0.1:1: ")
 }
 
 func TestATurnThatIsInterrupted(t *testing.T) {
@@ -235,7 +235,7 @@ func TestATurnThatIsInterrupted(t *testing.T) {
 	c.signals <- os.Interrupt
 	require.Equal(t, ExitInterrupted, wait(t, code))
 	<-gone
-	require.Equal(t, "s-1", <-interrupted, "the server is told, since it would wait for the command to come back")
+	require.Equal(t, "s-1", <-interrupted, "the server is stderr, since it would wait for the command to come back")
 }
 
 // cutter is a connection whose streams break after some messages.
@@ -280,26 +280,26 @@ func TestDownloads(t *testing.T) {
 	}}
 	server, _ := s.listen(t, "")
 	file := filepath.Join(t.TempDir(), "result.txt")
-	_, told, code := fleet(server, "lifecycle", "download", "c-2", "--output-file", file)
-	require.Equal(t, ExitNotFound, code, told)
+	_, stderr, code := fleet(server, "lifecycle", "download", "c-2", "--output-file", file)
+	require.Equal(t, ExitNotFound, code, stderr)
 	require.NoFileExists(t, file)
 
-	out, told, code := fleet(server, "lifecycle", "download", "c-1")
-	require.Equal(t, ExitOK, code, told)
+	out, stderr, code := fleet(server, "lifecycle", "download", "c-1")
+	require.Equal(t, ExitOK, code, stderr)
 	require.Equal(t, payload, out)
-	out, told, code = fleet(server, "lifecycle", "download", "c-1", "--output-file", file)
-	require.Equal(t, ExitOK, code, told)
+	out, stderr, code = fleet(server, "lifecycle", "download", "c-1", "--output-file", file)
+	require.Equal(t, ExitOK, code, stderr)
 	require.Empty(t, out)
-	require.Equal(t, "Wrote 39 bytes to "+file+".\n", told)
+	require.Equal(t, "Wrote 39 bytes to "+file+".\n", stderr)
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, payload, string(data))
 	entries, err := os.ReadDir(filepath.Dir(file))
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
-	_, told, code = fleet(server, "lifecycle", "download", "c-1", "--output-file", filepath.Join(file, "x"))
+	_, stderr, code = fleet(server, "lifecycle", "download", "c-1", "--output-file", filepath.Join(file, "x"))
 	require.Equal(t, ExitUsage, code)
-	require.Contains(t, told, "cannot write the file")
+	require.Contains(t, stderr, "cannot write the file")
 
 	for _, times := range []int{1, 3} { // after a broken connection, what has arrived is not requested again
 		cut := &cutter{after: 2, times: times}

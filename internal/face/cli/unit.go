@@ -151,8 +151,8 @@ func (s *session) when(t *timestamppb.Timestamp) string {
 	return t.AsTime().UTC().Format(time.RFC3339) + " (" + distance + ")"
 }
 
-// took formats the time between from and to. If to is nil, it counts until now. If from is nil, it returns "-".
-func (s *session) took(from, to *timestamppb.Timestamp) string {
+// elapsed formats the time between from and to. If to is nil, it counts until now. If from is nil, it returns "-".
+func (s *session) elapsed(from, to *timestamppb.Timestamp) string {
 	if from == nil {
 		return "-"
 	}

@@ -66,7 +66,7 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 			return true, nil
 		}
 		t, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: req.GetTaskId()})
-		return over(t.GetTask().GetStatus()), err
+		return hasEnded(t.GetTask().GetStatus()), err
 	})
 	if reasonOf(err) == fleetv1.ErrorReason_INVALID_ARGUMENT.String() { // the cursor may be invalid
 		return err

@@ -10,9 +10,9 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// asker asks the person at the terminal what the agent asks during a task that the command follows. The person answers with one
+// prompter asks the person at the terminal what the agent asks during a task that the command follows. The person answers with one
 // key. If a question is answered elsewhere, its prompt goes.
-type asker struct {
+type prompter struct {
 	s     *session
 	task  *fleetv1.Task
 	wake  chan struct{} // gets a value when a question may have changed
@@ -26,67 +26,67 @@ type key struct {
 	at   time.Time
 }
 
-// asking begins to ask the person about the task's questions. It returns nil if there is no person at a terminal. The function stop
+// startPrompter begins to ask the person about the task's questions. It returns nil if there is no person at a terminal. The function stop
 // must be called before the command ends.
-func (s *session) asking(ctx context.Context, task *fleetv1.Task) (a *asker, stop func()) {
-	if !s.asks() || s.quiet || !s.output.forPeople() {
+func (s *session) startPrompter(ctx context.Context, task *fleetv1.Task) (p *prompter, stop func()) {
+	if !s.isInteractive() || s.quiet || !s.output.forPeople() {
 		return nil, func() {}
 	}
-	a = &asker{s: s, task: task, wake: make(chan struct{}, 1)}
+	p = &prompter{s: s, task: task, wake: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		a.run(ctx)
+		p.run(ctx)
 	}()
-	return a, func() { cancel(); <-over }
+	return p, func() { cancel(); <-over }
 }
 
-// saw looks at an event of the task. It prints how to answer a question if there is no person at a terminal.
-func (a *asker) saw(s *session, e *fleetv1.Event) {
+// notice looks at an event of the task. It prints how to answer a question if there is no person at a terminal.
+func (p *prompter) notice(s *session, e *fleetv1.Event) {
 	switch typ := e.GetType(); {
 	case typ != fleetv1.Event_task_question && typ != fleetv1.Event_task_answer && typ != fleetv1.Event_task_ended:
-	case a == nil && typ == fleetv1.Event_task_question && !s.asks():
+	case p == nil && typ == fleetv1.Event_task_question && !s.isInteractive():
 		s.hint(`See the question: fleet questions %s; then answer it: fleet answer ID allow, deny or "..."`, e.GetAgentName())
-	case a != nil:
+	case p != nil:
 		select {
-		case a.wake <- struct{}{}:
+		case p.wake <- struct{}{}:
 		default:
 		}
 	}
 }
 
 // run asks one question after the other until ctx is done.
-func (a *asker) run(ctx context.Context) {
-	defer a.s.screen.ask("")
+func (p *prompter) run(ctx context.Context) {
+	defer p.s.screen.setQuestion("")
 	shown := ""
 	for {
-		q := a.next(ctx)
+		q := p.next(ctx)
 		if q.GetId() != shown {
-			a.s.screen.ask("")
+			p.s.screen.setQuestion("")
 		}
 		if q != nil && q.GetId() != shown {
 			shown = q.GetId()
-			a.show(ctx, q)
+			p.show(ctx, q)
 		}
-		answer := a.wait(ctx, q)
+		answer := p.wait(ctx, q)
 		if ctx.Err() != nil {
 			return
 		}
 		if answer == nil {
 			continue
 		}
-		a.s.screen.ask("")
-		if _, err := a.s.fleet.AnswerQuestion(ctx, answer); err != nil && ctx.Err() == nil {
-			a.s.note("The answer was not accepted: %s.", a.s.explain(ctx, err, a.s.target).message)
+		p.s.screen.setQuestion("")
+		if _, err := p.s.fleet.AnswerQuestion(ctx, answer); err != nil && ctx.Err() == nil {
+			p.s.note("The answer was not accepted: %s.", p.s.explain(ctx, err, p.s.target).message)
 			shown = ""
 		}
 	}
 }
 
 // next returns the oldest open question of the task, or nil.
-func (a *asker) next(ctx context.Context) *fleetv1.Question {
-	resp, err := a.s.fleet.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{TaskId: a.task.GetId(), Limit: new(int32(100))})
+func (p *prompter) next(ctx context.Context) *fleetv1.Question {
+	resp, err := p.s.fleet.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{TaskId: p.task.GetId(), Limit: new(int32(100))})
 	if err != nil || len(resp.GetQuestions()) == 0 { // after an error, further events lead to the next try
 		return nil
 	}
@@ -94,10 +94,10 @@ func (a *asker) next(ctx context.Context) *fleetv1.Question {
 }
 
 // show shows the question and its possible answers.
-func (a *asker) show(ctx context.Context, q *fleetv1.Question) {
-	if a.where == "" {
-		if resp, err := a.s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: strings.TrimSuffix(q.GetAgentName()+"@"+q.GetOwner(), "@")}); err == nil {
-			a.where = resp.GetAgent().GetLocation()
+func (p *prompter) show(ctx context.Context, q *fleetv1.Question) {
+	if p.where == "" {
+		if resp, err := p.s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: strings.TrimSuffix(q.GetAgentName()+"@"+q.GetOwner(), "@")}); err == nil {
+			p.where = resp.GetAgent().GetLocation()
 		}
 	}
 	asked := questionText(q)
@@ -105,18 +105,18 @@ func (a *asker) show(ctx context.Context, q *fleetv1.Question) {
 		asked = q.GetTool() + ": " + command
 	}
 	text := q.GetAgentName() + " asks: " + asked
-	if a.where != "" && q.GetKind() == fleetv1.Question_permission {
-		text += " (in " + a.where + ")"
+	if p.where != "" && q.GetKind() == fleetv1.Question_permission {
+		text += " (in " + p.where + ")"
 	}
-	a.s.screen.line(printable(text))
-	a.s.showRules(q)
+	p.s.screen.line(printable(text))
+	p.s.showRules(q)
 	for i, option := range q.GetOptions() {
 		if q.GetKind() != fleetv1.Question_permission && i < maxChoices {
-			a.s.screen.line(printable(fmt.Sprintf("  %d  %s", i+1, option)))
+			p.s.screen.line(printable(fmt.Sprintf("  %d  %s", i+1, option)))
 		}
 	}
-	if !a.answers(q) {
-		a.s.hint("Answer it: fleet answer %s %s", q.GetId(), `"..."`)
+	if !p.answers(q) {
+		p.s.hint("Answer it: fleet answer %s %s", q.GetId(), `"..."`)
 	}
 }
 
@@ -132,7 +132,7 @@ func keysOf(q *fleetv1.Question) string {
 const maxChoices = 9
 
 // answers reports whether the person can answer the question with one key.
-func (a *asker) answers(q *fleetv1.Question) bool {
+func (p *prompter) answers(q *fleetv1.Question) bool {
 	if q.Access != nil && q.GetAccess() == fleetv1.Share_view {
 		return false
 	}
@@ -140,32 +140,32 @@ func (a *asker) answers(q *fleetv1.Question) bool {
 }
 
 // wait waits for the person's answer. It returns nil if there may be another question, or none, or ctx is done.
-func (a *asker) wait(ctx context.Context, q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
+func (p *prompter) wait(ctx context.Context, q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
 	var shown time.Time
-	if q != nil && a.answers(q) {
-		in, _ := a.s.deps.Stdin.(*os.File)
+	if q != nil && p.answers(q) {
+		in, _ := p.s.deps.Stdin.(*os.File)
 		restore, err := singleKeys(in)
 		if err == nil {
 			defer restore()
 		}
-		if a.keys == nil {
-			a.keys = make(chan key)
-			go readKeys(in, a.keys)
+		if p.keys == nil {
+			p.keys = make(chan key)
+			go readKeys(in, p.keys)
 		}
 		shown = time.Now()
-		a.s.screen.ask("? " + printable(keysOf(q)))
+		p.s.screen.setQuestion("? " + printable(keysOf(q)))
 	}
 	for {
 		select {
-		case k := <-a.keys:
+		case k := <-p.keys:
 			if q == nil || k.at.Before(shown) { // typed before the question was shown
 				continue
 			}
 			if answer := keyAnswer(q, k.char); answer != nil {
 				return answer
 			}
-		case <-a.wake:
-			if q == nil || a.next(ctx).GetId() != q.GetId() {
+		case <-p.wake:
+			if q == nil || p.next(ctx).GetId() != q.GetId() {
 				return nil
 			}
 		case <-ctx.Done():
