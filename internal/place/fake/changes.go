@@ -39,7 +39,7 @@ func (r *run) change(text string) {
 // Changes returns the changes that the run's script has made, or nil if it has made none.
 func (r runner) Changes(ctx context.Context, run fleet.Run) (c *fleet.Changes, err error) {
 	p := r.place
-	err = p.call(ctx, Call{Method: Changes, Agent: r.agent, TaskID: run.TaskID}, func() error {
+	err = p.locked(ctx, Call{Method: Changes, Agent: r.agent, TaskID: run.TaskID}, func() error {
 		if !p.config.Traits.Changes {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not report changes", r.agent.Name)
 		}
@@ -47,8 +47,6 @@ func (r runner) Changes(ctx context.Context, run fleet.Run) (c *fleet.Changes, e
 		if err != nil {
 			return err
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
 		if found.changes != nil {
 			changes := *found.changes
 			changes.List = slices.Clone(changes.List)
@@ -63,9 +61,7 @@ func (r runner) Changes(ctx context.Context, run fleet.Run) (c *fleet.Changes, e
 func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
 	p := r.place
 	taskID := strings.TrimPrefix(c.Commit, "tree-")
-	err = p.call(ctx, Call{Method: Patch, Agent: r.agent, TaskID: taskID}, func() error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	err = p.locked(ctx, Call{Method: Patch, Agent: r.agent, TaskID: taskID}, func() error {
 		found := p.runs[taskID]
 		if found == nil || found.changes == nil {
 			return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s were deleted", taskID)

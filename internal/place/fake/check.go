@@ -45,11 +45,7 @@ func (r runner) Check(ctx context.Context, run fleet.Run, c fleet.Check) (res fl
 		if !p.config.Traits.Checks {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not support checks", r.agent.Name)
 		}
-		run, err := p.findRun(r.agent, run)
-		if err != nil {
-			return err
-		}
-		k, err := p.startCheck(run, c)
+		k, err := p.startCheck(r.agent, run, c)
 		if err != nil {
 			return err
 		}
@@ -67,9 +63,13 @@ func (r runner) Check(ctx context.Context, run fleet.Run, c fleet.Check) (res fl
 }
 
 // startCheck starts the check and returns it. If the check was started before, startCheck only returns it.
-func (p *Place) startCheck(r *run, c fleet.Check) (*check, error) {
+func (p *Place) startCheck(a fleet.Agent, task fleet.Run, c fleet.Check) (*check, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	r, err := p.findRun(a, task)
+	if err != nil {
+		return nil, err
+	}
 	if k := r.checks[c.ID]; k != nil {
 		return k, nil
 	}
@@ -154,9 +154,7 @@ func (p *Place) check(r *run, c fleet.Check, k *check) {
 // checked reports whether a check of the run is active. The caller holds the world's mutex.
 func (r *run) checked() bool {
 	for _, k := range r.checks {
-		select {
-		case <-k.done:
-		default:
+		if !closed(k.done) {
 			return true
 		}
 	}
@@ -166,9 +164,7 @@ func (r *run) checked() bool {
 // stopChecks ends the checks of the run. The caller holds the world's mutex.
 func (r *run) stopChecks() {
 	for _, k := range r.checks {
-		select {
-		case <-k.stop:
-		default:
+		if !closed(k.stop) {
 			close(k.stop)
 		}
 	}

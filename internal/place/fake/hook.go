@@ -73,9 +73,11 @@ func (g *Gate) Open() { g.openOnce.Do(func() { close(g.open) }) }
 
 func (g *Gate) arrive() { g.arrivedOnce.Do(func() { close(g.arrived) }) }
 
-func (g *Gate) isOpen() bool {
+func (g *Gate) isOpen() bool { return closed(g.open) }
+
+func closed(c <-chan struct{}) bool {
 	select {
-	case <-g.open:
+	case <-c:
 		return true
 	default:
 		return false
@@ -200,6 +202,15 @@ func (p *Place) call(ctx context.Context, c Call, act func() error) error {
 		return err
 	}
 	return p.moment(ctx, c, true, p.config.After)
+}
+
+// locked is call with the world's mutex held during act.
+func (p *Place) locked(ctx context.Context, c Call, act func() error) error {
+	return p.call(ctx, c, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return act()
+	})
 }
 
 // refused returns why the host does not carry out the call: it takes the place for another caller, or it does not show the

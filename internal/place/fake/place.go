@@ -3,7 +3,6 @@ package fake
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -116,7 +115,7 @@ var (
 
 // New creates a world.
 func New(c Config) *Place {
-	c.Traits.Name = or(c.Traits.Name, "fake")
+	c.Traits.Name = cmp.Or(c.Traits.Name, "fake")
 	c.Traits.Asks, c.Traits.Versions = !c.NoQuestions, true
 	if c.Now == nil {
 		c.Now = time.Now
@@ -146,9 +145,7 @@ func (p *Place) Traits() fleet.Traits { return p.config.Traits }
 
 // Projects returns the projects, sorted by name.
 func (p *Place) Projects(ctx context.Context) (projects []fleet.Project, err error) {
-	err = p.call(ctx, Call{Method: Projects}, func() error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	err = p.locked(ctx, Call{Method: Projects}, func() error {
 		for _, proj := range p.projects {
 			projects = append(projects, proj.Project)
 		}
@@ -159,17 +156,12 @@ func (p *Place) Projects(ctx context.Context) (projects []fleet.Project, err err
 
 // Roles returns the roles of the project.
 func (p *Place) Roles(ctx context.Context, project string) (roles []fleet.Role, err error) {
-	err = p.call(ctx, Call{Method: Roles}, func() error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	err = p.locked(ctx, Call{Method: Roles}, func() error {
 		proj, err := p.project(project)
 		roles = proj.roles()
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return roles, nil
+	return roles, err
 }
 
 // roles returns a copy of the roles of the project's newest version.
@@ -182,9 +174,7 @@ func (proj Project) roles() []fleet.Role {
 
 // CheckStart checks whether the agent's workspace can be started as Agent.Next says.
 func (p *Place) CheckStart(ctx context.Context, a fleet.Agent) (role string, err error) {
-	err = p.call(ctx, Call{Method: CheckStart, Agent: a}, func() error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	err = p.locked(ctx, Call{Method: CheckStart, Agent: a}, func() error {
 		w := p.of(a)
 		if w == nil {
 			return gone(a)
@@ -192,10 +182,7 @@ func (p *Place) CheckStart(ctx context.Context, a fleet.Agent) (role string, err
 		_, role, err = p.next(w, a)
 		return err
 	})
-	if err != nil {
-		return "", err
-	}
-	return role, nil
+	return role, err
 }
 
 // next returns the roles of the version with which the workspace is started next, and the role that the workspace will
@@ -247,14 +234,12 @@ func (p *Place) project(name string) (Project, error) {
 		}
 		names = append(names, strconv.Quote(proj.Name))
 	}
-	return Project{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q: choose one of %s", name, or(strings.Join(names, ", "), "none"))
+	return Project{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q: choose one of %s", name, cmp.Or(strings.Join(names, ", "), "none"))
 }
 
 // Provision creates the agent's workspace.
 func (p *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspace, err error) {
-	err = p.call(ctx, Call{Method: Provision, Agent: a}, func() error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	err = p.locked(ctx, Call{Method: Provision, Agent: a}, func() error {
 		if w := p.of(a); w != nil {
 			p.settle(w)
 			ws = w.view()
@@ -278,17 +263,12 @@ func (p *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspac
 		ws = w.view()
 		return nil
 	})
-	if err != nil {
-		return fleet.Workspace{}, err
-	}
-	return ws, nil
+	return ws, err
 }
 
 // Start starts the agent's workspace.
 func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
-	return p.call(ctx, Call{Method: Start, Agent: a}, func() error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	return p.locked(ctx, Call{Method: Start, Agent: a}, func() error {
 		w := p.of(a)
 		if w == nil {
 			w = p.restore(a)
@@ -310,9 +290,7 @@ func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 
 // Stop stops the agent's workspace. The run in the workspace ends as stopped.
 func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
-	return p.call(ctx, Call{Method: Stop, Agent: a}, func() error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	return p.locked(ctx, Call{Method: Stop, Agent: a}, func() error {
 		w := p.of(a)
 		if w == nil {
 			return gone(a)
@@ -326,9 +304,7 @@ func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
 
 // Delete destroys the agent's workspace. The run in the workspace ends as stopped.
 func (p *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err error) {
-	err = p.call(ctx, Call{Method: Delete, Agent: a}, func() error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	err = p.locked(ctx, Call{Method: Delete, Agent: a}, func() error {
 		switch w := p.of(a); {
 		case w == nil:
 		case w.hidden:
@@ -347,9 +323,7 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err err
 
 // Inspect returns the agent's workspace. It counts for Config.BuildLooks.
 func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace, err error) {
-	err = p.call(ctx, Call{Method: Inspect, Agent: a}, func() error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	err = p.locked(ctx, Call{Method: Inspect, Agent: a}, func() error {
 		w := p.of(a)
 		if w == nil {
 			ws = fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateDeleted, AgentUID: a.UID}
@@ -364,17 +338,12 @@ func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace,
 		p.look(w)
 		return nil
 	})
-	if err != nil {
-		return fleet.Workspace{}, err
-	}
-	return ws, nil
+	return ws, err
 }
 
 // List returns all workspaces, oldest first. It counts for Config.BuildLooks of each workspace.
 func (p *Place) List(ctx context.Context) (all []fleet.Workspace, err error) {
-	err = p.call(ctx, Call{Method: List}, func() error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	err = p.locked(ctx, Call{Method: List}, func() error {
 		for _, w := range p.workspaces {
 			if w.hidden {
 				continue
@@ -385,215 +354,13 @@ func (p *Place) List(ctx context.Context) (all []fleet.Workspace, err error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
-}
-
-// Dispatch starts the run.
-func (r runner) Dispatch(ctx context.Context, run fleet.Run) error {
-	p, a := r.place, r.agent
-	return p.call(ctx, Call{Method: Dispatch, Agent: a, TaskID: run.TaskID, Report: run.Report}, func() error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.dispatches[run.TaskID]++
-		if p.runs[run.TaskID] != nil {
-			return nil
-		}
-		w := p.of(a)
-		if w == nil {
-			return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q has no workspace", a.Name)
-		}
-		p.settle(w)
-		if w.State != fleet.StateRunning {
-			return fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q is %s: start the agent first", a.Name, w.State)
-		}
-		if run.SelfStarted {
-			return p.claim(w, run)
-		}
-		if w.busy() {
-			return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q is busy with another task: wait for it, or stop it", a.Name)
-		}
-		added := p.start(w, run)
-		for _, a := range run.Attachments {
-			p.put(added, fmt.Sprintf("attached %s (%s): %s", a.Name, a.MediaType, a.Content), true)
-		}
-		return nil
-	})
-}
-
-// Follow passes on the outputs of the run until it ends. The outputs remain available after the workspace was deleted.
-func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink func(fleet.Output) error) (o fleet.Outcome, err error) {
-	p, a := r.place, r.agent
-	err = p.call(ctx, Call{Method: Follow, Agent: a, TaskID: run.TaskID}, func() error {
-		found, err := p.findRun(a, run)
-		if err != nil {
-			return err
-		}
-		next, err := p.position(found, cursor)
-		if err != nil {
-			return err
-		}
-		told := map[string]fleet.QuestionStatus{} // the last status of each question that the sink has received
-		tell := func(all []fleet.Question, waiting bool) error {
-			for _, q := range all {
-				if told[q.ID] == q.Status || waiting != (q.Status == fleet.QuestionWaiting) {
-					continue
-				}
-				told[q.ID] = q.Status
-				if err := sink(fleet.Output{Question: &q}); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		for {
-			outputs, asked, ended, changed := p.after(found, next)
-			if err := tell(asked, false); err != nil {
-				return err
-			}
-			for _, out := range outputs {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				if err := sink(out); err != nil {
-					return err
-				}
-				next++
-			}
-			if err := tell(asked, true); err != nil { // new questions come after the outputs that were printed before them
-				return err
-			}
-			if ended {
-				o = p.result(found)
-				return nil
-			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-	})
-	if err != nil {
-		return fleet.Outcome{}, err
-	}
-	return o, nil
-}
-
-// position returns the number of outputs up to and including the cursor.
-func (p *Place) position(r *run, cursor string) (int, error) {
-	if cursor == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(cursor)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err != nil || n < 1 || n > len(r.outputs) {
-		return 0, fmt.Errorf("fake: run %s has no cursor %q", r.task.TaskID, cursor)
-	}
-	return n, nil
-}
-
-// Interrupt ends the run as stopped, unless the script of the run ignores the interrupt or the kill.
-func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
-	p, a := r.place, r.agent
-	return p.call(ctx, Call{Method: Interrupt, Agent: a, TaskID: run.TaskID, Kill: kill}, func() error {
-		found, err := p.findRun(a, run)
-		if err != nil {
-			return err
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		found.stopChecks()
-		switch {
-		case kill && found.script.ignoreKill:
-			p.put(found, "kill ignored", false)
-		case !kill && found.script.ignoreInterrupt:
-			p.put(found, "interrupt ignored", false)
-		case kill:
-			p.end(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was killed"})
-		default:
-			p.end(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was interrupted"})
-		}
-		return nil
-	})
-}
-
-// Send sends a message to the run. The instruction listen reads it.
-func (r runner) Send(ctx context.Context, run fleet.Run, id, message string) error {
-	p, a := r.place, r.agent
-	return p.call(ctx, Call{Method: Send, Agent: a, TaskID: run.TaskID}, func() error {
-		if p.config.NoMessages {
-			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q cannot take messages while it works: wait for its task to end, then start another one", a.Name)
-		}
-		found, err := p.findRun(a, run)
-		if err != nil {
-			return err
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if found.sent[id] {
-			return nil
-		}
-		if found.ended() {
-			return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended: start another one", a.Name)
-		}
-		found.sent[id] = true
-		found.messages = append(found.messages, message)
-		found.wake()
-		return nil
-	})
-}
-
-// Answer answers a question of the run.
-func (r runner) Answer(ctx context.Context, run fleet.Run, q fleet.Question) error {
-	p, a := r.place, r.agent
-	return p.call(ctx, Call{Method: Answer, Agent: a, TaskID: run.TaskID}, func() error {
-		if p.config.NoQuestions {
-			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q asks no questions", a.Name)
-		}
-		found, err := p.findRun(a, run)
-		if err != nil {
-			return err
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		n := slices.IndexFunc(found.questions, func(asked fleet.Question) bool { return asked.ID == q.LocalID() })
-		switch {
-		case n < 0:
-			return fleet.Errorf(fleet.ReasonQuestionNotFound, "agent %q never asked the question %s", a.Name, q.ID)
-		case found.questions[n].Status == fleet.QuestionAnswered:
-			return nil
-		case found.ended():
-			return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended", a.Name)
-		case found.questions[n].Status != fleet.QuestionWaiting:
-			return fleet.Errorf(fleet.ReasonQuestionClosed, "agent %q no longer waits for the answer", a.Name)
-		}
-		asked := &found.questions[n]
-		asked.Status, asked.Answer, asked.Message, asked.AnsweredBy, asked.AnsweredAt = fleet.QuestionAnswered, q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt
-		found.wake()
-		return nil
-	})
-}
-
-// findRun returns the run of the task. It returns TASK_NOT_FOUND if the task was not dispatched.
-func (p *Place) findRun(a fleet.Agent, r fleet.Run) (*run, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if found := p.runs[r.TaskID]; found != nil {
-		return found, nil
-	}
-	return nil, fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q has no task %s", a.Name, r.TaskID)
+	return all, err
 }
 
 // Log returns the last n lines of the workspace's log. The log has the events of the workspace and the output of its
 // runs.
 func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, truncated bool, err error) {
-	err = p.call(ctx, Call{Method: Log, Agent: a}, func() error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	err = p.locked(ctx, Call{Method: Log, Agent: a}, func() error {
 		w := p.of(a)
 		if w == nil {
 			return gone(a)

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -43,14 +44,7 @@ type run struct {
 	deadline *time.Timer
 }
 
-func (r *run) ended() bool {
-	select {
-	case <-r.done:
-		return true
-	default:
-		return false
-	}
-}
+func (r *run) ended() bool { return closed(r.done) }
 
 func (r *run) wake() {
 	close(r.changed)
@@ -222,9 +216,9 @@ func (p *Place) do(r *run, in instruction) {
 	case "session":
 		r.session = in.text
 	case "done":
-		p.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: or(strings.ReplaceAll(in.text, `\n`, "\n"), r.script.handled)})
+		p.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: cmp.Or(strings.ReplaceAll(in.text, `\n`, "\n"), r.script.handled)})
 	case "fail":
-		p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: or(in.text, "the agent gave up")})
+		p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: cmp.Or(in.text, "the agent gave up")})
 	case "exit":
 		o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.script.handled, ExitCode: &in.count}
 		if in.count != 0 {
@@ -338,11 +332,4 @@ func (p *Place) result(r *run) fleet.Outcome {
 		o.ExitCode = &code
 	}
 	return o
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

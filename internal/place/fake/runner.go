@@ -1,6 +1,13 @@
 package fake
 
-import "fleet/internal/fleet"
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"fleet/internal/fleet"
+)
 
 // runner runs the tasks of one agent.
 type runner struct {
@@ -10,3 +17,214 @@ type runner struct {
 
 // Connect implements fleet.Place.
 func (p *Place) Connect(a fleet.Agent) fleet.Runner { return runner{p, a} }
+
+// Dispatch starts the run.
+func (r runner) Dispatch(ctx context.Context, run fleet.Run) error {
+	p, a := r.place, r.agent
+	return p.locked(ctx, Call{Method: Dispatch, Agent: a, TaskID: run.TaskID, Report: run.Report}, func() error {
+		p.dispatches[run.TaskID]++
+		if p.runs[run.TaskID] != nil {
+			return nil
+		}
+		w := p.of(a)
+		if w == nil {
+			return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q has no workspace", a.Name)
+		}
+		p.settle(w)
+		if w.State != fleet.StateRunning {
+			return fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q is %s: start the agent first", a.Name, w.State)
+		}
+		if run.SelfStarted {
+			return p.claim(w, run)
+		}
+		if w.busy() {
+			return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q is busy with another task: wait for it, or stop it", a.Name)
+		}
+		added := p.start(w, run)
+		for _, a := range run.Attachments {
+			p.put(added, fmt.Sprintf("attached %s (%s): %s", a.Name, a.MediaType, a.Content), true)
+		}
+		return nil
+	})
+}
+
+// Follow passes on the outputs of the run until it ends. The outputs remain available after the workspace was deleted.
+func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink func(fleet.Output) error) (o fleet.Outcome, err error) {
+	p, a := r.place, r.agent
+	err = p.call(ctx, Call{Method: Follow, Agent: a, TaskID: run.TaskID}, func() error {
+		found, next, err := p.followed(a, run, cursor)
+		if err != nil {
+			return err
+		}
+		told := map[string]fleet.QuestionStatus{} // the last status of each question that the sink has received
+		tell := func(all []fleet.Question, waiting bool) error {
+			for _, q := range all {
+				if told[q.ID] == q.Status || waiting != (q.Status == fleet.QuestionWaiting) {
+					continue
+				}
+				told[q.ID] = q.Status
+				if err := sink(fleet.Output{Question: &q}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		for {
+			outputs, asked, ended, changed := p.after(found, next)
+			if err := tell(asked, false); err != nil {
+				return err
+			}
+			for _, out := range outputs {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := sink(out); err != nil {
+					return err
+				}
+				next++
+			}
+			if err := tell(asked, true); err != nil { // new questions come after the outputs that were printed before them
+				return err
+			}
+			if ended {
+				o = p.result(found)
+				return nil
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+	return o, err
+}
+
+// followed returns the run, and the number of its outputs up to and including the cursor.
+func (p *Place) followed(a fleet.Agent, task fleet.Run, cursor string) (*run, int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, err := p.findRun(a, task)
+	if err != nil || cursor == "" {
+		return r, 0, err
+	}
+	n, err := strconv.Atoi(cursor)
+	if err != nil || n < 1 || n > len(r.outputs) {
+		return nil, 0, fmt.Errorf("fake: run %s has no cursor %q", task.TaskID, cursor)
+	}
+	return r, n, nil
+}
+
+// Interrupt ends the run as stopped, unless the script of the run ignores the interrupt or the kill.
+func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
+	p, a := r.place, r.agent
+	return p.locked(ctx, Call{Method: Interrupt, Agent: a, TaskID: run.TaskID, Kill: kill}, func() error {
+		found, err := p.findRun(a, run)
+		if err != nil {
+			return err
+		}
+		found.stopChecks()
+		switch {
+		case kill && found.script.ignoreKill:
+			p.put(found, "kill ignored", false)
+		case !kill && found.script.ignoreInterrupt:
+			p.put(found, "interrupt ignored", false)
+		case kill:
+			p.end(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was killed"})
+		default:
+			p.end(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was interrupted"})
+		}
+		return nil
+	})
+}
+
+// Send sends a message to the run. The instruction listen reads it.
+func (r runner) Send(ctx context.Context, run fleet.Run, id, message string) error {
+	p, a := r.place, r.agent
+	return p.locked(ctx, Call{Method: Send, Agent: a, TaskID: run.TaskID}, func() error {
+		if p.config.NoMessages {
+			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q cannot take messages while it works: wait for its task to end, then start another one", a.Name)
+		}
+		found, err := p.findRun(a, run)
+		if err != nil {
+			return err
+		}
+		if found.sent[id] {
+			return nil
+		}
+		if found.ended() {
+			return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended: start another one", a.Name)
+		}
+		found.sent[id] = true
+		found.messages = append(found.messages, message)
+		found.wake()
+		return nil
+	})
+}
+
+// Answer answers a question of the run.
+func (r runner) Answer(ctx context.Context, run fleet.Run, q fleet.Question) error {
+	p, a := r.place, r.agent
+	return p.locked(ctx, Call{Method: Answer, Agent: a, TaskID: run.TaskID}, func() error {
+		if p.config.NoQuestions {
+			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q asks no questions", a.Name)
+		}
+		found, err := p.findRun(a, run)
+		if err != nil {
+			return err
+		}
+		n := slices.IndexFunc(found.questions, func(asked fleet.Question) bool { return asked.ID == q.LocalID() })
+		switch {
+		case n < 0:
+			return fleet.Errorf(fleet.ReasonQuestionNotFound, "agent %q never asked the question %s", a.Name, q.ID)
+		case found.questions[n].Status == fleet.QuestionAnswered:
+			return nil
+		case found.ended():
+			return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended", a.Name)
+		case found.questions[n].Status != fleet.QuestionWaiting:
+			return fleet.Errorf(fleet.ReasonQuestionClosed, "agent %q no longer waits for the answer", a.Name)
+		}
+		asked := &found.questions[n]
+		asked.Status, asked.Answer, asked.Message, asked.AnsweredBy, asked.AnsweredAt = fleet.QuestionAnswered, q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt
+		found.wake()
+		return nil
+	})
+}
+
+// findRun returns the run of the task. It returns TASK_NOT_FOUND if the task was not dispatched. The world's mutex must be
+// held.
+func (p *Place) findRun(a fleet.Agent, r fleet.Run) (*run, error) {
+	if found := p.runs[r.TaskID]; found != nil {
+		return found, nil
+	}
+	return nil, fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q has no task %s", a.Name, r.TaskID)
+}
+
+// Output returns a page of the run's output. A negative offset counts from the end.
+func (r runner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (page fleet.OutputPage, err error) {
+	p := r.place
+	err = p.locked(ctx, Call{Method: Output, Agent: r.agent, TaskID: run.TaskID}, func() error {
+		if !p.config.Traits.Output {
+			return fleet.Errorf(fleet.ReasonUnimplemented, "the output of agent %q is not kept", r.agent.Name)
+		}
+		found, err := p.findRun(r.agent, run)
+		if err != nil {
+			return err
+		}
+		if found.workspace.State == fleet.StateDeleted {
+			return fleet.Errorf(fleet.ReasonOutputNotFound, "the output of the task %s was deleted with its agent", run.TaskID)
+		}
+		var all []byte
+		for _, out := range found.outputs {
+			all = append(append(all, out.Text...), '\n')
+		}
+		page.Size = int64(len(all))
+		if offset < 0 {
+			offset = max(0, page.Size+offset)
+		}
+		page.Offset = min(offset, page.Size)
+		page.Data = all[page.Offset:min(page.Size, page.Offset+int64(limit))]
+		return nil
+	})
+	return page, err
+}

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -132,8 +133,8 @@ func (p *Place) of(a fleet.Agent) *workspace {
 // world's mutex must be held.
 func (p *Place) add(w *workspace) {
 	p.made++
-	w.ID = or(w.ID, fmt.Sprintf("workspace-%d", p.made))
-	w.Location = or(w.Location, "fake:"+w.Name)
+	w.ID = cmp.Or(w.ID, fmt.Sprintf("workspace-%d", p.made))
+	w.Location = cmp.Or(w.Location, "fake:"+w.Name)
 	if w.CreatedAt.IsZero() {
 		w.CreatedAt = p.config.Now()
 	}

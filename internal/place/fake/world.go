@@ -48,25 +48,26 @@ func (p *Place) AddWorkspace(w fleet.Workspace) fleet.Workspace {
 	return n.view()
 }
 
-// StopWorkspace stops the workspace. The run in the workspace fails.
-func (p *Place) StopWorkspace(ref string) {
+// alter changes the workspace.
+func (p *Place) alter(ref string, change func(w *workspace)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.halt(p.find(ref), fleet.TaskFailed)
+	change(p.find(ref))
+}
+
+// StopWorkspace stops the workspace. The run in the workspace fails.
+func (p *Place) StopWorkspace(ref string) {
+	p.alter(ref, func(w *workspace) { p.halt(w, fleet.TaskFailed) })
 }
 
 // StartWorkspace starts the workspace.
 func (p *Place) StartWorkspace(ref string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.build(p.find(ref))
+	p.alter(ref, func(w *workspace) { p.build(w) })
 }
 
 // DeleteWorkspace deletes the workspace. The run in the workspace fails.
 func (p *Place) DeleteWorkspace(ref string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.destroy(p.find(ref), fleet.TaskFailed)
+	p.alter(ref, func(w *workspace) { p.destroy(w, fleet.TaskFailed) })
 }
 
 // HideWorkspace makes the host stop showing the workspace, until ShowWorkspace. The run in it continues.
@@ -76,9 +77,7 @@ func (p *Place) HideWorkspace(ref string) { p.hide(ref, true) }
 func (p *Place) ShowWorkspace(ref string) { p.hide(ref, false) }
 
 func (p *Place) hide(ref string, hidden bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.find(ref).hidden = hidden
+	p.alter(ref, func(w *workspace) { w.hidden = hidden })
 }
 
 // ChangeCaller makes the host take the place for another caller, so that every call of the port fails. With other unset,
@@ -91,28 +90,23 @@ func (p *Place) ChangeCaller(other bool) {
 
 // MakeUnhealthy makes the workspace unhealthy. The workspace then accepts no new runs, and an active run continues.
 func (p *Place) MakeUnhealthy(ref, reason string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w := p.find(ref)
-	w.State, w.Reason = fleet.StateUnhealthy, reason
-	w.note("unhealthy: %s", reason)
+	p.alter(ref, func(w *workspace) {
+		w.State, w.Reason = fleet.StateUnhealthy, reason
+		w.note("unhealthy: %s", reason)
+	})
 }
 
 // MakeHealthy makes the workspace healthy.
 func (p *Place) MakeHealthy(ref string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w := p.find(ref)
-	w.State, w.Reason = fleet.StateRunning, ""
-	w.note("healthy")
+	p.alter(ref, func(w *workspace) {
+		w.State, w.Reason = fleet.StateRunning, ""
+		w.note("healthy")
+	})
 }
 
 // Describe sets the workspace's owner, role, specification and reason.
 func (p *Place) Describe(ref, owner, role, spec, reason string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w := p.find(ref)
-	w.Owner, w.Role, w.Spec, w.Reason = owner, role, spec, reason
+	p.alter(ref, func(w *workspace) { w.Owner, w.Role, w.Spec, w.Reason = owner, role, spec, reason })
 }
 
 // NewVersion gives the project a new version, with these roles and parameters. The project's workspaces keep the version that
@@ -131,17 +125,14 @@ func (p *Place) NewVersion(project string, roles []fleet.Role, parameters []flee
 
 // SetHost sets what the host reports about the workspace.
 func (p *Place) SetHost(ref string, h fleet.HostFacts) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.find(ref).Host = h
+	p.alter(ref, func(w *workspace) { w.Host = h })
 }
 
 // GiveAway makes the workspace another Fleet's, until Start builds it again.
 func (p *Place) GiveAway(ref, to string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w := p.find(ref)
-	w.Host.OtherFleet, w.State, w.Reason = to, fleet.StateUnhealthy, "its workspace belongs to "+to
+	p.alter(ref, func(w *workspace) {
+		w.Host.OtherFleet, w.State, w.Reason = to, fleet.StateUnhealthy, "its workspace belongs to "+to
+	})
 }
 
 // Parameters returns the values of the workspace's parameters.
@@ -183,29 +174,22 @@ func (p *Place) SetMetadata(ref, key, value string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := p.find(ref)
-	if value == "" {
-		delete(w.Metadata, key)
-		return
-	}
 	if w.Metadata == nil {
 		w.Metadata = map[string]string{}
 	}
-	w.Metadata[key] = value
+	if w.Metadata[key] = value; value == "" {
+		delete(w.Metadata, key)
+	}
 }
 
 // SetKept makes Delete keep the workspace, and return the text.
 func (p *Place) SetKept(ref, kept string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.find(ref).kept = kept
+	p.alter(ref, func(w *workspace) { w.kept = kept })
 }
 
 // AppendLog adds lines to the workspace's log.
 func (p *Place) AppendLog(ref string, lines ...string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w := p.find(ref)
-	w.log = append(w.log, lines...)
+	p.alter(ref, func(w *workspace) { w.log = append(w.log, lines...) })
 }
 
 // SetProjects replaces the projects.
