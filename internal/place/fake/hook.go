@@ -257,6 +257,7 @@ func (p *Place) enter(c Call) (leave func()) {
 	}
 }
 
+// moment does what the test has set for one moment of a call.
 func (p *Place) moment(ctx context.Context, c Call, after bool, hook func(context.Context, Call) error) error {
 	at := moment{c.Method, after}
 	p.mu.Lock()

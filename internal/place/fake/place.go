@@ -3,7 +3,6 @@ package fake
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,9 +26,6 @@ type Config struct {
 
 	// BuildLooks is how many calls of Inspect or List after Provision or Start still see the workspace as starting.
 	BuildLooks int
-
-	// BuildTime is how long a workspace is starting after Provision or Start.
-	BuildTime time.Duration
 
 	// NoMessages makes Send return UNIMPLEMENTED.
 	NoMessages bool
@@ -219,9 +215,6 @@ func (p *Place) renew(w *workspace, a fleet.Agent) error {
 	if a.Next.Update {
 		w.Host.Outdated = false
 	}
-	if a.Next.Parameters {
-		w.parameters = maps.Clone(a.Parameters)
-	}
 	return nil
 }
 
@@ -254,7 +247,7 @@ func (p *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspac
 				return fleet.Errorf(fleet.ReasonAgentExists, "a workspace named %q already exists: choose another name", w.Name).With("field", "name")
 			}
 		}
-		w := &workspace{begins: proj.SpecIsTask, roles: proj.roles(), parameters: maps.Clone(a.Parameters), Workspace: fleet.Workspace{
+		w := &workspace{begins: proj.SpecIsTask, roles: proj.roles(), Workspace: fleet.Workspace{
 			AgentUID: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec,
 			Metadata: map[string]string{"fleet_mcp_agent_spec": a.Spec},
 		}}

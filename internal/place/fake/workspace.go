@@ -24,15 +24,13 @@ type workspace struct {
 	files map[string]bool // files that runs have changed
 	made  []string        // the lines that runs have added
 
-	roles      []fleet.Role // of the version that it was made or updated with; nil: the newest
-	parameters map[string]string
-	begins     bool // the agent starts to work on its spec by itself
-	begun      *run // the run that the agent has started by itself
+	roles  []fleet.Role // of the version that it was made or updated with; nil: the newest
+	begins bool         // the agent starts to work on its spec by itself
+	begun  *run         // the run that the agent has started by itself
 
 	// These fields are used while State is starting: the conditions that the build waits for, and the reason why it
 	// will fail.
 	looks   int
-	ready   time.Time
 	gate    *Gate
 	failing string
 }
@@ -55,7 +53,7 @@ func (w *workspace) view() fleet.Workspace {
 // build starts a build of the workspace. The world's mutex must be held.
 func (p *Place) build(w *workspace) {
 	w.State, w.Reason, w.Host.OtherFleet = fleet.StateStarting, "", ""
-	w.looks, w.ready, w.gate = p.config.BuildLooks, p.config.Now().Add(p.config.BuildTime), p.builds
+	w.looks, w.gate = p.config.BuildLooks, p.builds
 	key := strings.ToLower(w.Name)
 	if reasons := p.failing[key]; len(reasons) > 0 {
 		w.failing, p.failing[key] = reasons[0], reasons[1:]
@@ -67,7 +65,7 @@ func (p *Place) build(w *workspace) {
 // settle ends the build of the workspace if the build need not wait any longer. The world's mutex must be held.
 func (p *Place) settle(w *workspace) {
 	switch {
-	case w.State != fleet.StateStarting, w.looks > 0, p.config.Now().Before(w.ready), w.gate != nil && !w.gate.isOpen():
+	case w.State != fleet.StateStarting, w.looks > 0, w.gate != nil && !w.gate.isOpen():
 		return
 	case w.failing != "":
 		w.State, w.Reason, w.failing = fleet.StateFailed, w.failing, ""

@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -133,13 +132,6 @@ func (p *Place) GiveAway(ref, to string) {
 	p.alter(ref, func(w *workspace) {
 		w.Host.OtherFleet, w.State, w.Reason = to, fleet.StateUnhealthy, "its workspace belongs to "+to
 	})
-}
-
-// Parameters returns the values of the workspace's parameters.
-func (p *Place) Parameters(ref string) map[string]string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return maps.Clone(p.find(ref).parameters)
 }
 
 // FailBuild makes the next build for the agent with the name, by Provision or Start, fail with the reason. The
