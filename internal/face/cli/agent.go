@@ -75,6 +75,5 @@ func (p *program) newAgentRemoveRule() *cobra.Command {
 rules.`,
 		Example: `  fleet agent remove-rule papi "Bash(go test *)"`,
 	}, fleetv1.FleetServiceClient.RemoveAgentRule, req, sayMessage[*fleetv1.RemoveAgentRuleResponse])
-	addRequestID(cmd, &req.RequestId)
 	return cmd
 }

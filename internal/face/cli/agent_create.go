@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -44,15 +46,8 @@ Next, give it a task with "fleet task run NAME ...".`,
 			if req.Parameters, err = values.values(); err != nil {
 				return err
 			}
-			var resp *fleetv1.CreateAgentResponse
-			err = s.during(ctx, req.GetName(), "creating "+req.GetName(), func() error {
-				return s.finish(ctx, wait, func(ctx context.Context) (_ bool, err error) {
-					resp, err = s.fleet.CreateAgent(ctx, req)
-					return resp.GetUnfinished(), err
-				}, func() error {
-					return s.notYet(ctx, resp.GetAgent(), req.GetName(), "ready", "fleet agent start "+req.GetName())
-				})
-			})
+			t := powerTexts{doing: "creating", done: "ready", again: "fleet agent start %s"}
+			resp, err := s.awaitAgent(ctx, wait, t, req.GetName(), func(ctx context.Context) (agentAnswer, error) { return s.fleet.CreateAgent(ctx, req) })
 			return s.print(resp, err, func() {
 				a := resp.GetAgent()
 				s.say(resp.GetMessage(), a.GetName())
@@ -71,12 +66,16 @@ Next, give it a task with "fleet task run NAME ...".`,
 	f.StringVar(&specFile, "spec-file", "", "read the specification from `FILE`, or from standard input with -")
 	values.addTo(cmd, "set a parameter of the project, see \"fleet project list -o wide\"; `NAME=VALUE`, can be repeated")
 	wait.addTo(cmd, "ready")
-	addRequestID(cmd, &req.RequestId)
+	addRequestID(cmd, req)
 	return cmd
 }
 
 // addRequestID adds the flag --request-id, which makes it safe to repeat a command in another process. Retries within
 // one process are always safe, because conn gives every mutation an id.
-func addRequestID(cmd *cobra.Command, id *string) {
-	cmd.Flags().StringVar(id, "request-id", "", "an `ID` of your choice; a second command with the same ID has no further effect")
+func addRequestID(cmd *cobra.Command, req proto.Message) {
+	m := req.ProtoReflect()
+	cmd.Flags().Func("request-id", "an `ID` of your choice; a second command with the same ID has no further effect", func(id string) error {
+		m.Set(withRole(m.Descriptor(), fleetv1.Shown_request_id), protoreflect.ValueOfString(id))
+		return nil
+	})
 }

@@ -13,7 +13,7 @@ import (
 
 func (p *program) newAgentDelete() *cobra.Command {
 	var yes, keepUnsaved bool
-	var requestID string
+	req := &fleetv1.DeleteAgentRequest{}
 	var wait waitFlag
 	cmd := &cobra.Command{
 		Use:     "delete AGENT...",
@@ -31,7 +31,7 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
   fleet agent delete papi --yes --keep-unsaved
   fleet agent list --status offline -q | xargs -r fleet agent delete --yes`,
 		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
-			if requestID != "" && len(names) > 1 {
+			if req.GetRequestId() != "" && len(names) > 1 {
 				return usagef("--request-id works for one agent only: delete the agents one at a time")
 			}
 			if !yes {
@@ -40,7 +40,7 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 					return err
 				}
 			}
-			d := deleteOptions{wait: wait, requestID: requestID, keepUnsaved: keepUnsaved || !yes}
+			d := deleteOptions{wait: wait, requestID: req.GetRequestId(), keepUnsaved: keepUnsaved || !yes}
 			unsaved, first := s.deleteAgents(ctx, d, names)
 			for i, err := range unsaved {
 				name := names[i]
@@ -64,7 +64,7 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "delete without asking")
 	cmd.Flags().BoolVar(&keepUnsaved, "keep-unsaved", false, "do not delete an agent with work that exists only in its workspace")
-	addRequestID(cmd, &requestID)
+	addRequestID(cmd, req)
 	wait.addTo(cmd, "deleted")
 	return cmd
 }

@@ -6,11 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// agentAnswer is the answer to starting, stopping or restarting an agent.
+// agentAnswer is the answer to a call that changes the state of an agent.
 type agentAnswer interface {
 	proto.Message
 	GetAgent() *fleetv1.Agent
@@ -18,7 +19,7 @@ type agentAnswer interface {
 	GetUnfinished() bool
 }
 
-// powerTexts describes a command that starts, stops or restarts an agent's workspace.
+// powerTexts are the texts of a command that changes the state of an agent.
 type powerTexts struct {
 	doing string // labels the progress line
 	done  string // what the agent is then
@@ -26,39 +27,43 @@ type powerTexts struct {
 	again string // the command that waits on, with %s for the agent's name
 }
 
-// power returns the command. begin returns the call for an agent; the call is repeated with the same request.
-func (p *program) power(cmd *cobra.Command, w powerTexts, begin func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (agentAnswer, error), error)) *cobra.Command {
-	var requestID string
+// power makes the command call a method that changes the state of an agent, and wait until it is finished. The call is repeated with
+// the same request.
+func power[Q proto.Message](p *program, cmd *cobra.Command, t powerTexts, req Q, call func(context.Context, *session, Q) (agentAnswer, error)) *cobra.Command {
 	var wait waitFlag
+	m := req.ProtoReflect()
 	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
-		call, err := begin(ctx, s, args[0], requestID)
-		if err != nil {
-			return err
-		}
-		var resp agentAnswer
-		err = s.during(ctx, args[0], w.doing+" "+args[0], func() error {
-			return s.finish(ctx, wait, func(ctx context.Context) (bool, error) {
-				r, err := call(ctx)
-				if err == nil {
-					resp = r
-				}
-				return err == nil && r.GetUnfinished(), err
-			}, func() error {
-				var last *fleetv1.Agent
-				if resp != nil {
-					last = resp.GetAgent()
-				}
-				return s.notYet(ctx, last, args[0], w.done, fmt.Sprintf(w.again, args[0]))
-			})
-		})
-		return s.print(resp, err, func() {
-			s.say(resp.GetMessage(), resp.GetAgent().GetName())
-			s.hint(w.next, resp.GetAgent().GetName())
+		m.Set(m.Descriptor().Fields().ByName("agent_name"), protoreflect.ValueOfString(args[0]))
+		answer, err := s.awaitAgent(ctx, wait, t, args[0], func(ctx context.Context) (agentAnswer, error) { return call(ctx, s, req) })
+		return s.print(answer, err, func() {
+			s.say(answer.GetMessage(), answer.GetAgent().GetName())
+			s.hint(t.next, answer.GetAgent().GetName())
 		})
 	})
-	addRequestID(cmd, &requestID)
-	wait.addTo(cmd, w.done)
+	addRequestID(cmd, req)
+	wait.addTo(cmd, t.done)
 	return cmd
+}
+
+// awaitAgent makes the call until it is finished, and returns the last answer.
+func (s *session) awaitAgent(ctx context.Context, wait waitFlag, t powerTexts, name string, call func(context.Context) (agentAnswer, error)) (answer agentAnswer, err error) {
+	err = s.during(ctx, name, t.doing+" "+name, func() error {
+		return s.finish(ctx, wait, func(ctx context.Context) (bool, error) {
+			a, err := call(ctx)
+			if err != nil {
+				return false, err
+			}
+			answer = a
+			return a.GetUnfinished(), nil
+		}, func() error {
+			var last *fleetv1.Agent
+			if answer != nil {
+				last = answer.GetAgent()
+			}
+			return s.notYet(ctx, last, name, t.done, fmt.Sprintf(t.again, name))
+		})
+	})
+	return answer, err
 }
 
 const (
@@ -68,7 +73,8 @@ const (
 
 func (p *program) newAgentStart() *cobra.Command {
 	var yes bool
-	cmd := p.power(&cobra.Command{
+	var restart *fleetv1.RestartAgentRequest // the call in place of StartAgent
+	cmd := power(p, &cobra.Command{
 		Use:   "start AGENT",
 		Short: "Start the workspace of an agent",
 		Long: `Start the workspace of a stopped or failed agent and wait until the agent is ready.
@@ -80,59 +86,52 @@ Elsewhere it needs --yes.
 
 Next, give it a task with "fleet task run AGENT ...".`,
 		Example: `  fleet agent start papi`,
-	}, powerTexts{"starting", "ready", giveWork, "fleet agent start %s"}, func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (agentAnswer, error), error) {
-		start := &fleetv1.StartAgentRequest{AgentName: name, RequestId: requestID}
-		restart := &fleetv1.RestartAgentRequest{AgentName: name, RequestId: requestID}
-		anyway := false
-		return func(limited context.Context) (agentAnswer, error) {
-			if anyway {
-				return s.fleet.RestartAgent(limited, restart)
-			}
-			resp, err := s.fleet.StartAgent(limited, start)
-			if !endsTask(err) {
+	}, powerTexts{"starting", "ready", giveWork, "fleet agent start %s"}, &fleetv1.StartAgentRequest{}, func(ctx context.Context, s *session, req *fleetv1.StartAgentRequest) (agentAnswer, error) {
+		if restart == nil {
+			resp, err := s.fleet.StartAgent(ctx, req)
+			if reasonOf(err) != fleetv1.ErrorReason_AGENT_BUSY.String() { // starting it would end the agent's task
 				return resp, err
 			}
-			if !yes {
-				if !s.isInteractive() {
-					f := *s.explain(ctx, err, s.target)
-					f.hint += fmt.Sprintf("; %q starts it again and ends the task", "fleet agent start "+name+" --yes")
-					return nil, &f
-				}
-				if err := s.confirm(ctx, "The workspace of "+name+" is unhealthy, and its task may still run there. Start it again, and end the task?", "", "nothing was started"); err != nil {
-					return nil, err
-				}
+			if err := s.confirmEnd(ctx, req.GetAgentName(), err, yes); err != nil {
+				return nil, err
 			}
-			anyway = true
-			return s.fleet.RestartAgent(limited, restart)
-		}, nil
+			restart = &fleetv1.RestartAgentRequest{AgentName: req.GetAgentName(), RequestId: req.GetRequestId()}
+		}
+		return s.fleet.RestartAgent(ctx, restart)
 	})
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "start an unhealthy workspace again without asking, which ends the agent's task")
 	return cmd
 }
 
-// endsTask reports whether the server refused to start an agent because that would end the agent's task.
-func endsTask(err error) bool {
-	return reasonOf(err) == "AGENT_BUSY"
+// confirmEnd asks whether to start an unhealthy workspace again, which ends the agent's task. why is the error that says so.
+func (s *session) confirmEnd(ctx context.Context, name string, why error, yes bool) error {
+	switch {
+	case yes:
+		return nil
+	case !s.isInteractive():
+		f := *s.explain(ctx, why, s.target)
+		f.hint += fmt.Sprintf("; %q starts it again and ends the task", "fleet agent start "+name+" --yes")
+		return &f
+	}
+	return s.confirm(ctx, "The workspace of "+name+" is unhealthy, and its task may still run there. Start it again, and end the task?", "", "nothing was started")
 }
 
 func (p *program) newAgentStop() *cobra.Command {
-	return p.power(&cobra.Command{
+	return power(p, &cobra.Command{
 		Use:   "stop AGENT",
 		Short: "Stop the workspace of an agent and keep what is in it",
 		Long: `Stop the workspace of an agent and keep what is in it. A running task is stopped
 first. "fleet task stop AGENT" stops only the task.`,
 		Example: `  fleet agent stop papi`,
-	}, powerTexts{"stopping", "stopped", startAgain, "fleet agent stop %s"}, func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (agentAnswer, error), error) {
-		req := &fleetv1.StopAgentRequest{AgentName: name, RequestId: requestID}
-		return func(ctx context.Context) (agentAnswer, error) { return s.fleet.StopAgent(ctx, req) }, nil
+	}, powerTexts{"stopping", "stopped", startAgain, "fleet agent stop %s"}, &fleetv1.StopAgentRequest{}, func(ctx context.Context, s *session, req *fleetv1.StopAgentRequest) (agentAnswer, error) {
+		return s.fleet.StopAgent(ctx, req)
 	})
 }
 
 func (p *program) newAgentRestart() *cobra.Command {
-	var role string
-	var update, takeOver bool
+	req := &fleetv1.RestartAgentRequest{}
 	var values params
-	cmd := p.power(&cobra.Command{
+	cmd := power(p, &cobra.Command{
 		Use:   "restart AGENT",
 		Short: "Stop and start the workspace of an agent",
 		Long: `Stop and start the workspace of an agent, with another role if --role is given. A
@@ -144,14 +143,15 @@ show AGENT" says that it is outdated, --update gives it the newest version.`,
 		Example: `  fleet agent restart papi
   fleet agent restart papi --role reviewer
   fleet agent restart papi --update`,
-	}, powerTexts{"restarting", "ready", giveWork, "fleet agent start %s"}, func(ctx context.Context, s *session, name, requestID string) (func(context.Context) (agentAnswer, error), error) {
-		parameters, err := values.values()
-		req := &fleetv1.RestartAgentRequest{AgentName: name, Role: role, Update: update, TakeOver: takeOver, Parameters: parameters, RequestId: requestID}
-		return func(ctx context.Context) (agentAnswer, error) { return s.fleet.RestartAgent(ctx, req) }, err
+	}, powerTexts{"restarting", "ready", giveWork, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestartAgentRequest) (_ agentAnswer, err error) {
+		if req.Parameters, err = values.values(); err != nil {
+			return nil, err
+		}
+		return s.fleet.RestartAgent(ctx, req)
 	})
-	cmd.Flags().StringVar(&role, "role", "", "give the agent `ROLE` (default: it keeps its role)")
-	cmd.Flags().BoolVar(&takeOver, "take-over", false, "make an agent of another Fleet or of a person this Fleet's, and end what runs in it")
-	cmd.Flags().BoolVar(&update, "update", false, "give the agent the newest version of its project")
+	cmd.Flags().StringVar(&req.Role, "role", "", "give the agent `ROLE` (default: it keeps its role)")
+	cmd.Flags().BoolVar(&req.TakeOver, "take-over", false, "make an agent of another Fleet or of a person this Fleet's, and end what runs in it")
+	cmd.Flags().BoolVar(&req.Update, "update", false, "give the agent the newest version of its project")
 	values.addTo(cmd, "change a parameter of the project; `NAME=VALUE`, can be repeated")
 	return cmd
 }

@@ -21,7 +21,6 @@ A person who has an agent with the same name calls the shared one AGENT@OWNER.`,
 	}, fleetv1.FleetServiceClient.ShareAgent, req, sayMessage[*fleetv1.ShareAgentResponse])
 	addGrantee(cmd, &req.Person, &req.Group)
 	addEnum(cmd, &req.Access, fleetv1.Share_Access_name, "access", "give them `ACCESS`: view or run")
-	addRequestID(cmd, &req.RequestId)
 	return cmd
 }
 
@@ -36,7 +35,6 @@ stops the running task.`,
 		Example: `  fleet agent unshare papi --group oidc:ops`,
 	}, fleetv1.FleetServiceClient.UnshareAgent, req, sayMessage[*fleetv1.UnshareAgentResponse])
 	addGrantee(cmd, &req.Person, &req.Group)
-	addRequestID(cmd, &req.RequestId)
 	return cmd
 }
 

@@ -139,6 +139,9 @@ func calling[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method f
 		}
 		return s.print(answer, err, func() { show(s, answer) })
 	})
+	if withRole(m.Descriptor(), fleetv1.Shown_request_id) != nil {
+		addRequestID(cmd, req)
+	}
 	var names []string
 	for _, f := range required {
 		names = append(names, string(f.Name()))

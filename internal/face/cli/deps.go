@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/uuid"
 	"google.golang.org/grpc"
 
 	"fleet/internal/face/cli/login"
@@ -56,8 +55,6 @@ type Deps struct {
 	Getenv func(string) string
 	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
-	// NewID returns request ids; nil means random UUIDs.
-	NewID func() string
 	// Logins stores sign-ins; the zero value stores them in the user's configuration directory.
 	Logins login.Store
 	// Signals delivers interrupts; if nil, Run listens for SIGINT and SIGTERM itself.
@@ -92,9 +89,6 @@ func (d Deps) withDefaults() Deps {
 	}
 	if d.Now == nil {
 		d.Now = time.Now
-	}
-	if d.NewID == nil {
-		d.NewID = uuid.NewString
 	}
 	if dir := userdir.Config(); d.Logins.Dir == "" && dir != "" {
 		d.Logins.Dir = filepath.Join(dir, "logins")

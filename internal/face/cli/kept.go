@@ -43,8 +43,8 @@ them exceed their size limit.`,
 }
 
 func (p *program) newAgentRestore() *cobra.Command {
-	var id *string
-	cmd := p.power(&cobra.Command{
+	req := &fleetv1.RestoreAgentRequest{}
+	cmd := power(p, &cobra.Command{
 		Use:   "restore AGENT",
 		Short: "Bring a deleted agent back, with its kept directory",
 		Long: `Bring a deleted agent back, with its kept directory, its history and its conversation,
@@ -53,10 +53,9 @@ several deleted agents had the name, --id says which one is meant; by default it
 the one that was deleted last.`,
 		Example: `  fleet agent restore papi
   fleet agent restore papi --id 0198c0de-7f3a-7c1e-9d55-2f0c3b8a6e11`,
-	}, powerTexts{"restoring", "ready", giveWork, "fleet agent start %s"}, func(_ context.Context, s *session, name, requestID string) (func(context.Context) (agentAnswer, error), error) {
-		r := &fleetv1.RestoreAgentRequest{AgentName: name, AgentId: id, RequestId: requestID}
-		return func(ctx context.Context) (agentAnswer, error) { return s.fleet.RestoreAgent(ctx, r) }, nil
+	}, powerTexts{"restoring", "ready", giveWork, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestoreAgentRequest) (agentAnswer, error) {
+		return s.fleet.RestoreAgent(ctx, req)
 	})
-	addOptional(cmd.Flags(), &id, "id", "restore the agent with this `ID`")
+	addOptional(cmd.Flags(), &req.AgentId, "id", "restore the agent with this `ID`")
 	return cmd
 }

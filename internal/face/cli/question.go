@@ -86,7 +86,7 @@ begins with it. Only the first answer counts.`,
 	}
 	cmd.Flags().StringVar(&req.Message, "message", "", "also send `TEXT` to the agent, for example why the answer is deny")
 	addEnum(cmd, &req.Remember, fleetv1.Question_Remember_name, "remember", "how long allow holds: once, task or agent (default once)")
-	addRequestID(cmd, &req.RequestId)
+	addRequestID(cmd, req)
 	return cmd
 }
 

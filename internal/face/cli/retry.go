@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
@@ -28,7 +29,6 @@ const firstContact = 700 * time.Millisecond
 // effects, calls with a request_id, and calls that were never sent.
 type conn struct {
 	grpc.ClientConnInterface
-	newID    func() string
 	patience time.Duration
 	lost     func() // called once per outage of a server that was reached before
 	back     func() // called when the server answers again
@@ -235,7 +235,7 @@ func (c *conn) prepare(method string, args any) bool {
 	r := m.ProtoReflect()
 	if f := withRole(r.Descriptor(), fleetv1.Shown_request_id); f != nil {
 		if r.Get(f).String() == "" {
-			r.Set(f, protoreflect.ValueOfString(c.newID()))
+			r.Set(f, protoreflect.ValueOfString(uuid.NewString()))
 		}
 		return true
 	}

@@ -49,7 +49,7 @@ func (p *program) action(do func(ctx context.Context, s *session, args []string)
 				err = e
 			}
 		}()
-		s.connect(&conn{ClientConnInterface: connection, newID: p.deps.NewID, patience: p.deps.patience, lost: s.reportLost, back: s.reportBack, renews: target.Login != nil, whole: p.quiet && p.output.forPeople()})
+		s.connect(&conn{ClientConnInterface: connection, patience: p.deps.patience, lost: s.reportLost, back: s.reportBack, renews: target.Login != nil, whole: p.quiet && p.output.forPeople()})
 		if err := do(ctx, s, args); err != nil {
 			return p.explain(ctx, err, target)
 		}

@@ -43,7 +43,7 @@ ends when the task does.`,
 }
 
 func (p *program) newTaskStop() *cobra.Command {
-	var requestID string
+	req := &fleetv1.StopAgentTaskRequest{}
 	cmd := &cobra.Command{
 		Use:   "stop AGENT",
 		Short: "Stop the task that an agent is working on",
@@ -53,20 +53,21 @@ interrupted first, and killed if it does not react. Its workspace keeps running.
 Next, "fleet task list AGENT" shows how the task ended.`,
 		Example: `  fleet task stop papi`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			req.AgentName = args[0]
 			var resp *fleetv1.StopAgentTaskResponse
 			err := s.during(ctx, args[0], "stopping the task of "+args[0], func() (err error) {
-				resp, err = s.fleet.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: args[0], RequestId: requestID})
+				resp, err = s.fleet.StopAgentTask(ctx, req)
 				return err
 			})
 			return s.print(resp, err, func() { s.say(resp.GetMessage(), resp.GetTask().GetId()) })
 		}),
 	}
-	addRequestID(cmd, &requestID)
+	addRequestID(cmd, req)
 	return cmd
 }
 
 func (p *program) newTaskMessage() *cobra.Command {
-	var requestID string
+	req := &fleetv1.SendTaskMessageRequest{}
 	cmd := &cobra.Command{
 		Use:   "message AGENT TEXT|-|@FILE",
 		Short: "Send a follow-up message to the task that an agent is working on",
@@ -75,18 +76,19 @@ messages while they work; the error says so.`,
 		Example: `  fleet task message papi "Leave the database tests out"
   fleet task message papi @notes.md`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			text, err := s.text(args[1], "message")
-			if err != nil {
+			var err error
+			req.AgentName = args[0]
+			if req.Message, err = s.text(args[1], "message"); err != nil {
 				return err
 			}
-			resp, err := s.fleet.SendTaskMessage(ctx, &fleetv1.SendTaskMessageRequest{AgentName: args[0], Message: text, RequestId: requestID})
+			resp, err := s.fleet.SendTaskMessage(ctx, req)
 			return s.print(resp, err, func() {
 				s.say(resp.GetMessage(), resp.GetTask().GetId())
 				s.hint("Follow it: fleet watch --task %s --follow", resp.GetTask().GetId())
 			})
 		}),
 	}
-	addRequestID(cmd, &requestID)
+	addRequestID(cmd, req)
 	return cmd
 }
 
@@ -115,7 +117,7 @@ cannot be deleted: "fleet task stop AGENT" stops it.`,
 }
 
 func (p *program) newTaskRetry() *cobra.Command {
-	var requestID string
+	req := &fleetv1.RetryTaskRequest{}
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "retry ID",
@@ -127,7 +129,8 @@ The beginning of an id, at least 6 characters, is enough. The agent must be idle
 		Example: `  fleet task retry 3f2a1b0c
   fleet task retry 3f2a1b0c --follow`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			resp, err := s.fleet.RetryTask(ctx, &fleetv1.RetryTaskRequest{TaskId: args[0], RequestId: requestID})
+			req.TaskId = args[0]
+			resp, err := s.fleet.RetryTask(ctx, req)
 			switch {
 			case err != nil:
 				return err
@@ -138,6 +141,6 @@ The beginning of an id, at least 6 characters, is enough. The agent must be idle
 		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what the agent writes until the task has ended")
-	addRequestID(cmd, &requestID)
+	addRequestID(cmd, req)
 	return cmd
 }

@@ -41,18 +41,9 @@ ends, also after the agent is deleted.`,
 
 // taskFiles lists all changed files.
 func (s *session) taskFiles(ctx context.Context, id string) error {
-	all := &fleetv1.ShowTaskChangesResponse{}
-	for cursor := ""; ; {
-		resp, err := s.fleet.ShowTaskChanges(ctx, &fleetv1.ShowTaskChangesRequest{TaskId: id, Cursor: cursor})
-		if err != nil {
-			return err
-		}
-		all.Changes, all.Files = resp.GetChanges(), append(all.GetFiles(), resp.GetFiles()...)
-		if cursor = resp.GetNextCursor(); cursor == "" {
-			break
-		}
-	}
-	return s.print(all, nil, func() {
+	s.conn.whole = true
+	all, err := s.fleet.ShowTaskChanges(ctx, &fleetv1.ShowTaskChangesRequest{TaskId: id})
+	return s.print(all, err, func() {
 		none := "The task changed no files."
 		switch {
 		case all.GetChanges().Problem != nil:
@@ -93,41 +84,21 @@ func (s *session) sayLeftOut(c *fleetv1.TaskChanges) {
 
 // taskPatch prints the patch page by page.
 func (s *session) taskPatch(ctx context.Context, id, path string) error {
-	const most = 1 << 20
-	req := &fleetv1.ShowTaskChangesRequest{TaskId: id, Patch: true, Path: path, PatchLimit: proto.Int32(most)}
-	var all *fleetv1.ShowTaskChangesResponse
-	var last *fleetv1.ShowTaskChangesResponse
+	req := &fleetv1.ShowTaskChangesRequest{TaskId: id, Patch: true, Path: path, PatchLimit: proto.Int32(maxPage)}
 	var whole []byte
 	for {
 		resp, err := s.fleet.ShowTaskChanges(ctx, req)
+		if err == nil {
+			whole, err = s.appendPage(whole, "patch", resp.GetPatch(), resp.GetPatchEncoding())
+		}
 		if err != nil {
 			return err
 		}
-		last = resp
-		patch, err := decoded("patch", resp.GetPatch(), resp.GetPatchEncoding())
-		if err != nil {
-			return err
+		if req.PatchOffset = resp.PatchNextOffset; req.PatchOffset == nil {
+			resp.Patch, resp.PatchEncoding = encoded(whole)
+			return s.print(resp, nil, func() { s.sayLeftOut(resp.GetChanges()) })
 		}
-		if s.output.forPeople() {
-			s.screen.output(string(patch))
-			if err := s.screen.failed(); err != nil {
-				return err
-			}
-		} else {
-			all, whole = resp, append(whole, patch...)
-		}
-		if resp.PatchNextOffset == nil {
-			break
-		}
-		req.PatchOffset = resp.PatchNextOffset
 	}
-	if all == nil {
-		s.sayLeftOut(last.GetChanges())
-		return nil
-	}
-	text, encoding := encoded(whole)
-	all.Patch, all.PatchEncoding = &text, encoding
-	return s.print(all, nil, func() {})
 }
 
 // changesText summarizes in one line what a task changed. It returns "" if the task has no changes to report.

@@ -26,7 +26,7 @@ than output.max (256 MiB by default), it keeps only the beginning and the end.`,
 		Example: `  fleet task output 3f2a... >output.log
   fleet task output 3f2a... --tail 4096`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req := &fleetv1.ShowTaskOutputRequest{TaskId: args[0], Limit: proto.Int32(1 << 20)}
+			req := &fleetv1.ShowTaskOutputRequest{TaskId: args[0], Limit: proto.Int32(maxPage)}
 			switch flags := s.cmd.Flags(); {
 			case flags.Changed("offset") && flags.Changed("tail"):
 				return Fail(ExitUsage, "", "--tail counts from the end: leave --offset out")
@@ -62,42 +62,41 @@ func (s *session) taskTail(ctx context.Context, req *fleetv1.ShowTaskOutputReque
 
 // taskOutput prints the output page by page.
 func (s *session) taskOutput(ctx context.Context, req *fleetv1.ShowTaskOutputRequest) error {
-	var all *fleetv1.ShowTaskOutputResponse
+	var first *float64
 	var whole []byte
-	for end := req.GetOffset(); ; {
+	for {
 		resp, err := s.fleet.ShowTaskOutput(ctx, req)
+		if err == nil {
+			whole, err = s.appendPage(whole, "output", resp.GetOutput(), resp.GetOutputEncoding())
+		}
 		if err != nil {
 			return err
 		}
-		part, err := decoded("output", resp.GetOutput(), resp.GetOutputEncoding())
-		if err != nil {
-			return err
+		if gap := resp.GetOffset() - req.GetOffset(); gap > 0 && req.Tail == nil {
+			s.hint("%.0f bytes before byte %.0f are missing: the output was longer than the runner keeps.", gap, resp.GetOffset())
 		}
-		if s.output.forPeople() {
-			s.screen.output(string(part))
-			if err := s.screen.failed(); err != nil {
-				return err
-			}
-			if gap := resp.GetOffset() - end; gap > 0 && req.Tail == nil {
-				s.hint("%.0f bytes before byte %.0f are missing: the output was longer than the runner keeps.", gap, resp.GetOffset())
-			}
-		} else {
-			if all == nil {
-				all = &fleetv1.ShowTaskOutputResponse{Offset: resp.GetOffset()}
-			}
-			all.Size, all.GapOffset, all.GapSize = resp.GetSize(), resp.GapOffset, resp.GapSize
-			whole = append(whole, part...)
+		if first == nil {
+			first = &resp.Offset
 		}
-		if resp.NextOffset == nil {
-			break
+		if req.Offset, req.Tail = resp.NextOffset, nil; req.Offset == nil {
+			text, encoding := encoded(whole)
+			resp.Offset, resp.Output, resp.OutputEncoding = *first, *text, encoding
+			return s.print(resp, nil, func() {})
 		}
-		req.Offset, req.Tail, end = resp.NextOffset, nil, resp.GetNextOffset()
 	}
-	if all == nil {
-		return nil
+}
+
+// maxPage is the largest page of output or of a patch, in bytes.
+const maxPage = 1 << 20
+
+// appendPage prints a page for people at once, and appends it to the pages before it for programs.
+func (s *session) appendPage(pages []byte, what, text, encoding string) ([]byte, error) {
+	page, err := decoded(what, text, encoding)
+	if err != nil || !s.output.forPeople() {
+		return append(pages, page...), err
 	}
-	all.Output, all.OutputEncoding = encoded(whole)
-	return s.print(all, nil, func() {})
+	s.screen.output(string(page))
+	return nil, s.screen.failed()
 }
 
 // decoded returns the bytes of a text that the server sent in the encoding. If the encoding is "", the server sent the
@@ -113,9 +112,9 @@ func decoded(what, text, encoding string) ([]byte, error) {
 }
 
 // encoded returns the bytes as the server would send them: unchanged if they are UTF-8, else in base64.
-func encoded(data []byte) (text string, encoding *string) {
+func encoded(data []byte) (text, encoding *string) {
 	if utf8.Valid(data) {
-		return string(data), nil
+		return proto.String(string(data)), nil
 	}
-	return base64.StdEncoding.EncodeToString(data), proto.String("base64")
+	return proto.String(base64.StdEncoding.EncodeToString(data)), proto.String("base64")
 }

@@ -31,7 +31,7 @@ func (o *taskFlags) addTo(cmd *cobra.Command) {
 	f.StringArrayVar(&o.attached, "attach", nil, "give the agent this `FILE` for the task; can be repeated")
 	addSeconds(cmd, "check-timeout", "a check may take `DURATION` (default 10m)", func(n int32) { o.req.CheckTimeoutSeconds = &n })
 	addSeconds(cmd, "timeout", "stop the task after `DURATION`, such as 30m, and count it as failed (default: the server's)", func(n int32) { o.req.TimeoutSeconds = &n })
-	addRequestID(cmd, &o.req.RequestId)
+	addRequestID(cmd, &o.req)
 }
 
 // readFiles puts the files that the flags name into the request.

@@ -35,8 +35,8 @@ var ErrEnded = errors.New("the session has ended")
 // Issuer is the issuer of a server, ready to sign people in.
 type Issuer struct {
 	URL string
-	// CanBrowse and CanDevice report which flows the issuer has.
-	CanBrowse, CanDevice bool
+	// CanDevice reports whether people can sign in on another device.
+	CanDevice bool
 
 	config   oauth2.Config
 	verifier *oidc.IDTokenVerifier
@@ -89,7 +89,7 @@ func open(ctx context.Context, issuer, clientID string, scopes []string) (*Issue
 	endpoint := provider.Endpoint()
 	endpoint.AuthStyle = oauth2.AuthStyleInParams // the client has no secret; x/oauth2 would try basic auth first
 	return &Issuer{
-		URL: issuer, CanBrowse: endpoint.AuthURL != "", CanDevice: endpoint.DeviceAuthURL != "",
+		URL: issuer, CanDevice: endpoint.DeviceAuthURL != "",
 		config: oauth2.Config{ClientID: clientID, Endpoint: endpoint, Scopes: scopes},
 		// The verifier fetches keys later, so it must not use the context asking, which ends with this function.
 		verifier: provider.VerifierContext(ctx, &oidc.Config{ClientID: clientID}), revoke: more.Revoke,
