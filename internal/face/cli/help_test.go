@@ -120,42 +120,33 @@ func TestPageCalls(t *testing.T) {
 	t.Parallel()
 	p := newProgram(Deps{})
 	table := map[string]pageCall{}
-	for _, file := range []protoreflect.FileDescriptor{
-		fleetv1.File_fleet_v1_fleet_service_proto, fleetv1.File_fleet_v1_lifecycle_service_proto, fleetv1.File_fleet_v1_provider_service_proto,
-		fleetv1.File_fleet_v1_session_service_proto, fleetv1.File_fleet_v1_subagent_service_proto, fleetv1.File_fleet_v1_token_service_proto,
-	} {
-		for i := range file.Services().Len() {
-			methods := file.Services().Get(i).Methods()
-			for j := range methods.Len() {
-				m := methods.Get(j)
-				tool := snake(string(m.Name()))
-				line, ok := p.commandsFor(nil).byTool[tool]
-				request := requestLine(m)
-				if !slices.Contains(copied, tool) {
-					continue
-				}
-				require.True(t, ok, "%s has no command", tool)
-				require.NotEmpty(t, request, "%s has no address", tool)
-				cmd, _, err := p.root.Find(strings.Fields(line.path)[1:])
-				require.NoError(t, err)
-				call := pageCall{HTTP: request, Tool: isTool(m), Command: strings.Fields(cmd.CommandPath())[1:], Flags: map[string]string{}}
-				fields := m.Input().Fields()
-				for k := range fields.Len() {
-					f := fields.Get(k)
-					flag := flagFor(cmd, f)
-					if isDerived(cmd) && isRequired(f) { // such a field has a flag too
-						flag = ""
-					}
-					if flag != "" {
-						call.Flags[string(f.Name())] = flag
-					} else if isRequired(f) {
-						call.Arguments = append(call.Arguments, string(f.Name()))
-					}
-				}
-				table[tool] = call
+	eachMethod(func(m protoreflect.MethodDescriptor) {
+		tool := snake(string(m.Name()))
+		line, ok := p.commandsFor(nil).byTool[tool]
+		request := requestLine(m)
+		if !slices.Contains(copied, tool) {
+			return
+		}
+		require.True(t, ok, "%s has no command", tool)
+		require.NotEmpty(t, request, "%s has no address", tool)
+		cmd, _, err := p.root.Find(strings.Fields(line.path)[1:])
+		require.NoError(t, err)
+		call := pageCall{HTTP: request, Tool: isTool(m), Command: strings.Fields(cmd.CommandPath())[1:], Flags: map[string]string{}}
+		fields := m.Input().Fields()
+		for k := range fields.Len() {
+			f := fields.Get(k)
+			flag := flagFor(cmd, f)
+			if isDerived(cmd) && isRequired(f) { // such a field has a flag too
+				flag = ""
+			}
+			if flag != "" {
+				call.Flags[string(f.Name())] = flag
+			} else if isRequired(f) {
+				call.Arguments = append(call.Arguments, string(f.Name()))
 			}
 		}
-	}
+		table[tool] = call
+	})
 	for _, tool := range copied {
 		call := table[tool]
 		cmd, _, err := p.root.Find(call.Command)

@@ -579,48 +579,6 @@ func (s *stub) ShowTaskOutput(_ context.Context, r *fleetv1.ShowTaskOutputReques
 	return resp, nil
 }
 
-func (s *stub) ListTasks(_ context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next, _ := strconv.Atoi(r.GetCursor())
-	size, page := int(cmp.Or(r.GetPageSize(), r.GetLimit(), 20)), cmp.Or(next, int(r.GetPage()), 1)
-	var all []*fleetv1.Task
-	for _, t := range slices.Backward(s.tasks) {
-		if (r.GetStatus() == 0 || r.GetStatus() == t.GetStatus()) && (r.GetAgentName() == "" || r.GetAgentName() == t.GetAgentName()) {
-			all = append(all, brief(clone(t)))
-		}
-	}
-	resp := &fleetv1.ListTasksResponse{
-		TotalCount: int32(len(all)), Page: int32(page), PageSize: int32(size), TotalPages: int32((len(all) + size - 1) / size),
-	}
-	resp.Tasks = all[min(len(all), (page-1)*size):min(len(all), page*size)]
-	if page*size < len(all) {
-		resp.NextCursor = new(strconv.Itoa(page + 1))
-	}
-	return resp, nil
-}
-
-func (s *stub) ShowAgentTaskHistory(_ context.Context, r *fleetv1.ShowAgentTaskHistoryRequest) (*fleetv1.ShowAgentTaskHistoryResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a, err := s.agent(r.GetAgentName())
-	if err != nil {
-		return nil, err
-	}
-	size, page := int(cmp.Or(r.GetPageSize(), 20)), int(cmp.Or(r.GetPage(), 1))
-	var all []*fleetv1.Task
-	for _, t := range slices.Backward(s.tasks) {
-		if t.AgentName == a.Name {
-			all = append(all, brief(clone(t)))
-		}
-	}
-	resp := &fleetv1.ShowAgentTaskHistoryResponse{
-		TotalCount: int32(len(all)), Page: int32(page), PageSize: int32(size), TotalPages: int32((len(all) + size - 1) / size),
-	}
-	resp.Tasks = all[min(len(all), (page-1)*size):min(len(all), page*size)]
-	return resp, nil
-}
-
 func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, stream grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
 	if s.stream != nil {
 		if err := s.stream(r); errors.Is(err, errEarly) {
@@ -663,4 +621,17 @@ func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, stream grpc.ServerStream
 			return stream.Context().Err()
 		}
 	}
+}
+
+// ListTasks lists the tasks of the agent, newest first.
+func (s *stub) ListTasks(_ context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	resp := &fleetv1.ListTasksResponse{}
+	for _, t := range slices.Backward(s.tasks) {
+		if t.GetAgentName() == r.GetAgentName() {
+			resp.Tasks = append(resp.Tasks, brief(clone(t)))
+		}
+	}
+	return resp, nil
 }

@@ -64,23 +64,16 @@ stopped, 10 tasks still run. Tasks can still run when --timeout is over or, with
 	return cmd
 }
 
-// lastTask returns the id of the agent's running task, or of its last one.
+// lastTask returns the id of the agent's last task, which may be running.
 func (s *session) lastTask(ctx context.Context, name string) (string, error) {
-	a, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: name})
+	resp, err := s.fleet.ListTasks(ctx, &fleetv1.ListTasksRequest{AgentName: name, LastAgent: true, PageSize: proto.Int32(1)})
+	if err == nil && len(resp.GetTasks()) == 0 {
+		err = Fail(ExitNotFound, fmt.Sprintf(`start one with "fleet task run %s ..."`, name), "the agent %s has had no task yet", name)
+	}
 	if err != nil {
 		return "", err
 	}
-	if id := a.GetAgent().GetCurrentTaskId().GetValue(); id != "" {
-		return id, nil
-	}
-	history, err := s.fleet.ShowAgentTaskHistory(ctx, &fleetv1.ShowAgentTaskHistoryRequest{AgentName: name, PageSize: proto.Int32(1)})
-	if err != nil {
-		return "", err
-	}
-	if len(history.GetTasks()) == 0 {
-		return "", Fail(ExitNotFound, fmt.Sprintf(`start one with "fleet task run %s ..."`, name), "the agent %s has had no task yet", name)
-	}
-	return history.GetTasks()[0].GetId(), nil
+	return resp.GetTasks()[0].GetId(), nil
 }
 
 // taskWait waits for tasks with as many calls as needed.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,8 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-
-	fleetv1 "fleet/gen/fleet/v1"
 )
 
 // pager answers every list with pages of numbered items. Items have a text field, which gets the number.
@@ -48,67 +45,33 @@ func (p *pager) Invoke(_ context.Context, method string, args, reply any, _ ...g
 func TestQuietListsAreWhole(t *testing.T) {
 	t.Parallel()
 	lists := 0
-	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(f protoreflect.FileDescriptor) bool {
-		for i := range f.Services().Len() {
-			methods := f.Services().Get(i).Methods()
-			for j := range methods.Len() {
-				d := methods.Get(j)
-				l := portionOf(d)
-				if of := d.Output().Fields().ByName(protoreflect.Name(l.GetOf())); l.GetNext() == "" || of == nil || !of.IsList() || of.Message() == nil {
-					continue
-				}
-				lists++
-				read := func(whole bool, limit int32) (items, calls int) {
-					p := &pager{total: 250}
-					c := &conn{ClientConnInterface: p, whole: whole}
-					in, err := protoregistry.GlobalTypes.FindMessageByName(d.Input().FullName())
-					require.NoError(t, err)
-					out, err := protoregistry.GlobalTypes.FindMessageByName(d.Output().FullName())
-					require.NoError(t, err)
-					req, resp := in.New(), out.New()
-					if limit > 0 {
-						req.Set(d.Input().Fields().ByName(protoreflect.Name(l.GetLimit())), protoreflect.ValueOfInt32(limit))
-					}
-					require.NoError(t, c.Invoke(t.Context(), fmt.Sprintf("/%s/%s", d.Parent().FullName(), d.Name()), req.Interface(), resp.Interface()))
-					require.Equal(t, whole && limit == 0, !resp.Has(d.Output().Fields().ByName(protoreflect.Name(l.GetNext()))), d.FullName())
-					return resp.Get(d.Output().Fields().ByName(protoreflect.Name(l.GetOf()))).List().Len(), p.calls
-				}
-				items, calls := read(true, 0)
-				require.Equal(t, []int{250, 3}, []int{items, calls}, d.FullName())
-				items, calls = read(true, 7)
-				require.Equal(t, []int{7, 1}, []int{items, calls}, d.FullName())
-				items, calls = read(false, 0)
-				require.Equal(t, []int{20, 1}, []int{items, calls}, d.FullName())
-			}
+	eachMethod(func(d protoreflect.MethodDescriptor) {
+		l := portionOf(d)
+		if of := d.Output().Fields().ByName(protoreflect.Name(l.GetOf())); l.GetNext() == "" || of == nil || !of.IsList() || of.Message() == nil {
+			return
 		}
-		return true
+		lists++
+		read := func(whole bool, limit int32) (items, calls int) {
+			p := &pager{total: 250}
+			c := &conn{ClientConnInterface: p, whole: whole}
+			in, err := protoregistry.GlobalTypes.FindMessageByName(d.Input().FullName())
+			require.NoError(t, err)
+			out, err := protoregistry.GlobalTypes.FindMessageByName(d.Output().FullName())
+			require.NoError(t, err)
+			req, resp := in.New(), out.New()
+			if limit > 0 {
+				req.Set(d.Input().Fields().ByName(protoreflect.Name(l.GetLimit())), protoreflect.ValueOfInt32(limit))
+			}
+			require.NoError(t, c.Invoke(t.Context(), fmt.Sprintf("/%s/%s", d.Parent().FullName(), d.Name()), req.Interface(), resp.Interface()))
+			require.Equal(t, whole && limit == 0, !resp.Has(d.Output().Fields().ByName(protoreflect.Name(l.GetNext()))), d.FullName())
+			return resp.Get(d.Output().Fields().ByName(protoreflect.Name(l.GetOf()))).List().Len(), p.calls
+		}
+		items, calls := read(true, 0)
+		require.Equal(t, []int{250, 3}, []int{items, calls}, d.FullName())
+		items, calls = read(true, 7)
+		require.Equal(t, []int{7, 1}, []int{items, calls}, d.FullName())
+		items, calls = read(false, 0)
+		require.Equal(t, []int{20, 1}, []int{items, calls}, d.FullName())
 	})
 	require.Greater(t, lists, 10)
-}
-
-// TestQuietTaskList checks that -q prints the ids of all pages, and those of one page if the command names it.
-func TestQuietTaskList(t *testing.T) {
-	t.Parallel()
-	s := newStub(t)
-	server, stop := s.listen(t, "127.0.0.1:0")
-	defer stop()
-	for i := range 250 {
-		s.tasks = append(s.tasks, &fleetv1.TaskDetail{Id: fmt.Sprintf("00000000-0000-0000-0000-%012d", i), AgentName: "papi", Status: fleetv1.Task_completed})
-	}
-	for _, c := range []struct {
-		args []string
-		want int
-	}{
-		{[]string{"task", "list", "-q"}, 250},
-		{[]string{"task", "list", "-q", "--page-size", "7"}, 7},
-		{[]string{"task", "list", "-q", "--page", "13"}, 10},
-		{[]string{"task", "list", "-q", "--status", "completed"}, 250},
-		{[]string{"task", "list", "-q", "--status", "failed"}, 0},
-	} {
-		stdout, stderr, code := fleet(server, c.args...)
-		require.Zero(t, code, stderr)
-		require.Equal(t, c.want, strings.Count(stdout, "\n"), c.args)
-	}
-	stdout, _, _ := fleet(server, "task", "list")
-	require.Equal(t, 21, strings.Count(stdout, "\n"), "people get a page")
 }
