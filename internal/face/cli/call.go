@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 )
 
 // contentFlag is the flag of downloads that names the file to write.
@@ -100,8 +99,6 @@ func (c *call) run(ctx context.Context, s *session, args []string) error {
 		return s.download(ctx, c.method, req, c.file)
 	case c.isTurn():
 		return s.turn(ctx, c.method, req)
-	case c.desc.IsStreamingServer():
-		return s.each(ctx, c.method, req)
 	}
 	answer := c.out.New().Interface()
 	err = s.waiting(c.method, func() error { return s.conn.Invoke(ctx, c.path(), req, answer) })
@@ -119,21 +116,4 @@ func (s *session) waiting(m *method, do func() error) error {
 	p := s.progress(m.set.name+" "+m.command, s.deps.Now())
 	defer p.done()
 	return do()
-}
-
-// each prints every message of a stream.
-func (s *session) each(ctx context.Context, m *method, req proto.Message) error {
-	next := s.conn.receive(ctx, m.path(), req, m.out, nil)
-	for {
-		answer, err := next()
-		if isEnd(err) {
-			return nil
-		}
-		if err == nil {
-			err = s.printAnswer(answer, nil)
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,7 +34,6 @@ service ThingService {
   rpc MakeThing(MakeThingRequest) returns (Thing) { option (fleet.v1.command).name = "make"; }
   rpc MakeThingAgain(MakeThingRequest) returns (Thing) {}
   rpc GetThing(GetThingRequest) returns (Thing) { option (fleet.v1.command).name = "get"; }
-  rpc WatchThings(GetThingRequest) returns (stream Thing) {}
   rpc FeedThing(stream Thing) returns (Thing) {}
 }
 enum Color { color_unspecified = 0; red = 1; green = 2; }
@@ -80,49 +77,29 @@ func newThings(t *testing.T) *toolset {
 
 // world serves things: it accepts every request and answers with a thing.
 type world struct {
+	grpc.ClientConnInterface
 	set      *toolset
-	server   string
-	requests []protoreflect.Message
+	requests []proto.Message
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{set: newThings(t)}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
-		name, _ := grpc.MethodFromServerStream(stream)
-		for _, m := range w.set.methods {
-			if m.path() == name {
-				req := m.in.New()
-				if err := stream.RecvMsg(req.Interface()); err != nil {
-					return err
-				}
-				w.requests = append(w.requests, req)
-				answer := m.out.New()
-				answer.Set(answer.Descriptor().Fields().ByName("name"), protoreflect.ValueOfString("it"))
-				return stream.SendMsg(answer.Interface())
-			}
-		}
-		return errors.New("no such method")
-	}))
-	w.server = l.Addr().String()
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		_ = s.Serve(l)
-	}()
-	t.Cleanup(func() {
-		s.Stop()
-		<-over
-	})
-	return w
+// Invoke implements grpc.ClientConnInterface.
+func (w *world) Invoke(_ context.Context, _ string, args, reply any, _ ...grpc.CallOption) error {
+	answer := reply.(proto.Message).ProtoReflect()
+	answer.Set(answer.Descriptor().Fields().ByName("name"), protoreflect.ValueOfString("it"))
+	w.requests = append(w.requests, args.(proto.Message))
+	return nil
 }
 
 // run runs a command of the toolset and returns its request as JSON.
 func (w *world) run(t *testing.T, stdin string, args ...string) (request, stdout string, failed *failure) {
 	t.Helper()
-	c := newCommand(w.server)
-	p := newProgram(Deps{Stdin: strings.NewReader(stdin), Stdout: c.out, Stderr: c.err, Getenv: func(key string) string { return c.env[key] }})
+	c := newCommand("")
+	p := newProgram(Deps{
+		Stdin: strings.NewReader(stdin), Stdout: c.out, Stderr: c.err, Getenv: func(key string) string { return c.env[key] },
+		Dial: func(context.Context, Target) (grpc.ClientConnInterface, func() error, error) {
+			return w, func() error { return nil }, nil
+		},
+	})
 	p.root.AddCommand(p.newToolset(w.set))
 	p.root.SetArgs(append([]string{"things"}, args...))
 	w.requests = nil
@@ -130,14 +107,14 @@ func (w *world) run(t *testing.T, stdin string, args ...string) (request, stdout
 		return "", c.out.String(), p.explain(context.Background(), err, Target{})
 	}
 	require.Len(t, w.requests, 1)
-	data, err := wire.Marshal(w.requests[0].Interface())
+	data, err := wire.Marshal(w.requests[0])
 	require.NoError(t, err)
 	return string(data), c.out.String(), nil
 }
 
 func TestFlagsOfEveryType(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := &world{set: newThings(t)}
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
@@ -186,7 +163,7 @@ func TestFlagsOfEveryType(t *testing.T) {
 
 func TestFlagsAddUp(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := &world{set: newThings(t)}
 	request, _, failed := w.run(t, "", "make-thing", "me", "r1", "r2,r3", "--tags", "a", "--tags", "b,c", "--extra", "a=1", "--extra", `{"b": 2}`, "--count", "1", "--count", "2")
 	require.Nil(t, failed)
 	for _, want := range []string{`"owner":"me"`, `"rest":["r1","r2","r3"]`, `"tags":["a","b","c"]`, `"extra":{"a":1,"b":2}`, `"count":2`} {
@@ -203,7 +180,7 @@ func TestFlagsAddUp(t *testing.T) {
 
 func TestFlagsThatCannotBe(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := &world{set: newThings(t)}
 	for flag, want := range map[string]string{
 		"--count=x": "give a whole number", "--count=1.5": "give a whole number", "--count=3000000000": "give a whole number",
 		"--maybe=x": "give a whole number", "--color=blue": "give red or green", "--color=color_unspecified": "give red or green",
@@ -247,17 +224,17 @@ func TestTypesWithoutANotation(t *testing.T) {
 // their meaning, and a method with an ambiguous short name keeps its full name.
 func TestANewServiceHasItsCommands(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := &world{set: newThings(t)}
 	var names []string
 	for _, m := range w.set.methods {
 		names = append(names, m.command)
 	}
-	require.Equal(t, []string{"make", "make-thing-again", "get", "watch-things"}, names)
+	require.Equal(t, []string{"make", "make-thing-again", "get"}, names)
 	request, out, failed := w.run(t, "", "get", "x", "--get-help", "h", "--get-server", "s")
 	require.Nil(t, failed)
 	require.JSONEq(t, `{"thing_id": "x", "help": "h", "server": "s"}`, request)
 	require.Equal(t, "Name          it\n", out)
-	_, out, failed = w.run(t, "", "watch-things", "x", "-q")
+	_, out, failed = w.run(t, "", "get", "x", "-q")
 	require.Nil(t, failed)
 	require.Equal(t, "it\n", out)
 	_, out, failed = w.run(t, "", "get", "x", "-o", "yaml")

@@ -91,6 +91,7 @@ func TestOptionsForTheCommandLine(t *testing.T) {
 					require.NotNil(t, m.desc.Input().Fields().ByName(f.desc.Name()), "%s has no %s", m.path(), f.desc.Name())
 				}
 			}
+			require.True(t, !m.desc.IsStreamingServer() || m.isTurn() || m.isDownload(), "%s: no command can show such a stream", m.path())
 			if p := portionOf(m.desc); p.GetNext() != "" {
 				require.NotNil(t, m.desc.Input().Fields().ByName(protoreflect.Name(p.GetFrom())), "%s: %s", m.path(), p.GetFrom())
 			}
