@@ -56,7 +56,7 @@ var layers = []layer{
 	{"fleet/internal/store/sqlite", []string{"fleet/internal/scratch", "fleet/internal/fleet", "fleet/internal/notify", "fleet/internal/store/sqlite", "fleet/internal/store/packed", "fleet/internal/store/record", "fleet/internal/store/turn"}, []string{"modernc.org/sqlite"}},
 	{"fleet/internal/store/postgres", []string{"fleet/internal/fleet", "fleet/internal/notify", "fleet/internal/store/postgres", "fleet/internal/store/packed", "fleet/internal/store/record", "fleet/internal/store/turn"}, []string{"github.com/jackc/pgx"}},
 	{"fleet/internal/store/packed", nil, nil},
-	{"fleet/internal/store/record", []string{"fleet/internal/fleet"}, nil},
+	{"fleet/internal/store/record", []string{"fleet/internal/fleet", "fleet/internal/store/packed"}, nil},
 	{"fleet/internal/store/turn", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/store/storetest", []string{"fleet/internal/fleet", "fleet/internal/waittest"}, nil},
 	{"fleet/internal/waittest", nil, nil},
