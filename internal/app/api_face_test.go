@@ -11,13 +11,10 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -29,6 +26,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/facetest"
 )
 
 // call is a call of an API method, for any face.
@@ -74,7 +72,7 @@ var faces = map[string]func(*testFleet, context.Context, call) (reply, error){
 var methods = func() map[string]protoreflect.MethodDescriptor {
 	all := map[string]protoreflect.MethodDescriptor{}
 	for _, m := range apiMethods() {
-		name := snake(string(m.Name()))
+		name := facetest.Tool(m.Name())
 		if all[name] != nil {
 			name = toolsetOf(m) + "/" + name
 		}
@@ -101,10 +99,6 @@ func apiMethods() (all []protoreflect.MethodDescriptor) {
 		}
 	}
 	return all
-}
-
-func snake(camel string) string {
-	return strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(camel, "${1}_${2}"))
 }
 
 func toolsetOf(m protoreflect.MethodDescriptor) string {
@@ -193,7 +187,7 @@ func (f *testFleet) callOver(ctx context.Context, conn grpc.ClientConnInterface,
 	if err := protojson.Unmarshal(data, request); err != nil {
 		return reply{}, fmt.Errorf("gRPC cannot express this: %w", err)
 	}
-	if err := f.invoke(ctx, conn, c, request, answer); err != nil {
+	if err := facetest.Invoke(f.as(ctx, c.by), conn, c.method, request, answer); err != nil {
 		e, err := grpcError(err)
 		return reply{err: e}, err
 	}
@@ -202,36 +196,6 @@ func (f *testFleet) callOver(ctx context.Context, conn grpc.ClientConnInterface,
 	}
 	v, err := decode(data)
 	return reply{answer: v}, err
-}
-
-// invoke calls a method. If the method returns a stream, it merges the messages of the stream.
-func (f *testFleet) invoke(ctx context.Context, conn grpc.ClientConnInterface, c call, request, answer proto.Message) error {
-	ctx, cancel := context.WithCancel(f.as(ctx, c.by))
-	defer cancel()
-	path := fmt.Sprintf("/%s/%s", c.method.Parent().FullName(), c.method.Name())
-	if !c.method.IsStreamingServer() {
-		return conn.Invoke(ctx, path, request, answer)
-	}
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, path)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(stream.SendMsg(request), stream.CloseSend()); err != nil {
-		return err
-	}
-	for {
-		part := answer.ProtoReflect().New().Interface()
-		if err := stream.RecvMsg(part); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		if says(c.method, fleetv1.E_LastIsResult) {
-			proto.Reset(answer)
-		}
-		proto.Merge(answer, part)
-	}
 }
 
 // grpcError reads the error object from a status. The status must have one ErrorInfo of Fleet's domain, and a
@@ -290,9 +254,12 @@ func (f *testFleet) callSSE(ctx context.Context, c call) (reply, error) {
 }
 
 func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply, error) {
-	r, err := f.restRequest(ctx, c)
+	r, err := facetest.Request(ctx, "http://"+f.HTTPAddr(), c.method, c.args)
 	if err != nil {
 		return reply{}, err
+	}
+	if a := f.authorization(c.by); a != "" {
+		r.Header.Set("Authorization", a)
 	}
 	r.Header.Set("Accept", accept)
 	if isDownload(c.method) {
@@ -329,84 +296,6 @@ func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply,
 		err = fmt.Errorf("the answer has the type %q", media)
 	}
 	return out, err
-}
-
-var pathField = regexp.MustCompile(`\{(\w+)\}`)
-
-// restRequest builds the request of a call from the method's google.api.http option.
-func (f *testFleet) restRequest(ctx context.Context, c call) (*http.Request, error) {
-	rule, _ := proto.GetExtension(c.method.Options(), annotations.E_Http).(*annotations.HttpRule)
-	verb, template := verbOf(rule)
-	var inPath []string
-	path := pathField.ReplaceAllStringFunc(template, func(field string) string {
-		name := strings.Trim(field, "{}")
-		inPath = append(inPath, name)
-		s, _ := c.args[name].(string)
-		return url.PathEscape(s)
-	})
-	rest := map[string]any{}
-	for name, v := range c.args {
-		if !slices.Contains(inPath, name) {
-			rest[name] = v
-		}
-	}
-	var body io.Reader
-	if rule.GetBody() == "*" {
-		data, err := json.Marshal(rest)
-		if err != nil {
-			return nil, err
-		}
-		body = bytes.NewReader(data)
-	} else if query, err := queryOf(rest); err != nil {
-		return nil, err
-	} else if query != "" {
-		path += "?" + query
-	}
-	r, err := http.NewRequestWithContext(ctx, verb, "http://"+f.HTTPAddr()+path, body)
-	if err != nil {
-		return nil, err
-	}
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	if a := f.authorization(c.by); a != "" {
-		r.Header.Set("Authorization", a)
-	}
-	return r, nil
-}
-
-func verbOf(rule *annotations.HttpRule) (verb, template string) {
-	switch p := rule.GetPattern().(type) {
-	case *annotations.HttpRule_Get:
-		return http.MethodGet, p.Get
-	case *annotations.HttpRule_Post:
-		return http.MethodPost, p.Post
-	case *annotations.HttpRule_Delete:
-		return http.MethodDelete, p.Delete
-	}
-	return "", ""
-}
-
-func queryOf(args map[string]any) (string, error) {
-	values := url.Values{}
-	for name, v := range args {
-		list, ok := v.([]any)
-		if !ok {
-			list = []any{v}
-		}
-		for _, item := range list {
-			switch item := item.(type) {
-			case nil:
-			case string:
-				values.Add(name, item)
-			case json.Number, bool:
-				values.Add(name, fmt.Sprint(item))
-			default:
-				return "", fmt.Errorf("a query cannot express %s=%v", name, item)
-			}
-		}
-	}
-	return values.Encode(), nil
 }
 
 // mergeLines merges the lines of a stream to one answer, like an MCP tool. If an error occurs after the HTTP status was
@@ -502,7 +391,7 @@ func (f *testFleet) callMCP(ctx context.Context, c call) (reply, error) {
 		return reply{}, err
 	}
 	r := mcp.CallToolRequest{}
-	r.Params.Name, r.Params.Arguments = snake(string(c.method.Name())), c.args
+	r.Params.Name, r.Params.Arguments = facetest.Tool(c.method.Name()), c.args
 	result, err := mc.CallTool(ctx, r)
 	if err != nil {
 		return reply{}, err

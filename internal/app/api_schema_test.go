@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/facetest"
 )
 
 // goodRequests has a valid request for each method whose request has fields. ${task} is the id of a completed task.
@@ -226,7 +227,7 @@ func TestSchemaRulesAreEnforced(t *testing.T) {
 	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": "done", "ends": true}, Save: map[string]string{"task": "task.id"}}))
 	require.NoError(t, s.do(t.Context(), step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Save: map[string]string{"session": "agent_session_id"}}))
 	for _, p := range probes(t, s.names["task"]) {
-		name := snake(string(p.method.Name()))
+		name := facetest.Tool(p.method.Name())
 		good, ok := goodRequests[name]
 		require.True(t, ok, "add a valid request of %s to goodRequests", name)
 		v, err := decode([]byte(strings.NewReplacer("${task}", s.names["task"], "${session}", s.names["session"]).Replace(good)))
@@ -262,8 +263,7 @@ func (p probe) faces() []string {
 	if hasTool(p.method) {
 		all = append(all, "mcp")
 	}
-	rule, _ := proto.GetExtension(p.method.Options(), annotations.E_Http).(*annotations.HttpRule)
-	if _, path := verbOf(rule); offers("rest", p.method) && !strings.Contains(path, "{"+string(p.field.Name())+"}") {
+	if _, path := facetest.Binding(p.method); offers("rest", p.method) && !strings.Contains(path, "{"+string(p.field.Name())+"}") {
 		all = append(all, "rest")
 	}
 	return all

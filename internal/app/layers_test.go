@@ -67,7 +67,7 @@ var layers = []layer{
 	{"fleet/internal/admission", []string{"fleet/internal/fleet", "fleet/gen"}, nil},
 	{"fleet/internal/face/rpc", []string{"fleet/internal/admission", "fleet/internal/fleet", "fleet/internal/service", "fleet/internal/toolset", "fleet/internal/face/encoded", "fleet/gen"}, nil},
 	{"fleet/internal/face/asset", nil, nil},
-	{"fleet/internal/face/facetest", nil, nil},
+	{"fleet/internal/face/facetest", []string{"fleet/gen"}, nil},
 	{"fleet/internal/face/protected", []string{"fleet/internal/face/wire"}, nil},
 	{"fleet/internal/face/page", []string{"fleet/internal/face/asset", "fleet/internal/face/wire"}, nil},
 	{"fleet/internal/face/rest", []string{"fleet/internal/face/asset", "fleet/internal/face/rest", "fleet/internal/face/encoded", "fleet/internal/face/wire", "fleet/gen"}, nil},

@@ -8,13 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -23,6 +20,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/facetest"
 )
 
 // face calls a method of the fleet at a server.
@@ -65,9 +63,8 @@ func overGRPC(ctx context.Context, s *server, method string, request, answer pro
 var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: 5 * time.Second}}
 
 var (
-	pathField = regexp.MustCompile(`\{(\w+)\}`)
-	names     = protojson.MarshalOptions{UseProtoNames: true}
-	lenient   = protojson.UnmarshalOptions{DiscardUnknown: true}
+	names   = protojson.MarshalOptions{UseProtoNames: true}
+	lenient = protojson.UnmarshalOptions{DiscardUnknown: true}
 )
 
 // fullName returns the name of a method with its service, which is FleetService if the name has none.
@@ -103,39 +100,7 @@ func restRequest(ctx context.Context, s *server, method string, request proto.Me
 	if err != nil {
 		return nil, err
 	}
-	rule, _ := proto.GetExtension(methodOf(method).Options(), annotations.E_Http).(*annotations.HttpRule)
-	verb, path := http.MethodGet, rule.GetGet()
-	if rule.GetPost() != "" {
-		verb, path = http.MethodPost, rule.GetPost()
-	}
-	if rule.GetDelete() != "" {
-		verb, path = http.MethodDelete, rule.GetDelete()
-	}
-	path = pathField.ReplaceAllStringFunc(path, func(f string) string {
-		name := strings.Trim(f, "{}")
-		value := fmt.Sprint(args[name])
-		delete(args, name)
-		return url.PathEscape(value)
-	})
-	var body io.Reader
-	if verb == http.MethodPost {
-		data, err := json.Marshal(args)
-		if err != nil {
-			return nil, err
-		}
-		body = bytes.NewReader(data)
-	} else {
-		q := url.Values{}
-		for name, v := range args {
-			q.Set(name, fmt.Sprint(v))
-		}
-		path += "?" + q.Encode()
-	}
-	r, err := http.NewRequestWithContext(ctx, verb, "http://"+s.http+path, body)
-	if err == nil && body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	return r, err
+	return facetest.Request(ctx, "http://"+s.http, methodOf(method), args)
 }
 
 func overREST(ctx context.Context, s *server, method string, request, answer proto.Message) error {
@@ -171,15 +136,13 @@ func refused(data []byte) error {
 	return &r
 }
 
-var camel = regexp.MustCompile(`([a-z])([A-Z])`)
-
 func overMCP(ctx context.Context, s *server, method string, request, answer proto.Message) error {
 	args, err := arguments(request)
 	if err != nil {
 		return err
 	}
 	service, method, _ := strings.Cut(fullName(method), "/")
-	tool := strings.ToLower(camel.ReplaceAllString(method, "${1}_${2}"))
+	tool := facetest.Tool(method)
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args}})
 	if err != nil {
 		return err

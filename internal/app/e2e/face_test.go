@@ -1,31 +1,26 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/facetest"
 )
 
 // object is a JSON object.
@@ -82,13 +77,11 @@ type caller struct {
 
 func (s *server) through(face string) caller { return caller{s, face} }
 
-var humps = regexp.MustCompile(`([a-z])([A-Z])`)
-
 // method returns the method of the tool.
 func method(tool string) protoreflect.MethodDescriptor {
 	methods := fleetv1.File_fleet_v1_fleet_service_proto.Services().ByName("FleetService").Methods()
 	for i := range methods.Len() {
-		if strings.ToLower(humps.ReplaceAllString(string(methods.Get(i).Name()), "${1}_${2}")) == tool {
+		if facetest.Tool(methods.Get(i).Name()) == tool {
 			return methods.Get(i)
 		}
 	}
@@ -180,13 +173,7 @@ func (s *server) callGRPC(ctx context.Context, m protoreflect.MethodDescriptor, 
 	if err := protojson.Unmarshal(data, request); err != nil {
 		return nil, nil, err
 	}
-	path := fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
-	if m.IsStreamingServer() {
-		err = s.stream(ctx, path, request, answer)
-	} else {
-		err = s.grpc.Invoke(ctx, path, request, answer)
-	}
-	if err != nil {
+	if err := facetest.Invoke(ctx, s.grpc, m, request, answer); err != nil {
 		p := &problem{Message: status.Convert(err).Message()}
 		for _, d := range status.Convert(err).Details() {
 			if info, ok := d.(*errdetails.ErrorInfo); ok {
@@ -202,70 +189,11 @@ func (s *server) callGRPC(ctx context.Context, m protoreflect.MethodDescriptor, 
 	return o, nil, json.Unmarshal(data, &o)
 }
 
-// stream calls a streaming method, and merges the messages of the stream into answer.
-func (s *server) stream(ctx context.Context, path string, request, answer proto.Message) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := s.grpc.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, path)
-	if err != nil {
-		return err
-	}
-	if err := stream.SendMsg(request); err != nil {
-		return err
-	}
-	if err := stream.CloseSend(); err != nil {
-		return err
-	}
-	for {
-		part := answer.ProtoReflect().New().Interface()
-		err := stream.RecvMsg(part)
-		if errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		proto.Merge(answer, part)
-	}
-}
-
-var pathField = regexp.MustCompile(`\{(\w+)\}`)
-
 func (s *server) callREST(ctx context.Context, m protoreflect.MethodDescriptor, _ string, args object) (object, *problem, error) {
-	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
-	verb, path := http.MethodGet, rule.GetGet()
-	if p := rule.GetPost(); p != "" {
-		verb, path = http.MethodPost, p
-	} else if p := rule.GetDelete(); p != "" {
-		verb, path = http.MethodDelete, p
-	}
-	rest := object{}
-	for k, v := range args {
-		rest[k] = v
-	}
-	path = pathField.ReplaceAllStringFunc(path, func(field string) string {
-		name := strings.Trim(field, "{}")
-		delete(rest, name)
-		return url.PathEscape(fmt.Sprint(args[name]))
-	})
-	var body io.Reader
-	if rule.GetBody() == "*" {
-		data, err := json.Marshal(rest)
-		if err != nil {
-			return nil, nil, err
-		}
-		body = bytes.NewReader(data)
-	} else {
-		query := url.Values{}
-		for k, v := range rest {
-			query.Set(k, fmt.Sprint(v))
-		}
-		path += "?" + query.Encode()
-	}
-	r, err := http.NewRequestWithContext(ctx, verb, s.http+path, body)
+	r, err := facetest.Request(ctx, s.http, m, args)
 	if err != nil {
 		return nil, nil, err
 	}
-	r.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return nil, nil, err
