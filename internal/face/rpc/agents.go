@@ -26,7 +26,7 @@ func (f *Fleet) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.CreateAgentResponse{Agent: agentOf(v), Message: message, Unfinished: only(!v.Settled())}, nil
+	return &fleetv1.CreateAgentResponse{Agent: agentOf(v), Message: message, Unfinished: optional(!v.Settled())}, nil
 }
 
 // ListAgents lists agents.
@@ -54,10 +54,7 @@ func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*
 // rowsOf returns the part of an answer that stays the same as long as the agents do not change.
 func rowsOf(r *fleet.AgentRows) *fleetv1.ListAgentsResponse {
 	out := &fleetv1.ListAgentsResponse{
-		Agents: make([]*fleetv1.AgentSummary, len(r.Agents)), TotalCount: int32Of(r.Total), NextCursor: some(r.Next),
-	}
-	for i, v := range r.Agents {
-		out.Agents[i] = summaryOf(v)
+		Agents: listOf(r.Agents, summaryOf), TotalCount: int32Of(r.Total), NextCursor: optional(r.Next),
 	}
 	return out
 }
@@ -78,7 +75,7 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 	}
 	a.Spec, err = fleet.Text(a.Spec, intOf(r.SpecOffset), "spec_offset")
 	place := f.svc.PlaceOf(v)
-	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: someText(place.Stale), Rules: rulesOf(v.Allowed())}, err
+	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: optional(textOf(place.Stale)), Rules: rulesOf(v.Allowed())}, err
 }
 
 // DeleteAgent deletes an agent.
@@ -91,14 +88,14 @@ func (f *Fleet) DeleteAgent(ctx context.Context, r *fleetv1.DeleteAgentRequest) 
 	if err != nil {
 		return nil, err
 	}
-	gone := &fleetv1.DeletedAgent{Name: v.Name, WorkspaceId: v.WorkspaceID, MayBeLost: someText(left.Lost)}
+	gone := &fleetv1.DeletedAgent{Name: v.Name, WorkspaceId: v.WorkspaceID, MayBeLost: optional(textOf(left.Lost))}
 	if left.Size > 0 {
-		gone.BundleSize = some32(left.Size)
+		gone.BundleSize = new(int32Of(left.Size))
 	}
 	if k := f.svc.KeptOf(ctx, v); k != nil {
 		gone.Kept = keptOf(*k)
 	}
-	return &fleetv1.DeleteAgentResponse{Message: message, DeletedAgent: gone, Unfinished: only(!v.Settled())}, nil
+	return &fleetv1.DeleteAgentResponse{Message: message, DeletedAgent: gone, Unfinished: optional(!v.Settled())}, nil
 }
 
 // StartAgent starts an agent's workspace.
@@ -107,7 +104,7 @@ func (f *Fleet) StartAgent(ctx context.Context, r *fleetv1.StartAgentRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.StartAgentResponse{Agent: agentOf(v), Message: message, Unfinished: only(!v.Settled())}, nil
+	return &fleetv1.StartAgentResponse{Agent: agentOf(v), Message: message, Unfinished: optional(!v.Settled())}, nil
 }
 
 // StopAgent stops an agent's workspace.
@@ -116,7 +113,7 @@ func (f *Fleet) StopAgent(ctx context.Context, r *fleetv1.StopAgentRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.StopAgentResponse{Agent: agentOf(v), Message: message, Unfinished: only(!v.Settled())}, nil
+	return &fleetv1.StopAgentResponse{Agent: agentOf(v), Message: message, Unfinished: optional(!v.Settled())}, nil
 }
 
 // RestartAgent restarts an agent's workspace.
@@ -127,7 +124,7 @@ func (f *Fleet) RestartAgent(ctx context.Context, r *fleetv1.RestartAgentRequest
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.RestartAgentResponse{Agent: agentOf(v), Message: message, Unfinished: only(!v.Settled())}, nil
+	return &fleetv1.RestartAgentResponse{Agent: agentOf(v), Message: message, Unfinished: optional(!v.Settled())}, nil
 }
 
 // ShowAgentLog shows the log of an agent's workspace.
@@ -157,11 +154,8 @@ func (f *Fleet) ListAgentProjects(ctx context.Context, r *fleetv1.ListAgentProje
 		return nil, err
 	}
 	resp := &fleetv1.ListAgentProjectsResponse{
-		Projects: make([]*fleetv1.Project, len(part)), TotalCount: int32Of(len(projects)), NextCursor: some(next),
+		Projects: listOf(part, projectOf), TotalCount: int32Of(len(projects)), NextCursor: optional(next),
 		Places: placesOf(places),
-	}
-	for i, p := range part {
-		resp.Projects[i] = projectOf(p)
 	}
 	return resp, nil
 }
@@ -176,9 +170,6 @@ func (f *Fleet) ListAgentRoles(ctx context.Context, r *fleetv1.ListAgentRolesReq
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListAgentRolesResponse{Roles: make([]*fleetv1.Role, len(part)), TotalCount: int32Of(len(roles)), NextCursor: some(next)}
-	for i, role := range part {
-		resp.Roles[i] = roleOf(role)
-	}
+	resp := &fleetv1.ListAgentRolesResponse{Roles: listOf(part, roleOf), TotalCount: int32Of(len(roles)), NextCursor: optional(next)}
 	return resp, nil
 }

@@ -34,10 +34,10 @@ func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesR
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ShowTaskChangesResponse{Changes: changesOf(c), Files: make([]*fleetv1.FileChange, len(part)), NextCursor: some(next)}
+	resp := &fleetv1.ShowTaskChangesResponse{Changes: changesOf(c), Files: make([]*fleetv1.FileChange, len(part)), NextCursor: optional(next)}
 	for i, file := range part {
 		resp.Files[i] = &fleetv1.FileChange{
-			Path: textOf(file.Path), From: some(textOf(file.From)), Kind: fleetv1.FileChange_Kind(fleetv1.FileChange_Kind_value[string(file.Kind)]),
+			Path: textOf(file.Path), From: optional(textOf(file.From)), Kind: fleetv1.FileChange_Kind(fleetv1.FileChange_Kind_value[string(file.Kind)]),
 			Insertions: int32Of(file.Insertions), Deletions: int32Of(file.Deletions), Binary: file.Binary,
 		}
 	}
@@ -58,7 +58,7 @@ func (f *Fleet) showPatch(ctx context.Context, r *fleetv1.ShowTaskChangesRequest
 	text, encoding := payloadOf(patch)
 	resp := &fleetv1.ShowTaskChangesResponse{Changes: changesOf(c), Patch: &text, PatchEncoding: encoding}
 	if more {
-		resp.PatchNextOffset = some32(offset + len(patch))
+		resp.PatchNextOffset = new(int32Of(offset + len(patch)))
 	}
 	return resp, nil
 }
@@ -69,7 +69,7 @@ func changesOf(c *fleet.Changes) *fleetv1.TaskChanges {
 	}
 	out := &fleetv1.TaskChanges{
 		Base: c.Base, Commit: c.Commit, Ref: c.Ref, Branch: textOf(c.Branch), Commits: int32Of(c.Commits), Dirty: c.Dirty, Pushed: c.Pushed,
-		Files: int32Of(c.Files), Insertions: int32Of(c.Insertions), Deletions: int32Of(c.Deletions), ObservedAt: timeOf(c.At), Problem: some(textOf(c.Problem)),
+		Files: int32Of(c.Files), Insertions: int32Of(c.Insertions), Deletions: int32Of(c.Deletions), ObservedAt: timeOf(c.At), Problem: optional(textOf(c.Problem)),
 	}
 	for _, path := range c.LeftOut {
 		out.LeftOut = append(out.LeftOut, textOf(path))

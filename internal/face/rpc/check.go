@@ -18,7 +18,7 @@ func checksOf(c *fleet.TaskChecks) *fleetv1.TaskChecks {
 	for _, r := range c.Results {
 		check := &fleetv1.TaskCheck{
 			Command: textOf(r.Command), Status: fleetv1.TaskCheck_Status(fleetv1.TaskCheck_Status_value[string(r.Status)]),
-			Reason: someText(r.Reason), Output: textOf(r.Output), Truncated: only(r.Truncated), StartedAt: timeOf(r.StartedAt), EndedAt: timeOf(r.EndedAt),
+			Reason: optional(textOf(r.Reason)), Output: textOf(r.Output), Truncated: optional(r.Truncated), StartedAt: timeOf(r.StartedAt), EndedAt: timeOf(r.EndedAt),
 		}
 		if r.ExitCode != nil {
 			code := int32Of(*r.ExitCode)

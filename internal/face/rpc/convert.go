@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -49,25 +48,17 @@ func timeOf(t time.Time) *timestamppb.Timestamp {
 
 func scopeNamed(s fleet.Scope) fleetv1.Scope { return fleetv1.Scope(fleetv1.Scope_value[s.String()]) }
 
-// someText returns a text, or nil if it is empty.
-func someText(s string) *string {
-	if s = textOf(s); s == "" {
-		return nil
-	}
-	return &s
-}
-
 func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 	a := &fleetv1.Agent{
 		Name: v.Name, WorkspaceId: v.WorkspaceID, Status: statusOf(v.Status()), Role: v.Role, Project: v.Project, Spec: textOf(v.Spec),
 		CreatedAt: timeOf(v.CreatedAt), UpdatedAt: timeOf(v.UpdatedAt), Metadata: metadataOf(&v.Agent),
-		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location), Place: v.Place, Waiting: only(v.Waiting()),
-		Stalled: only(v.Stalled()), Collecting: only(v.Collecting()), Shares: sharesOf(v.Shares), Links: linksOf(v.Host.Links), Outdated: only(v.Host.Outdated),
-		OtherFleet: someText(v.Host.OtherFleet), Adopted: only(v.Host.Adopted), SessionId: someText(v.SessionID),
+		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location), Place: v.Place, Waiting: optional(v.Waiting()),
+		Stalled: optional(v.Stalled()), Collecting: optional(v.Collecting()), Shares: sharesOf(v.Shares), Links: linksOf(v.Host.Links), Outdated: optional(v.Host.Outdated),
+		OtherFleet: optional(textOf(v.Host.OtherFleet)), Adopted: optional(v.Host.Adopted), SessionId: optional(textOf(v.SessionID)),
 		StopsAt: timeOf(v.Host.StopsAt), DormantAt: timeOf(v.Host.DormantAt), DeletionAt: timeOf(v.Host.DeletionAt),
 	}
 	if v.Stalled() {
-		a.LastStep = someText(v.Task.LastStep)
+		a.LastStep = optional(textOf(v.Task.LastStep))
 	}
 	a.CurrentTask, a.CurrentTaskId = currentOf(v)
 	return a
@@ -100,8 +91,8 @@ func currentOf(v *fleet.AgentView) (headline, id *wrapperspb.StringValue) {
 func summaryOf(v *fleet.AgentView) *fleetv1.AgentSummary {
 	s := &fleetv1.AgentSummary{
 		Name: v.Name, Status: statusOf(v.Status()), State: stateOf(v.State), Role: v.Role, Project: v.Project, Owner: v.Owner,
-		Place: v.Place, Waiting: only(v.Waiting()), Stalled: only(v.Stalled()), Collecting: only(v.Collecting()), Outdated: only(v.Host.Outdated),
-		StateReason: someText(v.StateReason),
+		Place: v.Place, Waiting: optional(v.Waiting()), Stalled: optional(v.Stalled()), Collecting: optional(v.Collecting()), Outdated: optional(v.Host.Outdated),
+		StateReason: optional(textOf(v.StateReason)),
 	}
 	s.CurrentTask, s.CurrentTaskId = currentOf(v)
 	return s
@@ -111,21 +102,17 @@ func taskOf(t *fleet.Task) *fleetv1.Task {
 	return &fleetv1.Task{
 		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.ShortHeadline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
-		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), PayloadRemoved: only(t.PayloadRemoved), CostUsd: t.CostUSD,
-		Description: textOf(t.Excerpt()), Owner: t.Owner, Waiting: only(t.Waiting > 0),
-		Stalled: only(t.Stalled()), Collecting: only(t.Collecting()), LastStep: someText(t.LastStep), FromTerminal: only(t.Terminal),
-		ConversationLost: someText(t.ConversationLost),
-		ReasonCode:       someText(string(t.ReasonCode)), RetryAt: timeOf(t.RetryAt),
-		CostBasis: someText(string(t.Spent.Basis)), DeniedCalls: someNumber(int64(t.Spent.Denied)),
+		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), PayloadRemoved: optional(t.PayloadRemoved), CostUsd: t.CostUSD,
+		Description: textOf(t.Excerpt()), Owner: t.Owner, Waiting: optional(t.Waiting > 0),
+		Stalled: optional(t.Stalled()), Collecting: optional(t.Collecting()), LastStep: optional(textOf(t.LastStep)), FromTerminal: optional(t.Terminal),
+		ConversationLost: optional(textOf(t.ConversationLost)),
+		ReasonCode:       optional(textOf(string(t.ReasonCode))), RetryAt: timeOf(t.RetryAt),
+		CostBasis: optional(textOf(string(t.Spent.Basis))), DeniedCalls: optional(int32Of(t.Spent.Denied)),
 	}
 }
 
 func tasksOf(ts []*fleet.Task) []*fleetv1.Task {
-	out := make([]*fleetv1.Task, len(ts))
-	for i, t := range ts {
-		out[i] = taskOf(t)
-	}
-	return out
+	return listOf(ts, taskOf)
 }
 
 // taskUsageOf returns nil if the agent has reported no usage.
@@ -144,12 +131,11 @@ func optionsOf(o fleet.TaskOptions, attached []fleet.Attachment) *fleetv1.TaskOp
 		return nil
 	}
 	p := &fleetv1.TaskOptions{
-		Model: someText(o.Model), Effort: someText(o.Effort), MaxCostUsd: o.MaxCostUSD, AppendSystemPrompt: someText(o.AppendSystemPrompt),
+		Model: optional(textOf(o.Model)), Effort: optional(textOf(o.Effort)), MaxCostUsd: o.MaxCostUSD, AppendSystemPrompt: optional(textOf(o.AppendSystemPrompt)),
 		OutputSchema: inputOf(o.OutputSchema),
 	}
 	if o.MaxTurns != nil {
-		n := int32Of(*o.MaxTurns)
-		p.MaxTurns = &n
+		p.MaxTurns = new(int32Of(*o.MaxTurns))
 	}
 	for _, a := range attached {
 		p.Attachments = append(p.Attachments, &fleetv1.Attachment{Name: a.Name, MediaType: a.MediaType, Size: int32Of(a.Size)})
@@ -184,32 +170,30 @@ func detailOf(t *service.Shown) *fleetv1.TaskDetail {
 		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.Headline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
-		PayloadRemoved: only(t.PayloadRemoved), Waiting: only(t.Waiting > 0),
-		Stalled: only(t.Stalled()), Collecting: only(t.Collecting()), LastStep: someText(t.LastStep),
+		PayloadRemoved: optional(t.PayloadRemoved), Waiting: optional(t.Waiting > 0),
+		Stalled: optional(t.Stalled()), Collecting: optional(t.Collecting()), LastStep: optional(textOf(t.LastStep)),
 		Description: textOf(t.Description), Preview: textOf(t.Preview), Owner: t.Owner, Turns: int32Of(t.Turns),
-		Changes: changesOf(t.Changes), FromTerminal: only(t.Terminal), ConversationLost: someText(t.ConversationLost),
+		Changes: changesOf(t.Changes), FromTerminal: optional(t.Terminal), ConversationLost: optional(textOf(t.ConversationLost)),
 		Usage:      taskUsageOf(t.Usage),
-		ReasonCode: someText(string(t.ReasonCode)), RetryAt: timeOf(t.RetryAt), Checks: checksOf(t.Checks), Options: optionsOf(t.Options, t.Attachments), RetryOf: some(t.RetryOf), Output: inputOf(t.Output),
-		CostBasis: someText(string(t.Spent.Basis)), DeniedCalls: someNumber(int64(t.Spent.Denied)), Models: modelsOf(t.Spent.Models),
-		ContextTokens: someNumber(t.Spent.Context), ContextWindow: someNumber(t.Spent.Window),
+		ReasonCode: optional(textOf(string(t.ReasonCode))), RetryAt: timeOf(t.RetryAt), Checks: checksOf(t.Checks), Options: optionsOf(t.Options, t.Attachments), RetryOf: optional(t.RetryOf), Output: inputOf(t.Output),
+		CostBasis: optional(textOf(string(t.Spent.Basis))), DeniedCalls: optional(int32Of(t.Spent.Denied)), Models: modelsOf(t.Spent.Models),
+		ContextTokens: optional(int32Of(int(t.Spent.Context))), ContextWindow: optional(int32Of(int(t.Spent.Window))),
 	}
 	if p := t.Payload; p != nil {
 		text, encoding := payloadOf(p.Bytes)
 		d.Payload, d.PayloadEncoding = &text, encoding
 		if !p.Whole() {
-			d.PayloadOffset = some32(p.Offset)
+			d.PayloadOffset = new(int32Of(p.Offset))
 		}
 		if p.End() < p.Size {
-			d.PayloadNextOffset = some32(p.End())
+			d.PayloadNextOffset = new(int32Of(p.End()))
 		}
 	}
 	if gap := t.PayloadGap; gap.Size > 0 {
-		offset, size := int32Of(gap.Offset), float64(gap.Size)
-		d.PayloadGapOffset, d.PayloadGapSize = &offset, &size
+		d.PayloadGapOffset, d.PayloadGapSize = new(int32Of(gap.Offset)), new(float64(gap.Size))
 	}
 	if t.ExitCode != nil {
-		c := int32Of(*t.ExitCode)
-		d.ExitCode = &c
+		d.ExitCode = new(int32Of(*t.ExitCode))
 	}
 	return d
 }
@@ -267,25 +251,22 @@ func tokenOf(t *fleet.Token) *fleetv1.Token {
 	}
 }
 
-// only returns a pointer to true, or nil for false.
-func only(b bool) *bool {
-	if !b {
-		return nil
+// listOf returns the converted items of a list.
+func listOf[From, To any](all []From, convert func(From) To) []To {
+	out := make([]To, len(all))
+	for i, item := range all {
+		out[i] = convert(item)
 	}
-	return &b
+	return out
 }
 
-func some32(n int) *int32 {
-	v := int32Of(n)
+// optional returns the value of an optional field, which is absent if v is the zero value.
+func optional[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
 	return &v
-}
-
-// ifTrue returns the value of an optional field that is absent if b is false.
-func ifTrue(b bool) *bool {
-	if !b {
-		return nil
-	}
-	return &b
 }
 
 func int32Of(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) } //nolint:gosec // clamped
@@ -309,8 +290,7 @@ func intOf(n *int32) *int {
 	if n == nil {
 		return nil
 	}
-	i := int(*n)
-	return &i
+	return new(int(*n))
 }
 
 // timeIn returns the time in a request's field, or the zero time if at is nil. It fails if the time is out of range.
@@ -322,14 +302,6 @@ func timeIn(field string, at *timestamppb.Timestamp) (time.Time, error) {
 		return time.Time{}, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is not a time from year 1 to 9999", field).WithCause(err)
 	}
 	return at.AsTime(), nil
-}
-
-// someNumber returns the number, or nil for 0.
-func someNumber(n int64) *int32 {
-	if n == 0 {
-		return nil
-	}
-	return proto.Int32(int32Of(int(n)))
 }
 
 func modelsOf(models []fleet.ModelUsage) []*fleetv1.ModelUsage {

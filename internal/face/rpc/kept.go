@@ -18,10 +18,7 @@ func (f *Fleet) ListKeptWork(ctx context.Context, r *fleetv1.ListKeptWorkRequest
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListKeptWorkResponse{Kept: make([]*fleetv1.KeptWork, len(part)), TotalCount: int32Of(len(all)), NextCursor: some(next)}
-	for i, k := range part {
-		resp.Kept[i] = keptOf(k)
-	}
+	resp := &fleetv1.ListKeptWorkResponse{Kept: listOf(part, keptOf), TotalCount: int32Of(len(all)), NextCursor: optional(next)}
 	return resp, nil
 }
 
@@ -31,7 +28,7 @@ func (f *Fleet) RestoreAgent(ctx context.Context, r *fleetv1.RestoreAgentRequest
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.RestoreAgentResponse{Agent: agentOf(v), Message: message, Unfinished: only(!v.Settled())}, nil
+	return &fleetv1.RestoreAgentResponse{Agent: agentOf(v), Message: message, Unfinished: optional(!v.Settled())}, nil
 }
 
 func keptOf(k fleet.KeptWork) *fleetv1.KeptWork {

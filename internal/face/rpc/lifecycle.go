@@ -35,10 +35,7 @@ func (l *Lifecycle) AgentStatus(ctx context.Context, r *fleetv1.AgentStatusReque
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.AgentStatusResponse{Agents: make([]*fleetv1.LifecycleAgent, len(agents))}
-	for i, a := range agents {
-		out.Agents[i] = l.agentOf(a)
-	}
+	out := &fleetv1.AgentStatusResponse{Agents: listOf(agents, l.agentOf)}
 	return out, nil
 }
 
@@ -51,11 +48,8 @@ func (l *Lifecycle) AgentList(ctx context.Context, r *fleetv1.AgentListRequest) 
 		return nil, err
 	}
 	out := &fleetv1.AgentListResponse{
-		Agents: make([]*fleetv1.LifecycleAgent, len(list.Agents)), TotalCount: int32Of(list.Total), Page: int32Of(list.Page),
-		PageSize: int32Of(list.PageSize), TotalPages: int32Of(list.Pages), TotalIsLowerBound: ifTrue(list.More), NextCursor: some(list.Next),
-	}
-	for i, a := range list.Agents {
-		out.Agents[i] = l.agentOf(a)
+		Agents: listOf(list.Agents, l.agentOf), TotalCount: int32Of(list.Total), Page: int32Of(list.Page),
+		PageSize: int32Of(list.PageSize), TotalPages: int32Of(list.Pages), TotalIsLowerBound: optional(list.More), NextCursor: optional(list.Next),
 	}
 	return out, nil
 }
@@ -67,21 +61,21 @@ func (l *Lifecycle) agentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
 	}
 	status := lifecycleStatusOf(a.Status)
 	out := &fleetv1.LifecycleAgent{
-		AgentId: a.ID, Status: &status, StartedAt: timeOf(a.Started), Reason: some(textOf(a.Reason)), Preview: some(textOf(a.Preview)),
+		AgentId: a.ID, Status: &status, StartedAt: timeOf(a.Started), Reason: optional(textOf(a.Reason)), Preview: optional(textOf(a.Preview)),
 	}
 	out.CompletedAt, out.StoppedAt = ends(a)
 	if a.Status == lifecycle.Completed {
-		out.Summary = some(textOf(a.Summary))
+		out.Summary = optional(textOf(a.Summary))
 	}
 	if a.Payload > 0 {
 		size := int32Of(a.Payload)
-		out.PayloadSize, out.PayloadUrl = &size, some(l.svc.PayloadURL(a.ID))
+		out.PayloadSize, out.PayloadUrl = &size, optional(l.svc.PayloadURL(a.ID))
 	}
 	if a.CostUSD > 0 {
 		out.CostUsd = &a.CostUSD
 	}
 	out.Checks = checksOf(a.Checks)
-	out.Work, out.Title = some(textOf(a.Work)), some(textOf(a.Title))
+	out.Work, out.Title = optional(textOf(a.Work)), optional(textOf(a.Title))
 	if a.Completion != "" {
 		out.Completion = fleetv1.LifecycleAgent_Completion(fleetv1.LifecycleAgent_Completion_value[string(a.Completion)]).Enum()
 	}
@@ -132,12 +126,4 @@ func ends(a *lifecycle.Agent) (completed, stopped *timestamppb.Timestamp) {
 		return timeOf(a.Ended), nil
 	}
 	return nil, timeOf(a.Ended)
-}
-
-// some returns s as the value of an optional field, or nil if s is empty.
-func some(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

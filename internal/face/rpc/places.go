@@ -12,7 +12,7 @@ import (
 func placesOf(places []fleet.PlaceState) []*fleetv1.PlaceStatus {
 	out := make([]*fleetv1.PlaceStatus, len(places))
 	for i, p := range places {
-		out[i] = &fleetv1.PlaceStatus{Name: p.Name, Ok: p.Problem == "", Reason: someText(p.Problem), ObservedAt: timeOf(p.ObservedAt)}
+		out[i] = &fleetv1.PlaceStatus{Name: p.Name, Ok: p.Problem == "", Reason: optional(textOf(p.Problem)), ObservedAt: timeOf(p.ObservedAt)}
 	}
 	return out
 }
@@ -30,7 +30,7 @@ func observedOf(places []fleet.PlaceState) (at *timestamppb.Timestamp, stale *st
 			why = p.Name + ": " + why
 		}
 		if stale == nil {
-			stale = someText(why)
+			stale = optional(textOf(why))
 		}
 	}
 	return timeOf(first), stale

@@ -12,7 +12,7 @@ func (f *Fleet) ListPrincipals(ctx context.Context, r *fleetv1.ListPrincipalsReq
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListPrincipalsResponse{Principals: make([]*fleetv1.Principal, len(page)), NextCursor: some(next)}
+	resp := &fleetv1.ListPrincipalsResponse{Principals: make([]*fleetv1.Principal, len(page)), NextCursor: optional(next)}
 	for i, p := range page {
 		resp.Principals[i] = &fleetv1.Principal{
 			Name: p.Name, Agents: int32Of(p.AllAgents()), RunningTasks: int32Of(p.RunningTasks), StoredBytes: float64(p.StoredBytes), Limits: limitsOf(p.Limits),

@@ -57,10 +57,7 @@ func (s *Providers) ListAvailableAgents(ctx context.Context, r *fleetv1.ListAvai
 		return nil, err
 	}
 	resp := &fleetv1.ListAvailableAgentsResponse{
-		Agents: make([]*fleetv1.AvailableAgent, len(part)), TotalCount: int32Of(len(list)), Capabilities: s.svc.Capabilities(), NextCursor: some(next),
-	}
-	for i, l := range part {
-		resp.Agents[i] = availableOf(l)
+		Agents: listOf(part, availableOf), TotalCount: int32Of(len(list)), Capabilities: s.svc.Capabilities(), NextCursor: optional(next),
 	}
 	return resp, nil
 }

@@ -19,7 +19,7 @@ func (f *Fleet) ListQuestions(ctx context.Context, r *fleetv1.ListQuestionsReque
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.ListQuestionsResponse{TotalCount: int32Of(q.Total), NextCursor: some(q.Next)}
+	out := &fleetv1.ListQuestionsResponse{TotalCount: int32Of(q.Total), NextCursor: optional(q.Next)}
 	for i, question := range q.Questions {
 		row := questionOf(question)
 		if q.Access[i] != fleet.AccessOwn {
@@ -60,7 +60,7 @@ func (f *Fleet) RemoveAgentRule(ctx context.Context, r *fleetv1.RemoveAgentRuleR
 
 func rulesOf(rules []fleet.AllowedRule) (all []*fleetv1.AllowedRule) {
 	for _, r := range rules {
-		all = append(all, &fleetv1.AllowedRule{Rule: textOf(r.Rule), TaskId: some(r.TaskID), AllowedBy: r.By, AllowedAt: timeOf(r.At)})
+		all = append(all, &fleetv1.AllowedRule{Rule: textOf(r.Rule), TaskId: optional(r.TaskID), AllowedBy: r.By, AllowedAt: timeOf(r.At)})
 	}
 	return all
 }
@@ -71,7 +71,7 @@ func questionOf(q *fleet.Question) *fleetv1.Question {
 		Kind:   fleetv1.Question_Kind(fleetv1.Question_Kind_value[string(q.Kind)]),
 		Status: fleetv1.Question_Status(fleetv1.Question_Status_value[string(q.Status)]),
 		Text:   textOf(q.Text), Tool: textOf(q.Tool), Input: inputOf(q.Input), AskedAt: timeOf(q.AskedAt), ExpiresAt: timeOf(q.ExpiresAt),
-		Answer: some(textOf(q.Answer)), Message: some(textOf(q.Message)), AnsweredBy: some(q.AnsweredBy), AnsweredAt: timeOf(q.AnsweredAt),
+		Answer: optional(textOf(q.Answer)), Message: optional(textOf(q.Message)), AnsweredBy: optional(q.AnsweredBy), AnsweredAt: timeOf(q.AnsweredAt),
 	}
 	for _, rule := range q.Rules {
 		out.Rules = append(out.Rules, textOf(rule))

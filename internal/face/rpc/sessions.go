@@ -62,16 +62,12 @@ func (s *Sessions) InvokeAgent(r *fleetv1.InvokeAgentRequest, out grpc.ServerStr
 }
 
 func contentsOf(all []sessions.Content) []*fleetv1.TurnContent {
-	out := make([]*fleetv1.TurnContent, len(all))
-	for i, c := range all {
-		out[i] = contentOf(c)
-	}
-	return out
+	return listOf(all, contentOf)
 }
 
 func contentOf(c sessions.Content) *fleetv1.TurnContent {
 	out := &fleetv1.TurnContent{
-		Agent: textOf(c.Agent), ToolCall: some(textOf(c.Tool)), Status: some(c.Status), ToolCallId: some(textOf(c.CallID)), AgentMessage: some(textOf(c.Message)), Warning: some(textOf(c.Warning)),
+		Agent: textOf(c.Agent), ToolCall: optional(textOf(c.Tool)), Status: optional(c.Status), ToolCallId: optional(textOf(c.CallID)), AgentMessage: optional(textOf(c.Message)), Warning: optional(textOf(c.Warning)),
 		Arguments: valueOf(c.Arguments),
 	}
 	if c.Result != nil {
@@ -126,12 +122,12 @@ func (s *Sessions) ListAgents(ctx context.Context, r *fleetv1.SessionServiceList
 		return nil, err
 	}
 	out := &fleetv1.SessionServiceListAgentsResponse{
-		Agents: make([]*fleetv1.AgentInfo, len(part)), TotalCount: int32Of(len(all)), NextCursor: some(next),
+		Agents: make([]*fleetv1.AgentInfo, len(part)), TotalCount: int32Of(len(all)), NextCursor: optional(next),
 	}
 	for i, d := range part {
 		out.Agents[i] = &fleetv1.AgentInfo{
-			Name: textOf(d.Name), Description: textOf(d.Description), Source: agentSourceOf(d.Source), Path: some(textOf(d.Path)),
-			Reference: some(d.Reference), Digest: some(d.Digest), Problem: some(textOf(d.Problem)), Warnings: textsOf(d.Warnings),
+			Name: textOf(d.Name), Description: textOf(d.Description), Source: agentSourceOf(d.Source), Path: optional(textOf(d.Path)),
+			Reference: optional(d.Reference), Digest: optional(d.Digest), Problem: optional(textOf(d.Problem)), Warnings: textsOf(d.Warnings),
 		}
 	}
 	return out, nil
@@ -163,11 +159,11 @@ func sessionOf(x *sessions.Info) *fleetv1.SessionInfo {
 	out := &fleetv1.SessionInfo{
 		AgentSessionId: x.ID, Agent: textOf(x.Agent), Source: agentSourceOf(fleet.DefinitionSource(x.Source)), SessionName: textOf(x.Name),
 		MessageCount: int32Of(x.Count), Created: timeOf(x.CreatedAt), LastUsed: timeOf(x.UsedAt), Status: fleetv1.SessionStatus_open,
-		Project: some(textOf(x.Project)), Directory: some(textOf(x.Directory)),
+		Project: optional(textOf(x.Project)), Directory: optional(textOf(x.Directory)),
 	}
 	switch {
 	case !x.ClosedAt.IsZero():
-		out.Status, out.Closed, out.CloseReason = fleetv1.SessionStatus_closed, timeOf(x.ClosedAt), some(textOf(x.CloseReason))
+		out.Status, out.Closed, out.CloseReason = fleetv1.SessionStatus_closed, timeOf(x.ClosedAt), optional(textOf(x.CloseReason))
 	case x.Working:
 		out.Status = fleetv1.SessionStatus_working
 	}
@@ -188,7 +184,7 @@ func (s *Sessions) GetAgentSessionHistory(ctx context.Context, r *fleetv1.GetAge
 	out := &fleetv1.GetAgentSessionHistoryResponse{Messages: make([]*fleetv1.SessionMessage, len(all))}
 	for i, m := range all {
 		out.Messages[i] = &fleetv1.SessionMessage{
-			Role: m.Role, Content: textOf(m.Text), Created: timeOf(m.Time), TaskId: m.TaskID, Status: some(string(m.Status)), Reason: some(textOf(m.Problem)),
+			Role: m.Role, Content: textOf(m.Text), Created: timeOf(m.Time), TaskId: m.TaskID, Status: optional(string(m.Status)), Reason: optional(textOf(m.Problem)),
 		}
 	}
 	return out, nil
@@ -205,10 +201,7 @@ func (s *Sessions) ListAgentSessions(ctx context.Context, r *fleetv1.ListAgentSe
 		return nil, err
 	}
 	out := &fleetv1.ListAgentSessionsResponse{
-		Sessions: make([]*fleetv1.SessionInfo, len(part)), TotalCount: int32Of(len(all)), NextCursor: some(next),
-	}
-	for i, x := range part {
-		out.Sessions[i] = sessionOf(x)
+		Sessions: listOf(part, sessionOf), TotalCount: int32Of(len(all)), NextCursor: optional(next),
 	}
 	return out, nil
 }

@@ -26,10 +26,7 @@ func (f *Fleet) ListTaskSteps(ctx context.Context, r *fleetv1.ListTaskStepsReque
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListTaskStepsResponse{Steps: make([]*fleetv1.Step, len(steps))}
-	for i, s := range steps {
-		resp.Steps[i] = stepOf(s)
-	}
+	resp := &fleetv1.ListTaskStepsResponse{Steps: listOf(steps, stepOf)}
 	if more {
 		resp.NextCursor = proto.String(resp.Steps[len(steps)-1].GetCursor())
 	}
@@ -59,11 +56,11 @@ func stepOf(s fleet.TaskStep) *fleetv1.Step {
 	case fleet.StepToolResult:
 		r := &fleetv1.StepToolResult{Id: id, Name: name, Result: textOf(s.Result), IsError: s.IsError}
 		if s.Duration > 0 {
-			r.DurationMs = proto.Int32(int32Of(int(s.Duration.Milliseconds())))
+			r.DurationMs = new(int32Of(int(s.Duration.Milliseconds())))
 		}
 		out.Detail = &fleetv1.Step_ToolResult{ToolResult: r}
 	case fleet.StepFileEdit:
-		out.Detail = &fleetv1.Step_FileEdit{FileEdit: &fleetv1.StepFileEdit{Id: id, Path: textOf(s.Path), Patch: someText(s.Patch)}}
+		out.Detail = &fleetv1.Step_FileEdit{FileEdit: &fleetv1.StepFileEdit{Id: id, Path: textOf(s.Path), Patch: optional(textOf(s.Patch))}}
 	case fleet.StepDenied:
 		out.Detail = &fleetv1.Step_Denied{Denied: &fleetv1.StepDenied{Id: id, Name: name, Reason: textOf(s.Message)}}
 	case fleet.StepQuestion:
@@ -90,10 +87,10 @@ func numbersOf(out *fleetv1.Step, s *fleet.Step) {
 	case s.Retry != nil:
 		r := &fleetv1.StepRetry{Attempt: int32Of(s.Retry.Attempt), DelayMs: int32Of(int(s.Retry.Delay.Milliseconds())), Error: textOf(s.Retry.Error)}
 		if s.Retry.Limit > 0 {
-			r.MaxAttempts = proto.Int32(int32Of(s.Retry.Limit))
+			r.MaxAttempts = new(int32Of(s.Retry.Limit))
 		}
 		if s.Retry.Status > 0 {
-			r.HttpStatus = proto.Int32(int32Of(s.Retry.Status))
+			r.HttpStatus = new(int32Of(s.Retry.Status))
 		}
 		out.Detail = &fleetv1.Step_Retry{Retry: r}
 	case s.Limit != nil:

@@ -28,7 +28,7 @@ func (s *Subagents) RunSubagent(ctx context.Context, r *fleetv1.RunSubagentReque
 	}
 	return &fleetv1.RunSubagentResponse{
 		Result: textOf(result.Text), Agent: result.Agent, DurationMs: int32Of(int(result.Duration.Milliseconds())), TaskId: result.TaskID,
-		SessionId: some(result.SessionID), CostUsd: result.CostUSD, Usage: subagentUsageOf(result.Usage), Warnings: result.Warnings,
+		SessionId: optional(result.SessionID), CostUsd: result.CostUSD, Usage: subagentUsageOf(result.Usage), Warnings: result.Warnings,
 	}, nil
 }
 
@@ -55,7 +55,7 @@ func (s *Subagents) ListSubagents(ctx context.Context, r *fleetv1.ListSubagentsR
 	}
 	resp := &fleetv1.ListSubagentsResponse{
 		Subagents: make([]*fleetv1.Subagent, len(part)), Broken: make([]*fleetv1.BrokenSubagent, len(broken)),
-		TotalCount: int32Of(len(listed)), NextCursor: some(next),
+		TotalCount: int32Of(len(listed)), NextCursor: optional(next),
 	}
 	for i, l := range part {
 		resp.Subagents[i] = &fleetv1.Subagent{

@@ -84,7 +84,7 @@ func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTa
 	}
 	return &fleetv1.ShowAgentTaskHistoryResponse{
 		Tasks: tasksOf(h.Tasks), TotalCount: int32Of(h.Total), Page: int32Of(h.Page), PageSize: int32Of(h.PageSize), TotalPages: int32Of(h.Pages),
-		NextCursor: some(h.Next),
+		NextCursor: optional(h.Next),
 	}, nil
 }
 
@@ -114,7 +114,7 @@ func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fl
 	}
 	return &fleetv1.ListTasksResponse{
 		Tasks: tasksOf(h.Tasks), TotalCount: int32Of(h.Total), Page: int32Of(h.Page), PageSize: int32Of(h.PageSize), TotalPages: int32Of(h.Pages),
-		TotalIsLowerBound: ifTrue(h.More), NextCursor: some(h.Next),
+		TotalIsLowerBound: optional(h.More), NextCursor: optional(h.Next),
 	}, nil
 }
 

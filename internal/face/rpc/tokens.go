@@ -58,10 +58,7 @@ func (s *Tokens) ListTokens(ctx context.Context, _ *fleetv1.ListTokensRequest) (
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListTokensResponse{Tokens: make([]*fleetv1.Token, len(tokens))}
-	for i, t := range tokens {
-		resp.Tokens[i] = tokenOf(t)
-	}
+	resp := &fleetv1.ListTokensResponse{Tokens: listOf(tokens, tokenOf)}
 	return resp, nil
 }
 

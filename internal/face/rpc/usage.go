@@ -36,7 +36,7 @@ func (f *Fleet) ShowUsage(ctx context.Context, r *fleetv1.ShowUsageRequest) (*fl
 	}
 	resp := &fleetv1.ShowUsageResponse{Total: usageOf(u.Total), Since: timeOf(u.Since)}
 	for _, row := range u.Rows {
-		resp.Rows = append(resp.Rows, &fleetv1.UsageRow{Key: textOf(row.Key), Owner: some(row.Owner), Usage: usageOf(row)})
+		resp.Rows = append(resp.Rows, &fleetv1.UsageRow{Key: textOf(row.Key), Owner: optional(row.Owner), Usage: usageOf(row)})
 	}
 	return resp, nil
 }
@@ -59,7 +59,7 @@ func limitsOf(uses []service.LimitUse) (limits []*fleetv1.Limit) {
 	for _, u := range uses {
 		l := &fleetv1.Limit{
 			Setting: u.Setting(), Max: float64(u.Max), Kind: fleetv1.Limit_Kind(fleetv1.Limit_Kind_value[u.Kind]),
-			Group: some(u.Group), Principal: some(u.Principal), Project: some(u.Project),
+			Group: optional(u.Group), Principal: optional(u.Principal), Project: optional(u.Project),
 		}
 		if u.Used >= 0 {
 			used := float64(u.Used)
@@ -79,15 +79,15 @@ func (f *Fleet) SearchFleet(ctx context.Context, r *fleetv1.SearchFleetRequest) 
 	resp := &fleetv1.SearchFleetResponse{}
 	for _, v := range found.Agents {
 		resp.Items = append(resp.Items, &fleetv1.FoundItem{
-			Kind: fleetv1.FoundItem_agent, AgentName: v.Name, Owner: v.Owner, Status: some(string(v.Status())), Text: textOf(v.Project),
+			Kind: fleetv1.FoundItem_agent, AgentName: v.Name, Owner: v.Owner, Status: optional(string(v.Status())), Text: textOf(v.Project),
 		})
 	}
 	for _, q := range found.Questions {
-		resp.Items = append(resp.Items, &fleetv1.FoundItem{Kind: fleetv1.FoundItem_question, Id: some(q.ID), AgentName: q.AgentName, Owner: q.Owner, Text: textOf(fleet.Shorten(q.Text, fleet.MaxRowDescription))})
+		resp.Items = append(resp.Items, &fleetv1.FoundItem{Kind: fleetv1.FoundItem_question, Id: optional(q.ID), AgentName: q.AgentName, Owner: q.Owner, Text: textOf(fleet.Shorten(q.Text, fleet.MaxRowDescription))})
 	}
 	for _, t := range found.Tasks {
 		resp.Items = append(resp.Items, &fleetv1.FoundItem{
-			Kind: fleetv1.FoundItem_task, Id: some(t.ID), AgentName: t.AgentName, Owner: t.Owner, Status: some(string(t.Status)), Text: textOf(t.Excerpt()),
+			Kind: fleetv1.FoundItem_task, Id: optional(t.ID), AgentName: t.AgentName, Owner: t.Owner, Status: optional(string(t.Status)), Text: textOf(t.Excerpt()),
 		})
 	}
 	return resp, nil
