@@ -7,9 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
-	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -183,39 +180,5 @@ func TestOpenToAll(t *testing.T) {
 				require.Equal(t, `Bearer realm="fleet"`, r.header.Get("WWW-Authenticate"), name)
 			}
 		}
-	}
-}
-
-// TestMCPRevisions calls a tool in each revision of the protocol.
-func TestMCPRevisions(t *testing.T) {
-	t.Parallel()
-	f := newTestFleet(t, fleetConfig{})
-	for _, version := range mcp.ValidProtocolVersions {
-		c, err := client.NewStreamableHttpClient("http://"+f.HTTPAddr()+"/mcp", transport.WithHTTPBasicClient(f.http))
-		require.NoError(t, err)
-		require.NoError(t, c.Start(t.Context()))
-		init := mcp.InitializeRequest{}
-		init.Params.ProtocolVersion, init.Params.ClientInfo = version, mcp.Implementation{Name: "test", Version: "1"}
-		_, err = c.Initialize(t.Context(), init)
-		require.NoError(t, err, version)
-		tools, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
-		require.NoError(t, err, version)
-		var want []string
-		for name, m := range methods {
-			if hasTool(m) && toolsetOf(m) == "fleet" {
-				want = append(want, name)
-			}
-		}
-		var got []string
-		for _, tool := range tools.Tools {
-			got = append(got, tool.Name)
-		}
-		require.ElementsMatch(t, want, got, version)
-		f.mcps[version+"/fleet"] = c
-		r, err := f.callMCP(t.Context(), call{method: methods["list_agent_projects"], args: map[string]any{}, by: version})
-		require.NoError(t, err, version)
-		require.Nil(t, r.err, version)
-		delete(f.mcps, version+"/fleet")
-		require.NoError(t, c.Close())
 	}
 }

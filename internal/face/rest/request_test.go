@@ -2,7 +2,6 @@ package rest
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -113,23 +112,10 @@ func TestBadRequests(t *testing.T) {
 		"body on GET":            {method: "GET", target: "/v1/agents", body: "{}", reason: "INVALID_ARGUMENT", says: []string{"takes no body", "page_size"}},
 		"body on DELETE":         {method: "DELETE", target: "/v1/agents/papi", body: `{"request_id":"x"}`, reason: "INVALID_ARGUMENT", says: []string{"request_id, keep_unsaved into the query"}},
 
-		"no body":            {method: "POST", target: "/v1/agents", reason: "INVALID_NAME", field: "name", says: []string{"name, project, spec"}},
-		"blank body":         {method: "POST", target: "/v1/agents/papi/tasks", body: " \n", reason: "TASK_REQUIRED", field: "task_description", says: []string{"is empty"}},
-		"unknown field":      {method: "POST", target: "/v1/agents", body: `{"nmae":"papi"}`, reason: "INVALID_ARGUMENT", field: "nmae", says: []string{`"name"`}},
-		"camelCase field":    {method: "POST", target: "/v1/agents/papi/tasks", body: `{"taskDescription":"x"}`, reason: "INVALID_ARGUMENT", field: "taskDescription", says: []string{`"task_description"`}},
-		"field twice":        {method: "POST", target: "/v1/agents", body: `{"name":"a","name":"b"}`, reason: "INVALID_NAME", field: "name", says: []string{"twice"}},
-		"number for a name":  {method: "POST", target: "/v1/agents", body: `{"name":7}`, reason: "INVALID_NAME", field: "name", says: []string{"a string"}},
-		"list for a spec":    {method: "POST", target: "/v1/agents", body: `{"spec":["x"]}`, reason: "SPEC_REQUIRED", field: "spec"},
-		"string for seconds": {method: "POST", target: "/v1/tasks:wait", body: `{"task_ids":["a"],"timeout_seconds":"5"}`, reason: "INVALID_ARGUMENT", field: "timeout_seconds"},
-		"list of numbers":    {method: "POST", target: "/v1/tasks:wait", body: `{"task_ids":[1]}`, reason: "INVALID_ARGUMENT", field: "task_ids[0]"},
-		"unknown mode":       {method: "POST", target: "/v1/tasks:wait", body: `{"mode":"some"}`, reason: "INVALID_ARGUMENT", field: "mode", says: []string{"any, all"}},
-		"another name":       {method: "POST", target: "/v1/agents/papi/tasks", body: `{"agent_name":"sony","task_description":"x"}`, reason: "INVALID_ARGUMENT", field: "agent_name", says: []string{`"papi" in the path`, `"sony" in the body`}},
-		"list for an object": {method: "POST", target: "/v1/agents", body: `[]`, reason: "INVALID_ARGUMENT", says: []string{"JSON object"}},
-		"broken JSON":        {method: "POST", target: "/v1/agents", body: `{"name":`, reason: "INVALID_ARGUMENT", says: []string{"JSON"}},
-		"two objects":        {method: "POST", target: "/v1/agents", body: `{} {}`, reason: "INVALID_ARGUMENT"},
-		"body not UTF-8":     {method: "POST", target: "/v1/agents", body: "{\"name\":\"\xff\"}", reason: "INVALID_ARGUMENT", says: []string{"UTF-8"}},
-		"deep JSON":          {method: "POST", target: "/v1/agents", body: `{"spec":` + strings.Repeat(`{"a":`, 100000), reason: "INVALID_ARGUMENT", says: []string{"deep"}},
-		"deep lists":         {method: "POST", target: "/v1/agents", body: `{"spec":` + strings.Repeat(`[`, 100000), reason: "INVALID_ARGUMENT"},
+		"no body":      {method: "POST", target: "/v1/agents", reason: "INVALID_NAME", field: "name", says: []string{"name, project, spec"}},
+		"blank body":   {method: "POST", target: "/v1/agents/papi/tasks", body: " \n", reason: "TASK_REQUIRED", field: "task_description", says: []string{"is empty"}},
+		"another name": {method: "POST", target: "/v1/agents/papi/tasks", body: `{"agent_name":"sony","task_description":"x"}`, reason: "INVALID_ARGUMENT", field: "agent_name", says: []string{`"papi" in the path`, `"sony" in the body`}},
+		"broken JSON":  {method: "POST", target: "/v1/agents", body: `{"name":`, reason: "INVALID_ARGUMENT", says: []string{"JSON"}},
 		"a form": {
 			method: "POST", target: "/v1/agents", body: "name=papi", headers: []string{"Content-Type", "application/x-www-form-urlencoded"},
 			status: 415, reason: "INVALID_ARGUMENT", says: []string{"Content-Type: application/json"},

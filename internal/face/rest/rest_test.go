@@ -69,84 +69,6 @@ func TestMethodOverrideIsIgnored(t *testing.T) {
 	require.Zero(t, s.calls)
 }
 
-func TestEveryReasonHasItsStatus(t *testing.T) {
-	t.Parallel()
-	table := map[fleetv1.ErrorReason]struct {
-		code codes.Code
-		http int
-	}{
-		fleetv1.ErrorReason_AGENT_NOT_FOUND:     {codes.NotFound, 404},
-		fleetv1.ErrorReason_TASK_NOT_FOUND:      {codes.NotFound, 404},
-		fleetv1.ErrorReason_SESSION_NOT_FOUND:   {codes.NotFound, 404},
-		fleetv1.ErrorReason_PROJECT_NOT_FOUND:   {codes.NotFound, 404},
-		fleetv1.ErrorReason_ROLE_NOT_FOUND:      {codes.InvalidArgument, 400},
-		fleetv1.ErrorReason_AGENT_EXISTS:        {codes.AlreadyExists, 400},
-		fleetv1.ErrorReason_INVALID_ARGUMENT:    {codes.InvalidArgument, 400},
-		fleetv1.ErrorReason_INVALID_NAME:        {codes.InvalidArgument, 400},
-		fleetv1.ErrorReason_SPEC_REQUIRED:       {codes.InvalidArgument, 400},
-		fleetv1.ErrorReason_TASK_REQUIRED:       {codes.InvalidArgument, 400},
-		fleetv1.ErrorReason_INVALID_PAGE:        {codes.InvalidArgument, 400},
-		fleetv1.ErrorReason_INVALID_PAGE_SIZE:   {codes.InvalidArgument, 400},
-		fleetv1.ErrorReason_AGENT_OFFLINE:       {codes.FailedPrecondition, 400},
-		fleetv1.ErrorReason_AGENT_BUSY:          {codes.Aborted, 409},
-		fleetv1.ErrorReason_NO_RUNNING_TASK:     {codes.NotFound, 404},
-		fleetv1.ErrorReason_TASK_RUNNING:        {codes.FailedPrecondition, 400},
-		fleetv1.ErrorReason_QUESTION_NOT_FOUND:  {codes.NotFound, 404},
-		fleetv1.ErrorReason_QUESTION_CLOSED:     {codes.FailedPrecondition, 400},
-		fleetv1.ErrorReason_BACKEND_UNAVAILABLE: {codes.Unavailable, 503},
-		fleetv1.ErrorReason_PROVISIONING_FAILED: {codes.Unavailable, 503},
-		fleetv1.ErrorReason_UNAUTHENTICATED:     {codes.Unauthenticated, 401},
-		fleetv1.ErrorReason_PERMISSION_DENIED:   {codes.PermissionDenied, 403},
-		fleetv1.ErrorReason_LIMIT_REACHED:       {codes.ResourceExhausted, 429},
-		fleetv1.ErrorReason_INTERNAL:            {codes.Internal, 500},
-		fleetv1.ErrorReason_CANCELLED:           {codes.Canceled, 499},
-		fleetv1.ErrorReason_DEADLINE_EXCEEDED:   {codes.DeadlineExceeded, 504},
-		fleetv1.ErrorReason_UNIMPLEMENTED:       {codes.Unimplemented, 501},
-		fleetv1.ErrorReason_TOKEN_NOT_FOUND:     {codes.NotFound, 404},
-		fleetv1.ErrorReason_REPLICA_NOT_FOUND:   {codes.NotFound, 404},
-		fleetv1.ErrorReason_REPLICA_RUNNING:     {codes.FailedPrecondition, 400},
-		fleetv1.ErrorReason_CONFIG_INVALID:      {codes.FailedPrecondition, 400},
-		fleetv1.ErrorReason_RESTART_NEEDED:      {codes.FailedPrecondition, 400},
-		fleetv1.ErrorReason_UNSAVED_WORK:        {codes.FailedPrecondition, 400},
-		fleetv1.ErrorReason_KEPT_WORK_NOT_FOUND: {codes.NotFound, 404},
-		fleetv1.ErrorReason_TOKEN_EXISTS:        {codes.AlreadyExists, 409},
-		fleetv1.ErrorReason_SESSION_EXISTS:      {codes.AlreadyExists, 409},
-		fleetv1.ErrorReason_PAYLOAD_NOT_FOUND:   {codes.NotFound, 404},
-		fleetv1.ErrorReason_CHANGES_NOT_FOUND:   {codes.NotFound, 404},
-		fleetv1.ErrorReason_OUTPUT_NOT_FOUND:    {codes.NotFound, 404},
-		fleetv1.ErrorReason_CURSOR_EXPIRED:      {codes.InvalidArgument, 400},
-		fleetv1.ErrorReason_SUBAGENT_NOT_FOUND:  {codes.NotFound, 404},
-		fleetv1.ErrorReason_DEFINITION_INVALID:  {codes.FailedPrecondition, 400},
-		fleetv1.ErrorReason_TASK_FAILED:         {codes.Aborted, 409},
-		fleetv1.ErrorReason_TASK_TIMED_OUT:      {codes.DeadlineExceeded, 504},
-		fleetv1.ErrorReason_OUTPUT_INVALID:      {codes.Aborted, 409},
-		fleetv1.ErrorReason_CHECKS_FAILED:       {codes.Aborted, 409},
-		fleetv1.ErrorReason_BUNDLE_NOT_FOUND:    {codes.NotFound, 404},
-	}
-	for number, name := range fleetv1.ErrorReason_name {
-		if number == 0 {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			want, ok := table[fleetv1.ErrorReason(number)]
-			require.True(t, ok, "add the status of the new reason to the test")
-			s := newStub()
-			s.answer = always(nil, failure(want.code, fleetv1.ErrorReason(number), "Agent papi: what to do."))
-			f := newTestFace(t, s, Config{})
-			w := serve(f, "POST", "/v1/agents/papi/tasks:stop", "{}")
-			require.Equal(t, want.http, w.Code)
-			p := problemOf(t, w)
-			require.Equal(t, name, p.Error)
-			require.Equal(t, "papi", p.Details["agent_name"])
-			if want.http != 500 {
-				require.Equal(t, "Agent papi: what to do.", p.Message)
-			}
-			require.Equal(t, want.http == 401, w.Header().Get("WWW-Authenticate") != "")
-		})
-	}
-}
-
 func TestRetryAfterIsAHeaderToo(t *testing.T) {
 	t.Parallel()
 	s := newStub()
@@ -156,17 +78,6 @@ func TestRetryAfterIsAHeaderToo(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Equal(t, "2", w.Header().Get("Retry-After"))
 	require.EqualValues(t, 2, problemOf(t, w).Details["retry_after_seconds"])
-}
-
-func TestForeignErrorRevealsNothing(t *testing.T) {
-	t.Parallel()
-	s := newStub()
-	s.answer = always(nil, status.Error(codes.Unknown, "sql: no such table agents"))
-	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/agents", "")
-	require.Equal(t, http.StatusInternalServerError, w.Code)
-	p := problemOf(t, w)
-	require.Equal(t, "INTERNAL", p.Error)
-	require.NotContains(t, w.Body.String(), "sql")
 }
 
 func TestPathIsUnescapedOnce(t *testing.T) {

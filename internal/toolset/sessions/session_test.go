@@ -214,18 +214,11 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	require.Equal(t, fleet.TaskStopped, history[1].Status)
 }
 
-func TestLimits(t *testing.T) {
+// TestIdleSessions checks that sessions that nobody uses are closed, at the latest to make room for others.
+func TestIdleSessions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w *world) { w.cfg.MaxSessions, w.cfg.MaxMessages, w.cfg.IdleTimeout = 2, 2, time.Hour })
+	w := newWorld(t, func(w *world) { w.cfg.MaxSessions, w.cfg.IdleTimeout = 2, time.Hour })
 	one, two := w.begin("alice", "echo"), w.begin("alice", "echo")
-	_, err := w.svc.Create(w.as("alice"), "echo", "", "", sessions.Place{})
-	fails(t, err, fleet.ReasonLimitReached, "2 open sessions")
-	w.begin("bob", "echo") // each principal has its own limits
-	w.say("alice", one, "1")
-	w.say("alice", one, "2")
-	_, err = w.svc.Send(w.as("alice"), one, "3", "", nil)
-	fails(t, err, fleet.ReasonLimitReached, "2 messages")
-
 	// An idle session is closed to make room.
 	w.pass(59 * time.Minute)
 	w.say("alice", two, "still here")
@@ -356,88 +349,6 @@ func TestFleetAgent(t *testing.T) {
 	fails(t, err, fleet.ReasonAgentNotFound)
 }
 
-// TestIsolation checks that every method refuses another principal's session, and a call without a principal.
-func TestIsolation(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	id := w.begin("alice", "echo")
-	w.say("alice", id, "a secret")
-	bob := w.as("bob")
-	for _, guess := range []string{id, strings.ToUpper(id), "no-such-session", strings.Repeat("x", 5000)} {
-		tries := map[string]func() error{
-			"send":    func() error { _, err := w.svc.Send(bob, guess, "tell me", "", nil); return err },
-			"replay":  func() error { _, err := w.svc.Send(bob, guess, "a secret", "m", nil); return err },
-			"info":    func() error { _, err := w.svc.Info(bob, guess); return err },
-			"history": func() error { _, err := w.svc.History(bob, guess, nil); return err },
-			"close":   func() error { return w.svc.Close(bob, guess) },
-			"stop":    func() error { _, err := w.svc.Interrupt(bob, guess); return err },
-		}
-		for name, try := range tries {
-			e := fails(t, try(), fleet.ReasonSessionNotFound)
-			require.NotContains(t, e.Message, "secret", name)
-		}
-	}
-	open, err := w.svc.List(bob)
-	require.NoError(t, err)
-	require.Empty(t, open)
-	require.Equal(t, "You said: still mine", w.say("alice", id, "still mine").Text)
-	require.Empty(t, w.events("bob"))
-	for name, try := range map[string]func() error{ // without any principal
-		"create": func() error { _, err := w.svc.Create(t.Context(), "echo", "", "", sessions.Place{}); return err },
-		"send":   func() error { _, err := w.svc.Send(t.Context(), id, "x", "", nil); return err },
-		"invoke": func() error { _, err := w.svc.Invoke(t.Context(), "echo", "x", "", sessions.Place{}, nil); return err },
-		"info":   func() error { _, err := w.svc.Info(t.Context(), id); return err },
-		"list":   func() error { _, err := w.svc.List(t.Context()); return err },
-		"agents": func() error { _, err := w.svc.Agents(t.Context(), ""); return err },
-		"pull":   func() error { _, err := w.svc.Pull(t.Context(), "x"); return err },
-		"close":  func() error { return w.svc.Close(t.Context(), id) },
-		"stop":   func() error { _, err := w.svc.Interrupt(t.Context(), id); return err },
-	} {
-		require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(try()), name)
-	}
-}
-
-func TestBadInput(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	w.define("broken.yaml", "agents: [")
-	alice := w.as("alice")
-	for agent, reason := range map[string]fleet.Reason{
-		"": fleet.ReasonInvalidArgument, " ": fleet.ReasonInvalidArgument, "a\x00b": fleet.ReasonInvalidArgument, strings.Repeat("a", 600): fleet.ReasonInvalidArgument,
-		"nobody": fleet.ReasonAgentNotFound, "no/such:ref": fleet.ReasonAgentNotFound, "../../etc/passwd": fleet.ReasonAgentNotFound,
-		"/etc/passwd": fleet.ReasonAgentNotFound, "~/x.yaml": fleet.ReasonAgentNotFound, "./none.yaml": fleet.ReasonAgentNotFound,
-		"--help": fleet.ReasonAgentNotFound, "broken.yaml": fleet.ReasonDefinitionInvalid, "broken": fleet.ReasonDefinitionInvalid,
-	} {
-		_, err := w.svc.Create(alice, agent, "", "", sessions.Place{})
-		fails(t, err, reason)
-		_, err = w.svc.Invoke(alice, agent, "hi", "", sessions.Place{}, nil)
-		fails(t, err, reason)
-	}
-	_, err := w.svc.Create(alice, "echo", strings.Repeat("n", 201), "", sessions.Place{})
-	fails(t, err, fleet.ReasonInvalidArgument, "200 characters")
-	id := w.begin("alice", "echo")
-	for message, reason := range map[string]fleet.Reason{
-		"": fleet.ReasonTaskRequired, " \n": fleet.ReasonTaskRequired, "a\x00b": fleet.ReasonInvalidArgument,
-		strings.Repeat("m", fleet.MaxText+1): fleet.ReasonInvalidArgument,
-	} {
-		_, err := w.svc.Send(alice, id, message, "", nil)
-		fails(t, err, reason)
-		_, err = w.svc.Invoke(alice, "echo", message, "", sessions.Place{}, nil)
-		fails(t, err, reason)
-	}
-	for _, limit := range []int{0, -1, sessions.MaxHistory + 1} {
-		_, err := w.svc.History(alice, id, &limit)
-		fails(t, err, fleet.ReasonInvalidArgument, "1 to 2000")
-	}
-	big := strings.Repeat("x", fleet.MaxText-1)
-	require.Equal(t, "You said: "+big, w.say("alice", id, big).Text, "a long answer must be complete")
-	require.Equal(t, "You said: --version", w.say("alice", id, "--version").Text)
-	_, err = w.svc.Send(alice, id, "model: refuse 400 no such thing", "", nil)
-	e := fails(t, err, fleet.ReasonTaskFailed, "no such thing")
-	require.NotEmpty(t, e.Metadata["task_id"])
-	require.Equal(t, "You said: and now", w.say("alice", id, "and now").Text, "a failed turn must not end the session")
-}
-
 // TestTimeout checks that a turn fails at its timeout if the model never stops answering.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
@@ -554,9 +465,6 @@ func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	id := w.begin("alice", "echo")
-	none, err := w.svc.Interrupt(w.as("alice"), id)
-	require.NoError(t, err)
-	require.Nil(t, none)
 	first, second := make(chan error, 1), make(chan string, 1)
 	go func() {
 		_, err := w.svc.Send(w.as("alice"), id, "model: hang stop\nmodel: say never", "", nil)
@@ -565,8 +473,6 @@ func TestInterrupt(t *testing.T) {
 	<-w.model.Gate("stop").Arrived()
 	go func() { second <- w.say("alice", id, "me too").Text }()
 	w.waiting(id, 1)
-	_, err = w.svc.Interrupt(w.as("bob"), id)
-	fails(t, err, fleet.ReasonSessionNotFound)
 	task, err := w.svc.Interrupt(w.as("alice"), id)
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskStopped, task.Status)
@@ -578,7 +484,7 @@ func TestInterrupt(t *testing.T) {
 	papi := w.begin("alice", w.hired("alice", "papi"))
 	busy, err := w.core.StartTask(w.as("alice"), service.StartTaskRequest{Agent: "papi", Description: "echo busy\nlisten"})
 	require.NoError(t, err)
-	none, err = w.svc.Interrupt(w.as("alice"), papi)
+	none, err := w.svc.Interrupt(w.as("alice"), papi)
 	require.NoError(t, err)
 	require.Nil(t, none)
 	require.True(t, busy.Active())
