@@ -43,7 +43,7 @@ Create one with "fleet agent create", then give it work with "fleet task run".`,
 
 func (p *program) newAgentLog() *cobra.Command {
 	req := &fleetv1.ShowAgentLogRequest{}
-	cmd := calling(p, &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:   "log AGENT",
 		Short: "Show the log of an agent's workspace",
 		Long: `Show how the workspace of an agent was made, started and stopped, and what its
@@ -67,7 +67,7 @@ host reports. "fleet watch --agent AGENT" shows what the agent itself wrote.`,
 
 func (p *program) newAgentRemoveRule() *cobra.Command {
 	req := &fleetv1.RemoveAgentRuleRequest{}
-	cmd := calling(p, &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:   "remove-rule AGENT RULE",
 		Short: "Remove what an answer has allowed an agent",
 		Long: `Remove a rule that somebody has allowed the agent by answering a question with

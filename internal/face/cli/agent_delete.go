@@ -122,7 +122,7 @@ func (s *session) deleteAgents(ctx context.Context, d deleteOptions, names []str
 		return nil
 	}
 	if len(names) == 1 {
-		_ = s.during(ctx, names[0], "deleting "+names[0], collect)
+		_ = s.withEvents(ctx, names[0], "deleting "+names[0], collect)
 	} else {
 		p := s.progress(fmt.Sprintf("deleting %d agents", len(names)), s.deps.Now())
 		_ = collect()

@@ -13,7 +13,7 @@ import (
 
 func (p *program) newAgentList() *cobra.Command {
 	req := &fleetv1.ListAgentsRequest{}
-	cmd := calling(p, &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the agents and what they do",
@@ -46,14 +46,14 @@ func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, req *fleetv1.List
 	agents := resp.GetAgents()
 	list(s, agents, none,
 		column{"NAME", "name"},
-		column{"OWNER", shownIf(s.output == wide || severalOwners(agents), "owner")},
+		column{"OWNER", valueIf(s.output == wide || severalOwners(agents), "owner")},
 		column{"STATUS", func(a *fleetv1.AgentSummary) cell { return statusCell(a.GetStatus(), a) }},
 		column{"STATE", "state"},
 		column{"PROJECT", "project"},
 		column{"ROLE", "role"},
 		column{"TASK", "current_task"},
-		column{"VERSION", shownIf(slices.ContainsFunc(agents, (*fleetv1.AgentSummary).GetOutdated), version)},
-		column{"PLACE", shownIf(s.output == wide || len(resp.GetPlaces()) > 1, "place")})
+		column{"VERSION", valueIf(slices.ContainsFunc(agents, (*fleetv1.AgentSummary).GetOutdated), version)},
+		column{"PLACE", valueIf(s.output == wide || len(resp.GetPlaces()) > 1, "place")})
 	if n := len(resp.GetAgents()); n > 0 && n < int(resp.GetTotalCount()) {
 		s.hint("%d of %d agents.", n, resp.GetTotalCount())
 	}

@@ -47,7 +47,7 @@ func power[Q proto.Message](p *program, cmd *cobra.Command, t powerTexts, req Q,
 
 // awaitAgent makes the call until it is finished, and returns the last answer.
 func (s *session) awaitAgent(ctx context.Context, wait waitFlag, t powerTexts, name string, call func(context.Context) (agentAnswer, error)) (answer agentAnswer, err error) {
-	err = s.during(ctx, name, t.doing+" "+name, func() error {
+	err = s.withEvents(ctx, name, t.doing+" "+name, func() error {
 		return s.finish(ctx, wait, func(ctx context.Context) (bool, error) {
 			a, err := call(ctx)
 			if err != nil {
@@ -60,7 +60,7 @@ func (s *session) awaitAgent(ctx context.Context, wait waitFlag, t powerTexts, n
 			if answer != nil {
 				last = answer.GetAgent()
 			}
-			return s.notYet(ctx, last, name, t.done, fmt.Sprintf(t.again, name))
+			return s.notReady(ctx, last, name, t.done, fmt.Sprintf(t.again, name))
 		})
 	})
 	return answer, err

@@ -80,7 +80,7 @@ func (r *rescue) fetch(ctx context.Context) error {
 	defer func() { _ = tmp.Close() }()
 	file := filepath.Join(tmp.Path(), "bundle")
 	if _, err := writeFile(file, r.bundle(ctx)); err != nil {
-		return incomplete(err)
+		return downloadError(err)
 	}
 	heads, err := r.git(ctx, "bundle", "list-heads", file)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 func (p *program) newAgentShare() *cobra.Command {
 	req := &fleetv1.ShareAgentRequest{Access: fleetv1.Share_view}
-	cmd := calling(p, &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:   "share AGENT",
 		Short: "Share an agent with a person or a group",
 		Long: `Share an agent with a person or a group. With access "view" they see it, its tasks,
@@ -26,7 +26,7 @@ A person who has an agent with the same name calls the shared one AGENT@OWNER.`,
 
 func (p *program) newAgentUnshare() *cobra.Command {
 	req := &fleetv1.UnshareAgentRequest{}
-	cmd := calling(p, &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:   "unshare AGENT",
 		Short: "End the sharing of an agent with a person or a group",
 		Long: `End the sharing of an agent with a person or a group. Their open watches of the
@@ -45,7 +45,7 @@ func addGrantee(cmd *cobra.Command, person, group *string) {
 }
 
 func (p *program) newAgentShares() *cobra.Command {
-	return calling(p, &cobra.Command{
+	return methodCommand(p, &cobra.Command{
 		Use:     "shares AGENT",
 		Short:   "List with whom an agent is shared",
 		Long:    `List the people and groups with whom an agent is shared, and what they may do.`,

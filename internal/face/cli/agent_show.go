@@ -11,7 +11,7 @@ import (
 )
 
 func (p *program) newAgentShow() *cobra.Command {
-	return calling(p, &cobra.Command{
+	return methodCommand(p, &cobra.Command{
 		Use:   "show AGENT",
 		Short: "Show one agent",
 		Long: `Show everything about one agent: what it is for, what its workspace is doing and
@@ -42,9 +42,9 @@ func (s *session) showAgent(a *fleetv1.Agent, rules ...*fleetv1.AllowedRule) {
 	lines := []line{
 		{"Name", a.GetName(), ""},
 		{"Status", a.GetStatus(), ""},
-		{"Waiting", shownIf(a.GetWaiting(), cell{`for an answer, see "fleet questions"`, yellow}), ""},
-		{"Stalled", shownIf(a.GetStalled(), cell{"yes", yellow}), a.GetLastStep()},
-		{"Collecting", shownIf(a.GetCollecting(), "the run of its task has ended, and its work is copied"), ""},
+		{"Waiting", valueIf(a.GetWaiting(), cell{`for an answer, see "fleet questions"`, yellow}), ""},
+		{"Stalled", valueIf(a.GetStalled(), cell{"yes", yellow}), a.GetLastStep()},
+		{"Collecting", valueIf(a.GetCollecting(), "the run of its task has ended, and its work is copied"), ""},
 		{"State", a.GetState(), a.GetStateReason()},
 		{"Task", a.GetCurrentTask().GetValue(), ""},
 		{"Task id", a.GetCurrentTaskId().GetValue(), ""},
@@ -56,9 +56,9 @@ func (s *session) showAgent(a *fleetv1.Agent, rules ...*fleetv1.AllowedRule) {
 		{"Workspace", a.GetWorkspaceId(), ""},
 		{"Place", a.GetPlace(), ""},
 		{"Belongs to", cell{a.GetOtherFleet(), yellow}, `"fleet agent restart ` + a.GetName() + ` --take-over" makes it this Fleet's, and ends what runs in it`},
-		{"Adopted", shownIf(a.GetAdopted(), "yes, its workspace was found at its host"), ""},
-		{"Outdated", shownIf(a.GetOutdated(), cell{"yes", yellow}), `"fleet agent restart ` + a.GetName() + ` --update" gives it the newest version`},
-		{"Dormant", shownIf(a.GetDormantAt() != nil, cell{"since " + s.when(a.GetDormantAt()), yellow}), ""},
+		{"Adopted", valueIf(a.GetAdopted(), "yes, its workspace was found at its host"), ""},
+		{"Outdated", valueIf(a.GetOutdated(), cell{"yes", yellow}), `"fleet agent restart ` + a.GetName() + ` --update" gives it the newest version`},
+		{"Dormant", valueIf(a.GetDormantAt() != nil, cell{"since " + s.when(a.GetDormantAt()), yellow}), ""},
 		{"Is deleted", cell{s.when(a.GetDeletionAt()), red}, ""},
 		{"Stops", a.GetStopsAt(), ""},
 		{"Location", a.GetLocation(), ""},

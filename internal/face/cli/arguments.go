@@ -80,14 +80,14 @@ func args(names []string) cobra.PositionalArgs {
 		case len(args) < least:
 			return usagef("%s is missing: %s", strings.TrimSuffix(names[len(args)], "..."), cmd.UseLine())
 		case most >= 0 && len(args) > most:
-			return tooMany(args[most], most > 0)
+			return errTooMany(args[most], most > 0)
 		}
 		return nil
 	}
 }
 
-// tooMany returns the error about the first surplus argument. takes reports whether the command takes any arguments.
-func tooMany(arg string, takes bool) error {
+// errTooMany returns the error about the first surplus argument. takes reports whether the command takes any arguments.
+func errTooMany(arg string, takes bool) error {
 	if !takes {
 		return usagef("too many arguments, from %q on: the command takes no arguments", arg)
 	}

@@ -28,17 +28,17 @@ export" writes the whole log as JSON Lines.`,
 			resp, err := s.fleet.ListAudit(ctx, req)
 			return s.print(resp, err, func() {
 				list(s, resp.GetEntries(), "No call matches.",
-					column{"ID", shownIf(s.quiet, "id")},
+					column{"ID", valueIf(s.quiet, "id")},
 					column{"AGE", "time"},
 					column{"PRINCIPAL", "principal"},
 					column{"METHOD", "method"},
 					column{"TARGET", "target"},
-					column{"OWNER", shownIf(s.output == wide, "owner")},
+					column{"OWNER", valueIf(s.output == wide, "owner")},
 					column{"OUTCOME", outcomeOf},
-					column{"COUNT", shownIf(s.output == wide || slices.ContainsFunc(resp.GetEntries(), func(e *fleetv1.AuditEntry) bool { return e.GetCount() > 1 }), "count")},
+					column{"COUNT", valueIf(s.output == wide || slices.ContainsFunc(resp.GetEntries(), func(e *fleetv1.AuditEntry) bool { return e.GetCount() > 1 }), "count")},
 					column{"FACE", "face"},
 					column{"REMOTE", "remote"},
-					column{"ID", shownIf(s.output == wide, "id")})
+					column{"ID", valueIf(s.output == wide, "id")})
 				if next := resp.GetNextCursor(); next != "" {
 					s.hint("There is more: add --cursor %s, or export all of it with \"fleet audit export\".", next)
 				}

@@ -101,15 +101,15 @@ func (c *call) run(ctx context.Context, s *session, args []string) error {
 		return s.turn(ctx, c.method, req)
 	}
 	answer := c.out.New().Interface()
-	err = s.waiting(c.method, func() error { return s.conn.Invoke(ctx, c.path(), req, answer) })
+	err = s.withProgress(c.method, func() error { return s.conn.Invoke(ctx, c.path(), req, answer) })
 	if err != nil {
 		return err
 	}
 	return s.printAnswer(answer, portionOf(c.desc))
 }
 
-// waiting calls do. If the method has side effects, it shows progress on a terminal meanwhile.
-func (s *session) waiting(m *method, do func() error) error {
+// withProgress calls do. If the method has side effects, it shows progress on a terminal meanwhile.
+func (s *session) withProgress(m *method, do func() error) error {
 	if m.reads() {
 		return do()
 	}

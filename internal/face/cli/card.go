@@ -61,11 +61,11 @@ func (s *session) cardText(l line) string {
 	if c.text = harmless(strings.TrimRight(c.text, "\n")); c.text == "" || c.text == noText {
 		return ""
 	}
-	return paint(s.screen.onOut.colored(s.noColor), c.color, c.text) + inParens(l.note)
+	return paint(s.screen.onOut.colored(s.noColor), c.color, c.text) + parens(l.note)
 }
 
-// inParens returns the text in parentheses, with a space before it, or "" for no text.
-func inParens(text string) string {
+// parens returns the text in parentheses, with a space before it, or "" for no text.
+func parens(text string) string {
 	if text == "" {
 		return ""
 	}

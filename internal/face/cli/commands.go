@@ -97,7 +97,7 @@ func (c commands) of(tool string, details map[string]any) string {
 // describe wraps a description from the API's documentation to the width. The description has tools in backticks;
 // describe replaces them by commands.
 func (c commands) describe(text string, width int) string {
-	return wrap(marked(text, "`", "`", func(tool string) string { return strings.ReplaceAll(c.of(tool, nil), " ", glue) }), width)
+	return wrap(replaceMarked(text, "`", "`", func(tool string) string { return strings.ReplaceAll(c.of(tool, nil), " ", glue) }), width)
 }
 
 // nextStep returns the next step that the server recommends, with commands in place of tools, and the message without
@@ -108,17 +108,17 @@ func (c commands) nextStep(s *status.Status, message string, details map[string]
 		if !ok {
 			continue
 		}
-		next = marked(step.GetText(), "{", "}", func(tool string) string { return c.of(tool, details) })
-		plain := marked(step.GetText(), "{", "}", func(tool string) string { return tool })
+		next = replaceMarked(step.GetText(), "{", "}", func(tool string) string { return c.of(tool, details) })
+		plain := replaceMarked(step.GetText(), "{", "}", func(tool string) string { return tool })
 		return next, strings.TrimSuffix(message, "; "+plain)
 	}
 	return "", message
 }
 
-// calling makes the command call a method. The arguments of the command are the required fields of the request, in
+// methodCommand makes the command call a method. The arguments of the command are the required fields of the request, in
 // their order; an optional argument is the field agent_name. Flags of the command may set other fields. show prints the answer for
 // people. Messages that name the method's tool name the command.
-func calling[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method func(C, context.Context, Q, ...grpc.CallOption) (A, error), req Q, show func(s *session, answer A)) *cobra.Command {
+func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method func(C, context.Context, Q, ...grpc.CallOption) (A, error), req Q, show func(s *session, answer A)) *cobra.Command {
 	m := req.ProtoReflect()
 	required := requiredOf(m.Descriptor())
 	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {

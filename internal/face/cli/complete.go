@@ -25,7 +25,7 @@ func (p *program) complete(name string, all bool) cobra.CompletionFunc {
 	if list == nil {
 		return nil
 	}
-	of := p.completing(list)
+	of := p.completionFrom(list)
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 && !all {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -34,9 +34,9 @@ func (p *program) complete(name string, all bool) cobra.CompletionFunc {
 	}
 }
 
-// completing returns a completion that offers names from list: those that begin with the typed text and are not arguments
+// completionFrom returns a completion that offers names from list: those that begin with the typed text and are not arguments
 // already. It offers nothing if the server does not answer in time, or if it would have to start an embedded server.
-func (p *program) completing(list completionLister) cobra.CompletionFunc {
+func (p *program) completionFrom(list completionLister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		const noFiles = cobra.ShellCompDirectiveNoFileComp
 		target, err := p.target()
@@ -158,7 +158,7 @@ func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
 		return cobra.FixedCompletions(f.values(), cobra.ShellCompDirectiveNoFileComp)
 	}
 	if m, list, name := c.set.names(f); m != nil && !f.isText() {
-		return p.completing(func(ctx context.Context, s *session, _ []string) ([]completion, error) {
+		return p.completionFrom(func(ctx context.Context, s *session, _ []string) ([]completion, error) {
 			return s.listValues(ctx, m, list, name)
 		})
 	}

@@ -21,7 +21,7 @@ import (
 
 // download writes the content that a method streams to a file or to standard output.
 func (s *session) download(ctx context.Context, m *method, req proto.Message, file string) error {
-	r, err := unpacked(s.contentOf(ctx, m.path(), req, nil))
+	r, err := unpack(s.contentOf(ctx, m.path(), req, nil))
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (s *session) save(content io.Reader, file string) error {
 		if err == nil {
 			s.note("Wrote %s to %s.", size(n), file)
 		}
-		return incomplete(err)
+		return downloadError(err)
 	}
 	w := &outputWriter{screen: s.screen}
 	_, err := io.Copy(w, content)
@@ -43,7 +43,7 @@ func (s *session) save(content io.Reader, file string) error {
 	if s.screen.failed() != nil {
 		return s.screen.failed()
 	}
-	return incomplete(err)
+	return downloadError(err)
 }
 
 // checkFile returns an error if the value of -o, which names a file in the command, is a format.
@@ -55,8 +55,8 @@ func checkFile(file string) error {
 	return nil
 }
 
-// incomplete returns err, or a clearer error if the content ended early or was damaged.
-func incomplete(err error) error {
+// downloadError returns err, or a clearer error if the content ended early or was damaged.
+func downloadError(err error) error {
 	for _, why := range []error{io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader} {
 		if errors.Is(err, why) {
 			return Fail(ExitError, "download it again", "the content is not complete: %v", err)
@@ -106,8 +106,8 @@ func (c *content) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// unpacked returns a reader of the content, which it decompresses if it is gzip. It waits for the first bytes.
-func unpacked(r io.Reader) (io.Reader, error) {
+// unpack returns a reader of the content, which it decompresses if it is gzip. It waits for the first bytes.
+func unpack(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	magic, err := b.Peek(2)
 	if err != nil && !isEnd(err) {

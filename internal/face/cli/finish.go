@@ -56,9 +56,9 @@ func (s *session) finish(ctx context.Context, w waitFlag, call func(context.Cont
 	}
 }
 
-// notYet returns the error about an agent that is not ready or stopped within the time of --wait. a is the agent as the last
+// notReady returns the error about an agent that is not ready or stopped within the time of --wait. a is the agent as the last
 // call returned it; nil if no call has ended. command waits on.
-func (s *session) notYet(ctx context.Context, a *fleetv1.Agent, name, what, command string) error {
+func (s *session) notReady(ctx context.Context, a *fleetv1.Agent, name, what, command string) error {
 	if a == nil {
 		shown, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: name})
 		if err != nil {

@@ -44,8 +44,8 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return usagef("unknown command %q for %q", name, cmd.CommandPath())
 }
 
-// knowingHelp makes the help command fail for an unknown command.
-func knowingHelp(root *cobra.Command) {
+// strictHelp makes the help command fail for an unknown command.
+func strictHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, help := range root.Commands() {
 		if show := help.Run; help.Name() == "help" && show != nil {

@@ -29,7 +29,7 @@ func (in *input) Set(value string) error {
 	values := []string{value}
 	if in.desc.IsList() {
 		var err error
-		if values, err = commas(value); err != nil {
+		if values, err = splitCommas(value); err != nil {
 			return err
 		}
 	}
@@ -68,8 +68,8 @@ func (in *input) parse(value string) (v protoreflect.Value, err error) {
 	return protoreflect.ValueOfString(value), nil
 }
 
-// commas splits a list at commas. A value that contains a comma is put in double quotes.
-func commas(list string) ([]string, error) {
+// splitCommas splits a list at commas. A value that contains a comma is put in double quotes.
+func splitCommas(list string) ([]string, error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, nil
 	}
@@ -129,7 +129,7 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 		}
 		return usagef("%s %s missing: %s", andList(names), verb, cmd.UseLine())
 	case len(args) > len(open) && (len(open) == 0 || !open[len(open)-1].many()):
-		return tooMany(args[len(open)], len(open) > 0 || len(c.required()) > 0)
+		return errTooMany(args[len(open)], len(open) > 0 || len(c.required()) > 0)
 	}
 	return nil
 }

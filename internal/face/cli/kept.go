@@ -23,7 +23,7 @@ agent back.`,
 }
 
 func (p *program) newKeptList() *cobra.Command {
-	return calling(p, &cobra.Command{
+	return methodCommand(p, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the kept directories of deleted agents",

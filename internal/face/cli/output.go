@@ -43,20 +43,20 @@ func (f *format) Set(s string) error {
 func (f format) document(compact []byte) (string, error) {
 	if f == yamlForm {
 		text, err := toYAML(compact)
-		return escaped(text), err
+		return escapeDocument(text), err
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, compact, "", "  "); err != nil {
 		return "", err
 	}
 	b.WriteByte('\n')
-	return escaped(b.String()), nil
+	return escapeDocument(b.String()), nil
 }
 
 // jsonLine returns the message as a line of JSON.
 func jsonLine(m proto.Message) (string, error) {
 	compact, err := wire.Marshal(m)
-	return escaped(string(compact)) + "\n", err
+	return escapeDocument(string(compact)) + "\n", err
 }
 
 // print prints an answer of the API: as a document for programs, or with the function people for people. If the call

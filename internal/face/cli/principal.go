@@ -24,7 +24,7 @@ Only admins can see them.`,
 
 func (p *program) newPrincipalList() *cobra.Command {
 	req := &fleetv1.ListPrincipalsRequest{}
-	cmd := calling(p, &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the principals with their agents, storage and limits",

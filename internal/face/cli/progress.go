@@ -45,7 +45,7 @@ func (p *progress) spin() {
 		p.mu.Lock()
 		label, spent := p.label, cost(p.spent)
 		p.mu.Unlock()
-		p.s.screen.bottom(strings.TrimSpace(frames[i%len(frames)] + " " + label + " " + exact(p.s.deps.Now().Sub(p.begun)) + " " + spent))
+		p.s.screen.bottom(strings.TrimSpace(frames[i%len(frames)] + " " + label + " " + longDuration(p.s.deps.Now().Sub(p.begun)) + " " + spent))
 		select {
 		case <-tick.C:
 		case <-p.quit:
@@ -78,9 +78,9 @@ func (p *progress) done() {
 	}
 }
 
-// during makes a long call and meanwhile shows the agent's events: on the progress line of a terminal, and with
+// withEvents makes a long call and meanwhile shows the agent's events: on the progress line of a terminal, and with
 // --verbose also as lines. If it cannot read the events, the call continues without them.
-func (s *session) during(ctx context.Context, agent, label string, call func() error) error {
+func (s *session) withEvents(ctx context.Context, agent, label string, call func() error) error {
 	p := s.progress(label, s.deps.Now())
 	defer p.done()
 	if s.quiet || !s.verbose && !s.screen.onErr.moves() {

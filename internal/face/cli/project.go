@@ -46,8 +46,8 @@ Next, see "fleet role list PROJECT", or "fleet agent create NAME --project PROJE
 			}
 			return s.print(resp, err, func() {
 				list(s, resp.GetProjects(), "There are no projects. Add them to the configuration of the server.",
-					column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DESCRIPTION", "description"}, column{"PLACE", shownIf(several, "place")},
-					column{"PARAMETERS", shownIf(s.output == wide || slices.ContainsFunc(resp.GetProjects(), needsParameters), parametersText)})
+					column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DESCRIPTION", "description"}, column{"PLACE", valueIf(several, "place")},
+					column{"PARAMETERS", valueIf(s.output == wide || slices.ContainsFunc(resp.GetProjects(), needsParameters), parametersText)})
 			})
 		}),
 	}, "list_agent_projects"))
@@ -83,7 +83,7 @@ func (p *program) newRole() *cobra.Command {
 		Long:    `A role is how an agent behaves in a project, such as a coder or a reviewer.`,
 		Example: `  fleet role list shell`,
 	})
-	cmd.AddCommand(calling(p, &cobra.Command{
+	cmd.AddCommand(methodCommand(p, &cobra.Command{
 		Use:     "list PROJECT",
 		Aliases: []string{"ls"},
 		Short:   "List the roles of a project",

@@ -11,7 +11,7 @@ import (
 
 func (p *program) newQuestions() *cobra.Command {
 	req := &fleetv1.ListQuestionsRequest{}
-	cmd := calling(p, &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:     "questions [AGENT]",
 		Aliases: []string{"question"},
 		Short:   "See what agents ask while they work",
@@ -30,8 +30,8 @@ Next, answer with "fleet answer ID allow".`,
 			column{"AGENT", "agent_name"},
 			column{"KIND", "kind"},
 			column{"AGE", "asked_at"},
-			column{"STATUS", shownIf(all, "status")},
-			column{"ANSWER", shownIf(all, func(q *fleetv1.Question) string { return truncate(oneLine(q.GetAnswer()), descriptionWidth) })},
+			column{"STATUS", valueIf(all, "status")},
+			column{"ANSWER", valueIf(all, func(q *fleetv1.Question) string { return truncate(oneLine(q.GetAnswer()), descriptionWidth) })},
 			column{"QUESTION", questionText})
 		if next := resp.GetNextCursor(); next != "" {
 			s.hint("There are more: repeat the command with --cursor %s (%d in all)", next, resp.GetTotalCount())
@@ -63,7 +63,7 @@ begins with it. Only the first answer counts.`,
   fleet answer 3f2a1b0c allow --remember task
   fleet answer 3f2a1b0c
   fleet answer 77b19e21 "Tabs, as everywhere else"`,
-		ValidArgsFunction: p.completing(questionIDs),
+		ValidArgsFunction: p.completionFrom(questionIDs),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.QuestionId = args[0]
 			if len(args) == 1 {

@@ -21,7 +21,7 @@ Only admins can manage them.`,
 }
 
 func (p *program) newReplicaList() *cobra.Command {
-	return calling(p, &cobra.Command{
+	return methodCommand(p, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the servers",
@@ -47,7 +47,7 @@ func (s *session) replicaState(r *fleetv1.Replica) cell {
 }
 
 func (p *program) newReplicaForget() *cobra.Command {
-	return calling(p, &cobra.Command{
+	return methodCommand(p, &cobra.Command{
 		Use:   "forget NAME",
 		Short: "Delete the agents of a server that never comes back",
 		Long: `Forget a server whose machine never comes back. Its agents are deleted, with all work
@@ -55,12 +55,12 @@ that is only on that machine, and their tasks fail. A running server cannot be f
 
 If the machine comes back after all, its server refuses to start with the old data.`,
 		Example:           `  fleet replica forget build-7`,
-		ValidArgsFunction: p.completing(replicaNames),
+		ValidArgsFunction: p.completionFrom(replicaNames),
 	}, fleetv1.FleetServiceClient.ForgetReplica, &fleetv1.ForgetReplicaRequest{}, sayMessage[*fleetv1.ForgetReplicaResponse])
 }
 
 func (p *program) newReload() *cobra.Command {
-	return calling(p, &cobra.Command{
+	return methodCommand(p, &cobra.Command{
 		Use:   "reload",
 		Short: "Let a server read its fleet.yaml again",
 		Long: `Let the server read its fleet.yaml again, and use the projects, roles, prices and limits in

@@ -40,7 +40,7 @@ func (s *session) fill(req protoreflect.Message, in *input) error {
 		}
 		return nil
 	case in.isText():
-		text, err := s.given(in, in.given[0], in.plain())
+		text, err := s.readValue(in, in.given[0], in.plain())
 		if err == nil {
 			req.Set(in.desc, protoreflect.ValueOfString(text))
 		}
@@ -53,12 +53,12 @@ func (s *session) fill(req protoreflect.Message, in *input) error {
 	return err
 }
 
-// given returns the value arg, or the content of the file or of standard input if arg refers to one. It fails if that
+// readValue returns the value arg, or the content of the file or of standard input if arg refers to one. It fails if that
 // is not text in UTF-8.
-func (s *session) given(in *input, arg, what string) (string, error) {
+func (s *session) readValue(in *input, arg, what string) (string, error) {
 	text, err := s.content(in.limit, arg, what)
 	if err == nil && !utf8.ValidString(text) {
-		err = notText(what)
+		err = errNotText(what)
 	}
 	return text, err
 }
@@ -69,18 +69,18 @@ func (s *session) object(in *input) (json.RawMessage, error) {
 	for _, given := range in.given {
 		key, value, isPair := strings.Cut(given, "=")
 		if trimmed := strings.TrimSpace(given); !isPair || trimmed == "-" || strings.HasPrefix(trimmed, "@") || strings.HasPrefix(trimmed, "{") {
-			text, err := s.given(in, given, in.plain())
+			text, err := s.readValue(in, given, in.plain())
 			if err != nil {
 				return nil, err
 			}
-			var some map[string]json.RawMessage
-			if err := json.Unmarshal([]byte(text), &some); err != nil || some == nil {
+			var object map[string]json.RawMessage
+			if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
 				return nil, usagef("the %s is neither a JSON object nor KEY=VALUE: give key=value, @FILE, or - for standard input", in.plain())
 			}
-			maps.Copy(all, some)
+			maps.Copy(all, object)
 			continue
 		}
-		text, err := s.given(in, value, in.plain()+" "+key)
+		text, err := s.readValue(in, value, in.plain()+" "+key)
 		if err != nil {
 			return nil, err
 		}

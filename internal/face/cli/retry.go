@@ -64,8 +64,8 @@ func (c *conn) attempts(method string, req any) *attempts {
 	return &attempts{conn: c, repeatable: c.prepare(method, req), patience: c.patience}
 }
 
-// answered records that the server has answered.
-func (a *attempts) answered() {
+// onAnswer records that the server has answered.
+func (a *attempts) onAnswer() {
 	a.reached.Store(true)
 	if a.outage {
 		a.back()
@@ -87,7 +87,7 @@ func (a *attempts) again(ctx context.Context, sent bool, err error) error {
 		return err
 	case a.renews && a.repeatable && hasExpired(err, a.begun):
 		return nil
-	case !isBroken(err) && !(a.follows && a.worked && isTransient(err)):
+	case !isBroken(err) && (!a.follows || !a.worked || !isTransient(err)):
 		return err
 	case sent && !a.repeatable:
 		return Fail(ExitUnavailable, "check its effect before you try again", "the connection broke, and the server may have carried out the request")
@@ -152,7 +152,7 @@ func (c *conn) invoke(ctx context.Context, method string, args, reply any, opts 
 		a.begun = time.Now()
 		err := c.ClientConnInterface.Invoke(ctx, method, args, reply, append(opts[:len(opts):len(opts)], grpc.Peer(&p))...)
 		if err == nil {
-			a.answered()
+			a.onAnswer()
 			return nil
 		}
 		if err := a.again(ctx, p.Addr != nil, err); err != nil {
@@ -172,10 +172,10 @@ func (c *conn) receive(ctx context.Context, method string, req proto.Message, an
 
 func (a *attempts) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType, taken func(proto.Message)) func() (proto.Message, error) {
 	var stream grpc.ClientStream
-	came, given := 0, 0
+	received, returned := 0, 0
 	next := func() (m proto.Message, err error) {
 		if stream == nil {
-			came, a.begun = 0, time.Now()
+			received, a.begun = 0, time.Now()
 			if stream, err = a.open(ctx, method, req); err != nil {
 				return nil, err
 			}
@@ -188,13 +188,13 @@ func (a *attempts) receive(ctx context.Context, method string, req proto.Message
 			m, err := next()
 			switch {
 			case err == nil:
-				a.answered()
+				a.onAnswer()
 				if taken != nil {
 					taken(m)
 					return m, nil
 				}
-				if came++; came > given {
-					given = came
+				if received++; received > returned {
+					returned = received
 					return m, nil
 				}
 				continue

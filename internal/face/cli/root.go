@@ -103,7 +103,7 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 	version.GroupID = GroupMore
 	root.AddCommand(version, newExitCodes(), newEnvironment())
 	p.deriveArguments(root)
-	knowingHelp(root)
+	strictHelp(root)
 	return p
 }
 

@@ -26,9 +26,9 @@ func printable(s string) string {
 // else.
 func isDirectional(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
 
-// escaped returns a JSON or YAML document in which characters that a terminal would interpret are written as escape
+// escapeDocument returns a JSON or YAML document in which characters that a terminal would interpret are written as escape
 // sequences. Fleet's documents contain such characters only in quotes, where the escape sequence means the same.
-func escaped(document string) string {
+func escapeDocument(document string) string {
 	var b strings.Builder
 	for _, r := range document {
 		if r != '\n' && unicode.IsControl(r) || isDirectional(r) {

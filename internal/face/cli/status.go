@@ -9,7 +9,7 @@ import (
 )
 
 func (p *program) newStatus() *cobra.Command {
-	return calling(p, &cobra.Command{
+	return methodCommand(p, &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of the fleet in a few numbers",
 		Long: `Show the state of the fleet in a few numbers: its agents by status, the open
@@ -43,7 +43,7 @@ and open questions.`,
 			resp, err := s.fleet.SearchFleet(ctx, req)
 			return s.print(resp, err, func() {
 				list(s, resp.GetItems(), "Nothing matches.",
-					column{"KIND", shownIf(!s.quiet, "kind")}, column{"ID", "id"}, column{"AGENT", "agent_name"}, column{"STATUS", "status"}, column{"TEXT", "text"})
+					column{"KIND", valueIf(!s.quiet, "kind")}, column{"ID", "id"}, column{"AGENT", "agent_name"}, column{"STATUS", "status"}, column{"TEXT", "text"})
 			})
 		}),
 	}, "search_fleet")

@@ -21,8 +21,8 @@ type column struct {
 	from any
 }
 
-// shownIf returns the value, or nil for a column of a table, or a line of a card, that is left out.
-func shownIf(shown bool, value any) any {
+// valueIf returns the value, or nil for a column of a table, or a line of a card, that is left out.
+func valueIf(shown bool, value any) any {
 	if !shown {
 		return nil
 	}

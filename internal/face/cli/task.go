@@ -55,7 +55,7 @@ Next, "fleet task list AGENT" shows how the task ended.`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.AgentName = args[0]
 			var resp *fleetv1.StopAgentTaskResponse
-			err := s.during(ctx, args[0], "stopping the task of "+args[0], func() (err error) {
+			err := s.withEvents(ctx, args[0], "stopping the task of "+args[0], func() (err error) {
 				resp, err = s.fleet.StopAgentTask(ctx, req)
 				return err
 			})

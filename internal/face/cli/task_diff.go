@@ -95,7 +95,7 @@ func (s *session) taskPatch(ctx context.Context, id, path string) error {
 			return err
 		}
 		if req.PatchOffset = resp.PatchNextOffset; req.PatchOffset == nil {
-			resp.Patch, resp.PatchEncoding = encoded(whole)
+			resp.Patch, resp.PatchEncoding = encodeText(whole)
 			return s.print(resp, nil, func() { s.sayLeftOut(resp.GetChanges()) })
 		}
 	}
@@ -109,7 +109,7 @@ func changesText(c *fleetv1.TaskChanges) string {
 	case c.Problem != nil:
 		return "not known: " + c.GetProblem()
 	}
-	text := fmt.Sprintf("%s, +%d -%d, %s", counted(c.GetFiles(), "file"), c.GetInsertions(), c.GetDeletions(), counted(c.GetCommits(), "commit"))
+	text := fmt.Sprintf("%s, +%d -%d, %s", countText(c.GetFiles(), "file"), c.GetInsertions(), c.GetDeletions(), countText(c.GetCommits(), "commit"))
 	if c.GetBranch() != "" {
 		text += " on " + c.GetBranch()
 	}
@@ -128,7 +128,7 @@ func changesText(c *fleetv1.TaskChanges) string {
 	return text
 }
 
-func counted(n int32, what string) string {
+func countText(n int32, what string) string {
 	if n != 1 {
 		what += "s"
 	}

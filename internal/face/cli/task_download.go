@@ -40,7 +40,7 @@ appears when the whole payload has arrived and its SHA-256 matches.`,
 			if err == nil {
 				s.note("Wrote %s to %s.", size(n), file)
 			}
-			return incomplete(err)
+			return downloadError(err)
 		}),
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write to `FILE` instead of standard output")

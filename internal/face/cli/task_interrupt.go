@@ -20,7 +20,7 @@ func (m *monitor) interrupted(ctx context.Context, presses <-chan struct{}) erro
 	}
 	<-presses // the first Ctrl-C
 	if s.screen.onErr.is() {
-		s.screen.line(printable(fmt.Sprintf("Ctrl-C again within %s stops the task too.", exact(s.deps.secondPress))))
+		s.screen.line(printable(fmt.Sprintf("Ctrl-C again within %s stops the task too.", longDuration(s.deps.secondPress))))
 		timer := time.NewTimer(s.deps.secondPress)
 		defer timer.Stop()
 		select {

@@ -87,10 +87,10 @@ func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
 			}
 			return t.GetId()[:min(len(t.GetId()), shortID)]
 		}},
-		column{"AGENT", shownIf(agents || isWide, "agent_name")},
-		column{"OWNER", shownIf(isWide || severalOwners(tasks), "owner")},
+		column{"AGENT", valueIf(agents || isWide, "agent_name")},
+		column{"OWNER", valueIf(isWide || severalOwners(tasks), "owner")},
 		column{"STATUS", func(t *fleetv1.Task) cell { return statusCell(t.GetStatus(), t) }},
-		column{"SOURCE", shownIf(isWide, "source")},
+		column{"SOURCE", valueIf(isWide, "source")},
 		column{"AGE", "created_at"},
 		column{"TOOK", func(t *fleetv1.Task) string { return s.elapsed(t.GetStartedAt(), t.GetCompletedAt()) }},
 		column{"DESCRIPTION", func(t *fleetv1.Task) string {
@@ -108,5 +108,5 @@ func outcome(t *fleetv1.Task) string {
 	if !hasEnded(t.GetStatus()) || t.GetSummary() == "" {
 		return t.GetReason()
 	}
-	return t.GetSummary() + inParens(t.GetReason())
+	return t.GetSummary() + parens(t.GetReason())
 }

@@ -79,7 +79,7 @@ func (s *session) taskOutput(ctx context.Context, req *fleetv1.ShowTaskOutputReq
 			first = &resp.Offset
 		}
 		if req.Offset, req.Tail = resp.NextOffset, nil; req.Offset == nil {
-			text, encoding := encoded(whole)
+			text, encoding := encodeText(whole)
 			resp.Offset, resp.Output, resp.OutputEncoding = *first, *text, encoding
 			return s.print(resp, nil, func() {})
 		}
@@ -91,7 +91,7 @@ const maxPage = 1 << 20
 
 // appendPage prints a page for people at once, and appends it to the pages before it for programs.
 func (s *session) appendPage(pages []byte, what, text, encoding string) ([]byte, error) {
-	page, err := decoded(what, text, encoding)
+	page, err := decodeText(what, text, encoding)
 	if err != nil || !s.output.forPeople() {
 		return append(pages, page...), err
 	}
@@ -99,9 +99,9 @@ func (s *session) appendPage(pages []byte, what, text, encoding string) ([]byte,
 	return nil, s.screen.failed()
 }
 
-// decoded returns the bytes of a text that the server sent in the encoding. If the encoding is "", the server sent the
+// decodeText returns the bytes of a text that the server sent in the encoding. If the encoding is "", the server sent the
 // text unchanged. The parameter what is the name of the text for errors.
-func decoded(what, text, encoding string) ([]byte, error) {
+func decodeText(what, text, encoding string) ([]byte, error) {
 	switch encoding {
 	case "":
 		return []byte(text), nil
@@ -111,8 +111,8 @@ func decoded(what, text, encoding string) ([]byte, error) {
 	return nil, fmt.Errorf("the server sent the %s in the encoding %q, which this version of fleet cannot read; use a newer fleet", what, encoding)
 }
 
-// encoded returns the bytes as the server would send them: unchanged if they are UTF-8, else in base64.
-func encoded(data []byte) (text, encoding *string) {
+// encodeText returns the bytes as the server would send them: unchanged if they are UTF-8, else in base64.
+func encodeText(data []byte) (text, encoding *string) {
 	if utf8.Valid(data) {
 		return proto.String(string(data)), nil
 	}

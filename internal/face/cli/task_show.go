@@ -65,24 +65,24 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		{"Id", t.GetId(), ""},
 		{"Agent", t.GetAgentName(), ""},
 		{"Status", t.GetStatus(), t.GetReason()},
-		{"Waiting", shownIf(t.GetWaiting(), cell{`for an answer, see "fleet questions --task ` + t.GetId() + `"`, yellow}), ""},
-		{"Stalled", shownIf(t.GetStalled(), cell{"yes", yellow}), t.GetLastStep()},
-		{"Collecting", shownIf(t.GetCollecting(), "its run has ended, and its work is copied"), ""},
-		{"Conversation", shownIf(t.GetConversationLost() != "", "began anew: "+t.GetConversationLost()), ""},
+		{"Waiting", valueIf(t.GetWaiting(), cell{`for an answer, see "fleet questions --task ` + t.GetId() + `"`, yellow}), ""},
+		{"Stalled", valueIf(t.GetStalled(), cell{"yes", yellow}), t.GetLastStep()},
+		{"Collecting", valueIf(t.GetCollecting(), "its run has ended, and its work is copied"), ""},
+		{"Conversation", valueIf(t.GetConversationLost() != "", "began anew: "+t.GetConversationLost()), ""},
 		{"Options", optionsLine(o), ""},
 		{"Retry of", t.GetRetryOf(), ""},
-		{"Read from", shownIf(t.GetFromTerminal(), terminalWords), ""},
+		{"Read from", valueIf(t.GetFromTerminal(), terminalWords), ""},
 		{"Source", t.GetSource(), ""},
 		{"Owner", t.GetOwner(), ""},
 		{"Created", t.GetCreatedAt(), ""},
 		{"Started", t.GetStartedAt(), ""},
 		{"Ended", t.GetCompletedAt(), ""},
 		{"Took", s.elapsed(t.GetStartedAt(), t.GetCompletedAt()), ""},
-		{"Exit code", shownIf(t.ExitCode != nil, fmt.Sprint(t.GetExitCode())), ""},
-		{"Turns", shownIf(t.GetTurns() > 0, fmt.Sprint(t.GetTurns())), ""},
+		{"Exit code", valueIf(t.ExitCode != nil, fmt.Sprint(t.GetExitCode())), ""},
+		{"Turns", valueIf(t.GetTurns() > 0, fmt.Sprint(t.GetTurns())), ""},
 		{"Cost", costOf(t.GetCostUsd(), t.GetCostBasis()), ""},
 		{"Context", contextText(t), ""},
-		{"Denied", shownIf(t.GetDeniedCalls() > 0, counted(t.GetDeniedCalls(), "tool call")), "fleet task steps " + t.GetId() + " --kind denied"},
+		{"Denied", valueIf(t.GetDeniedCalls() > 0, countText(t.GetDeniedCalls(), "tool call")), "fleet task steps " + t.GetId() + " --kind denied"},
 	}
 	if u := t.GetUsage(); u.GetInputTokens()+u.GetOutputTokens() > 0 {
 		lines = append(lines, line{"Tokens", fmt.Sprintf("%d in, %d out", u.GetInputTokens(), u.GetOutputTokens()), ""})
@@ -126,7 +126,7 @@ func checkLines(t *fleetv1.TaskDetail) (lines []line) {
 				end = fmt.Sprintf("exit code %d", c.GetExitCode())
 			}
 		}
-		lines = append(lines, line{"Check", cell{c.GetStatus().String() + inParens(end) + ": " + command, colorOf(c.GetStatus())}, ""})
+		lines = append(lines, line{"Check", cell{c.GetStatus().String() + parens(end) + ": " + command, colorOf(c.GetStatus())}, ""})
 	}
 	return append(lines, outputs...)
 }

@@ -24,13 +24,13 @@ func (s *session) text(arg, what string) (string, error) {
 		err = usagef("the %s is empty", what)
 	}
 	if err == nil && !utf8.ValidString(data) {
-		err = notText(what)
+		err = errNotText(what)
 	}
 	return data, err
 }
 
-// notText is the error for a text that the API cannot carry. It is never changed silently: it may be a program.
-func notText(what string) error {
+// errNotText is the error for a text that the API cannot carry. It is never changed silently: it may be a program.
+func errNotText(what string) error {
 	return usagef("the %s is not text in UTF-8; convert it, for example with iconv, or encode it with base64", what)
 }
 
@@ -38,7 +38,7 @@ func notText(what string) error {
 func (s *session) content(limit int, arg, what string) (string, error) {
 	file, isFile := strings.CutPrefix(arg, "@")
 	if !isFile && arg != "-" {
-		return unescaped(arg), nil
+		return unescape(arg), nil
 	}
 	text, err := s.fileText(limit, file, what)
 	if err != nil && isFile {
@@ -66,9 +66,9 @@ func (s *session) fileText(limit int, file, what string) (string, error) {
 	return s.read(f, limit, what, file)
 }
 
-// unescaped removes the backslash before a text that would have a special meaning without it: \@name becomes @name, and
+// unescape removes the backslash before a text that would have a special meaning without it: \@name becomes @name, and
 // \- becomes -. It keeps other backslashes.
-func unescaped(arg string) string {
+func unescape(arg string) string {
 	rest := strings.TrimLeft(arg, `\`)
 	if len(rest) < len(arg) && (strings.HasPrefix(rest, "@") || rest == "-") {
 		return arg[1:]
@@ -104,7 +104,7 @@ func checkTexts(request any) error {
 		}
 		for _, text := range texts {
 			if s, ok := text.(string); ok && !utf8.ValidString(s) {
-				return notText(nameIn(p.Path))
+				return errNotText(nameIn(p.Path))
 			}
 		}
 		return nil

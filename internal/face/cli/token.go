@@ -35,7 +35,7 @@ Create the first token on the server's machine while the server is stopped:
 
 func (p *program) newTokenCreate() *cobra.Command {
 	req := &fleetv1.CreateTokenRequest{Kind: fleetv1.Token_human}
-	cmd := calling(p, &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a token and print its secret, once",
 		Long: `Create a token. Its secret is printed on standard output only this once, because
@@ -52,7 +52,7 @@ Keep the secret in a file that only its holder can read, and give the file with
 			s.hint("The holder of the new token also owns the %d existing agents of an earlier token %q.",
 				n, resp.GetToken().GetName())
 		}
-		s.secretShown(resp.GetToken())
+		s.hintSecret(resp.GetToken())
 	})
 	addEnum(cmd, &req.Kind, fleetv1.Token_Kind_name, "kind", "the `KIND` of its holder: human, controller (an AI) or agent")
 	addEnum(cmd, &req.Scope, fleetv1.Scope_name, "scope", "the holder's rights are `SCOPE`: read, run (the default) or admin")
@@ -63,7 +63,7 @@ Keep the secret in a file that only its holder can read, and give the file with
 }
 
 func (p *program) newTokenList() *cobra.Command {
-	return calling(p, &cobra.Command{
+	return methodCommand(p, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the tokens, without their secrets",
@@ -95,25 +95,25 @@ func (s *session) validity(t *fleetv1.Token) cell {
 	case left <= 0:
 		return cell{"expired", red}
 	case replaced:
-		return cell{"replaced, valid for " + remaining(left), yellow}
+		return cell{"replaced, valid for " + timeLeft(left), yellow}
 	case left < soon:
-		return cell{"expires in " + remaining(left), yellow}
+		return cell{"expires in " + timeLeft(left), yellow}
 	}
-	return cell{"valid for " + remaining(left), green}
+	return cell{"valid for " + timeLeft(left), green}
 }
 
-// secretShown prints a hint that the secret is not shown again.
-func (s *session) secretShown(t *fleetv1.Token) {
+// hintSecret prints a hint that the secret is not shown again.
+func (s *session) hintSecret(t *fleetv1.Token) {
 	s.hint("The secret of %q is shown only this once. Keep it in a file, and give the file with --token-file.", t.GetName())
 }
 
 func (p *program) newTokenRevoke() *cobra.Command {
-	return calling(p, &cobra.Command{
+	return methodCommand(p, &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "Revoke a token: it is refused from now on",
 		Long: `Revoke a token. Its holder is refused from now on. What the holder created stays.
 This cannot be undone: create another token instead.`,
 		Example:           `  fleet token revoke ci`,
-		ValidArgsFunction: p.completing(tokenNames),
+		ValidArgsFunction: p.completionFrom(tokenNames),
 	}, fleetv1.TokenServiceClient.RevokeToken, &fleetv1.RevokeTokenRequest{}, sayMessage[*fleetv1.RevokeTokenResponse])
 }

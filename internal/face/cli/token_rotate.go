@@ -28,7 +28,7 @@ is not from a file. It expires no later than the old secret.`,
 		Example: `  (umask 077; fleet token rotate ci --overlap 1h > ci-token.new)
   fleet token rotate ci --ttl 90d
   fleet token rotate --token-file ~/.fleet-token     # the one in the file`,
-		ValidArgsFunction: p.completing(tokenNames),
+		ValidArgsFunction: p.completionFrom(tokenNames),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			if len(args) == 0 {
 				return s.rotateOwn(ctx, &fleetv1.RotateOwnTokenRequest{TtlSeconds: req.GetTtlSeconds(), OverlapSeconds: req.GetOverlapSeconds()})
@@ -38,7 +38,7 @@ is not from a file. It expires no later than the old secret.`,
 			return s.print(resp, err, func() {
 				s.screen.print(resp.GetSecret() + "\n")
 				s.oldSecretEnds(resp.GetOldSecretEndsAt())
-				s.secretShown(resp.GetToken())
+				s.hintSecret(resp.GetToken())
 			})
 		}),
 	}
@@ -54,7 +54,7 @@ func (s *session) rotateOwn(ctx context.Context, req *fleetv1.RotateOwnTokenRequ
 		return s.print(resp, err, func() {
 			s.screen.print(resp.GetSecret() + "\n")
 			s.oldSecretEnds(resp.GetOldSecretEndsAt())
-			s.secretShown(resp.GetToken())
+			s.hintSecret(resp.GetToken())
 		})
 	}
 	file, err := replaceFile(s.target.TokenFile)
@@ -80,7 +80,7 @@ func (s *session) rotateOwn(ctx context.Context, req *fleetv1.RotateOwnTokenRequ
 // oldSecretEnds prints a hint that says how long the old secret works.
 func (s *session) oldSecretEnds(at *timestamppb.Timestamp) {
 	if left := at.AsTime().Sub(s.deps.Now()); left > 0 {
-		s.hint("The old secret works for another %s.", remaining(left))
+		s.hint("The old secret works for another %s.", timeLeft(left))
 		return
 	}
 	s.hint("The old secret is refused from now on.")

@@ -332,7 +332,7 @@ func TestDownloadsThatBreak(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("before"), 0o600))
 	for name, data := range map[string][]byte{"short": full[:len(full)-9], "garbled": append(full[:20:20], full[30:]...)} {
 		sent := false
-		r, err := unpacked(&content{sum: sha256.New(), next: func() (proto.Message, error) {
+		r, err := unpack(&content{sum: sha256.New(), next: func() (proto.Message, error) {
 			if sent {
 				return nil, os.ErrClosed
 			}
@@ -347,7 +347,7 @@ func TestDownloadsThatBreak(t *testing.T) {
 		require.Equal(t, "before", string(kept))
 		require.NoFileExists(t, file+".part")
 	}
-	r, err := unpacked(strings.NewReader("not compressed"))
+	r, err := unpack(strings.NewReader("not compressed"))
 	require.NoError(t, err)
 	n, err := writeFile(os.DevNull, r)
 	require.NoError(t, err)

@@ -18,9 +18,9 @@ import (
 func withUnit(n float64, u fleetv1.Shown_Unit) string {
 	switch u {
 	case fleetv1.Shown_milliseconds:
-		return lasting(time.Duration(n * float64(time.Millisecond)))
+		return preciseDuration(time.Duration(n * float64(time.Millisecond)))
 	case fleetv1.Shown_seconds:
-		return lasting(time.Duration(n * float64(time.Second)))
+		return preciseDuration(time.Duration(n * float64(time.Second)))
 	case fleetv1.Shown_dollars:
 		return cost(n)
 	case fleetv1.Shown_size:
@@ -29,15 +29,15 @@ func withUnit(n float64, u fleetv1.Shown_Unit) string {
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
-// lasting formats a duration: 12 ms, 3.4 s, 5m10s.
-func lasting(d time.Duration) string {
+// preciseDuration formats a duration: 12 ms, 3.4 s, 5m10s.
+func preciseDuration(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return strconv.FormatFloat(math.Round(float64(d)/float64(time.Millisecond)), 'f', -1, 64) + " ms"
 	case d < time.Minute:
 		return strconv.FormatFloat(math.Round(d.Seconds()*10)/10, 'f', -1, 64) + " s"
 	}
-	return exact(d)
+	return longDuration(d)
 }
 
 // cost formats an amount in US dollars. It returns "" for zero.
@@ -56,12 +56,12 @@ func costOf(usd float64, basis string) string {
 	text := cost(usd)
 	switch basis {
 	case "priced":
-		return text + inParens("from the prices of models")
+		return text + parens("from the prices of models")
 	case "unknown":
 		if text == "" {
 			return "unknown: a model has no price"
 		}
-		return "at least " + text + inParens("a model has no price")
+		return "at least " + text + parens("a model has no price")
 	}
 	return text
 }
@@ -93,9 +93,9 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dy%dd", d/(365*day), d%(365*day)/day)
 }
 
-// remaining formats the time that is left: 45s, 1h, 1h30m, 3d12h. It rounds, so that an hour is still shown as 1h one
+// timeLeft formats the time that is left: 45s, 1h, 1h30m, 3d12h. It rounds, so that an hour is still shown as 1h one
 // second later.
-func remaining(d time.Duration) string {
+func timeLeft(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0).Round(time.Second); {
 	case d >= day:
@@ -119,8 +119,8 @@ func remaining(d time.Duration) string {
 	return text.String()
 }
 
-// exact formats a duration: 42s, 3m12s, 2h05m.
-func exact(d time.Duration) string {
+// longDuration formats a duration: 42s, 3m12s, 2h05m.
+func longDuration(d time.Duration) string {
 	d = max(d, 0).Truncate(time.Second)
 	switch {
 	case d < time.Minute:
@@ -160,7 +160,7 @@ func (s *session) elapsed(from, to *timestamppb.Timestamp) string {
 	if to != nil {
 		end = to.AsTime()
 	}
-	return exact(end.Sub(from.AsTime()))
+	return longDuration(end.Sub(from.AsTime()))
 }
 
 // duration parses a duration. Unlike time.ParseDuration, it accepts days: 7d.

@@ -11,7 +11,7 @@ import (
 
 func (p *program) newUsage() *cobra.Command {
 	req := &fleetv1.ShowUsageRequest{By: fleetv1.ShowUsageRequest_agents}
-	cmd := calling(p, &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:   "usage [AGENT]",
 		Short: "Sum up what tasks used: cost, tokens, time",
 		Long: `Sum up what the tasks of all toolsets used in the last 30 days: cost, as far as agents

@@ -22,12 +22,12 @@ func lowerFirst(text string) string {
 }
 
 // orList formats "a, b or c".
-func orList(list []string) string { return joined(list, " or ") }
+func orList(list []string) string { return joinWords(list, " or ") }
 
 // andList formats "a, b and c".
-func andList(list []string) string { return joined(list, " and ") }
+func andList(list []string) string { return joinWords(list, " and ") }
 
-func joined(list []string, last string) string {
+func joinWords(list []string, last string) string {
 	if len(list) < 2 {
 		return strings.Join(list, "")
 	}
@@ -67,8 +67,8 @@ func firstSentence(text string) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// marked replaces each text between the marks begin and end, and removes the marks.
-func marked(text, begin, end string, replace func(string) string) string {
+// replaceMarked replaces each text between the marks begin and end, and removes the marks.
+func replaceMarked(text, begin, end string, replace func(string) string) string {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(text, begin)

@@ -45,7 +45,7 @@ func Handler(next http.Handler, s *Sessions) (http.Handler, error) {
 			file.ServeHTTP(w, r)
 		case isRead(r) && isRoom(r.URL.Path) && wantsHTML(r):
 			w.Header().Set("Vary", "Accept")
-			if to := s.numeric(r); to != "" {
+			if to := s.numericAddress(r); to != "" {
 				http.Redirect(w, r, to, http.StatusTemporaryRedirect)
 				return
 			}

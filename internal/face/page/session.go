@@ -144,21 +144,21 @@ func (s *Sessions) open(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, s.begin(w, r, token, ""))
 }
 
-// opened is what the page keeps of a session.
-type opened struct {
+// sealedSession is what the page keeps of a session.
+type sealedSession struct {
 	Session string `json:"session"`
 	Refresh string `json:"refresh,omitempty"` // the encrypted refresh token, if the issuer has given one
 }
 
 // begin sets the cookie for a new session.
-func (s *Sessions) begin(w http.ResponseWriter, r *http.Request, token, refresh string) opened {
+func (s *Sessions) begin(w http.ResponseWriter, r *http.Request, token, refresh string) sealedSession {
 	key := rand.Text()
 	http.SetCookie(w, s.cookie(r, key, cookieLife))
 	return sealTokens(key, token, refresh)
 }
 
-func sealTokens(key, token, refresh string) opened {
-	o := opened{Session: newBox(sessionBox, key).seal(token)}
+func sealTokens(key, token, refresh string) sealedSession {
+	o := sealedSession{Session: newBox(sessionBox, key).seal(token)}
 	if refresh != "" && len(refresh) <= maxToken { // without it, the session ends with its token
 		o.Refresh = newBox(refreshBox, key).seal(refresh)
 	}
@@ -237,10 +237,10 @@ func withToken(r *http.Request) *http.Request {
 	return in
 }
 
-// numeric returns the page's address at 127.0.0.1 for a browser that has reached the server there by the name localhost. It
+// numericAddress returns the page's address at 127.0.0.1 for a browser that has reached the server there by the name localhost. It
 // returns "" for other requests. Browsers first try [::1] for localhost. A program of an agent may listen there at the same
 // port, and would get what the page keeps for localhost.
-func (s *Sessions) numeric(r *http.Request) string {
+func (s *Sessions) numericAddress(r *http.Request) string {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	name, port, err := net.SplitHostPort(r.Host)
 	if err != nil || local == nil || !local.IP.Equal(net.IPv4(127, 0, 0, 1)) || name != "localhost" || s.c.PublicURL != "" || r.TLS != nil {

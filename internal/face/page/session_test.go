@@ -78,7 +78,7 @@ func serve(h http.Handler, method, path, body string, header ...string) *httptes
 // sessionOf returns the headers that the page sends after the answer has begun a session.
 func sessionOf(t *testing.T, w *httptest.ResponseRecorder) []string {
 	t.Helper()
-	var o opened
+	var o sealedSession
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &o))
 	require.NotEmpty(t, o.Session)
 	return []string{"Cookie", cookies(w), headerName, o.Session}

@@ -112,7 +112,7 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 
 // arrival is what the page gets when the browser comes back from the issuer.
 type arrival struct {
-	opened
+	sealedSession
 	To   string `json:"to"`
 	Mark string `json:"mark"`
 }

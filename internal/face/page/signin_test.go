@@ -197,7 +197,7 @@ func TestRefresh(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, cookieName+"=key", cookies(w), "the key must stay, because other tabs use it")
 	require.Contains(t, serve(h, "GET", "/session", "", sessionOf(t, w)...).Body.String(), `"signed_in":true`)
-	var o opened
+	var o sealedSession
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &o))
 	require.Equal(t, "refresh-2", newBox(refreshBox, "key").open(o.Refresh))
 
