@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -204,9 +205,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	if c.Messages && !c.Mailbox {
 		own["FLEET_MESSAGES"] = fmt.Sprintf("/dev/fd/%d", shim.MessagesFD)
 	}
-	for k, v := range c.Env {
-		own[k] = v
-	}
+	maps.Copy(own, c.Env)
 	if terminal != nil {
 		own["TERM"] = terminal.Type
 	}

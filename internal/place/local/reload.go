@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"fleet/internal/fleet"
@@ -40,9 +41,7 @@ func (p *Place) Reload(projects []Project, private map[string]string) (apply fun
 				p.config.sweep(proj)
 			}
 		}
-		for name, proj := range now.gone {
-			next.gone[name] = proj
-		}
+		maps.Copy(next.gone, now.gone)
 		for _, proj := range now.projects { // the last setup that had a role counts
 			old := next.gone[proj.Name]
 			for _, r := range old.Roles {

@@ -131,7 +131,7 @@ func TestEnvironment(t *testing.T) {
 		a := w.agent(project)
 		_, o := w.do(a, script)
 		vars := map[string]string{}
-		for _, v := range strings.Split(strings.TrimSpace(string(o.Payload)), "\n") {
+		for v := range strings.SplitSeq(strings.TrimSpace(string(o.Payload)), "\n") {
 			name, value, _ := strings.Cut(v, "=")
 			vars[name] = value
 		}

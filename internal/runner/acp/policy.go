@@ -285,8 +285,8 @@ var compound = regexp.MustCompile("[;&|<>`\n\r]|\\$\\(|\\$\\{")
 
 // globbed returns the pattern of a rule as a regular expression.
 func globbed(pattern string) *regexp.Regexp {
-	if strings.HasSuffix(pattern, ":*") { // Claude Code's syntax for a prefix
-		pattern = strings.TrimSuffix(pattern, ":*") + "*"
+	if before, ok := strings.CutSuffix(pattern, ":*"); ok { // Claude Code's syntax for a prefix
+		pattern = before + "*"
 	}
 	end := "$"
 	if before, ok := strings.CutSuffix(pattern, " *"); ok { // as for Claude Code, also the command without arguments

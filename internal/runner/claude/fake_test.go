@@ -57,8 +57,8 @@ func fake() {
 	}
 	say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{}}}`, first.RequestID)
 	prompt, _ := next()
-	lines := strings.Split(prompt.Message.Content[0].Text, "\n")
-	for _, line := range lines {
+	lines := strings.SplitSeq(prompt.Message.Content[0].Text, "\n")
+	for line := range lines {
 		verb, rest, _ := strings.Cut(line, " ")
 		switch verb {
 		case "print":

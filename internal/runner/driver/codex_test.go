@@ -110,12 +110,10 @@ func TestCodexFailures(t *testing.T) {
 
 	_, r := codexRun(t, Format{Resumed: "x t1"}, Exit{Code: 1, Stderr: "Error: thread/resume: thread/resume failed: no rollout found for thread id x (code -32600)\n"}, "\n")
 	require.Equal(t, Result{
-		Outcome: fleet.Outcome{Status: fleet.TaskFailed, Reason: "codex no longer has the conversation x; the agent's next task begins a new conversation", ExitCode: ptr(1)},
+		Outcome: fleet.Outcome{Status: fleet.TaskFailed, Reason: "codex no longer has the conversation x; the agent's next task begins a new conversation", ExitCode: new(1)},
 		Forget:  true,
 	}, r)
 }
-
-func ptr(n int) *int { return &n }
 
 func TestCodexCommand(t *testing.T) {
 	d, err := New(Options{Kind: "codex", Command: []string{"codex", "-c", "x=1"}})

@@ -29,10 +29,7 @@ func (s *Server) Changes(ctx context.Context, req *connect.Request[runnerv1.Chan
 	}
 	defer done()
 	c, err := r.Changes(ctx, run)
-	if err != nil {
-		return nil, s.failed(ctx, err)
-	}
-	return connect.NewResponse(&runnerv1.ChangesResponse{Changes: changesTo(c)}), nil
+	return reply(ctx, s, &runnerv1.ChangesResponse{Changes: changesTo(c)}, err)
 }
 
 // Patch implements the service.
@@ -47,10 +44,7 @@ func (s *Server) Patch(ctx context.Context, req *connect.Request[runnerv1.PatchR
 	}
 	c := fleet.Changes{Base: m.GetBase(), Commit: m.GetCommit()}
 	text, more, err := r.Patch(ctx, c, m.GetPath(), m.GetOffset(), int(m.GetLimit()))
-	if err != nil {
-		return nil, s.failed(ctx, err)
-	}
-	return connect.NewResponse(&runnerv1.PatchResponse{Text: text, More: more}), nil
+	return reply(ctx, s, &runnerv1.PatchResponse{Text: text, More: more}, err)
 }
 
 // Changes implements fleet.Runner.

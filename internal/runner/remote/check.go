@@ -72,8 +72,7 @@ func resultTo(r fleet.CheckResult) *runnerv1.CheckResult {
 		StartedAt: timeTo(r.StartedAt), EndedAt: timeTo(r.EndedAt),
 	}
 	if r.ExitCode != nil {
-		code := int32(*r.ExitCode)
-		p.ExitCode = &code
+		p.ExitCode = new(int32(*r.ExitCode))
 	}
 	return p
 }
@@ -92,8 +91,7 @@ func resultFrom(p *runnerv1.CheckResult) fleet.CheckResult {
 		r.Status, r.Reason = fleet.CheckFailed, "the runner reports an end of the check that this version of Fleet does not know: upgrade Fleet"
 	}
 	if p.ExitCode != nil {
-		code := int(p.GetExitCode())
-		r.ExitCode = &code
+		r.ExitCode = new(int(p.GetExitCode()))
 	}
 	return r
 }

@@ -54,8 +54,6 @@ type Client struct {
 
 // session is the result of a handshake.
 type session struct {
-	protocol int32
-	version  string   // of the runner
 	options  []string // options of tasks that the runner supports
 	instance string
 	offset   time.Duration // how far the runner's clock is ahead of Fleet's clock
@@ -152,7 +150,7 @@ func (c *Client) handshake(ctx context.Context, agent string) (*session, error) 
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the runner of the agent (version %q) supports versions %d to %d of the protocol, but Fleet supports versions %d to %d: %s",
 			m.GetVersion(), m.GetOldestProtocol(), m.GetProtocol(), OldestProtocol, Protocol, what).With("agent_uid", agent)
 	}
-	at = &session{protocol: m.GetProtocol(), version: m.GetVersion(), options: m.GetTaskOptions(), instance: m.GetInstance(), offset: m.GetNow().AsTime().Sub(c.config.Now())}
+	at = &session{options: m.GetTaskOptions(), instance: m.GetInstance(), offset: m.GetNow().AsTime().Sub(c.config.Now())}
 	if at.offset.Abs() > maxSkew {
 		// A program that pretends to be the runner could otherwise collect requests that stay valid for long.
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the clock of the agent's workspace is off by %s: correct it", at.offset.Round(time.Second))
@@ -169,14 +167,10 @@ func (c *Client) CheckOptions(o fleet.TaskOptions) error {
 	c.mu.Lock()
 	at := c.session
 	c.mu.Unlock()
-	switch {
-	case at == nil || !o.IsSet():
+	if at == nil {
 		return nil
-	case at.protocol >= optionsProtocol:
-		return o.Unsupported(at.options, "the runner of the agent", nil)
 	}
-	name := o.Names()[0]
-	return fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent (version %q) does not support %s: leave it out, or restart the agent's workspace with a newer fleet-runner", at.version, name).With("field", name)
+	return o.Unsupported(at.options, "the runner of the agent", nil)
 }
 
 func (c *Client) forget() {

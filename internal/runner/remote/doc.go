@@ -15,9 +15,6 @@ package remote
 
 // Protocol is the current version of the protocol, and OldestProtocol is the oldest version that this package supports.
 const (
-	Protocol       = 2
+	Protocol       = 1
 	OldestProtocol = 1
 )
-
-// optionsProtocol is the first version of the protocol in which a run has options. An older runner would ignore them.
-const optionsProtocol = 2

@@ -113,8 +113,7 @@ func (f *following) once(ctx context.Context) (done, heard bool, err error) {
 				f.cursor = out.Cursor
 			}
 		case *runnerv1.FollowResponse_Outcome:
-			o := outcomeFrom(e.Outcome)
-			f.outcome = &o
+			f.outcome = new(outcomeFrom(e.Outcome))
 		}
 		done = f.sunk != nil || f.outcome != nil
 		return !done

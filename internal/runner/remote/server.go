@@ -124,10 +124,7 @@ func (s *Server) Dispatch(ctx context.Context, req *connect.Request[runnerv1.Dis
 		return nil, fault(err)
 	}
 	defer done()
-	if err := r.Dispatch(ctx, run); err != nil {
-		return nil, s.failed(ctx, err)
-	}
-	return connect.NewResponse(&runnerv1.DispatchResponse{}), nil
+	return reply(ctx, s, &runnerv1.DispatchResponse{}, r.Dispatch(ctx, run))
 }
 
 // Follow implements the service.
@@ -157,10 +154,7 @@ func (s *Server) Interrupt(ctx context.Context, req *connect.Request[runnerv1.In
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Interrupt(ctx, run, req.Msg.GetKill()); err != nil {
-		return nil, s.failed(ctx, err)
-	}
-	return connect.NewResponse(&runnerv1.InterruptResponse{}), nil
+	return reply(ctx, s, &runnerv1.InterruptResponse{}, r.Interrupt(ctx, run, req.Msg.GetKill()))
 }
 
 // Send implements the service.
@@ -172,10 +166,7 @@ func (s *Server) Send(ctx context.Context, req *connect.Request[runnerv1.SendReq
 	if req.Msg.GetMessageId() == "" {
 		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "message_id", "message_id must not be empty"))
 	}
-	if err := r.Send(ctx, run, req.Msg.GetMessageId(), req.Msg.GetText()); err != nil {
-		return nil, s.failed(ctx, err)
-	}
-	return connect.NewResponse(&runnerv1.SendResponse{}), nil
+	return reply(ctx, s, &runnerv1.SendResponse{}, r.Send(ctx, run, req.Msg.GetMessageId(), req.Msg.GetText()))
 }
 
 // Answer implements the service.
@@ -188,10 +179,7 @@ func (s *Server) Answer(ctx context.Context, req *connect.Request[runnerv1.Answe
 	if q.TaskID = run.TaskID; len(q.ID) < len(q.TaskID)+2 || !strings.HasPrefix(q.ID, q.TaskID) {
 		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "question.id", "question.id must be the id of a question of the run"))
 	}
-	if err := r.Answer(ctx, run, q); err != nil {
-		return nil, s.failed(ctx, err)
-	}
-	return connect.NewResponse(&runnerv1.AnswerResponse{}), nil
+	return reply(ctx, s, &runnerv1.AnswerResponse{}, r.Answer(ctx, run, q))
 }
 
 // agent returns the runner of the agent for which the request was signed.
@@ -212,6 +200,14 @@ func (s *Server) runner(h http.Header, a *runnerv1.Agent, run *runnerv1.Run) (fl
 		err = fault(fleet.Invalid(fleet.ReasonInvalidArgument, "run.task_id", "run.task_id must not be empty"))
 	}
 	return r, runFrom(run), err
+}
+
+// reply returns the answer, or the error for the wire.
+func reply[A any](ctx context.Context, s *Server, answer *A, err error) (*connect.Response[A], error) {
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	return connect.NewResponse(answer), nil
 }
 
 // failed converts an error for the wire. It logs an internal error, because the caller does not learn the cause.

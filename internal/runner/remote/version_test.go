@@ -113,17 +113,11 @@ func TestOldRunner(t *testing.T) {
 	}
 }
 
-// TestOptionsOfOldRunner checks that a runner that would ignore the options of a task does not get the task.
-func TestOptionsOfOldRunner(t *testing.T) {
-	a := (&other{handshake: &runnerv1.HandshakeResponse{Protocol: optionsProtocol - 1, OldestProtocol: OldestProtocol, Version: "v9"}}).serve(t, nil)
+// TestUnsupportedOptions checks that a runner that would ignore the options of a task does not get the task.
+func TestUnsupportedOptions(t *testing.T) {
 	r := fleet.Run{TaskID: "task", Timeout: waittest.Limit, Options: fleet.TaskOptions{MaxTurns: new(3)}}
-	for range 2 {
-		err := a.Dispatch(t.Context(), r)
-		require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err))
-		require.ErrorContains(t, err, `(version "v9") does not support max_turns`)
-	}
-	b := (&other{handshake: &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol, TaskOptions: []string{"model"}}}).serve(t, nil)
-	err := b.Dispatch(t.Context(), r)
+	a := (&other{handshake: &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol, TaskOptions: []string{"model"}}}).serve(t, nil)
+	err := a.Dispatch(t.Context(), r)
 	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
 	require.ErrorContains(t, err, "the runner of the agent does not support max_turns")
 }

@@ -83,8 +83,7 @@ func outputTo(o fleet.Output) *runnerv1.Output {
 func outputFrom(p *runnerv1.Output) fleet.Output {
 	o := fleet.Output{Cursor: p.GetCursor(), Step: p.GetStep(), Text: p.GetText(), Data: p.GetData(), Open: int(p.GetOpen()), Terminal: p.GetTerminal(), ConversationLost: p.GetConversationLost()}
 	if q := p.GetQuestion(); q != nil {
-		known := questionFrom(q)
-		o.Question = &known
+		o.Question = new(questionFrom(q))
 	}
 	return o
 }
@@ -120,8 +119,7 @@ func outcomeTo(o fleet.Outcome) *runnerv1.Outcome {
 		ReasonCode: valid(string(o.ReasonCode)), RetryAt: timeTo(o.RetryAt), Output: o.Output,
 	}
 	if o.ExitCode != nil {
-		code := int32(*o.ExitCode)
-		p.ExitCode = &code
+		p.ExitCode = new(int32(*o.ExitCode))
 	}
 	return p
 }
@@ -149,8 +147,7 @@ func outcomeFrom(p *runnerv1.Outcome) fleet.Outcome {
 		o.Payload = []byte{}
 	}
 	if p.ExitCode != nil {
-		code := int(p.GetExitCode())
-		o.ExitCode = &code
+		o.ExitCode = new(int(p.GetExitCode()))
 	}
 	return o
 }

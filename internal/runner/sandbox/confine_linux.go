@@ -172,7 +172,7 @@ func dropCapabilities(override bool) error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return err
 	}
-	for c := uintptr(0); c < 64; c++ {
+	for c := range uintptr(64) {
 		if c == unix.CAP_DAC_OVERRIDE && keep[0].Permitted != 0 {
 			continue
 		}

@@ -55,15 +55,15 @@ const maxLine = 64 << 10
 
 func (l *lines) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
-		i := bytes.IndexByte(rest, '\n')
-		if i < 0 {
+		before, after, ok := bytes.Cut(rest, []byte{'\n'})
+		if !ok {
 			if l.rest = append(l.rest, rest...); len(l.rest) > maxLine {
 				return 0, &Error{Message: "git prints a line that is too long"}
 			}
 			break
 		}
-		l.each(string(append(l.rest, rest[:i]...)))
-		l.rest, rest = l.rest[:0], rest[i+1:]
+		l.each(string(append(l.rest, before...)))
+		l.rest, rest = l.rest[:0], after
 	}
 	return len(p), nil
 }
