@@ -23,7 +23,7 @@ import (
 
 // artifact is a pulled artifact. Each artifact is stored in a file of its own.
 type artifact struct {
-	Owner     string    `json:"owner"`     // the principal who pulled it; empty: pulled by an earlier version of Fleet, and shared by all
+	Owner     string    `json:"owner"`     // the principal who pulled it
 	Reference string    `json:"reference"` // as the caller wrote it
 	Canonical string    `json:"canonical"`
 	Digest    string    `json:"digest"`
@@ -40,11 +40,7 @@ func (a *artifact) short() string {
 }
 
 func (c *Catalog) artifactPath(a *artifact) string {
-	key := a.Canonical
-	if a.Owner != "" {
-		key = a.Owner + "\x00" + key
-	}
-	sum := sha256.Sum256([]byte(key))
+	sum := sha256.Sum256([]byte(a.Owner + "\x00" + a.Canonical))
 	return filepath.Join(c.config.StoreDir, hex.EncodeToString(sum[:])+".json")
 }
 

@@ -18,14 +18,14 @@ import (
 // Main executes the run that its standard input describes, and returns the exit code of the process. The server's
 // binary calls Main when it is started with the command of driver.NewModel.
 func Main() int {
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	files, prompt := os.Getenv("FLEET_RUN_DIR"), os.Getenv("FLEET_PROMPT_FILE")
 	if files == "" || prompt == "" {
 		fmt.Fprintln(os.Stderr, "this command executes one run of a model, and only Fleet can start it")
 		return 2
 	}
-	if err := runJob(files, prompt, told); err != nil {
+	if err := runJob(files, prompt, signals); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -33,8 +33,8 @@ func Main() int {
 }
 
 // runJob executes the run with the prompt in promptFile. It writes the outcome to standard output, and the payload to a
-// file in the directory files. A signal from told interrupts the run.
-func runJob(files, promptFile string, told <-chan os.Signal) error {
+// file in the directory files. A signal from signals interrupts the run.
+func runJob(files, promptFile string, signals <-chan os.Signal) error {
 	if err := makeUndumpable(); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func runJob(files, promptFile string, told <-chan os.Signal) error {
 		}
 	}
 	go func() {
-		for range told {
+		for range signals {
 			r.interrupt()
 		}
 	}()

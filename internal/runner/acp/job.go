@@ -1,9 +1,6 @@
 package acp
 
 import (
-	"encoding/json"
-	"fmt"
-	"os"
 	"time"
 )
 
@@ -34,19 +31,4 @@ type Server struct {
 	Env     map[string]string `json:"env,omitempty"`
 	URL     string            `json:"url,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
-}
-
-func readJob(path string) (*Job, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var j Job
-	if err := json.Unmarshal(data, &j); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if len(j.Argv) == 0 {
-		return nil, fmt.Errorf("%s names no program", path)
-	}
-	return &j, nil
 }

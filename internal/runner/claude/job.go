@@ -2,7 +2,6 @@ package claude
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"os"
 )
@@ -36,21 +35,6 @@ func (i Image) block() (any, error) {
 
 // AskServer is the name of the MCP server with the tool ask_user, which Main serves over Claude Code's input and output.
 const AskServer = "fleet-ask"
-
-func readJob(path string) (*Job, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var j Job
-	if err := json.Unmarshal(data, &j); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if len(j.Argv) == 0 {
-		return nil, fmt.Errorf("%s names no program", path)
-	}
-	return &j, nil
-}
 
 // uuid derives the id of a message for Claude Code, which accepts only UUIDs, from an id of Fleet.
 func uuid(id string) string {

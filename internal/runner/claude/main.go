@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
-	"runtime"
 	"syscall"
+
+	"fleet/internal/runner/program"
 )
 
 // killed is the status of a program that was ended by SIGKILL.
@@ -28,38 +28,31 @@ func (j *Job) replaceProcess() error {
 // Main executes the job in the file args[0] in the current directory. It returns Claude Code's exit code, or 1 if the
 // run failed before Claude Code ended.
 func Main(args []string) int {
-	if len(args) != 1 {
-		fmt.Fprintln(os.Stderr, "usage: pass the file of a job; this command is internal to Fleet")
-		return 2
-	}
-	runtime.LockOSThread() // the program dies with the thread that starts it
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		<-signals
-		cancel()
-	}()
-	j, err := readJob(args[0])
-	if err == nil && j.Trust != nil {
-		var dir string
-		if dir, err = os.Getwd(); err == nil {
+	return program.Main(args, func(ctx context.Context, j *Job) int {
+		status, err := j.execute(ctx)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		if status == killed {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // so that the supervisor sees how Claude Code ended
+		}
+		return status
+	})
+}
+
+func (j *Job) execute(ctx context.Context) (status int, err error) {
+	if j.Trust != nil {
+		dir, err := os.Getwd()
+		if err == nil {
 			err = setTrust(dir, *j.Trust)
 		}
-	}
-	if err == nil && j.Terminal {
-		err = j.replaceProcess()
-	}
-	if err == nil {
-		var status int
-		if status, err = run(ctx, j, os.Stdout); err == nil {
-			if status == killed {
-				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // so that the supervisor sees how Claude Code ended
-			}
-			return status
+		if err != nil {
+			return 0, err
 		}
 	}
-	fmt.Fprintln(os.Stderr, err)
-	return 1
+	if j.Terminal {
+		return 0, j.replaceProcess()
+	}
+	return run(ctx, j, os.Stdout)
 }

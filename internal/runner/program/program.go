@@ -2,6 +2,7 @@
 package program
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,6 +25,9 @@ type Program struct {
 // Start starts the program with the arguments. Its errors go to the client's stderr. The program dies with the thread
 // that calls Start.
 func Start(argv []string) (*Program, error) {
+	if len(argv) == 0 {
+		return nil, errors.New("the job names no program")
+	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = attributes()
