@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"fleet/internal/face/wire"
@@ -38,16 +39,12 @@ func Guard(next http.Handler, hosts []string, open func(path string) bool) http.
 	})
 }
 
-// refuse answers with PERMISSION_DENIED. The format quotes the value, at most the first 80 bytes of it.
+// refuse answers with PERMISSION_DENIED. The format quotes the value.
 func refuse(w http.ResponseWriter, key, value, format string) {
-	const most = 80
-	if len(value) > most {
-		value = strings.ToValidUTF8(value[:most], "") + "..."
-	}
-	e := wire.Error{Reason: "PERMISSION_DENIED", Message: fmt.Sprintf(format, fmt.Sprintf("%q", value)), Details: map[string]any{key: value}}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusForbidden)
-	_, _ = w.Write(append(e.JSON(), '\n')) // the client may have disconnected
+	value = wire.Shorten(value)
+	wire.WriteObject(w, http.StatusForbidden, wire.Error{
+		Reason: "PERMISSION_DENIED", Message: fmt.Sprintf(format, strconv.Quote(value)), Details: map[string]any{key: value},
+	})
 }
 
 // hostName returns the name or address of a host without its port, normalized for comparison.

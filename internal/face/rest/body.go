@@ -52,7 +52,7 @@ func checkContent(r *http.Request) error {
 		return &statusError{http.StatusUnsupportedMediaType, wire.Invalid(invalidArgument, "", format, args...)}
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return refuse("the body is encoded as %q; send it as it is, without Content-Encoding", cut(coding))
+		return refuse("the body is encoded as %q; send it as it is, without Content-Encoding", wire.Shorten(coding))
 	}
 	content := r.Header.Get("Content-Type")
 	media, _, err := mime.ParseMediaType(content)
@@ -61,7 +61,7 @@ func checkContent(r *http.Request) error {
 		return nil
 	}
 	if content != "" && (err != nil || media != "application/json" && !strings.HasSuffix(media, "+json")) {
-		return refuse("the body is of the type %q; send JSON, with `Content-Type: application/json`", cut(content))
+		return refuse("the body is of the type %q; send JSON, with `Content-Type: application/json`", wire.Shorten(content))
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func writeError(w http.ResponseWriter, err error) {
 // writeNotFound answers a request whose path no route has.
 func (f *face) writeNotFound(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.EscapedPath()
-	given := cut(r.Method + " " + path)
+	given := wire.Shorten(r.Method + " " + path)
 	routes := make([]string, len(f.routes))
 	for i, rt := range f.routes {
 		routes[i] = rt.String()
@@ -51,7 +51,7 @@ func (f *face) writeNotFound(w http.ResponseWriter, r *http.Request) {
 // writeNotAllowed answers a request whose path exists with other HTTP methods.
 func (f *face) writeNotAllowed(w http.ResponseWriter, r *http.Request, verbs []string) {
 	path := r.URL.EscapedPath()
-	given := cut(r.Method + " " + path)
+	given := wire.Shorten(r.Method + " " + path)
 	message := fmt.Sprintf("there is no %s: this path takes %s", given, strings.Join(verbs, " and "))
 	if near := f.nearest(r.Method, path); near != "" && strings.HasPrefix(near, r.Method+" ") {
 		message = fmt.Sprintf("there is no %s: this path takes %s; did you mean %s?", given, strings.Join(verbs, " and "), near)

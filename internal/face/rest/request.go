@@ -50,7 +50,7 @@ func (rt *route) read(r *http.Request, values []string) (proto.Message, error) {
 		field := rt.field(name)
 		if given := request.Get(field).String(); given != "" && given != values[i] {
 			return nil, wire.Invalid(wire.InvalidReason(field), name, "%s is %q in the path and %q in the body; leave it out of the body",
-				name, cut(values[i]), cut(given))
+				name, wire.Shorten(values[i]), wire.Shorten(given))
 		}
 		request.Set(field, protoreflect.ValueOfString(values[i]))
 	}
@@ -96,14 +96,14 @@ func (rt *route) parameter(name string) (protoreflect.FieldDescriptor, error) {
 	case rt.hasBody && slices.Contains(known, name):
 		return nil, wire.Invalid(invalidArgument, name, "%s takes its fields in the body; put %s there, not into the query", rt, name)
 	case rt.hasBody || len(known) == 0:
-		return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: %s takes none", cut(name), rt)
+		return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: %s takes none", wire.Shorten(name), rt)
 	case slices.Contains(known, name):
 		return rt.field(name), nil
 	}
 	if near := wire.Nearest(name, known); near != "" {
-		return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: did you mean %q?", cut(name), near)
+		return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: did you mean %q?", wire.Shorten(name), near)
 	}
-	return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: the known ones are %s", cut(name), strings.Join(known, ", "))
+	return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: the known ones are %s", wire.Shorten(name), strings.Join(known, ", "))
 }
 
 // literals returns the values of a query parameter as JSON.
@@ -143,18 +143,4 @@ func literal(field protoreflect.FieldDescriptor, value string) json.RawMessage {
 	}
 	quoted, _ := json.Marshal(value) // a string can always be marshalled
 	return quoted
-}
-
-// cut shortens and escapes a value that a client sent, so that an error does not echo megabytes.
-func cut(s string) string {
-	const most = 100
-	s = strings.ToValidUTF8(s, "?")
-	if len(s) <= most {
-		return s
-	}
-	end := most
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "..."
 }

@@ -1,6 +1,10 @@
 package wire
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/agext/levenshtein"
+)
 
 // Nearest returns the candidate that name was probably meant to be, or "" if none is close. If more than a third of the name
 // is wrong, only a candidate with the same first letter is close: list for lsit, but not open for nope.
@@ -27,20 +31,5 @@ func edits(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return max(len(a), len(b))
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
+	return levenshtein.Distance(a, b, nil)
 }

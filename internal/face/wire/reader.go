@@ -153,7 +153,7 @@ func (r *reader) texts(f protoreflect.FieldDescriptor) {
 		key := protoreflect.ValueOfString(string(r.field)).MapKey()
 		r.field = name
 		if values.Has(key) {
-			r.fail("%s has the key %q twice; give it once", r.subject(), short(key.String()))
+			r.fail("%s has the key %q twice; give it once", r.subject(), Shorten(key.String()))
 			return
 		}
 		if s, ok := r.string(want); ok {
@@ -198,7 +198,7 @@ func (r *reader) bytes() ([]byte, bool) {
 	out := make([]byte, encoding.DecodedLen(len(text)))
 	n, err := encoding.Decode(out, text)
 	if padding := len(s) - len(text); err != nil || padding > 0 && len(s)%4 != 0 || padding > 2 {
-		r.fail("%s must be %s, got %q", r.path(), want, short(string(s)))
+		r.fail("%s must be %s, got %q", r.path(), want, Shorten(string(s)))
 		return nil, false
 	}
 	return out[:n], true
@@ -233,7 +233,7 @@ func (r *reader) float() (float64, bool) {
 	}
 	n, err := strconv.ParseFloat(string(text), 64)
 	if err != nil {
-		r.fail("%s is too large: %s", r.path(), short(string(text)))
+		r.fail("%s is too large: %s", r.path(), Shorten(string(text)))
 	}
 	return n, err == nil
 }
@@ -248,7 +248,7 @@ func (r *reader) time() (*timestamppb.Timestamp, bool) {
 	stamp := timestamppb.New(t)
 	point, zone := bytes.LastIndexByte(s, '.'), bytes.LastIndexAny(s, "Z-+")
 	if tooFine := point >= 0 && zone-point > len(".999999999"); err != nil || tooFine || !stamp.IsValid() {
-		r.fail("%s must be a time like 2026-11-22T10:30:00Z, got %q", r.path(), short(string(s)))
+		r.fail("%s must be a time like 2026-11-22T10:30:00Z, got %q", r.path(), Shorten(string(s)))
 		return nil, false
 	}
 	return stamp, true
@@ -284,7 +284,7 @@ func (r *reader) object(depth int) *structpb.Struct {
 		key := string(r.field)
 		r.field = field
 		if _, twice := s.Fields[key]; twice {
-			r.fail("%s has the key %q twice; give it once", r.subject(), short(key))
+			r.fail("%s has the key %q twice; give it once", r.subject(), Shorten(key))
 			return s
 		}
 		s.Fields[key] = r.any(depth + 1)
@@ -322,7 +322,7 @@ func (r *reader) any(depth int) *structpb.Value {
 	n, ok := r.number()
 	x, err := strconv.ParseFloat(string(n), 64)
 	if ok && err != nil {
-		r.fail("%s has a number that is too large: %s", r.subject(), short(string(n)))
+		r.fail("%s has a number that is too large: %s", r.subject(), Shorten(string(n)))
 	}
 	return structpb.NewNumberValue(x)
 }

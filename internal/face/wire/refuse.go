@@ -77,14 +77,14 @@ func (r *reader) got() string {
 		return "a list"
 	case '"':
 		s, _ := r.text()
-		return "the string " + strconv.Quote(short(string(s)))
+		return "the string " + strconv.Quote(Shorten(string(s)))
 	case 't', 'f', 'n':
 		word := map[byte]string{'t': "true", 'f': "false", 'n': "null"}[c]
 		r.literal(word)
 		return word
 	}
 	n, _ := r.number()
-	return "the number " + short(string(n))
+	return "the number " + Shorten(string(n))
 }
 
 func (r *reader) unknownField() {
@@ -100,7 +100,7 @@ func (r *reader) unknownField() {
 	} else if len(names) > 0 {
 		hint = "the known fields are " + strings.Join(names, ", ")
 	}
-	r.err = Invalid(invalidArgument, r.within+short(name), "unknown field %q: %s", r.within+short(name), hint)
+	r.err = Invalid(invalidArgument, r.within+Shorten(name), "unknown field %q: %s", r.within+Shorten(name), hint)
 }
 
 // enumNames returns the names of the values that the field can have. It leaves out the zero value, which means that the
@@ -123,18 +123,19 @@ func (r *reader) unknownValue(name string) {
 	if near := Nearest(name, r.enumNames()); near != "" {
 		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
-	r.fail("%s must be %s, got %q%s", r.path(), r.oneOf(), short(name), hint)
+	r.fail("%s must be %s, got %q%s", r.path(), r.oneOf(), Shorten(name), hint)
 }
 
-// short shortens a text from a client, so that an error does not echo megabytes.
-func short(s string) string {
-	const most = 40
+// Shorten shortens a text from a client, so that an error does not echo megabytes, and makes it valid UTF-8.
+func Shorten(s string) string {
+	const most = 100
+	s = strings.ToValidUTF8(s, "?")
 	if len(s) <= most {
 		return s
 	}
-	cut := most
-	for !utf8.RuneStart(s[cut]) {
-		cut--
+	end := most
+	for !utf8.RuneStart(s[end]) {
+		end--
 	}
-	return s[:cut] + "..."
+	return s[:end] + "..."
 }

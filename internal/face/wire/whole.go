@@ -37,9 +37,9 @@ func (r *reader) whole(least, most int64, quoted bool) (int64, bool) {
 	n, err := parseWhole(string(text))
 	switch {
 	case errors.Is(err, errNotWhole):
-		r.fail("%s must be a whole number, got %s", r.path(), short(string(text)))
+		r.fail("%s must be a whole number, got %s", r.path(), Shorten(string(text)))
 	case err != nil || n < least || n > most:
-		r.fail("%s must be a whole number from %d to %d, got %s", r.path(), least, most, short(string(text)))
+		r.fail("%s must be a whole number from %d to %d, got %s", r.path(), least, most, Shorten(string(text)))
 	}
 	return n, r.err == nil
 }
