@@ -18,8 +18,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// seen has the facts about a call that the interceptor records. The request and the answer may be nil.
-type seen struct {
+// callRecord has the facts about a call that the interceptor records. The request and the answer may be nil.
+type callRecord struct {
 	request, answer any
 	stream          bool
 	caller          string         // name of the principal; empty if the caller is not identified
@@ -31,7 +31,7 @@ type seen struct {
 
 // work waits for a slot, after which the server may work on the call. A call that gets no slot has no effect, so work
 // removes its audit line.
-func (s *seen) work(ctx context.Context) error {
+func (s *callRecord) work(ctx context.Context) error {
 	err := s.slot.take(ctx, s.caller)
 	if err != nil {
 		s.line = nil
@@ -49,14 +49,14 @@ type AuditLog interface {
 }
 
 // begin returns the line of a call that may change something.
-func (i *Interceptor) begin(ctx context.Context, method string, p fleet.Principal, seen *seen) *fleet.Audited {
+func (i *Interceptor) begin(ctx context.Context, method string, p fleet.Principal, rec *callRecord) *fleet.Audited {
 	e := i.entry(ctx, method)
 	e.Principal, e.Kind = p.Name, p.Kind
 	if p.AgentUID != "" {
 		e.Caller = p.AgentName
 	}
 	a := fleet.NewAudited(e)
-	a.Describe(func(e *fleet.AuditEntry) { describe(e, seen.request) })
+	a.Describe(func(e *fleet.AuditEntry) { describe(e, rec.request) })
 	return a
 }
 
@@ -72,12 +72,12 @@ func describe(e *fleet.AuditEntry, request any) {
 }
 
 // audit logs a call that may have changed something, and passes its line to the audit log.
-func (i *Interceptor) audit(ctx context.Context, line *fleet.Audited, seen *seen, s *status.Status) {
+func (i *Interceptor) audit(ctx context.Context, line *fleet.Audited, rec *callRecord, s *status.Status) {
 	e := line.Describe(func(e *fleet.AuditEntry) {
 		if e.Outcome = fleet.OutcomeOK; s != nil {
 			e.Outcome = reasonOf(s)
 		}
-		e.Target = target(seen.request, seen.answer)
+		e.Target = target(rec.request, rec.answer)
 	})
 	if changed := e.ID != 0; !changed && !i.failures.call(e) {
 		return

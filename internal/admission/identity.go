@@ -21,8 +21,8 @@ type identity struct {
 	work      *work // the whole call if it came over gRPC
 }
 
-// given reports whether the caller gave credentials.
-func (id *identity) given() bool { return len(id.md.Get(authorization)) > 0 }
+// hasCredentials reports whether the caller gave credentials.
+func (id *identity) hasCredentials() bool { return len(id.md.Get(authorization)) > 0 }
 
 type identityKey struct{}
 
@@ -38,7 +38,7 @@ func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method strin
 	if id == nil {
 		id = i.identify(ctx, md)
 	}
-	if id.err != nil && (method != "" || id.given()) {
+	if id.err != nil && (method != "" || id.hasCredentials()) {
 		i.failed(ctx, method, id)
 	}
 	ctx = context.WithValue(ctx, identityKey{}, id)
@@ -93,7 +93,7 @@ func (i *Interceptor) identify(ctx context.Context, md metadata.MD) *identity {
 	if id.principal, id.err = i.auth.Authenticate(ctx, md); id.err != nil {
 		return id
 	}
-	if id.refused = i.rates.take(ctx, id.principal); id.refused != nil || !id.given() {
+	if id.refused = i.rates.take(ctx, id.principal); id.refused != nil || !id.hasCredentials() {
 		return id
 	}
 	if id.refused = i.unread.check(id.principal.Name); id.refused == nil {

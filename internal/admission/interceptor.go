@@ -83,19 +83,19 @@ func (i *Interceptor) Close() { i.failures.close() }
 
 // Unary is the interceptor of unary calls.
 func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
-	seen := &seen{request: req}
-	err = i.around(ctx, info.FullMethod, seen, func(ctx context.Context) (err error) {
+	rec := &callRecord{request: req}
+	err = i.around(ctx, info.FullMethod, rec, func(ctx context.Context) (err error) {
 		if err := checkRequest(req); err != nil {
 			return err
 		}
-		if err := seen.work(ctx); err != nil {
+		if err := rec.work(ctx); err != nil {
 			return err
 		}
 		if err := i.mayAnswer(ctx); err != nil {
 			return err
 		}
 		resp, err = next(ctx, req)
-		seen.answer = resp
+		rec.answer = resp
 		if err == nil {
 			resp = i.count(ctx, resp) // while it has a slot, so that only a few calls can exceed the limit
 		}
@@ -109,18 +109,18 @@ func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 
 // Stream is the interceptor of streams.
 func (i *Interceptor) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	seen := &seen{stream: true}
-	return i.around(ss.Context(), info.FullMethod, seen, func(ctx context.Context) error {
-		return next(srv, stream{ss, ctx, seen, i})
+	rec := &callRecord{stream: true}
+	return i.around(ss.Context(), info.FullMethod, rec, func(ctx context.Context) error {
+		return next(srv, stream{ss, ctx, rec, i})
 	})
 }
 
 // stream is a server stream with the context of its caller.
 type stream struct {
 	grpc.ServerStream
-	ctx  context.Context //nolint:containedctx // a grpc.ServerStream carries its context
-	seen *seen
-	i    *Interceptor
+	ctx context.Context //nolint:containedctx // a grpc.ServerStream carries its context
+	rec *callRecord
+	i   *Interceptor
 }
 
 func (s stream) Context() context.Context { return s.ctx }
@@ -128,16 +128,16 @@ func (s stream) Context() context.Context { return s.ctx }
 // RecvMsg receives the request, keeps it for the audit line, and waits for a slot. Further messages of the client are a part of the
 // same call.
 func (s stream) RecvMsg(m any) error {
-	if err := s.ServerStream.RecvMsg(m); err != nil || s.seen.request != nil {
+	if err := s.ServerStream.RecvMsg(m); err != nil || s.rec.request != nil {
 		return err
 	}
-	if s.seen.request = m; s.seen.line != nil {
-		s.seen.line.Describe(func(e *fleet.AuditEntry) { describe(e, m) })
+	if s.rec.request = m; s.rec.line != nil {
+		s.rec.line.Describe(func(e *fleet.AuditEntry) { describe(e, m) })
 	}
 	if err := checkRequest(m); err != nil {
 		return err
 	}
-	return s.seen.work(s.ctx)
+	return s.rec.work(s.ctx)
 }
 
 // checkRequest refuses requests that the validation rules of the proto cannot refuse.
@@ -151,11 +151,11 @@ func checkRequest(req any) error {
 // SendMsg gives up the call's slot before it sends, because a client may read slowly. It sends nothing in a call that was
 // ended.
 func (s stream) SendMsg(m any) error {
-	s.seen.slot.Release()
+	s.rec.slot.Release()
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
-	if w := s.seen.whole; w != nil {
+	if w := s.rec.whole; w != nil {
 		w.sends()
 		defer w.sent()
 		m = s.i.count(s.ctx, m)
@@ -163,14 +163,14 @@ func (s stream) SendMsg(m any) error {
 	return s.ServerStream.SendMsg(m)
 }
 
-func (i *Interceptor) around(ctx context.Context, method string, seen *seen, call func(context.Context) error) (err error) {
+func (i *Interceptor) around(ctx context.Context, method string, rec *callRecord, call func(context.Context) error) (err error) {
 	begun, panicked := time.Now(), false
 	face := faceOf(ctx)
-	seen.call.ID, seen.call.Slot = fleet.CallID(rand.Uint64()), &seen.slot //nolint:gosec // it is not a secret
+	rec.call.ID, rec.call.Slot = fleet.CallID(rand.Uint64()), &rec.slot //nolint:gosec // it is not a secret
 	if i.rates != nil {
-		seen.call.Count = i.rates.takeIn
+		rec.call.Count = i.rates.takeIn
 	}
-	ctx = fleet.WithCall(ctx, &seen.call)
+	ctx = fleet.WithCall(ctx, &rec.call)
 	ctx = i.observer.CallBegan(ctx, method, face)
 	defer func() {
 		if r := recover(); r != nil {
@@ -178,18 +178,18 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 			err = errPanic
 			panicked = true
 		}
-		seen.slot.Release()
+		rec.slot.Release()
 		var s *status.Status
 		if err != nil {
 			s = answerOf(ctx, err)
 		}
 		took := time.Since(begun)
-		i.observer.CallEnded(ctx, method, face, seen.stream, s.Code(), took) // the code of nil is OK
+		i.observer.CallEnded(ctx, method, face, rec.stream, s.Code(), took) // the code of nil is OK
 		if !panicked {
-			i.logCall(ctx, method, seen.caller, took, s, err)
+			i.logCall(ctx, method, rec.caller, took, s, err)
 		}
-		if seen.line != nil {
-			i.audit(ctx, seen.line, seen, s)
+		if rec.line != nil {
+			i.audit(ctx, rec.line, rec, s)
 		}
 		if s != nil {
 			err = s.Err()
@@ -198,13 +198,13 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 	if OpenToAll(method) {
 		return call(ctx)
 	}
-	ctx, leave, err := i.admit(ctx, method, seen)
+	ctx, leave, err := i.admit(ctx, method, rec)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	if err = call(ctx); err != nil {
-		if e, ok := errors.AsType[ended](context.Cause(ctx)); ok {
+		if e, ok := errors.AsType[endError](context.Cause(ctx)); ok {
 			return e.error
 		}
 	}
@@ -213,13 +213,13 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 
 // admit identifies the caller and checks that the caller may call the method. It returns the context for the call. The
 // function leave must be called when the call has ended.
-func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ context.Context, leave func(), err error) {
+func (i *Interceptor) admit(ctx context.Context, method string, rec *callRecord) (_ context.Context, leave func(), err error) {
 	id := identityOf(ctx)
 	if id == nil {
 		md, _ := metadata.FromIncomingContext(ctx)
 		id = i.identify(ctx, md)
 	}
-	seen.caller = id.principal.Name
+	rec.caller = id.principal.Name
 	if id.err != nil {
 		i.failed(ctx, method, id)
 		return ctx, nil, id.err
@@ -229,24 +229,24 @@ func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ c
 	}
 	r := rightsOf(method)
 	if r.mutates {
-		seen.line = i.begin(ctx, method, id.principal, seen)
-		ctx = fleet.WithAudit(ctx, seen.line)
+		rec.line = i.begin(ctx, method, id.principal, rec)
+		ctx = fleet.WithAudit(ctx, rec.line)
 	}
 	if err := r.mayCall(id.principal); err != nil {
 		return ctx, nil, err
 	}
-	seen.slot.of = i.slots
+	rec.slot.of = i.slots
 	ctx, leave = fleet.WithPrincipal(ctx, id.principal), func() {}
 	switch {
 	case id.work != nil:
-		seen.whole = id.work
-		err = i.open.admit(id.call, id.work, seen.stream)
+		rec.whole = id.work
+		err = i.open.admit(id.call, id.work, rec.stream)
 		// If a client asks for compressed answers, gRPC would keep a copy of an answer, and release the buffer that counts.
 		if err == nil && grpc.SetSendCompressor(ctx, encoding.Identity) != nil {
 			err = context.Canceled // the client has ended the call: nothing else makes it fail
 		}
 	case id.call != nil:
-		ctx, _, leave, err = i.open.attach(ctx, id.call, seen.stream)
+		ctx, _, leave, err = i.open.attach(ctx, id.call, rec.stream)
 	}
 	if err == nil && r.download && id.call != nil {
 		ctx, leave, err = i.unread.download(ctx, id.principal.Name, leave)

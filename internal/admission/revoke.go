@@ -24,8 +24,8 @@ var errRevoked = fleet.Errorf(fleet.ReasonUnauthenticated, "the token was revoke
 // errNarrowed ends the open streams of a caller who has lost rights since they began.
 var errNarrowed = fleet.Errorf(fleet.ReasonPermissionDenied, "you have lost rights on this server since the call began, so it was ended: call again")
 
-// ended is the cause of the context of a call that openCalls has ended.
-type ended struct{ error }
+// endError is the cause of the context of a call that openCalls has ended.
+type endError struct{ error }
 
 // retryOpen is how long a principal with too many open calls should wait before it repeats a call.
 const retryOpen = time.Second
@@ -181,7 +181,7 @@ func (o *openCalls) check(key string, g *group) {
 		}
 		for w := range c.works {
 			if n := w.waiting.Load(); n > 0 && w.waiting.CompareAndSwap(n, n+1) && time.Duration(n)*o.every > o.patience {
-				w.cancel(ended{notRead(o.patience)})
+				w.cancel(endError{notRead(o.patience)})
 			}
 		}
 	}
@@ -198,7 +198,7 @@ func (c *openCall) end(why error, all bool) {
 	for w := range c.works {
 		if all || w.stream {
 			c.ended = why
-			w.cancel(ended{why})
+			w.cancel(endError{why})
 		} else {
 			rest = true
 		}

@@ -27,8 +27,8 @@ func TestUnreadAnswer(t *testing.T) {
 	ignored, w, _, err := o.attach(ctx, c, true)
 	require.NoError(t, err)
 	w.sends()
-	<-ignored.Done()                          // after more than 20 checks
-	why, ok := context.Cause(ignored).(ended) //nolint:errorlint // the cause is not wrapped
+	<-ignored.Done()                             // after more than 20 checks
+	why, ok := context.Cause(ignored).(endError) //nolint:errorlint // the cause is not wrapped
 	require.True(t, ok)
 	require.Equal(t, notRead(o.patience), why.error)
 	require.NoError(t, read.Err())

@@ -33,8 +33,8 @@ type unread struct {
 
 func newUnread() *unread { return &unread{bytes: map[string]int64{}} }
 
-// held are bytes of a principal that count until they are released.
-type held struct {
+// unreadBytes are bytes of a principal that count until they are released.
+type unreadBytes struct {
 	in        *unread
 	principal string
 	bytes     int64
@@ -42,19 +42,19 @@ type held struct {
 }
 
 // hold counts n bytes of the principal.
-func (u *unread) hold(principal string, n int64) *held {
-	h := &held{in: u, principal: principal}
+func (u *unread) hold(principal string, n int64) *unreadBytes {
+	h := &unreadBytes{in: u, principal: principal}
 	h.resize(n)
 	return h
 }
 
 // resize changes how many bytes count, unless they have been released.
-func (h *held) resize(n int64) { h.change(n, false) }
+func (h *unreadBytes) resize(n int64) { h.change(n, false) }
 
 // release may be called more than once.
-func (h *held) release() { h.change(0, true) }
+func (h *unreadBytes) release() { h.change(0, true) }
 
-func (h *held) change(n int64, last bool) {
+func (h *unreadBytes) change(n int64, last bool) {
 	h.in.mu.Lock()
 	defer h.in.mu.Unlock()
 	if h.released {
@@ -82,7 +82,7 @@ func (u *unread) check(principal string) error {
 	return nil
 }
 
-type heldKey struct{}
+type unreadBytesKey struct{}
 
 // download counts a download of the principal until the returned function is called, which also calls leave. If the principal has
 // too many bytes, download calls leave and returns LIMIT_REACHED.
@@ -93,12 +93,12 @@ func (u *unread) download(ctx context.Context, principal string, leave func()) (
 		leave()
 		return ctx, nil, err
 	}
-	return context.WithValue(ctx, heldKey{}, h), func() { leave(); h.release() }, nil
+	return context.WithValue(ctx, unreadBytesKey{}, h), func() { leave(); h.release() }, nil
 }
 
 // Downloads tells how many bytes the download to which the context belongs has in memory.
 func Downloads(ctx context.Context, bytes int) {
-	if h, ok := ctx.Value(heldKey{}).(*held); ok {
+	if h, ok := ctx.Value(unreadBytesKey{}).(*unreadBytes); ok {
 		h.resize(int64(bytes))
 	}
 }
@@ -166,14 +166,14 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 		a.release()
 		return nil, err
 	}
-	return mem.BufferSlice{mem.NewBuffer(&data, counted{a})}, nil
+	return mem.BufferSlice{mem.NewBuffer(&data, answerPool{a})}, nil
 }
 
-// counted is the pool of the only buffer of an answer. The buffer keeps the answer in memory.
-type counted struct{ *answer }
+// answerPool is the pool of the only buffer of an answer. The buffer keeps the answer in memory.
+type answerPool struct{ *answer }
 
 // Get implements mem.BufferPool.
-func (counted) Get(n int) *[]byte { return new(make([]byte, n)) }
+func (answerPool) Get(n int) *[]byte { return new(make([]byte, n)) }
 
 // Put implements mem.BufferPool.
-func (c counted) Put(*[]byte) { c.release() }
+func (c answerPool) Put(*[]byte) { c.release() }

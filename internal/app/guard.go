@@ -93,7 +93,7 @@ func (g *guard) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 		return err
 	}
 	defer leave()
-	return g.reword(g.stream(srv, guarded{ss, ctx}, info, next))
+	return g.reword(g.stream(srv, serverStream{ss, ctx}, info, next))
 }
 
 // reword replaces the error of a call that the guard cancelled, because its caller did not cancel it.
@@ -104,9 +104,9 @@ func (g *guard) reword(err error) error {
 	return err
 }
 
-type guarded struct {
+type serverStream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // a grpc.ServerStream carries its context
 }
 
-func (s guarded) Context() context.Context { return s.ctx }
+func (s serverStream) Context() context.Context { return s.ctx }

@@ -25,6 +25,6 @@ func (lines) answer(a proto.Message) ([]byte, error) {
 // idle writes nothing, since an empty line is not JSON.
 func (lines) idle() []byte { return nil }
 
-func (lines) failed(err error) []byte { return append(wire.ErrorBody(err), '\n') }
+func (lines) fail(err error) []byte { return append(wire.ErrorBody(err), '\n') }
 
-func (lines) ended(string) []byte { return nil }
+func (lines) end(string) []byte { return nil }

@@ -54,14 +54,14 @@ func (sse) answer(m proto.Message) ([]byte, error) {
 // idle writes a comment, which shows proxies and clients that the connection is alive. A comment is not an event.
 func (sse) idle() []byte { return []byte(": heartbeat\n\n") }
 
-func (sse) failed(err error) []byte {
+func (sse) fail(err error) []byte {
 	var b bytes.Buffer
 	block(&b, "", "error", wire.ErrorBody(err))
 	return b.Bytes()
 }
 
-// ended tells the client that the stream is complete. Otherwise a browser's EventSource would reconnect.
-func (sse) ended(cursor string) []byte {
+// end tells the client that the stream is complete. Otherwise a browser's EventSource would reconnect.
+func (sse) end(cursor string) []byte {
 	data, _ := json.Marshal(map[string]string{"cursor": cursor}) // a string can always be marshalled
 	var b bytes.Buffer
 	block(&b, cursor, "end", data)

@@ -108,5 +108,5 @@ func kindOf(m protoreflect.Message) string {
 // open writes nothing: a client must not repeat an interrupted turn by itself.
 func (messages) open() []byte { return nil }
 
-// ended writes nothing, since the result ended the stream.
-func (messages) ended(string) []byte { return nil }
+// end writes nothing, since the result ended the stream.
+func (messages) end(string) []byte { return nil }

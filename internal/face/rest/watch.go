@@ -21,8 +21,8 @@ type stream interface {
 	open() []byte                         // what is written first
 	answer(proto.Message) ([]byte, error) // one answer of the service
 	idle() []byte                         // keeps a silent connection open
-	failed(error) []byte                  // written last, after an error
-	ended(cursor string) []byte           // written last, after the last answer
+	fail(error) []byte                    // written last, after an error
+	end(cursor string) []byte             // written last, after the last answer
 }
 
 // received is an answer from the service, or the error that ends the stream.
@@ -146,9 +146,9 @@ func (p *pipe) last(next received) bool {
 	case next.err == nil:
 		return false
 	case errors.Is(next.err, io.EOF):
-		_ = p.write(p.form.ended(p.cursor))
+		_ = p.write(p.form.end(p.cursor))
 	case p.opened:
-		_ = p.write(p.form.failed(next.err))
+		_ = p.write(p.form.fail(next.err))
 	default:
 		writeError(p.w, next.err)
 	}
@@ -158,7 +158,7 @@ func (p *pipe) last(next received) bool {
 func (p *pipe) pass(answer proto.Message) error {
 	piece, err := p.form.answer(answer)
 	if err != nil {
-		_ = p.write(p.form.failed(err))
+		_ = p.write(p.form.fail(err))
 		return err
 	}
 	if at, ok := answer.(interface{ GetCursor() string }); ok && at.GetCursor() != "" {

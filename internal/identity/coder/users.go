@@ -98,7 +98,7 @@ func (u *Users) Authenticate(ctx context.Context, secret string) (fleet.Principa
 		a = &answer{done: make(chan struct{})}
 		u.makeRoom()
 		u.answers[key] = a
-		go u.ask(context.WithoutCancel(ctx), secret, a, old)
+		go u.whois(context.WithoutCancel(ctx), secret, a, old)
 	}
 	u.mu.Unlock()
 	select {
@@ -129,9 +129,9 @@ func (a *answer) wasRefused() bool {
 	}
 }
 
-// ask asks Coder about the token and sets the answer a. old is the previous answer about the token; nil if there is
+// whois asks Coder about the token and sets the answer a. old is the previous answer about the token; nil if there is
 // none.
-func (u *Users) ask(ctx context.Context, secret string, a, old *answer) {
+func (u *Users) whois(ctx context.Context, secret string, a, old *answer) {
 	defer close(a.done)
 	begun := u.now()
 	valid := old != nil && old.valid

@@ -222,7 +222,7 @@ func TestUnreachable(t *testing.T) {
 	real.Start(t)
 	i.Start()
 	t.Cleanup(i.Stop)
-	_, err = i.ask(t.Context())
+	_, err = i.fetch(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, i.Degraded())
 	_, err = i.Authenticate(t.Context(), token)

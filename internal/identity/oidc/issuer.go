@@ -82,7 +82,7 @@ func (i *Issuer) Start() {
 		defer close(i.done)
 		for i.life.Err() == nil {
 			if i.isDue() {
-				_, _ = i.ask(i.life) // ask records the error itself
+				_, _ = i.fetch(i.life) // fetch records the error itself
 			}
 			select {
 			case <-time.After(retryEvery):
@@ -133,11 +133,11 @@ func (i *Issuer) get(ctx context.Context) (*published, error) {
 	if i.now().Sub(failedAt) < retryEvery {
 		return nil, i.unavailable(nil)
 	}
-	return i.ask(ctx)
+	return i.fetch(ctx)
 }
 
-// ask fetches the issuer's metadata and keys and stores them. Concurrent calls share one request.
-func (i *Issuer) ask(ctx context.Context) (*published, error) {
+// fetch fetches the issuer's metadata and keys and stores them. Concurrent calls share one request.
+func (i *Issuer) fetch(ctx context.Context) (*published, error) {
 	answer := i.once.DoChan("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(i.life, 2*askTimeout)
 		defer cancel()

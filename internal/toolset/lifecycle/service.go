@@ -286,7 +286,7 @@ func (s *Service) Complete(ctx context.Context, id, summary, payload string) (*A
 		return nil, err
 	}
 	t, err := s.core.CompleteByUID(ctx, id, summary, []byte(payload), s.cfg.MaxPayload)
-	return ended(id, t, err)
+	return endedAgent(id, t, err)
 }
 
 // Stop stops the agent. After Stop returns, the agent sends no new request to its model. Stop does not change an agent
@@ -296,11 +296,11 @@ func (s *Service) Stop(ctx context.Context, id string) (*Agent, error) {
 		return nil, err
 	}
 	t, err := s.core.StopByUID(ctx, id)
-	return ended(id, t, err)
+	return endedAgent(id, t, err)
 }
 
-// ended returns the progress of the agent whose task is t.
-func ended(id string, t *fleet.Task, err error) (*Agent, error) {
+// endedAgent returns the progress of the agent whose task is t.
+func endedAgent(id string, t *fleet.Task, err error) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func number(low, high float64) option {
 	}}
 }
 
-func whole(low, high float64) option {
+func wholeNumber(low, high float64) option {
 	return option{fmt.Sprintf("a whole number from %.0f to %.0f", low, high), func(v any) bool {
 		n, ok := v.(float64)
 		return ok && n >= low && n <= high && n == math.Trunc(n)
@@ -39,11 +39,11 @@ var options = map[string]option{
 	"model":             {"the name of a model, on one line of at most 200 characters", isModel},
 	"temperature":       number(0, 2),
 	"top_p":             number(0, 1),
-	"max_tokens":        whole(1, 1_000_000),
+	"max_tokens":        wholeNumber(1, 1_000_000),
 	"frequency_penalty": number(-2, 2),
 	"presence_penalty":  number(-2, 2),
 	"thinking_budget": {"a whole number of tokens from 1024 to 200000", func(v any) bool {
-		return whole(1024, 200_000).ok(v)
+		return wholeNumber(1024, 200_000).ok(v)
 	}},
 	"reasoning_effort": {"one of " + strings.Join(efforts, ", "), func(v any) bool {
 		s, ok := v.(string)

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/service"
 )
 
-// found is what a caller's name for an agent refers to: a definition, or an agent of the fleet.
-type found struct {
+// foundAgent is what a caller's name for an agent refers to: a definition, or an agent of the fleet.
+type foundAgent struct {
 	definition *fleet.Definition
 	agent      *fleet.AgentView
 	source     fleet.DefinitionSource
@@ -26,26 +26,26 @@ const (
 // find returns the definition or the agent that the name refers to. It looks first for a definition in a file, then for
 // an agent of the fleet, then for a pulled artifact. In this order, nobody can hide the operator's definitions or the
 // caller's own agents by pulling an artifact. A name that isPath accepts can only be a file.
-func (s *Service) find(ctx context.Context, name string) (found, error) {
+func (s *Service) find(ctx context.Context, name string) (foundAgent, error) {
 	switch {
 	case strings.TrimSpace(name) == "":
-		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent is empty").Next("{list_agents} shows the agents")
+		return foundAgent{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent is empty").Next("{list_agents} shows the agents")
 	case utf8.RuneCountInString(name) > maxReference || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
-		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent %q is not a valid file name, reference or name", fleet.Shorten(strings.ToValidUTF8(name, "?"), 60))
+		return foundAgent{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent %q is not a valid file name, reference or name", fleet.Shorten(strings.ToValidUTF8(name, "?"), 60))
 	}
 	d, err := s.catalog.File(ctx, name)
 	if err == nil {
-		return found{definition: &d, source: fleet.DefinitionFiles}, nil
+		return foundAgent{definition: &d, source: fleet.DefinitionFiles}, nil
 	}
 	if fleet.ReasonOf(err) != fleet.ReasonAgentNotFound || isPath(name) {
-		return found{}, err
+		return foundAgent{}, err
 	}
 	if v, err := s.core.ShowAgent(ctx, name); err == nil {
 		if p, err := fleet.PrincipalFrom(ctx); err != nil || p.OwnsAll(v.Owner) { // a shared agent accepts tasks, but no conversations
-			return found{agent: v, source: fleet.DefinitionFleet}, err
+			return foundAgent{agent: v, source: fleet.DefinitionFleet}, err
 		}
 	} else if e, ok := errors.AsType[*fleet.Error](err); !ok || e.Code != fleet.NotFound && e.Code != fleet.InvalidArgument {
-		return found{}, err
+		return foundAgent{}, err
 	}
 	d, err = s.catalog.Artifact(ctx, name)
 	if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {
@@ -54,9 +54,9 @@ func (s *Service) find(ctx context.Context, name string) (found, error) {
 			fleet.Shorten(name, 200)).Next("{list_agents} shows the agents").With("agent", fleet.Shorten(name, 200))
 	}
 	if err != nil {
-		return found{}, err
+		return foundAgent{}, err
 	}
-	return found{definition: &d, source: fleet.DefinitionStore}, nil
+	return foundAgent{definition: &d, source: fleet.DefinitionStore}, nil
 }
 
 // isPath reports whether the name can only be a file.

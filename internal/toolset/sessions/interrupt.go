@@ -112,12 +112,12 @@ func (s *Service) joined(ctx context.Context, task, requestID string) {
 	}
 }
 
-// left undoes joined after a call has stopped waiting for the turn. gaveUp says that the caller disconnected before the
+// callerLeft undoes joined after a call has stopped waiting for the turn. gaveUp says that the caller disconnected before the
 // answer. Then left interrupts the turn if no other call waits for it. If the message has a request id, left waits
 // AbortGrace first, since the caller may only have lost the connection and may retry, also at another server. During a
-// shutdown of the server, left interrupts nothing: agents outside the server continue, and their answers are in the
+// shutdown of the server, callerLeft interrupts nothing: agents outside the server continue, and their answers are in the
 // history.
-func (s *Service) left(ctx context.Context, task, requestID string, gaveUp bool) {
+func (s *Service) callerLeft(ctx context.Context, task, requestID string, gaveUp bool) {
 	grace := s.cfg.AbortGrace
 	if requestID == "" {
 		grace = 0

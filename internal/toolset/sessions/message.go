@@ -130,7 +130,7 @@ func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, b
 	kept := &recent{}
 	s.joined(ctx, t.ID, requestID)
 	var gone error // the sink's error, which means that the caller has disconnected
-	defer func() { s.left(ctx, t.ID, requestID, gone != nil || ctx.Err() != nil) }()
+	defer func() { s.callerLeft(ctx, t.ID, requestID, gone != nil || ctx.Err() != nil) }()
 	speaker, err := s.speaker(ctx, t)
 	if err != nil {
 		return nil, err
@@ -229,17 +229,17 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 			Method: "InvokeAgent", AgentUID: f.agent.UID, Prompt: message, Timeout: s.cfg.TurnTimeout, RequestID: requestID,
 		})
 	} else {
-		t, err = s.ask(ctx, f.definition, message, requestID, place, place.body(agent, message))
+		t, err = s.launchOne(ctx, f.definition, message, requestID, place, place.body(agent, message))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, t, "", began, sink) // without a request id, so that left interrupts at once; nobody can interrupt the turn later
+	return s.answer(ctx, t, "", began, sink) // without a request id, so that callerLeft interrupts at once; nobody can interrupt the turn later
 }
 
-// ask starts an agent from the definition on one message and returns its task. The core deletes the agent after the
+// launchOne starts an agent from the definition on one message and returns its task. The core deletes the agent after the
 // task.
-func (s *Service) ask(ctx context.Context, d *fleet.Definition, message, requestID string, place Place, body []string) (*fleet.Task, error) {
+func (s *Service) launchOne(ctx context.Context, d *fleet.Definition, message, requestID string, place Place, body []string) (*fleet.Task, error) {
 	l, err := s.launch("InvokeAgent", d, "invoke", place)
 	if err != nil {
 		return nil, err

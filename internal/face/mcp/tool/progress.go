@@ -108,7 +108,7 @@ func (p *progress) keepAlive() (stop func()) {
 			case <-over:
 				return
 			}
-			if left := p.quiet(); left > 0 {
+			if left := p.silence(); left > 0 {
 				timer.Reset(left)
 				continue
 			}
@@ -121,8 +121,8 @@ func (p *progress) keepAlive() (stop func()) {
 	return func() { close(over); <-done }
 }
 
-// quiet returns how long the call may still send nothing.
-func (p *progress) quiet() time.Duration {
+// silence returns how long the call may still send nothing.
+func (p *progress) silence() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maxSilence - time.Since(p.last)

@@ -97,7 +97,7 @@ func (s *shortener) keepLast(c Cut, size int) error {
 		}
 		kept++
 	}
-	s.left(c.Field, "last", kept, list.Len(), "items")
+	s.noteCut(c.Field, "last", kept, list.Len(), "items")
 	last := slices.Collect(func(yield func(protoreflect.Value) bool) {
 		for i := list.Len() - kept; i < list.Len(); i++ {
 			if !yield(list.Get(i)) {
@@ -189,7 +189,7 @@ func (s *shortener) shortenTexts(size, least int) bool {
 		cut, _ := prefix(t.value, low)
 		t.set(cut)
 		s.tellOffset(t.path, len(cut))
-		s.left(t.path, "first", len(cut), len(t.value), "bytes")
+		s.noteCut(t.path, "first", len(cut), len(t.value), "bytes")
 	}
 	return fits
 }
@@ -239,9 +239,9 @@ func (s *shortener) shortenLists() ([]byte, error) {
 	}
 }
 
-// left notes that the answer holds only a part of a field. If the field was already shortened to of, left changes the note
+// noteCut notes that the answer holds only a part of a field. If the field was already shortened to of, noteCut changes the note
 // about that.
-func (s *shortener) left(path, which string, kept, of int, unit string) {
+func (s *shortener) noteCut(path, which string, kept, of int, unit string) {
 	if kept == of {
 		return
 	}
