@@ -80,6 +80,7 @@ type Agent struct {
 	// Parameters are the values of Project.Parameters that the caller has chosen; nil if there are none.
 	Parameters map[string]string
 	Host       HostFacts
+	Labels     Labels
 	Rules      []AllowedRule // what people have allowed it, see Question.Rules
 	Shares     []Share       // kept after the agent's deletion; nil if it is not shared
 

@@ -144,7 +144,7 @@ type Tx interface {
 	Delete(r Row) error
 
 	// Put stores a part of the task or agent with the id, which may have ended, and replaces an earlier one. Nil Changes
-	// remove the earlier ones.
+	// remove the earlier ones, and so do empty Labels, which are those of a task.
 	Put(id string, p Part) error
 
 	// Append adds an event to the log. The log shows it when Update returns. Append does not set Seq; only events that were
@@ -183,6 +183,7 @@ func (Attachments) part()  {}
 func (*Changes) part()     {}
 func (*TaskChecks) part()  {}
 func (*Remains) part()     {}
+func (Labels) part()       {}
 
 // Request is a completed call that changed something. It is remembered so that a repeated call is not executed again.
 type Request struct {

@@ -99,6 +99,7 @@ type TaskFilter struct {
 	Source    Source
 	Since     time.Time // only tasks that were created then or later
 	Until     time.Time // only tasks that were created before; zero for no limit
+	Selector  Selector  // only tasks whose labels match
 	Text      string    // only tasks with this text in the summary or the first 4 KiB of the description, ignoring case
 }
 

@@ -51,6 +51,7 @@ type Task struct {
 
 	Timeout    time.Duration // time limit of the run, counted from StartedAt; always set
 	Options    TaskOptions
+	Labels     Labels // its own and, where it has none of its own, those that its agent had when it started
 	RetryOf    string // id of the task that this one has started again; empty if it is not a retry
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero if not started

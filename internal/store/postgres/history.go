@@ -123,6 +123,9 @@ func (c *clause) filter(f fleet.TaskFilter) {
 	if f.Source != "" {
 		c.add(`source = ?`, string(f.Source))
 	}
+	for _, condition := range record.SelectorConditions(f.Selector, dialect.In, c.arg) {
+		c.where += condition + ` AND `
+	}
 	if !f.Since.IsZero() {
 		c.add(`created_at >= ?`, f.Since)
 	}

@@ -25,6 +25,12 @@ type taskQuery struct {
 	args  []any
 }
 
+// arg adds an argument of the next condition and returns its placeholder.
+func (q *taskQuery) arg(v any) string {
+	q.args = append(q.args, encode([]any{v})...)
+	return `?`
+}
+
 func (q *taskQuery) add(condition string, args ...any) {
 	q.where += condition + ` AND `
 	q.args = append(q.args, args...)
@@ -34,6 +40,9 @@ func (q *taskQuery) add(condition string, args ...any) {
 // already selects the rows, so that no index is needed here.
 func taskConditions(f fleet.TaskFilter, led bool) *taskQuery {
 	q := &taskQuery{}
+	if f.Selector.Labelled() {
+		led = true // the index of tasks with labels
+	}
 	// lead returns the column in a form that lets SQLite use its index for the first condition, and not for later ones.
 	lead := func(column string) string {
 		if led {
@@ -80,6 +89,9 @@ func taskConditions(f fleet.TaskFilter, led bool) *taskQuery {
 	}
 	if f.Place != "" {
 		q.add(`+agent_uid IN (SELECT uid FROM agents WHERE place = ?)`, f.Place)
+	}
+	for _, c := range record.SelectorConditions(f.Selector, uidsIn, q.arg) {
+		q.add(c)
 	}
 	if !f.Since.IsZero() {
 		q.add(`created_at >= ?`, micros(f.Since))

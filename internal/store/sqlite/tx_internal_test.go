@@ -183,6 +183,7 @@ func TestQueryPlans(t *testing.T) {
 		{find(fleet.TaskFilter{Toolset: &toolset, Source: fleet.SourceAgent}), "SEARCH tasks USING COVERING INDEX tasks_listed_source (source=?)"},
 		{find(fleet.TaskFilter{Toolset: &toolset, Project: "x"}), "SEARCH tasks USING COVERING INDEX tasks_listed_project (project=?)"},
 		{find(fleet.TaskFilter{Toolset: &toolset, AgentUID: "x"}), "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
+		{find(fleet.TaskFilter{Selector: fleet.Selector{{Key: "env"}}, Owner: "x", Toolset: &toolset}), "SCAN tasks USING INDEX tasks_labelled"},
 		{lastSeq, "SEARCH events"},
 		{changedAgents, "SEARCH events USING COVERING INDEX events_changes (seq>?)"},
 		{changedAgents, "SEARCH leases USING PRIMARY KEY (key=?)"},

@@ -36,6 +36,17 @@ var historyCases = []testCase{
 		add("u2", "Papi", "alice", "DataOne", toolset,
 			task("t2", 2*time.Second, fleet.TaskCompleted, fleet.SourceAIController, "write docs", "Done"),
 			task("t3", 3*time.Second, fleet.TaskRunning, fleet.SourceHuman, "äpfel \"quoted\" * und login", ""))
+		update(t, s, func(tx fleet.Tx) error { // the first task has ended
+			return errors.Join(tx.Put("t1", fleet.Labels{"env": "prod", "old": ""}), tx.Put("t3", fleet.Labels{"env": "test"}), tx.Put("t2", fleet.Labels{"env": "x"}),
+				tx.Put("t2", fleet.Labels{}), tx.Put("t1", fleet.Labels{"env": "prod", "old": ""}))
+		})
+		require.Equal(t, fleet.Labels{"env": "prod", "old": ""}, getTask(t, s, "t1").Labels)
+		require.Nil(t, getTask(t, s, "t2").Labels)
+		selector := func(text string) fleet.Selector {
+			s, err := fleet.ParseSelector("selector", text)
+			require.NoError(t, err)
+			return s
+		}
 		add("u3", "sony", "bob", "Setup", toolset, task("t4", 4*time.Second, fleet.TaskCompleted, fleet.SourceHuman, "bob's login", "x"))
 		add("u4", "c-1", "alice", "", contract, task("t5", 5*time.Second, fleet.TaskStopped, fleet.SourceAgent, "a contract", ""))
 		for _, c := range []struct {
@@ -67,6 +78,13 @@ var historyCases = []testCase{
 			{fleet.TaskFilter{Text: "DO"}, []string{"t2"}},
 			{fleet.TaskFilter{Text: "%"}, []string{"t1"}},
 			{fleet.TaskFilter{Text: "nothing like this"}, nil},
+			{fleet.TaskFilter{Selector: selector("env=prod")}, []string{"t1"}},
+			{fleet.TaskFilter{Selector: selector("env")}, []string{"t3", "t1"}},
+			{fleet.TaskFilter{Selector: selector("env in (prod,test),!old"), Owner: "alice"}, []string{"t3"}},
+			{fleet.TaskFilter{Selector: selector("env!=test")}, []string{"t5", "t4", "t2", "t1"}},
+			{fleet.TaskFilter{Selector: selector("!env")}, []string{"t5", "t4", "t2"}},
+			{fleet.TaskFilter{Selector: selector("env notin (prod,x),env"), Text: "login"}, []string{"t3"}},
+			{fleet.TaskFilter{Selector: selector("env=none")}, nil},
 		} {
 			tasks, total := findTasks(t, s, c.filter, 100, 0)
 			require.Equal(t, c.want, taskIDs(tasks), "%+v", c.filter)

@@ -100,6 +100,7 @@ func newAgent(uid, name, owner string) *fleet.Agent {
 			StopsAt: noon.Add(time.Hour), DormantAt: noon, DeletionAt: noon.Add(2 * time.Hour), MissingSince: noon,
 		},
 		Shares:  []fleet.Share{{Grantee: fleet.Grantee{Group: "ops"}, Access: fleet.AccessRun, By: owner, At: noon}},
+		Labels:  fleet.Labels{"env": "prod", "größe/1": "ü:@+"},
 		Rules:   []fleet.AllowedRule{{Rule: "Bash(go test *)", By: owner, At: noon}, {Rule: "Write(日本*)", TaskID: "t1", By: owner, At: noon}},
 		Toolset: fleet.ToolsetSubagents, Place: "local", OneTask: true, Conversed: true, SessionID: "c0ffee",
 		Config: &fleet.AgentConfig{

@@ -65,6 +65,12 @@ var usageCases = []testCase{
 		require.Equal(t, []string{noon.Format(time.DateOnly)}, keys(fleet.TaskFilter{Owner: "alice", Until: day}, fleet.UsageByDay))
 		require.Equal(t, []string{"papi", "worker"}, keys(fleet.TaskFilter{Owner: "alice", Since: day}, fleet.UsageByAgent))
 
+		update(t, s, func(tx fleet.Tx) error { return tx.Put("t2", fleet.Labels{"env": "prod"}) })
+		prod := fleet.TaskFilter{Selector: fleet.Selector{{Key: "env", Values: []string{"prod"}}}}
+		require.Equal(t, []string{day.Format(time.DateOnly)}, keys(prod, fleet.UsageByDay))
+		_, total = usage(prod, fleet.UsageByAgent, 10)
+		require.Equal(t, 1, total.Tasks)
+
 		rows, total = usage(fleet.TaskFilter{Owner: "nobody"}, fleet.UsageByDay, 10)
 		require.Empty(t, rows)
 		require.Zero(t, total)

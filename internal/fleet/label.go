@@ -1,0 +1,80 @@
+package fleet
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Labels are names and values that people and programs give to agents and tasks, for example env=prod, to select them by.
+type Labels map[string]string
+
+// Limits of labels, in characters.
+const (
+	MaxLabels     = 32
+	MaxLabelKey   = 63
+	MaxLabelValue = 253
+)
+
+// A selector has no quotes, so keys and values have none of its characters.
+var (
+	labelKey   = regexp.MustCompile(`^[\pL\pN][\pL\pN\-_./]*$`)
+	labelValue = regexp.MustCompile(`^[\pL\pN\-_./:@+]*$`)
+)
+
+// Valid returns INVALID_ARGUMENT if a label is not valid, or if there are too many.
+func (l Labels) Valid(field string) error {
+	if len(l) > MaxLabels {
+		return Invalid(ReasonInvalidArgument, field, "%s has %d labels: give at most %d", field, len(l), MaxLabels)
+	}
+	for _, key := range slices.Sorted(maps.Keys(l)) {
+		if err := validKey(field, key); err != nil {
+			return err
+		}
+		if err := validValue(field, l[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validKey(field, key string) error {
+	if len([]rune(key)) > MaxLabelKey || !labelKey.MatchString(key) {
+		return Invalid(ReasonInvalidArgument, field, "%s has the key %q: begin a key with a letter or a digit, go on with letters, digits and - _ . /, and use at most %d characters",
+			field, Shorten(key, 80), MaxLabelKey)
+	}
+	return nil
+}
+
+func validValue(field, value string) error {
+	if len([]rune(value)) > MaxLabelValue || !labelValue.MatchString(value) {
+		return Invalid(ReasonInvalidArgument, field, "%s has the value %q: use letters, digits and - _ . / : @ +, at most %d characters",
+			field, Shorten(value, 80), MaxLabelValue)
+	}
+	return nil
+}
+
+// With returns the labels together with others, which take precedence, and without the keys in without. It returns nil if none
+// is left.
+func (l Labels) With(others Labels, without ...string) Labels {
+	out := Labels{}
+	maps.Copy(out, l)
+	maps.Copy(out, others)
+	for _, key := range without {
+		delete(out, key)
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// String returns the labels as a selector that they match, in the order of their keys.
+func (l Labels) String() string {
+	parts := make([]string, 0, len(l))
+	for _, key := range slices.Sorted(maps.Keys(l)) {
+		parts = append(parts, key+"="+l[key])
+	}
+	return strings.Join(parts, ",")
+}
