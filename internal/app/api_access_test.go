@@ -26,7 +26,7 @@ var accessNeeded = map[string]string{
 	"show_agent": "view", "show_agent_task_history": "view", "show_agent_log": "view", "list_agent_shares": "view", "download_agent_bundle": "view",
 	"show_task": "view", "wait_tasks": "view", "show_task_changes": "view", "show_task_output": "view", "list_task_steps": "view", "download_task_payload": "view", "watch_fleet": "view",
 
-	"start_agent_task": "run", "retry_task": "run", "stop_agent_task": "run", "send_task_message": "run", "answer_question": "run", "remove_agent_rule": "run",
+	"start_agent_task": "run", "retry_task": "run", "stop_agent_task": "run", "send_task_message": "run", "set_labels": "run", "answer_question": "run", "remove_agent_rule": "run",
 
 	"delete_agent": "own", "restore_agent": "own", "list_kept_work": "alike", "start_agent": "own", "stop_agent": "own", "restart_agent": "own", "share_agent": "own", "unshare_agent": "own", "delete_task": "own", "attach_agent": "own",
 
@@ -219,7 +219,7 @@ func (s *story) allows(t *testing.T, face, name, by, agent string) {
 	t.Helper()
 	x := s.sharedAgent(t, agent)
 	switch name {
-	case "start_agent_task", "retry_task", "delete_task", "restart_agent":
+	case "start_agent_task", "retry_task", "delete_task", "restart_agent", "set_labels":
 		s.end(t, agent)
 		x.task = s.names["task"]
 	case "answer_question", "send_task_message", "stop_agent_task":

@@ -41,6 +41,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"question_id": x.question, "answer": "attacked", "remember": "once", "rule": "Bash", "include_answered": true, "or_question": true,
 		"term": "xterm", "columns": json.Number("80"), "rows": json.Number("24"), "input": "YXR0YWNr",
 		"parameters": map[string]any{}, "update": false, "take_over": true,
+		"selector": "", "labels": map[string]any{"attacked": "yes"}, "remove": []any{"owner"},
 		"directory":        "", // a request with project cannot have it
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),
 		"registry_ref": "127.0.0.1:1/an/attack", "keep_unsaved": true,
@@ -70,6 +71,13 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 	}
 	if m.Name() == "AgentStart" { // the attacker uses alice-1 for the agent that it creates
 		args["request_id"] = "alice-2"
+	}
+	if m.Name() == "SetLabels" { // it takes an agent or a task
+		if strings.HasSuffix(x.agent, "!") {
+			delete(args, "task_id")
+		} else {
+			delete(args, "agent_name")
+		}
 	}
 	if m.Name() == "WaitTasks" { // a short wait
 		args["timeout_seconds"] = json.Number("50")

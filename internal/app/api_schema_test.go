@@ -58,6 +58,7 @@ var goodRequests = map[string]string{
 	"stop_agent":                `{"agent_name":"sony"}`,
 	"restart_agent":             `{"agent_name":"sony"}`,
 	"share_agent":               `{"agent_name":"papi","person":"bob","access":"view"}`,
+	"set_labels":                `{"agent_name":"papi","labels":{"env":"prod"}}`,
 	"unshare_agent":             `{"agent_name":"papi","person":"bob"}`,
 	"list_audit":                `{}`,
 	"list_agent_shares":         `{"agent_name":"papi"}`,

@@ -29,6 +29,7 @@ const (
 	EventTaskStopping  EventType = "task_stopping"
 	EventTaskEnded     EventType = "task_ended"
 	EventTaskDeleted   EventType = "task_deleted"
+	EventTaskLabelled  EventType = "task_labelled"
 )
 
 // OutputEvents are the types of the events that a task's run produces while it works. EventFilter.Quiet leaves them out.

@@ -14,6 +14,7 @@ type EventFilter struct {
 	AgentUID  string   // only events of this agent, not of other agents with its name
 	TaskID    string
 	Types     []EventType // only events of these types; empty: of all types
+	Selector  Selector    // only events of tasks whose labels match, and events without a task of agents whose labels match
 	Brief     bool        // without EventTaskDetail
 	Quiet     bool        // without OutputEvents, except those of the tasks in OutputOf
 	OutputOf  []string    // ids of tasks; only with Quiet

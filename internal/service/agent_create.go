@@ -12,6 +12,7 @@ import (
 type CreateAgentRequest struct {
 	Name, Project, Role, Spec string
 	Parameters                map[string]string `json:",omitempty"` // of the project
+	Labels                    fleet.Labels      `json:",omitempty"`
 	RequestID                 string            `json:"-"`
 }
 
@@ -30,6 +31,9 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 		return nil, "", err
 	}
 	if err := checkText(fleet.ReasonSpecRequired, "spec", "the agent's spec", r.Spec); err != nil {
+		return nil, "", err
+	}
+	if err := r.Labels.Valid("labels"); err != nil {
 		return nil, "", err
 	}
 	c := Call{Method: "CreateAgent", RequestID: r.RequestID, Body: r}
@@ -90,7 +94,7 @@ func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r 
 		}
 		now := s.now()
 		a := &fleet.Agent{
-			UID: s.cfg.NewID(), Name: r.Name, Owner: p.Name, Place: place.Name, Project: project.Name, Role: role.Name, Spec: r.Spec, Parameters: r.Parameters,
+			UID: s.cfg.NewID(), Name: r.Name, Owner: p.Name, Place: place.Name, Project: project.Name, Role: role.Name, Spec: r.Spec, Parameters: r.Parameters, Labels: r.Labels.With(nil),
 			State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now, Trace: fleet.TraceFrom(ctx),
 		}
 		if err := s.checkConfined(p, a); err != nil {

@@ -15,14 +15,15 @@ const MaxSearch = 200
 
 // ListTasksRequest selects tasks; the zero value selects all tasks that the caller may see.
 type ListTasksRequest struct {
-	Agent   string // name of an existing or deleted agent; "papi@alice" for alice's
-	Last    bool   // with Agent: only tasks of the agent that has the name now or, if there is none, of the last that had it
-	Status  fleet.TaskStatus
-	Source  fleet.Source
-	Project string
-	Since   time.Time
-	Text    string
-	Toolset *fleet.Toolset // nil means all toolsets
+	Agent    string // name of an existing or deleted agent; "papi@alice" for alice's
+	Last     bool   // with Agent: only tasks of the agent that has the name now or, if there is none, of the last that had it
+	Status   fleet.TaskStatus
+	Source   fleet.Source
+	Project  string
+	Selector string // only tasks whose labels match, see fleet.ParseSelector
+	Since    time.Time
+	Text     string
+	Toolset  *fleet.Toolset // nil means all toolsets
 	fleet.PageRequest
 }
 
@@ -68,7 +69,10 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 // nil if the project exists. If the request selects tasks of ToolsetFleet, err is AGENT_NOT_FOUND for an agent that never
 // existed.
 func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasksRequest) (f fleet.TaskFilter, noProject, err error) {
-	f = fleet.TaskFilter{Status: r.Status, Source: r.Source, Project: r.Project, Since: r.Since, Text: r.Text, Toolset: r.Toolset}
+	if f.Selector, err = fleet.ParseSelector("selector", r.Selector); err != nil {
+		return f, nil, err
+	}
+	f = fleet.TaskFilter{Selector: f.Selector, Status: r.Status, Source: r.Source, Project: r.Project, Since: r.Since, Text: r.Text, Toolset: r.Toolset}
 	if err := r.checkValues(); err != nil {
 		return f, nil, err
 	}

@@ -40,7 +40,7 @@ func (s *Service) RetryTask(ctx context.Context, id, requestID string) (*fleet.T
 		case v.Toolset != fleet.ToolsetFleet || first.SessionID != "":
 			return nil, fleet.Errorf(fleet.ReasonInvalidArgument, "task %q belongs to the toolset %s: start it again with a tool of that toolset", first.ID, v.Toolset).With("field", "task_id")
 		}
-		r := StartTaskRequest{Description: first.Description, Timeout: first.Timeout, Options: first.Options, retryOf: first.ID}
+		r := StartTaskRequest{Description: first.Description, Timeout: first.Timeout, Options: first.Options, Labels: first.Labels, retryOf: first.ID}
 		if known, err := tx.Checks(first.ID); err != nil {
 			return nil, err
 		} else if known != nil {

@@ -58,6 +58,7 @@ type StartTaskRequest struct {
 	Timeout            time.Duration // 0 means Config.TaskTimeout
 	Checks             fleet.Checks  // in addition to the checks of the agent's project and role
 	Options            fleet.TaskOptions
+	Labels             fleet.Labels       `json:",omitempty"` // besides those of the agent
 	Attachments        []fleet.Attachment `json:"-"`
 	RequestID          string             `json:"-"`
 
@@ -98,6 +99,9 @@ func (s *Service) checkTask(r StartTaskRequest) error {
 		return err
 	}
 	if err := r.Options.Valid(); err != nil {
+		return err
+	}
+	if err := r.Labels.Valid("labels"); err != nil {
 		return err
 	}
 	if r.Options.AppendSystemPrompt != "" {
@@ -161,7 +165,10 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	}
 	now := s.now()
 	task := s.newTask(ctx, p, a, r.Description, r.Timeout, now)
-	task.Options, task.RetryOf = r.Options, r.retryOf
+	task.Options, task.RetryOf, task.Labels = r.Options, r.retryOf, a.Labels.With(r.Labels)
+	if err := task.Labels.Valid("labels"); err != nil {
+		return nil, err
+	}
 	if err := insertTask(tx, task); err != nil {
 		return nil, err
 	}
@@ -316,7 +323,7 @@ func (s *Service) newTask(ctx context.Context, p fleet.Principal, a *fleet.Agent
 	}
 	return &fleet.Task{
 		ID: s.cfg.NewID(), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: prompt, Source: p.Source(),
-		Status: fleet.TaskRunning, Timeout: timeout, CreatedAt: now, StartedAt: now, Trace: fleet.TraceFrom(ctx),
+		Status: fleet.TaskRunning, Timeout: timeout, CreatedAt: now, StartedAt: now, Trace: fleet.TraceFrom(ctx), Labels: a.Labels,
 	}
 }
 

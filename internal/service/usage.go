@@ -19,6 +19,7 @@ const defaultUsage = 30 * 24 * time.Hour
 type UsageRequest struct {
 	By             fleet.UsageKey // "" means by agent
 	Agent, Project string         // only tasks of this agent and of this project; empty: of all
+	Selector       string         // only tasks whose labels match, see fleet.ParseSelector
 	Since          time.Time      // only tasks created then or later; zero means 30 days ago
 	Until          time.Time      // only tasks created before; zero means no limit
 }
@@ -45,7 +46,7 @@ func (s *Service) Usage(ctx context.Context, r UsageRequest) (*Usage, error) {
 	if !r.Until.IsZero() && !r.Until.After(r.Since) {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "until", "until must be after since")
 	}
-	f, noProject, err := s.taskFilter(ctx, p, ListTasksRequest{Agent: r.Agent, Project: r.Project, Since: r.Since})
+	f, noProject, err := s.taskFilter(ctx, p, ListTasksRequest{Agent: r.Agent, Project: r.Project, Since: r.Since, Selector: r.Selector})
 	if err != nil {
 		return nil, err
 	}

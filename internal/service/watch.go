@@ -26,6 +26,7 @@ type WatchRequest struct {
 	Cursor    string        // continue after it; "" begins with the oldest event, "now" with the next one, "newest" with the newest MaxEvents
 	AgentName string        // "papi", or "papi@alice" for alice's; "" means all agents
 	TaskID    string        // or a prefix of the id; "" means all tasks
+	Selector  string        // only events of tasks, or else of agents, whose labels match; see fleet.ParseSelector
 	Details   bool          // with events of the type EventTaskDetail
 	Quiet     bool          // leave out output, steps and messages, except those of the tasks in OutputOf
 	OutputOf  []string      // ids of tasks; only with Quiet
@@ -46,6 +47,9 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 		return err
 	}
 	w := &watch{s: s, p: p, ref: r.AgentName, filter: fleet.EventFilter{TaskID: r.TaskID, Brief: !r.Details, Quiet: r.Quiet, OutputOf: r.OutputOf}, left: -1}
+	if w.filter.Selector, err = fleet.ParseSelector("selector", r.Selector); err != nil {
+		return err
+	}
 	if err := aside(func() error { return w.begin(ctx, p, r) }); err != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ type listKey struct {
 	groups                              string // groups of a principal with whom agents are shared
 	projects                            string // projects that the principal is restricted to
 	owner, project, place, role, status string
+	labels                              string // the selector
 	offset, count                       int
 }
 
@@ -46,6 +47,7 @@ func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place strin
 		return nil, err
 	}
 	key := l.key(p)
+	key.labels = r.Labels
 	key.project, key.place, key.role, key.status, key.offset, key.count = r.Project, place, strings.ToLower(r.Role), string(r.Status), offset, count
 	whole := key
 	whole.offset, whole.count = 0, 0
@@ -57,7 +59,11 @@ func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place strin
 		return rows, nil
 	}
 	if match == nil || !same {
-		match = l.selected(p, r, place)
+		selector, err := fleet.ParseSelector("selector", r.Labels)
+		if err != nil {
+			return nil, err
+		}
+		match = l.selected(p, r, selector, place)
 		l.mu.Lock()
 		l.last, l.match = whole, match
 		l.mu.Unlock()
@@ -70,13 +76,13 @@ func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place strin
 }
 
 // selected returns the agents that the principal may see and the filter selects.
-func (l *listing) selected(p fleet.Principal, r fleet.ListAgentsRequest, place string) []*fleet.AgentView {
+func (l *listing) selected(p fleet.Principal, r fleet.ListAgentsRequest, selector fleet.Selector, place string) []*fleet.AgentView {
 	match := make([]*fleet.AgentView, 0, 16)
 	for _, v := range l.views {
 		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) &&
 			(r.Project == "" || v.Project == r.Project) && (place == "" || v.Place == place) &&
 			(r.Role == "" || strings.EqualFold(v.Role, r.Role)) &&
-			(r.Status == "" || v.Status() == r.Status) {
+			(r.Status == "" || v.Status() == r.Status) && selector.Matches(v.Labels) {
 			match = append(match, v)
 		}
 	}

@@ -106,7 +106,7 @@ func (t *LogTail) Read(f fleet.EventFilter, after int64, limit int) (events []fl
 	t.mu.Lock()
 	all, upTo, ok := t.events, t.last, t.begun && t.err == nil && after >= t.after
 	t.mu.Unlock()
-	if !ok || len(f.Projects) > 0 { // an event does not say the project of its agent
+	if !ok || len(f.Projects) > 0 || len(f.Selector) > 0 { // an event does not say the project and the labels of its agent
 		return nil, 0, false
 	}
 	first, _ := slices.BinarySearchFunc(all, after+1, func(e fleet.Event, seq int64) int { return cmp.Compare(e.Seq, seq) })

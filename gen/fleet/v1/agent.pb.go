@@ -9,6 +9,7 @@ package fleetv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	wrapperspb "google.golang.org/protobuf/types/known/wrapperspb"
 	reflect "reflect"
@@ -237,7 +238,9 @@ type Agent struct {
 	// Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise.
 	Adopted *bool `protobuf:"varint,32,opt,name=adopted,proto3,oneof" json:"adopted,omitempty"`
 	// Id of the agent's conversation, as its program knows it, for example for "claude --resume"; absent if it is not known.
-	SessionId     *string `protobuf:"bytes,34,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
+	SessionId *string `protobuf:"bytes,34,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
+	// The agent's labels; absent when it has none.
+	Labels        *structpb.Struct `protobuf:"bytes,35,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -489,6 +492,13 @@ func (x *Agent) GetSessionId() string {
 	return ""
 }
 
+func (x *Agent) GetLabels() *structpb.Struct {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 // AgentLink is an address at which people can open a part of an agent's workspace.
 type AgentLink struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -574,7 +584,9 @@ type AgentSummary struct {
 	// Whether the project has a newer version than the agent's workspace, see `show_agent`; absent otherwise.
 	Outdated *bool `protobuf:"varint,12,opt,name=outdated,proto3,oneof" json:"outdated,omitempty"`
 	// Reason for the state, as a sentence; absent when there is none.
-	StateReason   *string `protobuf:"bytes,13,opt,name=state_reason,json=stateReason,proto3,oneof" json:"state_reason,omitempty"`
+	StateReason *string `protobuf:"bytes,13,opt,name=state_reason,json=stateReason,proto3,oneof" json:"state_reason,omitempty"`
+	// The agent's labels; absent when it has none.
+	Labels        *structpb.Struct `protobuf:"bytes,15,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -705,6 +717,13 @@ func (x *AgentSummary) GetStateReason() string {
 		return *x.StateReason
 	}
 	return ""
+}
+
+func (x *AgentSummary) GetLabels() *structpb.Struct {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 // DeletedAgent names an agent that was deleted.
@@ -921,7 +940,7 @@ var File_fleet_v1_agent_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\x8a\x0f\n" +
+	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xcb\x0f\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12.\n" +
@@ -964,7 +983,8 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"otherFleet\x88\x01\x01\x12\x1d\n" +
 	"\aadopted\x18  \x01(\bH\vR\aadopted\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"session_id\x18\" \x01(\tH\fR\tsessionId\x88\x01\x01\x1a;\n" +
+	"session_id\x18\" \x01(\tH\fR\tsessionId\x88\x01\x01\x124\n" +
+	"\x06labels\x18# \x01(\v2\x17.google.protobuf.StructH\rR\x06labels\x88\x01\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Y\n" +
@@ -1003,10 +1023,11 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\f_other_fleetB\n" +
 	"\n" +
 	"\b_adoptedB\r\n" +
-	"\v_session_id\"1\n" +
+	"\v_session_idB\t\n" +
+	"\a_labels\"1\n" +
 	"\tAgentLink\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03url\x18\x02 \x01(\tR\x03url\"\xd1\x04\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\"\x92\x05\n" +
 	"\fAgentSummary\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\x06status\x12?\n" +
@@ -1024,14 +1045,16 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"collecting\x88\x01\x01\x12\x14\n" +
 	"\x05place\x18\v \x01(\tR\x05place\x12\x1f\n" +
 	"\boutdated\x18\f \x01(\bH\x03R\boutdated\x88\x01\x01\x12&\n" +
-	"\fstate_reason\x18\r \x01(\tH\x04R\vstateReason\x88\x01\x01B\n" +
+	"\fstate_reason\x18\r \x01(\tH\x04R\vstateReason\x88\x01\x01\x124\n" +
+	"\x06labels\x18\x0f \x01(\v2\x17.google.protobuf.StructH\x05R\x06labels\x88\x01\x01B\n" +
 	"\n" +
 	"\b_waitingB\n" +
 	"\n" +
 	"\b_stalledB\r\n" +
 	"\v_collectingB\v\n" +
 	"\t_outdatedB\x0f\n" +
-	"\r_state_reason\"\xe6\x01\n" +
+	"\r_state_reasonB\t\n" +
+	"\a_labels\"\xe6\x01\n" +
 	"\fDeletedAgent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12$\n" +
@@ -1084,6 +1107,7 @@ var file_fleet_v1_agent_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil),  // 9: google.protobuf.Timestamp
 	(*Share)(nil),                  // 10: fleet.v1.Share
 	(Share_Access)(0),              // 11: fleet.v1.Share.Access
+	(*structpb.Struct)(nil),        // 12: google.protobuf.Struct
 }
 var file_fleet_v1_agent_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Agent.status:type_name -> fleet.v1.Agent.Status
@@ -1099,18 +1123,20 @@ var file_fleet_v1_agent_proto_depIdxs = []int32{
 	9,  // 10: fleet.v1.Agent.stops_at:type_name -> google.protobuf.Timestamp
 	9,  // 11: fleet.v1.Agent.dormant_at:type_name -> google.protobuf.Timestamp
 	9,  // 12: fleet.v1.Agent.deletion_at:type_name -> google.protobuf.Timestamp
-	0,  // 13: fleet.v1.AgentSummary.status:type_name -> fleet.v1.Agent.Status
-	8,  // 14: fleet.v1.AgentSummary.current_task:type_name -> google.protobuf.StringValue
-	1,  // 15: fleet.v1.AgentSummary.state:type_name -> fleet.v1.Agent.State
-	8,  // 16: fleet.v1.AgentSummary.current_task_id:type_name -> google.protobuf.StringValue
-	6,  // 17: fleet.v1.DeletedAgent.kept:type_name -> fleet.v1.KeptWork
-	9,  // 18: fleet.v1.KeptWork.kept_at:type_name -> google.protobuf.Timestamp
-	9,  // 19: fleet.v1.KeptWork.expires_at:type_name -> google.protobuf.Timestamp
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	12, // 13: fleet.v1.Agent.labels:type_name -> google.protobuf.Struct
+	0,  // 14: fleet.v1.AgentSummary.status:type_name -> fleet.v1.Agent.Status
+	8,  // 15: fleet.v1.AgentSummary.current_task:type_name -> google.protobuf.StringValue
+	1,  // 16: fleet.v1.AgentSummary.state:type_name -> fleet.v1.Agent.State
+	8,  // 17: fleet.v1.AgentSummary.current_task_id:type_name -> google.protobuf.StringValue
+	12, // 18: fleet.v1.AgentSummary.labels:type_name -> google.protobuf.Struct
+	6,  // 19: fleet.v1.DeletedAgent.kept:type_name -> fleet.v1.KeptWork
+	9,  // 20: fleet.v1.KeptWork.kept_at:type_name -> google.protobuf.Timestamp
+	9,  // 21: fleet.v1.KeptWork.expires_at:type_name -> google.protobuf.Timestamp
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_agent_proto_init() }

@@ -72,6 +72,8 @@ const (
 	// A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if
 	// the call requested details.
 	Event_task_detail Event_Type = 20
+	// Labels of the task were changed by a caller; text has all of them.
+	Event_task_labelled Event_Type = 21
 )
 
 // Enum value maps for Event_Type.
@@ -98,6 +100,7 @@ var (
 		18: "agent_unshared",
 		19: "task_more_output",
 		20: "task_detail",
+		21: "task_labelled",
 	}
 	Event_Type_value = map[string]int32{
 		"type_unspecified": 0,
@@ -121,6 +124,7 @@ var (
 		"agent_unshared":   18,
 		"task_more_output": 19,
 		"task_detail":      20,
+		"task_labelled":    21,
 	}
 )
 
@@ -273,7 +277,7 @@ var File_fleet_v1_event_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x13fleet/v1/step.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd0\x06\n" +
+	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x13fleet/v1/step.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xeb\x06\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x120\n" +
@@ -284,7 +288,7 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\x04text\x18\x06 \x01(\tB\x06\xba\xf4\x18\x02\b\bR\x04text\x12_\n" +
 	"\x06status\x18\a \x01(\tBG\xba\xf4\x18CB\x14fleet.v1.Task.StatusB\x14fleet.v1.Agent.StateB\x15fleet.v1.Agent.StatusR\x06status\x12\x14\n" +
 	"\x05owner\x18\b \x01(\tR\x05owner\x12'\n" +
-	"\x04step\x18\t \x01(\v2\x0e.fleet.v1.StepH\x00R\x04step\x88\x01\x01\"\xcf\x03\n" +
+	"\x04step\x18\t \x01(\v2\x0e.fleet.v1.StepH\x00R\x04step\x88\x01\x01\"\xea\x03\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10type_unspecified\x10\x00\x12\x11\n" +
 	"\ragent_created\x10\x01\x12\x11\n" +
@@ -309,7 +313,8 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\fagent_shared\x10\x11\x12\x12\n" +
 	"\x0eagent_unshared\x10\x12\x12\x1c\n" +
 	"\x10task_more_output\x10\x13\x1a\x06\xca\xf4\x18\x02\b\x05\x12\x17\n" +
-	"\vtask_detail\x10\x14\x1a\x06\xca\xf4\x18\x02\b\x05B\a\n" +
+	"\vtask_detail\x10\x14\x1a\x06\xca\xf4\x18\x02\b\x05\x12\x19\n" +
+	"\rtask_labelled\x10\x15\x1a\x06\xca\xf4\x18\x02\b\x05B\a\n" +
 	"\x05_stepB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (

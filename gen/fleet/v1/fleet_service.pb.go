@@ -164,7 +164,10 @@ type CreateAgentRequest struct {
 	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Values of the project's parameters, which `list_agent_projects` shows, such as a region. The place may show them to
 	// people who see the agent's workspace, so they must not be secret.
-	Parameters    map[string]string `protobuf:"bytes,6,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Parameters map[string]string `protobuf:"bytes,6,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Optional. Labels, such as {"env": "prod"}, to select the agent and its tasks by; at most 32. A key has at most 63 characters, letters, digits and - _ . /,
+	// and a value at most 253, also with : @ and +.
+	Labels        map[string]string `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -237,6 +240,13 @@ func (x *CreateAgentRequest) GetRequestId() string {
 func (x *CreateAgentRequest) GetParameters() map[string]string {
 	if x != nil {
 		return x.Parameters
+	}
+	return nil
+}
+
+func (x *CreateAgentRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
 	}
 	return nil
 }
@@ -322,7 +332,9 @@ type ListAgentsRequest struct {
 	// Optional. The next_cursor of the previous answer, to continue from there. Not together with page.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many agents; next_cursor says where to continue.
-	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	Limit *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// Optional. Only agents whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old.
+	Selector      string `protobuf:"bytes,12,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -404,6 +416,13 @@ func (x *ListAgentsRequest) GetLimit() int32 {
 		return *x.Limit
 	}
 	return 0
+}
+
+func (x *ListAgentsRequest) GetSelector() string {
+	if x != nil {
+		return x.Selector
+	}
+	return ""
 }
 
 // ListAgentsResponse has the agents, by name.
@@ -1209,7 +1228,10 @@ type StartAgentTaskRequest struct {
 	// Optional. A JSON Schema of an object, which the task has to return as its output.
 	OutputSchema *structpb.Struct `protobuf:"bytes,13,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
 	// Optional. Files for the task, together at most 20 MiB.
-	Attachments   []*NewAttachment `protobuf:"bytes,14,rep,name=attachments,proto3" json:"attachments,omitempty"`
+	Attachments []*NewAttachment `protobuf:"bytes,14,rep,name=attachments,proto3" json:"attachments,omitempty"`
+	// Optional. Labels besides those of the agent, such as {"env": "prod"}, to select the task by; at most 32. A key has at most 63 characters, letters, digits and - _ . /,
+	// and a value at most 253, also with : @ and +.
+	Labels        map[string]string `protobuf:"bytes,15,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1338,6 +1360,13 @@ func (x *StartAgentTaskRequest) GetOutputSchema() *structpb.Struct {
 func (x *StartAgentTaskRequest) GetAttachments() []*NewAttachment {
 	if x != nil {
 		return x.Attachments
+	}
+	return nil
+}
+
+func (x *StartAgentTaskRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
 	}
 	return nil
 }
@@ -1998,7 +2027,10 @@ type WatchFleetRequest struct {
 	// Optional. Leave out the text of events of type task_output, for a caller who reads the output with `show_task_output`.
 	OutputWithoutText bool `protobuf:"varint,10,opt,name=output_without_text,json=outputWithoutText,proto3" json:"output_without_text,omitempty"`
 	// Optional. End the stream after this many events, at most 10000. By default 1000 without follow.
-	MaxEvents     *int32 `protobuf:"varint,6,opt,name=max_events,json=maxEvents,proto3,oneof" json:"max_events,omitempty"`
+	MaxEvents *int32 `protobuf:"varint,6,opt,name=max_events,json=maxEvents,proto3,oneof" json:"max_events,omitempty"`
+	// Optional. Only events of tasks, and events without a task of agents, whose labels match this selector, such as
+	// env=prod,team in (web,api),stage!=test,owned,!old.
+	Selector      string `protobuf:"bytes,11,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2101,6 +2133,13 @@ func (x *WatchFleetRequest) GetMaxEvents() int32 {
 		return *x.MaxEvents
 	}
 	return 0
+}
+
+func (x *WatchFleetRequest) GetSelector() string {
+	if x != nil {
+		return x.Selector
+	}
+	return ""
 }
 
 // WatchFleetResponse has the next events. A tool call answers with all of them together.
@@ -3137,7 +3176,9 @@ type ListTasksRequest struct {
 	// Optional. The next_cursor of the previous answer, to continue from there. Not together with page.
 	Cursor string `protobuf:"bytes,20,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many tasks; next_cursor says where to continue.
-	Limit         *int32 `protobuf:"varint,21,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	Limit *int32 `protobuf:"varint,21,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// Optional. Only tasks whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old.
+	Selector      string `protobuf:"bytes,13,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3254,6 +3295,13 @@ func (x *ListTasksRequest) GetLimit() int32 {
 		return *x.Limit
 	}
 	return 0
+}
+
+func (x *ListTasksRequest) GetSelector() string {
+	if x != nil {
+		return x.Selector
+	}
+	return ""
 }
 
 // ListTasksResponse has a page of tasks, newest first.
@@ -4497,6 +4545,144 @@ func (x *ShowAgentLogResponse) GetTruncated() bool {
 	return false
 }
 
+// SetLabelsRequest names the agent or the task, and the labels that change.
+type SetLabelsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Name of the agent; leave it out to label a task.
+	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Optional. Id of the task, or a unique prefix of the id; leave it out to label an agent.
+	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. Labels to add or to change, such as {"env": "prod"}. An agent and a task have at most 32. A key has at most 63 characters,
+	// letters, digits and - _ . /, and a value at most 253, also with : @ and +.
+	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Optional. Keys of labels to remove.
+	Remove []string `protobuf:"bytes,4,rep,name=remove,proto3" json:"remove,omitempty"`
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLabelsRequest) Reset() {
+	*x = SetLabelsRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLabelsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLabelsRequest) ProtoMessage() {}
+
+func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLabelsRequest.ProtoReflect.Descriptor instead.
+func (*SetLabelsRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *SetLabelsRequest) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+func (x *SetLabelsRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *SetLabelsRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *SetLabelsRequest) GetRemove() []string {
+	if x != nil {
+		return x.Remove
+	}
+	return nil
+}
+
+func (x *SetLabelsRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// SetLabelsResponse has all labels of the agent or the task.
+type SetLabelsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was done, as a sentence.
+	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// The labels that the agent or the task has now.
+	Labels        map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLabelsResponse) Reset() {
+	*x = SetLabelsResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLabelsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLabelsResponse) ProtoMessage() {}
+
+func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLabelsResponse.ProtoReflect.Descriptor instead.
+func (*SetLabelsResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *SetLabelsResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *SetLabelsResponse) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 // ShareAgentRequest names the agent, and the person or the group to share it with.
 type ShareAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4516,7 +4702,7 @@ type ShareAgentRequest struct {
 
 func (x *ShareAgentRequest) Reset() {
 	*x = ShareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4528,7 +4714,7 @@ func (x *ShareAgentRequest) String() string {
 func (*ShareAgentRequest) ProtoMessage() {}
 
 func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4541,7 +4727,7 @@ func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
 func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{60}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ShareAgentRequest) GetAgentName() string {
@@ -4592,7 +4778,7 @@ type ShareAgentResponse struct {
 
 func (x *ShareAgentResponse) Reset() {
 	*x = ShareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4604,7 +4790,7 @@ func (x *ShareAgentResponse) String() string {
 func (*ShareAgentResponse) ProtoMessage() {}
 
 func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4617,7 +4803,7 @@ func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
 func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{61}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ShareAgentResponse) GetMessage() string {
@@ -4651,7 +4837,7 @@ type UnshareAgentRequest struct {
 
 func (x *UnshareAgentRequest) Reset() {
 	*x = UnshareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4663,7 +4849,7 @@ func (x *UnshareAgentRequest) String() string {
 func (*UnshareAgentRequest) ProtoMessage() {}
 
 func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4676,7 +4862,7 @@ func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
 func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *UnshareAgentRequest) GetAgentName() string {
@@ -4720,7 +4906,7 @@ type UnshareAgentResponse struct {
 
 func (x *UnshareAgentResponse) Reset() {
 	*x = UnshareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4732,7 +4918,7 @@ func (x *UnshareAgentResponse) String() string {
 func (*UnshareAgentResponse) ProtoMessage() {}
 
 func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4745,7 +4931,7 @@ func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
 func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{63}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *UnshareAgentResponse) GetMessage() string {
@@ -4773,7 +4959,7 @@ type ListAgentSharesRequest struct {
 
 func (x *ListAgentSharesRequest) Reset() {
 	*x = ListAgentSharesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4785,7 +4971,7 @@ func (x *ListAgentSharesRequest) String() string {
 func (*ListAgentSharesRequest) ProtoMessage() {}
 
 func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4798,7 +4984,7 @@ func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{64}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListAgentSharesRequest) GetAgentName() string {
@@ -4819,7 +5005,7 @@ type ListAgentSharesResponse struct {
 
 func (x *ListAgentSharesResponse) Reset() {
 	*x = ListAgentSharesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4831,7 +5017,7 @@ func (x *ListAgentSharesResponse) String() string {
 func (*ListAgentSharesResponse) ProtoMessage() {}
 
 func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4844,7 +5030,7 @@ func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{65}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ListAgentSharesResponse) GetShares() []*Share {
@@ -4858,7 +5044,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x03\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -4868,8 +5054,12 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"request_id\x18\x05 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12Y\n" +
 	"\n" +
 	"parameters\x18\x06 \x03(\v2,.fleet.v1.CreateAgentRequest.ParametersEntryB\v\xe0A\x01\xbaH\x05\x9a\x01\x02\x10dR\n" +
-	"parameters\x1a=\n" +
+	"parameters\x12M\n" +
+	"\x06labels\x18\a \x03(\v2(.fleet.v1.CreateAgentRequest.LabelsEntryB\v\xe0A\x01\xbaH\x05\x9a\x01\x02\x10 R\x06labels\x1a=\n" +
 	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8a\x01\n" +
 	"\x13CreateAgentResponse\x12%\n" +
@@ -4878,7 +5068,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"unfinished\x18\x03 \x01(\bH\x00R\n" +
 	"unfinished\x88\x01\x01B\r\n" +
-	"\v_unfinished\"\xc1\x02\n" +
+	"\v_unfinished\"\xe2\x02\n" +
 	"\x11ListAgentsRequest\x12!\n" +
 	"\aproject\x18\x01 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
 	"\x04role\x18\x02 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x123\n" +
@@ -4888,7 +5078,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06cursor\x18\n" +
 	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
 	"\x05limit\x18\v \x01(\x05B\n" +
-	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x02R\x05limit\x88\x01\x01B\a\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x02R\x05limit\x88\x01\x01\x12\x1f\n" +
+	"\bselector\x18\f \x01(\tB\x03\xe0A\x01R\bselectorB\a\n" +
 	"\x05_pageB\f\n" +
 	"\n" +
 	"_page_sizeB\b\n" +
@@ -4982,7 +5173,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"unfinished\x18\x03 \x01(\bH\x00R\n" +
 	"unfinished\x88\x01\x01B\r\n" +
-	"\v_unfinished\"\xed\x06\n" +
+	"\v_unfinished\"\xfa\a\n" +
 	"\x15StartAgentTaskRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12=\n" +
@@ -5003,7 +5194,11 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"maxCostUsd\x88\x01\x01\x12:\n" +
 	"\x14append_system_prompt\x18\f \x01(\tB\x03\xe0A\x01H\aR\x12appendSystemPrompt\x88\x01\x01\x12A\n" +
 	"\routput_schema\x18\r \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x01R\foutputSchema\x12F\n" +
-	"\vattachments\x18\x0e \x03(\v2\x17.fleet.v1.NewAttachmentB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10\x14R\vattachmentsB\x12\n" +
+	"\vattachments\x18\x0e \x03(\v2\x17.fleet.v1.NewAttachmentB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10\x14R\vattachments\x12P\n" +
+	"\x06labels\x18\x0f \x03(\v2+.fleet.v1.StartAgentTaskRequest.LabelsEntryB\v\xe0A\x01\xbaH\x05\x9a\x01\x02\x10 R\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x12\n" +
 	"\x10_timeout_secondsB\n" +
 	"\n" +
 	"\b_retriesB\x18\n" +
@@ -5068,7 +5263,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"totalCount\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\xbd\x03\n" +
+	"\f_next_cursor\"\xde\x03\n" +
 	"\x11WatchFleetRequest\x12%\n" +
 	"\x06cursor\x18\x01 \x01(\tB\r\xe0A\x01\x82\xf4\x18\x06newestR\x06cursor\x12\"\n" +
 	"\n" +
@@ -5082,7 +5277,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x13output_without_text\x18\n" +
 	" \x01(\bB\x03\xe0A\x01R\x11outputWithoutText\x121\n" +
 	"\n" +
-	"max_events\x18\x06 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\x90N(\x01H\x01R\tmaxEvents\x88\x01\x01B\x0f\n" +
+	"max_events\x18\x06 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\x90N(\x01H\x01R\tmaxEvents\x88\x01\x01\x12\x1f\n" +
+	"\bselector\x18\v \x01(\tB\x03\xe0A\x01R\bselectorB\x0f\n" +
 	"\r_wait_secondsB\r\n" +
 	"\v_max_events\"q\n" +
 	"\x12WatchFleetResponse\x12C\n" +
@@ -5194,7 +5390,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x03(\v2\x0e.fleet.v1.StepR\x05steps\x12$\n" +
 	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\xae\x05\n" +
+	"\f_next_cursor\"\xcf\x05\n" +
 	"\x10ListTasksRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x12\"\n" +
@@ -5211,7 +5407,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\tpage_size\x18\t \x01(\x05B\a\xe0A\x01\xd8\xf3\x18\fH\x01R\bpageSize\x88\x01\x01\x12\x1b\n" +
 	"\x06cursor\x18\x14 \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
 	"\x05limit\x18\x15 \x01(\x05B\n" +
-	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x02R\x05limit\x88\x01\x01\"s\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x02R\x05limit\x88\x01\x01\x12\x1f\n" +
+	"\bselector\x18\r \x01(\tB\x03\xe0A\x01R\bselector\"s\n" +
 	"\aToolset\x12\x17\n" +
 	"\x13toolset_unspecified\x10\x00\x12\t\n" +
 	"\x05fleet\x10\x01\x12\r\n" +
@@ -5341,7 +5538,24 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\xe6\x01\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\xbb\x02\n" +
+	"\x10SetLabelsRequest\x12&\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x02R\tagentName\x12 \n" +
+	"\atask_id\x18\x02 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x01R\x06taskId\x12K\n" +
+	"\x06labels\x18\x03 \x03(\v2&.fleet.v1.SetLabelsRequest.LabelsEntryB\v\xe0A\x01\xbaH\x05\x9a\x01\x02\x10 R\x06labels\x12#\n" +
+	"\x06remove\x18\x04 \x03(\tB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10 R\x06remove\x120\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa9\x01\n" +
+	"\x11SetLabelsResponse\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\x12?\n" +
+	"\x06labels\x18\x02 \x03(\v2'.fleet.v1.SetLabelsResponse.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe6\x01\n" +
 	"\x11ShareAgentRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12\x1f\n" +
@@ -5367,7 +5581,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\x86,\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xe7,\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -5430,7 +5644,9 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\tStopAgent\x12\x1a.fleet.v1.StopAgentRequest\x1a\x1b.fleet.v1.StopAgentResponse\"5\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/agents/{agent_name}:stop\x12\x87\x01\n" +
 	"\fRestartAgent\x12\x1d.fleet.v1.RestartAgentRequest\x1a\x1e.fleet.v1.RestartAgentResponse\"8\xd2\xf3\x18\n" +
-	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12z\n" +
+	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12_\n" +
+	"\tSetLabels\x12\x1a.fleet.v1.SetLabelsRequest\x1a\x1b.fleet.v1.SetLabelsResponse\"\x19\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
+	"/v1/labels\x12z\n" +
 	"\n" +
 	"ShareAgent\x12\x1b.fleet.v1.ShareAgentRequest\x1a\x1c.fleet.v1.ShareAgentResponse\"1\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/agents/{agent_name}/shares\x12}\n" +
 	"\fUnshareAgent\x12\x1d.fleet.v1.UnshareAgentRequest\x1a\x1e.fleet.v1.UnshareAgentResponse\".\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 *\x1e/v1/agents/{agent_name}/shares\x12\x89\x01\n" +
@@ -5459,7 +5675,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -5523,194 +5739,206 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*RestartAgentResponse)(nil),         // 59: fleet.v1.RestartAgentResponse
 	(*ShowAgentLogRequest)(nil),          // 60: fleet.v1.ShowAgentLogRequest
 	(*ShowAgentLogResponse)(nil),         // 61: fleet.v1.ShowAgentLogResponse
-	(*ShareAgentRequest)(nil),            // 62: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 63: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 64: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 65: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 66: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 67: fleet.v1.ListAgentSharesResponse
-	nil,                                  // 68: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 69: fleet.v1.RestartAgentRequest.ParametersEntry
-	(*Agent)(nil),                        // 70: fleet.v1.Agent
-	(Agent_Status)(0),                    // 71: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 72: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 73: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 74: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 75: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 76: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 77: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 78: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 79: google.protobuf.Struct
-	(*Role)(nil),                         // 80: fleet.v1.Role
-	(*Project)(nil),                      // 81: fleet.v1.Project
-	(*Event)(nil),                        // 82: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 83: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 84: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 85: fleet.v1.FileChange
-	(StepKind)(0),                        // 86: fleet.v1.StepKind
-	(*Step)(nil),                         // 87: fleet.v1.Step
-	(Task_Status)(0),                     // 88: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 89: fleet.v1.Task.Source
-	(*Question)(nil),                     // 90: fleet.v1.Question
-	(Question_Remember)(0),               // 91: fleet.v1.Question.Remember
-	(Share_Access)(0),                    // 92: fleet.v1.Share.Access
-	(*Share)(nil),                        // 93: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 94: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 95: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 96: fleet.v1.SearchFleetRequest
-	(*ListAuditRequest)(nil),             // 97: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 98: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 99: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 100: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 101: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 102: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 103: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 104: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 105: fleet.v1.SearchFleetResponse
-	(*ListAuditResponse)(nil),            // 106: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 107: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 108: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 109: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 110: fleet.v1.ReloadConfigResponse
+	(*SetLabelsRequest)(nil),             // 62: fleet.v1.SetLabelsRequest
+	(*SetLabelsResponse)(nil),            // 63: fleet.v1.SetLabelsResponse
+	(*ShareAgentRequest)(nil),            // 64: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 65: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 66: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 67: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 68: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 69: fleet.v1.ListAgentSharesResponse
+	nil,                                  // 70: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 71: fleet.v1.CreateAgentRequest.LabelsEntry
+	nil,                                  // 72: fleet.v1.StartAgentTaskRequest.LabelsEntry
+	nil,                                  // 73: fleet.v1.RestartAgentRequest.ParametersEntry
+	nil,                                  // 74: fleet.v1.SetLabelsRequest.LabelsEntry
+	nil,                                  // 75: fleet.v1.SetLabelsResponse.LabelsEntry
+	(*Agent)(nil),                        // 76: fleet.v1.Agent
+	(Agent_Status)(0),                    // 77: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 78: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 79: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 80: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 81: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 82: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 83: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 84: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 85: google.protobuf.Struct
+	(*Role)(nil),                         // 86: fleet.v1.Role
+	(*Project)(nil),                      // 87: fleet.v1.Project
+	(*Event)(nil),                        // 88: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 89: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 90: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 91: fleet.v1.FileChange
+	(StepKind)(0),                        // 92: fleet.v1.StepKind
+	(*Step)(nil),                         // 93: fleet.v1.Step
+	(Task_Status)(0),                     // 94: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 95: fleet.v1.Task.Source
+	(*Question)(nil),                     // 96: fleet.v1.Question
+	(Question_Remember)(0),               // 97: fleet.v1.Question.Remember
+	(Share_Access)(0),                    // 98: fleet.v1.Share.Access
+	(*Share)(nil),                        // 99: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 100: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 101: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 102: fleet.v1.SearchFleetRequest
+	(*ListAuditRequest)(nil),             // 103: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 104: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 105: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 106: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 107: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 108: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 109: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 110: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 111: fleet.v1.SearchFleetResponse
+	(*ListAuditResponse)(nil),            // 112: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 113: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 114: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 115: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 116: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	68,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	70,  // 1: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	71,  // 2: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	72,  // 3: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	73,  // 4: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	74,  // 5: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	70,  // 6: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	73,  // 7: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	75,  // 8: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	76,  // 9: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	77,  // 10: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	78,  // 11: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	70,  // 12: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	79,  // 13: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
-	17,  // 14: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	76,  // 15: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	71,  // 16: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	76,  // 17: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	71,  // 18: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	76,  // 19: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	71,  // 20: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	80,  // 21: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	81,  // 22: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	74,  // 23: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	82,  // 24: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
-	0,   // 25: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	76,  // 26: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	83,  // 27: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	84,  // 28: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	85,  // 29: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	86,  // 30: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	87,  // 31: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	88,  // 32: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	89,  // 33: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	73,  // 34: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
-	1,   // 35: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	76,  // 36: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	76,  // 37: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	90,  // 38: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	91,  // 39: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	90,  // 40: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	75,  // 41: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	70,  // 42: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	70,  // 43: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	69,  // 44: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	70,  // 45: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	92,  // 46: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	93,  // 47: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	93,  // 48: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	93,  // 49: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,   // 50: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,   // 51: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,   // 52: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,   // 53: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10,  // 54: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12,  // 55: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	14,  // 56: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	16,  // 57: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	19,  // 58: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	21,  // 59: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	23,  // 60: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	25,  // 61: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	27,  // 62: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	29,  // 63: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	31,  // 64: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	33,  // 65: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	34,  // 66: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	36,  // 67: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	38,  // 68: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	40,  // 69: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	42,  // 70: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	94,  // 71: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	95,  // 72: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	96,  // 73: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	44,  // 74: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	46,  // 75: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	48,  // 76: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	50,  // 77: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	52,  // 78: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	54,  // 79: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	56,  // 80: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	58,  // 81: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	62,  // 82: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	64,  // 83: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	66,  // 84: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	97,  // 85: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	98,  // 86: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	99,  // 87: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	100, // 88: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	101, // 89: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	60,  // 90: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,   // 91: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,   // 92: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,   // 93: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,   // 94: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11,  // 95: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13,  // 96: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15,  // 97: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	18,  // 98: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	20,  // 99: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	22,  // 100: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	24,  // 101: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	26,  // 102: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	28,  // 103: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	30,  // 104: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	32,  // 105: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	102, // 106: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	102, // 107: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	37,  // 108: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	39,  // 109: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	41,  // 110: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	43,  // 111: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	103, // 112: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	104, // 113: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	105, // 114: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	45,  // 115: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	47,  // 116: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	49,  // 117: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	51,  // 118: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	53,  // 119: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	55,  // 120: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	57,  // 121: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	59,  // 122: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	63,  // 123: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	65,  // 124: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	67,  // 125: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	106, // 126: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	107, // 127: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	108, // 128: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	109, // 129: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	110, // 130: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	61,  // 131: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	91,  // [91:132] is the sub-list for method output_type
-	50,  // [50:91] is the sub-list for method input_type
-	50,  // [50:50] is the sub-list for extension type_name
-	50,  // [50:50] is the sub-list for extension extendee
-	0,   // [0:50] is the sub-list for field type_name
+	70,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	71,  // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
+	76,  // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	77,  // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	78,  // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	79,  // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	80,  // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	76,  // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	79,  // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	81,  // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	82,  // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	83,  // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	84,  // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	76,  // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	85,  // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	17,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
+	72,  // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
+	82,  // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	77,  // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	82,  // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	77,  // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	82,  // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	77,  // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	86,  // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	87,  // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	80,  // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	88,  // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	0,   // 27: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
+	82,  // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	89,  // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	90,  // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	91,  // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	92,  // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	93,  // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	94,  // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	95,  // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	79,  // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	1,   // 37: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
+	82,  // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	82,  // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	96,  // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	97,  // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	96,  // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	81,  // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	76,  // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	76,  // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	73,  // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	76,  // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	74,  // 48: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	75,  // 49: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	98,  // 50: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	99,  // 51: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	99,  // 52: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	99,  // 53: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,   // 54: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,   // 55: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,   // 56: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,   // 57: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10,  // 58: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12,  // 59: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	14,  // 60: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	16,  // 61: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	19,  // 62: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	21,  // 63: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	23,  // 64: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	25,  // 65: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	27,  // 66: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	29,  // 67: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	31,  // 68: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	33,  // 69: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	34,  // 70: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	36,  // 71: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	38,  // 72: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	40,  // 73: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	42,  // 74: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	100, // 75: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	101, // 76: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	102, // 77: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	44,  // 78: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	46,  // 79: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	48,  // 80: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	50,  // 81: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	52,  // 82: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	54,  // 83: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	56,  // 84: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	58,  // 85: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	62,  // 86: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	64,  // 87: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	66,  // 88: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	68,  // 89: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	103, // 90: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	104, // 91: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	105, // 92: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	106, // 93: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	107, // 94: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	60,  // 95: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,   // 96: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,   // 97: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,   // 98: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,   // 99: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11,  // 100: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13,  // 101: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15,  // 102: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	18,  // 103: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	20,  // 104: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	22,  // 105: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	24,  // 106: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	26,  // 107: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	28,  // 108: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	30,  // 109: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	32,  // 110: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	108, // 111: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	108, // 112: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	37,  // 113: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	39,  // 114: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	41,  // 115: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	43,  // 116: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	109, // 117: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	110, // 118: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	111, // 119: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	45,  // 120: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	47,  // 121: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	49,  // 122: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	51,  // 123: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	53,  // 124: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	55,  // 125: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	57,  // 126: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	59,  // 127: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	63,  // 128: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	65,  // 129: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	67,  // 130: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	69,  // 131: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	112, // 132: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	113, // 133: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	114, // 134: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	115, // 135: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	116, // 136: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	61,  // 137: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	96,  // [96:138] is the sub-list for method output_type
+	54,  // [54:96] is the sub-list for method input_type
+	54,  // [54:54] is the sub-list for extension type_name
+	54,  // [54:54] is the sub-list for extension extendee
+	0,   // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -5774,7 +6002,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   68,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -52,6 +52,7 @@ const (
 	FleetService_StartAgent_FullMethodName           = "/fleet.v1.FleetService/StartAgent"
 	FleetService_StopAgent_FullMethodName            = "/fleet.v1.FleetService/StopAgent"
 	FleetService_RestartAgent_FullMethodName         = "/fleet.v1.FleetService/RestartAgent"
+	FleetService_SetLabels_FullMethodName            = "/fleet.v1.FleetService/SetLabels"
 	FleetService_ShareAgent_FullMethodName           = "/fleet.v1.FleetService/ShareAgent"
 	FleetService_UnshareAgent_FullMethodName         = "/fleet.v1.FleetService/UnshareAgent"
 	FleetService_ListAgentShares_FullMethodName      = "/fleet.v1.FleetService/ListAgentShares"
@@ -160,6 +161,10 @@ type FleetServiceClient interface {
 	StopAgent(ctx context.Context, in *StopAgentRequest, opts ...grpc.CallOption) (*StopAgentResponse, error)
 	// Stop and start the workspace of an agent. If a role is given, the agent has that role from then on.
 	RestartAgent(ctx context.Context, in *RestartAgentRequest, opts ...grpc.CallOption) (*RestartAgentResponse, error)
+	// Set labels of an agent or of a task, which may have ended, and remove others.
+	// `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it
+	// starts.
+	SetLabels(ctx context.Context, in *SetLabelsRequest, opts ...grpc.CallOption) (*SetLabelsResponse, error)
 	// Share an agent with a person or a group: to view it, or also to run tasks on it.
 	// They name it NAME@OWNER if they have an agent with that name themselves. Only the owner of the agent and admins can share,
 	// stop, start, restart and delete it. Sharing again with other access replaces the share.
@@ -544,6 +549,16 @@ func (c *fleetServiceClient) RestartAgent(ctx context.Context, in *RestartAgentR
 	return out, nil
 }
 
+func (c *fleetServiceClient) SetLabels(ctx context.Context, in *SetLabelsRequest, opts ...grpc.CallOption) (*SetLabelsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetLabelsResponse)
+	err := c.cc.Invoke(ctx, FleetService_SetLabels_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) ShareAgent(ctx context.Context, in *ShareAgentRequest, opts ...grpc.CallOption) (*ShareAgentResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ShareAgentResponse)
@@ -731,6 +746,10 @@ type FleetServiceServer interface {
 	StopAgent(context.Context, *StopAgentRequest) (*StopAgentResponse, error)
 	// Stop and start the workspace of an agent. If a role is given, the agent has that role from then on.
 	RestartAgent(context.Context, *RestartAgentRequest) (*RestartAgentResponse, error)
+	// Set labels of an agent or of a task, which may have ended, and remove others.
+	// `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it
+	// starts.
+	SetLabels(context.Context, *SetLabelsRequest) (*SetLabelsResponse, error)
 	// Share an agent with a person or a group: to view it, or also to run tasks on it.
 	// They name it NAME@OWNER if they have an agent with that name themselves. Only the owner of the agent and admins can share,
 	// stop, start, restart and delete it. Sharing again with other access replaces the share.
@@ -863,6 +882,9 @@ func (UnimplementedFleetServiceServer) StopAgent(context.Context, *StopAgentRequ
 }
 func (UnimplementedFleetServiceServer) RestartAgent(context.Context, *RestartAgentRequest) (*RestartAgentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RestartAgent not implemented")
+}
+func (UnimplementedFleetServiceServer) SetLabels(context.Context, *SetLabelsRequest) (*SetLabelsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetLabels not implemented")
 }
 func (UnimplementedFleetServiceServer) ShareAgent(context.Context, *ShareAgentRequest) (*ShareAgentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShareAgent not implemented")
@@ -1467,6 +1489,24 @@ func _FleetService_RestartAgent_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_SetLabels_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetLabelsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).SetLabels(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_SetLabels_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).SetLabels(ctx, req.(*SetLabelsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_ShareAgent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShareAgentRequest)
 	if err := dec(in); err != nil {
@@ -1751,6 +1791,10 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RestartAgent",
 			Handler:    _FleetService_RestartAgent_Handler,
+		},
+		{
+			MethodName: "SetLabels",
+			Handler:    _FleetService_SetLabels_Handler,
 		},
 		{
 			MethodName: "ShareAgent",

@@ -205,7 +205,9 @@ type Task struct {
 	// a model has no price, so that the cost is too low. Absent when nothing is known about the cost.
 	CostBasis *string `protobuf:"bytes,25,opt,name=cost_basis,json=costBasis,proto3,oneof" json:"cost_basis,omitempty"`
 	// Number of tool calls that were denied; absent when none was.
-	DeniedCalls   *int32 `protobuf:"varint,24,opt,name=denied_calls,json=deniedCalls,proto3,oneof" json:"denied_calls,omitempty"`
+	DeniedCalls *int32 `protobuf:"varint,24,opt,name=denied_calls,json=deniedCalls,proto3,oneof" json:"denied_calls,omitempty"`
+	// The task's labels; absent when it has none.
+	Labels        *structpb.Struct `protobuf:"bytes,26,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -408,6 +410,13 @@ func (x *Task) GetDeniedCalls() int32 {
 	return 0
 }
 
+func (x *Task) GetLabels() *structpb.Struct {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 // TaskDetail is a task with all its details.
 type TaskDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -496,6 +505,8 @@ type TaskDetail struct {
 	CostBasis *string `protobuf:"bytes,45,opt,name=cost_basis,json=costBasis,proto3,oneof" json:"cost_basis,omitempty"`
 	// Number of tool calls that were denied; absent when none was.
 	DeniedCalls *int32 `protobuf:"varint,41,opt,name=denied_calls,json=deniedCalls,proto3,oneof" json:"denied_calls,omitempty"`
+	// The task's labels; absent when it has none.
+	Labels *structpb.Struct `protobuf:"bytes,50,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
 	// Usage by model; empty if the agent does not report its requests.
 	Models []*ModelUsage `protobuf:"bytes,42,rep,name=models,proto3" json:"models,omitempty"`
 	// Number of tokens in the conversation after its newest request; absent if it is not known.
@@ -794,6 +805,13 @@ func (x *TaskDetail) GetDeniedCalls() int32 {
 		return *x.DeniedCalls
 	}
 	return 0
+}
+
+func (x *TaskDetail) GetLabels() *structpb.Struct {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 func (x *TaskDetail) GetModels() []*ModelUsage {
@@ -1186,8 +1204,7 @@ var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbf\n" +
-	"\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\v\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1221,7 +1238,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"cost_basis\x18\x19 \x01(\tH\tR\tcostBasis\x88\x01\x01\x12&\n" +
 	"\fdenied_calls\x18\x18 \x01(\x05H\n" +
-	"R\vdeniedCalls\x88\x01\x01\"\x8a\x01\n" +
+	"R\vdeniedCalls\x88\x01\x01\x124\n" +
+	"\x06labels\x18\x1a \x01(\v2\x17.google.protobuf.StructH\vR\x06labels\x88\x01\x01\"\x8a\x01\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\x13\n" +
 	"\apending\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x13\n" +
@@ -1247,7 +1265,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\f_reason_codeB\v\n" +
 	"\t_retry_atB\r\n" +
 	"\v_cost_basisB\x0f\n" +
-	"\r_denied_calls\"\xf9\x11\n" +
+	"\r_denied_callsB\t\n" +
+	"\a_labels\"\xba\x12\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -1295,14 +1314,15 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\bretry_at\x18' \x01(\v2\x1a.google.protobuf.TimestampH\x12R\aretryAt\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"cost_basis\x18- \x01(\tH\x13R\tcostBasis\x88\x01\x01\x12&\n" +
-	"\fdenied_calls\x18) \x01(\x05H\x14R\vdeniedCalls\x88\x01\x01\x12,\n" +
+	"\fdenied_calls\x18) \x01(\x05H\x14R\vdeniedCalls\x88\x01\x01\x124\n" +
+	"\x06labels\x182 \x01(\v2\x17.google.protobuf.StructH\x15R\x06labels\x88\x01\x01\x12,\n" +
 	"\x06models\x18* \x03(\v2\x14.fleet.v1.ModelUsageR\x06models\x12*\n" +
-	"\x0econtext_tokens\x18+ \x01(\x05H\x15R\rcontextTokens\x88\x01\x01\x12*\n" +
-	"\x0econtext_window\x18, \x01(\x05H\x16R\rcontextWindow\x88\x01\x01\x121\n" +
-	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x17R\x06checks\x88\x01\x01\x124\n" +
-	"\aoptions\x18. \x01(\v2\x15.fleet.v1.TaskOptionsH\x18R\aoptions\x88\x01\x01\x12\x1e\n" +
-	"\bretry_of\x18/ \x01(\tH\x19R\aretryOf\x88\x01\x01\x124\n" +
-	"\x06output\x180 \x01(\v2\x17.google.protobuf.StructH\x1aR\x06output\x88\x01\x01B\n" +
+	"\x0econtext_tokens\x18+ \x01(\x05H\x16R\rcontextTokens\x88\x01\x01\x12*\n" +
+	"\x0econtext_window\x18, \x01(\x05H\x17R\rcontextWindow\x88\x01\x01\x121\n" +
+	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x18R\x06checks\x88\x01\x01\x124\n" +
+	"\aoptions\x18. \x01(\v2\x15.fleet.v1.TaskOptionsH\x19R\aoptions\x88\x01\x01\x12\x1e\n" +
+	"\bretry_of\x18/ \x01(\tH\x1aR\aretryOf\x88\x01\x01\x124\n" +
+	"\x06output\x180 \x01(\v2\x17.google.protobuf.StructH\x1bR\x06output\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -1329,7 +1349,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\f_reason_codeB\v\n" +
 	"\t_retry_atB\r\n" +
 	"\v_cost_basisB\x0f\n" +
-	"\r_denied_callsB\x11\n" +
+	"\r_denied_callsB\t\n" +
+	"\a_labelsB\x11\n" +
 	"\x0f_context_tokensB\x11\n" +
 	"\x0f_context_windowB\t\n" +
 	"\a_checksB\n" +
@@ -1399,9 +1420,9 @@ var file_fleet_v1_task_proto_goTypes = []any{
 	(*TaskUsage)(nil),             // 6: fleet.v1.TaskUsage
 	(*ModelUsage)(nil),            // 7: fleet.v1.ModelUsage
 	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(*TaskChanges)(nil),           // 9: fleet.v1.TaskChanges
-	(*TaskChecks)(nil),            // 10: fleet.v1.TaskChecks
-	(*structpb.Struct)(nil),       // 11: google.protobuf.Struct
+	(*structpb.Struct)(nil),       // 9: google.protobuf.Struct
+	(*TaskChanges)(nil),           // 10: fleet.v1.TaskChanges
+	(*TaskChecks)(nil),            // 11: fleet.v1.TaskChecks
 }
 var file_fleet_v1_task_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Task.status:type_name -> fleet.v1.Task.Status
@@ -1410,25 +1431,27 @@ var file_fleet_v1_task_proto_depIdxs = []int32{
 	8,  // 3: fleet.v1.Task.started_at:type_name -> google.protobuf.Timestamp
 	8,  // 4: fleet.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
 	8,  // 5: fleet.v1.Task.retry_at:type_name -> google.protobuf.Timestamp
-	0,  // 6: fleet.v1.TaskDetail.status:type_name -> fleet.v1.Task.Status
-	1,  // 7: fleet.v1.TaskDetail.source:type_name -> fleet.v1.Task.Source
-	8,  // 8: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 9: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
-	8,  // 10: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
-	9,  // 11: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
-	6,  // 12: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
-	8,  // 13: fleet.v1.TaskDetail.retry_at:type_name -> google.protobuf.Timestamp
-	7,  // 14: fleet.v1.TaskDetail.models:type_name -> fleet.v1.ModelUsage
-	10, // 15: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
-	4,  // 16: fleet.v1.TaskDetail.options:type_name -> fleet.v1.TaskOptions
-	11, // 17: fleet.v1.TaskDetail.output:type_name -> google.protobuf.Struct
-	11, // 18: fleet.v1.TaskOptions.output_schema:type_name -> google.protobuf.Struct
-	5,  // 19: fleet.v1.TaskOptions.attachments:type_name -> fleet.v1.Attachment
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	9,  // 6: fleet.v1.Task.labels:type_name -> google.protobuf.Struct
+	0,  // 7: fleet.v1.TaskDetail.status:type_name -> fleet.v1.Task.Status
+	1,  // 8: fleet.v1.TaskDetail.source:type_name -> fleet.v1.Task.Source
+	8,  // 9: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
+	8,  // 10: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
+	8,  // 11: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
+	10, // 12: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
+	6,  // 13: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
+	8,  // 14: fleet.v1.TaskDetail.retry_at:type_name -> google.protobuf.Timestamp
+	9,  // 15: fleet.v1.TaskDetail.labels:type_name -> google.protobuf.Struct
+	7,  // 16: fleet.v1.TaskDetail.models:type_name -> fleet.v1.ModelUsage
+	11, // 17: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
+	4,  // 18: fleet.v1.TaskDetail.options:type_name -> fleet.v1.TaskOptions
+	9,  // 19: fleet.v1.TaskDetail.output:type_name -> google.protobuf.Struct
+	9,  // 20: fleet.v1.TaskOptions.output_schema:type_name -> google.protobuf.Struct
+	5,  // 21: fleet.v1.TaskOptions.attachments:type_name -> fleet.v1.Attachment
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_task_proto_init() }

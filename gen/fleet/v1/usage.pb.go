@@ -396,7 +396,9 @@ type ShowUsageRequest struct {
 	// Optional. Only tasks that were created at this time or later; 30 days ago when not given.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	// Optional. Only tasks that were created before this time.
-	Until         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	// Optional. Only tasks whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old.
+	Selector      string `protobuf:"bytes,6,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -464,6 +466,13 @@ func (x *ShowUsageRequest) GetUntil() *timestamppb.Timestamp {
 		return x.Until
 	}
 	return nil
+}
+
+func (x *ShowUsageRequest) GetSelector() string {
+	if x != nil {
+		return x.Selector
+	}
+	return ""
 }
 
 // ShowUsageResponse has the usage of the tasks of all toolsets.
@@ -1027,14 +1036,15 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x19\n" +
 	"\x05owner\x18\x02 \x01(\tH\x00R\x05owner\x88\x01\x01\x12%\n" +
 	"\x05usage\x18\x03 \x01(\v2\x0f.fleet.v1.UsageR\x05usageB\b\n" +
-	"\x06_owner\"\xc5\x02\n" +
+	"\x06_owner\"\xe6\x02\n" +
 	"\x10ShowUsageRequest\x122\n" +
 	"\x02by\x18\x01 \x01(\x0e2\x1d.fleet.v1.ShowUsageRequest.ByB\x03\xe0A\x01R\x02by\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x02 \x01(\tB\x03\xe0A\x01R\tagentName\x12!\n" +
 	"\aproject\x18\x03 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x04R\aproject\x125\n" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\x05since\x125\n" +
-	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\x05until\"H\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\x05until\x12\x1f\n" +
+	"\bselector\x18\x06 \x01(\tB\x03\xe0A\x01R\bselector\"H\n" +
 	"\x02By\x12\x12\n" +
 	"\x0eby_unspecified\x10\x00\x12\n" +
 	"\n" +

@@ -21,7 +21,7 @@ func NewFleet(svc *service.Service) *Fleet { return &Fleet{svc: svc} }
 // CreateAgent creates an agent.
 func (f *Fleet) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
 	v, message, err := f.svc.CreateAgent(ctx, service.CreateAgentRequest{
-		Name: r.GetName(), Project: r.GetProject(), Role: r.GetRole(), Spec: r.GetSpec(), Parameters: r.GetParameters(), RequestID: r.GetRequestId(),
+		Name: r.GetName(), Project: r.GetProject(), Role: r.GetRole(), Spec: r.GetSpec(), Parameters: r.GetParameters(), Labels: labelsIn(r.GetLabels()), RequestID: r.GetRequestId(),
 	})
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (f *Fleet) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) 
 
 // ListAgents lists agents.
 func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
-	q := fleet.ListAgentsRequest{Project: r.GetProject(), Role: r.GetRole(), PageRequest: pageOf(r.Page, r.PageSize)}
+	q := fleet.ListAgentsRequest{Project: r.GetProject(), Role: r.GetRole(), Labels: r.GetSelector(), PageRequest: pageOf(r.Page, r.PageSize)}
 	if r.GetStatus() != fleetv1.Agent_status_unspecified {
 		q.Status = fleet.Status(r.GetStatus().String())
 	}

@@ -54,7 +54,7 @@ func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 		CreatedAt: timeOf(v.CreatedAt), UpdatedAt: timeOf(v.UpdatedAt), Metadata: metadataOf(&v.Agent),
 		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location), Place: v.Place, Waiting: optional(v.Waiting()),
 		Stalled: optional(v.Stalled()), Collecting: optional(v.Collecting()), Shares: sharesOf(v.Shares), Links: linksOf(v.Host.Links), Outdated: optional(v.Host.Outdated),
-		OtherFleet: optional(textOf(v.Host.OtherFleet)), Adopted: optional(v.Host.Adopted), SessionId: optional(textOf(v.SessionID)),
+		OtherFleet: optional(textOf(v.Host.OtherFleet)), Adopted: optional(v.Host.Adopted), SessionId: optional(textOf(v.SessionID)), Labels: labelsOf(v.Labels),
 		StopsAt: timeOf(v.Host.StopsAt), DormantAt: timeOf(v.Host.DormantAt), DeletionAt: timeOf(v.Host.DeletionAt),
 	}
 	if v.Stalled() {
@@ -92,7 +92,7 @@ func summaryOf(v *fleet.AgentView) *fleetv1.AgentSummary {
 	s := &fleetv1.AgentSummary{
 		Name: v.Name, Status: statusOf(v.Status()), State: stateOf(v.State), Role: v.Role, Project: v.Project, Owner: v.Owner,
 		Place: v.Place, Waiting: optional(v.Waiting()), Stalled: optional(v.Stalled()), Collecting: optional(v.Collecting()), Outdated: optional(v.Host.Outdated),
-		StateReason: optional(textOf(v.StateReason)),
+		StateReason: optional(textOf(v.StateReason)), Labels: labelsOf(v.Labels),
 	}
 	s.CurrentTask, s.CurrentTaskId = currentOf(v)
 	return s
@@ -107,7 +107,7 @@ func taskOf(t *fleet.Task) *fleetv1.Task {
 		Stalled: optional(t.Stalled()), Collecting: optional(t.Collecting()), LastStep: optional(textOf(t.LastStep)), FromTerminal: optional(t.Terminal),
 		ConversationLost: optional(textOf(t.ConversationLost)),
 		ReasonCode:       optional(textOf(string(t.ReasonCode))), RetryAt: timeOf(t.RetryAt),
-		CostBasis: optional(textOf(string(t.Spent.Basis))), DeniedCalls: optional(int32Of(t.Spent.Denied)),
+		CostBasis: optional(textOf(string(t.Spent.Basis))), DeniedCalls: optional(int32Of(t.Spent.Denied)), Labels: labelsOf(t.Labels),
 	}
 }
 
@@ -177,7 +177,7 @@ func detailOf(t *service.Shown) *fleetv1.TaskDetail {
 		Usage:      taskUsageOf(t.Usage),
 		ReasonCode: optional(textOf(string(t.ReasonCode))), RetryAt: timeOf(t.RetryAt), Checks: checksOf(t.Checks), Options: optionsOf(t.Options, t.Attachments), RetryOf: optional(t.RetryOf), Output: inputOf(t.Output),
 		CostBasis: optional(textOf(string(t.Spent.Basis))), DeniedCalls: optional(int32Of(t.Spent.Denied)), Models: modelsOf(t.Spent.Models),
-		ContextTokens: optional(int32Of(int(t.Spent.Context))), ContextWindow: optional(int32Of(int(t.Spent.Window))),
+		ContextTokens: optional(int32Of(int(t.Spent.Context))), ContextWindow: optional(int32Of(int(t.Spent.Window))), Labels: labelsOf(t.Labels),
 	}
 	if p := t.Payload; p != nil {
 		text, encoding := payloadOf(p.Bytes)

@@ -22,7 +22,7 @@ func (f *Fleet) StartAgentTask(ctx context.Context, r *fleetv1.StartAgentTaskReq
 	}
 	t, err := f.svc.StartTask(ctx, service.StartTaskRequest{
 		Agent: r.GetAgentName(), Description: r.GetTaskDescription(), RequestID: r.GetRequestId(),
-		Timeout: limitIn(r.TimeoutSeconds), Checks: checksIn(r), Options: options, Attachments: attachmentsIn(r.GetAttachments()),
+		Timeout: limitIn(r.TimeoutSeconds), Checks: checksIn(r), Options: options, Labels: labelsIn(r.GetLabels()), Attachments: attachmentsIn(r.GetAttachments()),
 	})
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTa
 // ListTasks lists tasks of all agents.
 func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
 	q := service.ListTasksRequest{
-		Agent: r.GetAgentName(), Last: r.GetLastAgent(), Project: r.GetProject(), Text: r.GetText(), PageRequest: pageOf(r.Page, r.PageSize),
+		Agent: r.GetAgentName(), Last: r.GetLastAgent(), Project: r.GetProject(), Text: r.GetText(), Selector: r.GetSelector(), PageRequest: pageOf(r.Page, r.PageSize),
 	}
 	if r.GetStatus() != fleetv1.Task_status_unspecified {
 		q.Status = fleet.TaskStatus(r.GetStatus().String())
@@ -173,7 +173,7 @@ func (f *Fleet) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fl
 
 // WatchFleet streams events.
 func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
-	q := service.WatchRequest{Cursor: r.GetCursor(), AgentName: r.GetAgentName(), TaskID: r.GetTaskId(), Follow: r.GetFollow(), Wait: -1, Details: r.GetDetails(), Quiet: r.GetQuiet(), OutputOf: r.GetOutputOf()}
+	q := service.WatchRequest{Cursor: r.GetCursor(), AgentName: r.GetAgentName(), TaskID: r.GetTaskId(), Selector: r.GetSelector(), Follow: r.GetFollow(), Wait: -1, Details: r.GetDetails(), Quiet: r.GetQuiet(), OutputOf: r.GetOutputOf()}
 	if r.WaitSeconds != nil {
 		if r.GetWaitSeconds() < 0 {
 			return fleet.Invalid(fleet.ReasonInvalidArgument, "wait_seconds", "wait_seconds is %d: give 0 or more", r.GetWaitSeconds())

@@ -22,7 +22,7 @@ func (f *Fleet) ShowUsage(ctx context.Context, r *fleetv1.ShowUsageRequest) (*fl
 	if !ok {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "by", "by must be agents, projects, owners or days")
 	}
-	q := service.UsageRequest{By: by, Agent: r.GetAgentName(), Project: r.GetProject()}
+	q := service.UsageRequest{By: by, Agent: r.GetAgentName(), Project: r.GetProject(), Selector: r.GetSelector()}
 	var err error
 	if q.Since, err = timeIn("since", r.GetSince()); err != nil {
 		return nil, err

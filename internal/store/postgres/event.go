@@ -172,6 +172,15 @@ func (c *clause) ofProjects(projects []string) {
 	}
 }
 
+// labels adds the condition that the labels of a row's task or, if it has none, of its agent match.
+func (c *clause) labels(s fleet.Selector) {
+	if len(s) > 0 {
+		matches := func() string { return strings.Join(record.SelectorConditions(s, dialect.In, c.arg), ` AND `) }
+		c.where += `CASE WHEN task_id <> '' THEN EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = task_id AND ` + matches() +
+			`) ELSE EXISTS (SELECT 1 FROM agents AS a WHERE a.uid = agent_uid AND ` + matches() + `) END AND `
+	}
+}
+
 // conditions returns the filter as SQL. The SQL depends only on which fields are set, so there are few different
 // statements for a connection to keep prepared.
 func conditions(f fleet.EventFilter) *clause {
@@ -187,6 +196,7 @@ func conditions(f fleet.EventFilter) *clause {
 	if f.TaskID != "" {
 		c.add(`task_id <> '' AND task_id = ?`, f.TaskID)
 	}
+	c.labels(f.Selector)
 	if f.Brief {
 		c.add(`type <> ?`, string(fleet.EventTaskDetail))
 	}

@@ -128,6 +128,13 @@ func conditions(f fleet.EventFilter) (where string, args []any, err error) {
 	if f.TaskID != "" {
 		add(`task_id <> '' AND task_id = ?`, f.TaskID)
 	}
+	if len(f.Selector) > 0 {
+		matches := func() string {
+			return strings.Join(record.SelectorConditions(f.Selector, uidsIn, func(v any) string { args = append(args, encode([]any{v})...); return `?` }), ` AND `)
+		}
+		b.WriteString(`CASE WHEN task_id <> '' THEN EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = task_id AND ` + matches() +
+			`) ELSE EXISTS (SELECT 1 FROM agents AS a WHERE a.uid = agent_uid AND ` + matches() + `) END AND `)
+	}
 	if f.Brief {
 		add(`type <> ?`, string(fleet.EventTaskDetail))
 	}

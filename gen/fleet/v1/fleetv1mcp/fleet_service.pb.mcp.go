@@ -348,6 +348,15 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Stop and start the workspace of an agent. If a role is given, the agent has that role from then on.",
 		}, c.RestartAgent, tool.Progress(watch, (*v1.RestartAgentRequest).GetAgentName)),
 		tool.Unary(tool.Spec{
+			Name:     "set_labels",
+			Title:    "Set labels",
+			Method:   v1.FleetService_SetLabels_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       fleetServiceSetLabelsInput,
+			Output:      fleetServiceSetLabelsOutput,
+			Description: "Set labels of an agent or of a task, which may have ended, and remove others. `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it starts.",
+		}, c.SetLabels),
+		tool.Unary(tool.Spec{
 			Name:     "share_agent",
 			Title:    "Share agent",
 			Method:   v1.FleetService_ShareAgent_FullMethodName,
@@ -457,7 +466,8 @@ const fleetServiceCreateAgentInput = `{"type":"object","properties":{
 "role":{"type":"string","description":"Agent role, one of ` + "`" + `list_agent_roles` + "`" + `; the project's default role when not given."},
 "spec":{"type":"string","minLength":1,"maxLength":1048576,"description":"Specification of the agent's work: objective, context and deliverables."},
 "request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
-"parameters":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":100,"description":"Values of the project's parameters, which ` + "`" + `list_agent_projects` + "`" + ` shows, such as a region. The place may show them to people who see the agent's workspace, so they must not be secret."}
+"parameters":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":100,"description":"Values of the project's parameters, which ` + "`" + `list_agent_projects` + "`" + ` shows, such as a region. The place may show them to people who see the agent's workspace, so they must not be secret."},
+"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":32,"description":"Labels, such as {\"env\": \"prod\"}, to select the agent and its tasks by; at most 32. A key has at most 63 characters, letters, digits and - _ . /, and a value at most 253, also with : @ and +."}
 },"required":["name","project","spec"],"additionalProperties":false}`
 
 const fleetServiceCreateAgentOutput = `{"type":"object","properties":{
@@ -473,7 +483,8 @@ const fleetServiceListAgentsInput = `{"type":"object","properties":{
 "page":{"type":"integer","minimum":1,"description":"Page number from 1; by default the first."},
 "page_size":{"type":"integer","description":"Agents per page, clamped to 1 to 100. All agents when neither page nor page_size is given."},
 "cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there. Not together with page."},
-"limit":{"type":"integer","minimum":1,"description":"Return at most this many agents; next_cursor says where to continue."}
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many agents; next_cursor says where to continue."},
+"selector":{"type":"string","description":"Only agents whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old."}
 },"additionalProperties":false}`
 
 const fleetServiceListAgentsOutput = `{"type":"object","properties":{
@@ -563,7 +574,8 @@ const fleetServiceStartAgentTaskInput = `{"type":"object","properties":{
 "max_cost_usd":{"type":"number","description":"The task fails when it has cost so many US dollars."},
 "append_system_prompt":{"type":"string","description":"Instructions for this task, after those of the role."},
 "output_schema":{"type":"object","description":"A JSON Schema of an object, which the task has to return as its output."},
-"attachments":{"type":"array","items":{"$ref":"#/$defs/NewAttachment"},"maxItems":20,"description":"Files for the task, together at most 20 MiB."}
+"attachments":{"type":"array","items":{"$ref":"#/$defs/NewAttachment"},"maxItems":20,"description":"Files for the task, together at most 20 MiB."},
+"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":32,"description":"Labels besides those of the agent, such as {\"env\": \"prod\"}, to select the task by; at most 32. A key has at most 63 characters, letters, digits and - _ . /, and a value at most 253, also with : @ and +."}
 },"required":["agent_name","task_description"],"additionalProperties":false}`
 
 const fleetServiceStartAgentTaskOutput = `{"type":"object","properties":{
@@ -629,7 +641,8 @@ const fleetServiceWatchFleetInput = `{"type":"object","properties":{
 "output_of":{"type":"array","items":{"type":"string"},"maxItems":100,"description":"With quiet: do not leave out events of the tasks with these ids, at most 100."},
 "details":{"type":"boolean","description":"Also send events of type task_detail, and describe each step in the field step."},
 "output_without_text":{"type":"boolean","description":"Leave out the text of events of type task_output, for a caller who reads the output with ` + "`" + `show_task_output` + "`" + `."},
-"max_events":{"type":"integer","maximum":10000,"minimum":1,"description":"End the stream after this many events, at most 10000. By default 1000 without follow."}
+"max_events":{"type":"integer","maximum":10000,"minimum":1,"description":"End the stream after this many events, at most 10000. By default 1000 without follow."},
+"selector":{"type":"string","description":"Only events of tasks, and events without a task of agents, whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old."}
 },"additionalProperties":false}`
 
 const fleetServiceWatchFleetOutput = `{"type":"object","properties":{
@@ -723,7 +736,8 @@ const fleetServiceListTasksInput = `{"type":"object","properties":{
 "page":{"type":"integer","minimum":1,"description":"Page number from 1; by default the first."},
 "page_size":{"type":"integer","description":"Tasks per page, clamped to 1 to 100; 20 by default."},
 "cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there. Not together with page."},
-"limit":{"type":"integer","minimum":1,"description":"Return at most this many tasks; next_cursor says where to continue."}
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many tasks; next_cursor says where to continue."},
+"selector":{"type":"string","description":"Only tasks whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old."}
 },"additionalProperties":false}`
 
 const fleetServiceListTasksOutput = `{"type":"object","properties":{
@@ -741,7 +755,8 @@ const fleetServiceShowUsageInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Only tasks of agents with this name, existing or deleted."},
 "project":{"type":"string","description":"Only tasks of agents of this project."},
 "since":{"type":"string","format":"date-time","description":"Only tasks that were created at this time or later; 30 days ago when not given."},
-"until":{"type":"string","format":"date-time","description":"Only tasks that were created before this time."}
+"until":{"type":"string","format":"date-time","description":"Only tasks that were created before this time."},
+"selector":{"type":"string","description":"Only tasks whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old."}
 },"additionalProperties":false}`
 
 const fleetServiceShowUsageOutput = `{"type":"object","properties":{
@@ -871,6 +886,19 @@ const fleetServiceRestartAgentOutput = `{"type":"object","properties":{
 "message":{"type":"string","description":"What was done, as a sentence."},
 "unfinished":{"type":"boolean","description":"Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same request_id waits on."}
 },"required":["agent","message"]}`
+
+const fleetServiceSetLabelsInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent; leave it out to label a task."},
+"task_id":{"type":"string","description":"Id of the task, or a unique prefix of the id; leave it out to label an agent."},
+"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":32,"description":"Labels to add or to change, such as {\"env\": \"prod\"}. An agent and a task have at most 32. A key has at most 63 characters, letters, digits and - _ . /, and a value at most 253, also with : @ and +."},
+"remove":{"type":"array","items":{"type":"string"},"maxItems":32,"description":"Keys of labels to remove."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+},"additionalProperties":false}`
+
+const fleetServiceSetLabelsOutput = `{"type":"object","properties":{
+"message":{"type":"string","description":"What was done, as a sentence."},
+"labels":{"type":"object","additionalProperties":{"type":"string"},"description":"The labels that the agent or the task has now."}
+},"required":["message","labels"]}`
 
 const fleetServiceShareAgentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent to share."},
@@ -1006,7 +1034,8 @@ var fleetServiceOutputs = tool.Defs{
 "deletion_at":{"type":["string","null"],"format":"date-time","description":"When the host deletes the dormant workspace; absent when it does not."},
 "other_fleet":{"type":"string","description":"Whose the workspace is, if it is not this Fleet's: another Fleet, by the beginning of its public key, or a person. Only ` + "`" + `restart_agent` + "`" + ` with take_over changes such an agent; absent otherwise."},
 "adopted":{"type":"boolean","description":"Whether Fleet did not make the agent, but found its workspace at its host; absent otherwise."},
-"session_id":{"type":"string","description":"Id of the agent's conversation, as its program knows it, for example for \"claude --resume\"; absent if it is not known."}
+"session_id":{"type":"string","description":"Id of the agent's conversation, as its program knows it, for example for \"claude --resume\"; absent if it is not known."},
+"labels":{"type":["object","null"],"description":"The agent's labels; absent when it has none."}
 },"required":["name","workspace_id","status","role","project","spec","current_task","created_at","updated_at","metadata","state","state_reason","current_task_id","owner","location","place","shares","links"],"description":"Agent is a long-lived named worker in a workspace."}`,
 	"Share": `{"type":"object","properties":{
 "person":{"type":"string","description":"Name of the person with whom the agent is shared; empty if it is shared with a group."},
@@ -1033,7 +1062,8 @@ var fleetServiceOutputs = tool.Defs{
 "collecting":{"type":"boolean","description":"Whether the run of the agent's task has ended and Fleet collects its work, which can take minutes; absent otherwise."},
 "place":{"type":"string","description":"Name of the place where the agent lives, one of places."},
 "outdated":{"type":"boolean","description":"Whether the project has a newer version than the agent's workspace, see ` + "`" + `show_agent` + "`" + `; absent otherwise."},
-"state_reason":{"type":"string","description":"Reason for the state, as a sentence; absent when there is none."}
+"state_reason":{"type":"string","description":"Reason for the state, as a sentence; absent when there is none."},
+"labels":{"type":["object","null"],"description":"The agent's labels; absent when it has none."}
 },"required":["name","status","current_task","state","role","project","current_task_id","owner","place"],"description":"AgentSummary is an agent in a list."}`,
 	"PlaceStatus": `{"type":"object","properties":{
 "name":{"type":"string","description":"Name of the place, such as local or coder."},
@@ -1071,7 +1101,8 @@ var fleetServiceOutputs = tool.Defs{
 "reason_code":{"type":"string","description":"Why the task failed, for programs; absent if it did not fail, or if no code is known. CHECKS_FAILED: its agent completed it, but its checks failed. RATE_LIMITED, USAGE_WINDOW (see retry_at), OVERLOADED, AUTH, BILLING, NETWORK and INVALID_REQUEST: the model's API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task. OUTPUT_INVALID: the task's output does not match its output_schema. PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed."},
 "retry_at":{"type":["string","null"],"format":"date-time","description":"When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."},
 "cost_basis":{"type":"string","description":"How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."},
-"denied_calls":{"type":"integer","description":"Number of tool calls that were denied; absent when none was."}
+"denied_calls":{"type":"integer","description":"Number of tool calls that were denied; absent when none was."},
+"labels":{"type":["object","null"],"description":"The task's labels; absent when it has none."}
 },"required":["id","agent_name","summary","status","source","created_at","started_at","completed_at","reason","payload_size","cost_usd","description","owner"],"description":"Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."}`,
 	"DeletedAgent": `{"type":"object","properties":{
 "name":{"type":"string","description":"Name of the agent."},
@@ -1119,7 +1150,7 @@ var fleetServiceOutputs = tool.Defs{
 	"Event": `{"type":"object","properties":{
 "cursor":{"type":"string","description":"Position in the log, a decimal number; a cursor for ` + "`" + `watch_fleet` + "`" + `. Later events have higher positions."},
 "time":{"type":["string","null"],"format":"date-time","description":"When it happened."},
-"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details."},
+"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them."},
 "agent_name":{"type":"string","description":"Name of the agent that the event is about."},
 "task_id":{"type":"string","description":"Id of the task that the event is about; empty when it is only about the agent."},
 "text":{"type":"string","description":"A description of the event, or the output itself."},
@@ -1266,6 +1297,7 @@ var fleetServiceOutputs = tool.Defs{
 "retry_at":{"type":["string","null"],"format":"date-time","description":"When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known."},
 "cost_basis":{"type":"string","description":"How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."},
 "denied_calls":{"type":"integer","description":"Number of tool calls that were denied; absent when none was."},
+"labels":{"type":["object","null"],"description":"The task's labels; absent when it has none."},
 "models":{"type":"array","items":{"$ref":"#/$defs/ModelUsage"},"description":"Usage by model; empty if the agent does not report its requests."},
 "context_tokens":{"type":"integer","description":"Number of tokens in the conversation after its newest request; absent if it is not known."},
 "context_window":{"type":"integer","description":"Number of tokens that fit into the conversation; absent if it is not known."},

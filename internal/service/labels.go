@@ -1,0 +1,97 @@
+package service
+
+import (
+	"context"
+	"maps"
+
+	"fleet/internal/fleet"
+)
+
+// SetLabelsRequest says which labels of an agent or of a task change.
+type SetLabelsRequest struct {
+	Agent, TaskID string // one of them
+	Labels        fleet.Labels
+	Remove        []string // keys
+	RequestID     string   `json:"-"`
+}
+
+// SetLabels adds and changes labels of an agent or of a task, which may have ended, and removes others. It returns the name of the
+// agent and all labels of the agent or the task. The labels of an agent become those of the tasks that it starts later.
+func (s *Service) SetLabels(ctx context.Context, r SetLabelsRequest) (agent string, labels fleet.Labels, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	c := Call{Method: "SetLabels", RequestID: r.RequestID, Body: r}
+	switch {
+	case (r.Agent == "") == (r.TaskID == ""):
+		err = fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "give either agent_name or task_id")
+	case len(r.Labels)+len(r.Remove) == 0:
+		err = fleet.Invalid(fleet.ReasonInvalidArgument, "labels", "labels is required: give the labels to set, or in remove the keys to remove")
+	case len(r.Remove) > fleet.MaxLabels:
+		err = fleet.Invalid(fleet.ReasonInvalidArgument, "remove", "remove has %d keys: give at most %d", len(r.Remove), fleet.MaxLabels)
+	default:
+		err = r.Labels.Valid("labels")
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	if r.TaskID != "" {
+		task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) { return s.labelTask(tx, p, r) })
+		if err != nil {
+			return "", nil, err
+		}
+		return task.AgentName, task.Labels, nil
+	}
+	v, _, err := s.agent(ctx, r.Agent, fleet.AccessOwn)
+	c.Refused = err
+	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) { return s.labelAgent(tx, p, v, r) })
+	if err != nil {
+		return "", nil, err
+	}
+	if v, err = s.madeAgent(ctx, made); err != nil {
+		return "", nil, err
+	}
+	return v.Name, v.Labels, nil
+}
+
+func (s *Service) labelTask(tx fleet.Tx, p fleet.Principal, r SetLabelsRequest) (*fleet.Task, error) {
+	t, err := s.task(tx, p, r.TaskID, fleet.AccessRun)
+	if err != nil {
+		return nil, err
+	}
+	before := t.Labels
+	t.Labels = before.With(r.Labels, r.Remove...)
+	if err := t.Labels.Valid("labels"); err != nil || maps.Equal(before, t.Labels) {
+		return t, err
+	}
+	if err := tx.Put(t.ID, t.Labels); err != nil {
+		return nil, err
+	}
+	return t, tx.Append(t.Event(fleet.EventTaskLabelled, s.now(), labelsText(t.Labels)))
+}
+
+func (s *Service) labelAgent(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, r SetLabelsRequest) (Made, error) {
+	now, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
+	if err != nil {
+		return Made{}, err
+	}
+	a := &now.Agent
+	made, before := Made{AgentUID: a.UID}, a.Labels
+	a.Labels = before.With(r.Labels, r.Remove...)
+	if err := a.Labels.Valid("labels"); err != nil || maps.Equal(before, a.Labels) {
+		return made, err
+	}
+	a.UpdatedAt = s.now()
+	if err := tx.Update(a); err != nil {
+		return made, err
+	}
+	return made, tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, labelsText(a.Labels)))
+}
+
+func labelsText(l fleet.Labels) string {
+	if len(l) == 0 {
+		return "no labels"
+	}
+	return "labels: " + l.String()
+}
