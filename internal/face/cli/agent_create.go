@@ -14,7 +14,7 @@ func (p *program) newAgentCreate() *cobra.Command {
 	req := &fleetv1.CreateAgentRequest{}
 	var specFile string
 	var wait waitFlag
-	var values params
+	var values, labels params
 	cmd := &cobra.Command{
 		Use:   "create NAME --project PROJECT",
 		Short: "Create an agent in a workspace of its own",
@@ -43,7 +43,10 @@ Next, give it a task with "fleet task run NAME ...".`,
 					return err
 				}
 			}
-			if req.Parameters, err = values.values(); err != nil {
+			if req.Parameters, err = values.values("--param"); err != nil {
+				return err
+			}
+			if req.Labels, err = labels.values("--label"); err != nil {
 				return err
 			}
 			t := powerTexts{doing: "creating", done: "ready", again: "fleet agent start %s"}
@@ -65,6 +68,7 @@ Next, give it a task with "fleet task run NAME ...".`,
 	f.StringVar(&req.Spec, "spec", "", "the specification of the agent is `TEXT`")
 	f.StringVar(&specFile, "spec-file", "", "read the specification from `FILE`, or from standard input with -")
 	values.addTo(cmd, "set a parameter of the project, see \"fleet project list -o wide\"; `NAME=VALUE`, can be repeated")
+	addLabels(cmd, &labels, "the agent")
 	wait.addTo(cmd, "ready")
 	addRequestID(cmd, req)
 	return cmd

@@ -31,6 +31,7 @@ its workspace is doing, and TASK what it works on.
 	cmd.Flags().StringVar(&req.Project, "project", "", "only agents of `PROJECT`")
 	cmd.Flags().StringVar(&req.Role, "role", "", "only agents in `ROLE`")
 	addEnum(cmd, &req.Status, fleetv1.Agent_Status_name, "status", "only agents that are `STATUS`: idle, busy or offline")
+	addSelector(cmd, &req.Selector, "agents")
 	addPages(cmd, &req.Page, &req.PageSize, "agents", "all")
 	return cmd
 }
@@ -40,7 +41,7 @@ func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, req *fleetv1.List
 	switch {
 	case resp.GetTotalCount() > 0:
 		none = fmt.Sprintf("This page is beyond the last one; there are %d agents.", resp.GetTotalCount())
-	case req.GetProject() != "" || req.GetRole() != "" || req.GetStatus() != 0:
+	case req.GetProject() != "" || req.GetRole() != "" || req.GetStatus() != 0 || req.GetSelector() != "":
 		none = "No agent matches. See all of them: fleet agent list"
 	}
 	agents := resp.GetAgents()
@@ -52,6 +53,7 @@ func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, req *fleetv1.List
 		column{"PROJECT", "project"},
 		column{"ROLE", "role"},
 		column{"TASK", "current_task"},
+		column{"LABELS", valueIf(s.output == wide, func(a *fleetv1.AgentSummary) string { return labelsText(a.GetLabels()) })},
 		column{"VERSION", valueIf(slices.ContainsFunc(agents, (*fleetv1.AgentSummary).GetOutdated), version)},
 		column{"PLACE", valueIf(s.output == wide || len(resp.GetPlaces()) > 1, "place")})
 	if n := len(resp.GetAgents()); n > 0 && n < int(resp.GetTotalCount()) {

@@ -144,7 +144,7 @@ show AGENT" says that it is outdated, --update gives it the newest version.`,
   fleet agent restart papi --role reviewer
   fleet agent restart papi --update`,
 	}, powerTexts{"restarting", "ready", giveWork, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestartAgentRequest) (_ agentAnswer, err error) {
-		if req.Parameters, err = values.values(); err != nil {
+		if req.Parameters, err = values.values("--param"); err != nil {
 			return nil, err
 		}
 		return s.fleet.RestartAgent(ctx, req)

@@ -51,6 +51,7 @@ func (s *session) showAgent(a *fleetv1.Agent, rules ...*fleetv1.AllowedRule) {
 		{"Project", a.GetProject(), ""},
 		{"Role", a.GetRole(), ""},
 		{"Owner", a.GetOwner(), ""},
+		{"Labels", labelsText(a.GetLabels()), ""},
 		{"Allowed", strings.Join(allowed, ", "), ""},
 		{"Shared with", strings.Join(shared, ", "), ""},
 		{"Workspace", a.GetWorkspaceId(), ""},

@@ -84,8 +84,8 @@ func (p *params) addTo(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringArrayVar((*[]string)(p), "param", nil, usage)
 }
 
-// values returns the values by name.
-func (p params) values() (map[string]string, error) {
+// values returns the values by name. what is the flag that gives them, or what they are.
+func (p params) values(what string) (map[string]string, error) {
 	if len(p) == 0 {
 		return nil, nil
 	}
@@ -93,10 +93,10 @@ func (p params) values() (map[string]string, error) {
 	for _, text := range p {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, usagef("--param is %q: write NAME=VALUE", text)
+			return nil, usagef("%s is %q: write NAME=VALUE", what, text)
 		}
 		if _, twice := values[name]; twice {
-			return nil, usagef("--param gives %s twice: give it once", name)
+			return nil, usagef("%s has %s twice: give it once", what, name)
 		}
 		values[name] = value
 	}

@@ -65,11 +65,11 @@ func TestStartEndsNoTask(t *testing.T) {
 // TestParams checks the flag --param.
 func TestParams(t *testing.T) {
 	t.Parallel()
-	values, err := params{"region=eu", "list=a=b,c"}.values()
+	values, err := params{"region=eu", "list=a=b,c"}.values("--param")
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"region": "eu", "list": "a=b,c"}, values)
 	for _, wrong := range []params{{"region"}, {"=eu"}, {"a=1", "a=2"}} {
-		_, err := wrong.values()
+		_, err := wrong.values("--param")
 		require.ErrorContains(t, err, "--param", "%s", strings.Join(wrong, " "))
 	}
 }

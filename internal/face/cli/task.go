@@ -37,6 +37,7 @@ ends when the task does.`,
 		callsTool(p.newTaskStop(), "stop_agent_task", "agent_name"),
 		callsTool(p.newTaskWait(), "wait_tasks", "--agent", "agent_name"),
 		callsTool(p.newTaskMessage(), "send_task_message"),
+		p.newTaskLabel(),
 		callsTool(p.newTaskDelete(), "delete_task", "task_id"),
 	)
 	return cmd

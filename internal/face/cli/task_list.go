@@ -12,7 +12,7 @@ import (
 
 func (p *program) newTaskList() *cobra.Command {
 	req := &fleetv1.ListTasksRequest{}
-	filters := []string{"status", "project", "source", "since", "text", "toolset"}
+	filters := []string{"status", "project", "source", "since", "text", "toolset", "selector"}
 	cmd := &cobra.Command{
 		Use:     "list [AGENT]",
 		Aliases: []string{"ls", "history"},
@@ -67,6 +67,7 @@ table, is enough.`,
 	f.StringVar(&req.Text, "text", "", "only tasks with `TEXT` in the summary or the description")
 	addEnum(cmd, &req.Toolset, fleetv1.ListTasksRequest_Toolset_name, "toolset",
 		"only tasks of `TOOLSET`: fleet, lifecycle, providers, sessions, subagents or every (default fleet)")
+	addSelector(cmd, &req.Selector, "tasks")
 	addPages(cmd, &req.Page, &req.PageSize, "tasks", "20")
 	return cmd
 }
@@ -99,6 +100,7 @@ func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
 			}
 			return truncate(oneLine(t.GetDescription()), descriptionWidth)
 		}},
+		column{"LABELS", valueIf(isWide, func(t *fleetv1.Task) string { return labelsText(t.GetLabels()) })},
 		column{"SUMMARY", outcome})
 }
 

@@ -16,6 +16,7 @@ type taskFlags struct {
 	req      fleetv1.StartAgentTaskRequest
 	schema   string
 	attached []string
+	labels   params
 }
 
 func (o *taskFlags) addTo(cmd *cobra.Command) {
@@ -31,6 +32,7 @@ func (o *taskFlags) addTo(cmd *cobra.Command) {
 	f.StringArrayVar(&o.attached, "attach", nil, "give the agent this `FILE` for the task; can be repeated")
 	addSeconds(cmd, "check-timeout", "a check may take `DURATION` (default 10m)", func(n int32) { o.req.CheckTimeoutSeconds = &n })
 	addSeconds(cmd, "timeout", "stop the task after `DURATION`, such as 30m, and count it as failed (default: the server's)", func(n int32) { o.req.TimeoutSeconds = &n })
+	addLabels(cmd, &o.labels, "the task")
 	addRequestID(cmd, &o.req)
 }
 
@@ -63,6 +65,9 @@ const maxAttached = 20 << 20
 func (o *taskFlags) start(ctx context.Context, s *session, agent, description string, wait bool) (*fleetv1.StartAgentTaskResponse, error) {
 	var err error
 	if o.req.TaskDescription, err = s.text(description, "description"); err != nil {
+		return nil, err
+	}
+	if o.req.Labels, err = o.labels.values("--label"); err != nil {
 		return nil, err
 	}
 	if err := o.readFiles(s); err != nil {

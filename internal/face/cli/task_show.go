@@ -70,6 +70,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		{"Collecting", valueIf(t.GetCollecting(), "its run has ended, and its work is copied"), ""},
 		{"Conversation", valueIf(t.GetConversationLost() != "", "began anew: "+t.GetConversationLost()), ""},
 		{"Options", optionsLine(o), ""},
+		{"Labels", labelsText(t.GetLabels()), ""},
 		{"Retry of", t.GetRetryOf(), ""},
 		{"Read from", valueIf(t.GetFromTerminal(), terminalWords), ""},
 		{"Source", t.GetSource(), ""},

@@ -34,5 +34,6 @@ report it, tokens and time. It also counts how the tasks ended.`,
 	addEnum(cmd, &req.By, fleetv1.ShowUsageRequest_By_name, "by", "a row for each of `WHAT`: agents, projects, owners or days")
 	p.addTime(cmd, &req.Since, "since", "only tasks created in the last `DURATION`, such as 24h or 7d, or since a time such as 2026-11-01")
 	f.StringVar(&req.Project, "project", "", "only tasks of agents of `PROJECT`")
+	addSelector(cmd, &req.Selector, "tasks")
 	return cmd
 }

@@ -38,6 +38,7 @@ other details are printed too. With -o json, each event is one line of JSON.`,
 	f := cmd.Flags()
 	f.StringVar(&req.AgentName, "agent", "", "only events of `AGENT`, which may not exist yet")
 	f.StringVar(&req.TaskId, "task", "", "only events of the task with `ID`")
+	addSelector(cmd, &req.Selector, "events of tasks and agents")
 	f.StringVar(&req.Cursor, "cursor", "", `continue after the event at `+"`CURSOR`"+`, or "now" (default from the oldest event)`)
 	f.BoolVarP(&req.Follow, "follow", "f", false, "stay, and print events as they happen")
 	return cmd

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newAgentLabel() *cobra.Command {
+	return p.labelling("agent", "AGENT", `Set labels of an agent with KEY=VALUE, and remove others with KEY-. They select the
+agent in lists, and its later tasks get them too.`,
+		`  fleet agent label papi env=prod team=web
+  fleet agent label papi team-
+  fleet agent list -l "env in (prod,test),!old"`,
+		func(r *fleetv1.SetLabelsRequest, agent string) { r.AgentName = agent })
+}
+
+func (p *program) newTaskLabel() *cobra.Command {
+	return p.labelling("task", "ID", `Set labels of a task with KEY=VALUE, and remove others with KEY-. They select the task in
+lists and in usage. A task has the labels that its agent had when it started; it may
+have ended.`,
+		`  fleet task label 3f2a1b0c review=yes
+  fleet usage -l review=yes`,
+		func(r *fleetv1.SetLabelsRequest, id string) { r.TaskId = id })
+}
+
+func (p *program) labelling(kind, of, long, example string, name func(r *fleetv1.SetLabelsRequest, of string)) *cobra.Command {
+	req := &fleetv1.SetLabelsRequest{}
+	cmd := &cobra.Command{
+		Use:     "label " + of + " LABEL...",
+		Short:   "Set and remove labels of " + map[string]string{"agent": "an agent", "task": "a task"}[kind],
+		Long:    long,
+		Example: example,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			name(req, args[0])
+			var set params
+			for _, arg := range args[1:] {
+				if key, remove := strings.CutSuffix(arg, "-"); remove && !strings.Contains(arg, "=") {
+					req.Remove = append(req.Remove, key)
+				} else {
+					set = append(set, arg)
+				}
+			}
+			var err error
+			if req.Labels, err = set.values("a label"); err != nil {
+				return err
+			}
+			resp, err := s.fleet.SetLabels(ctx, req)
+			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
+		}),
+	}
+	addRequestID(cmd, req)
+	return cmd
+}
+
+// addLabels adds the flag --label of a command that creates something with labels.
+func addLabels(cmd *cobra.Command, labels *params, what string) {
+	cmd.Flags().StringArrayVar((*[]string)(labels), "label", nil, "give "+what+" a label `KEY=VALUE` to select by; can be repeated")
+}
+
+// addSelector adds the flag --selector.
+func addSelector(cmd *cobra.Command, selector *string, what string) {
+	cmd.Flags().StringVarP(selector, "selector", "l", "", "only "+what+" whose labels match `SELECTOR`, such as \"env=prod,team in (web,api),!old\"")
+}
+
+// labelsText returns the labels as a selector that they match.
+func labelsText(labels *structpb.Struct) string {
+	fields := labels.GetFields()
+	parts := make([]string, 0, len(fields))
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		parts = append(parts, key+"="+fields[key].GetStringValue())
+	}
+	return strings.Join(parts, ",")
+}
