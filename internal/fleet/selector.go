@@ -34,7 +34,9 @@ func (s Selector) Matches(l Labels) bool {
 }
 
 // Labelled reports whether only something with labels can match.
-func (s Selector) Labelled() bool { return slices.ContainsFunc(s, func(r Requirement) bool { return !r.Not }) }
+func (s Selector) Labelled() bool {
+	return slices.ContainsFunc(s, func(r Requirement) bool { return !r.Not })
+}
 
 // ParseSelector returns the selector of a text such as "env=prod,team in (web,api),stage!=test,owned,!old". The error is
 // INVALID_ARGUMENT for the field.
