@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,8 +19,6 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
 )
-
-var update = flag.Bool("update", false, "update the golden files")
 
 // run compiles the proto file with the name and runs the plugin for it. sources has the file and other files by path.
 // They may import the protos of Fleet and of the Go packages that the test is linked with.
@@ -73,23 +70,6 @@ func collect(request *pluginpb.CodeGeneratorRequest, seen map[string]bool, f pro
 		d = protoutil.ProtoFromFileDescriptor(f)
 	}
 	request.ProtoFile = append(request.ProtoFile, d)
-}
-
-func TestGolden(t *testing.T) {
-	t.Parallel()
-	source, err := os.ReadFile("testdata/sample/sample.proto")
-	require.NoError(t, err)
-	response, err := run(t, "sample/sample.proto", map[string]string{"sample/sample.proto": string(source)})
-	require.NoError(t, err)
-	require.Len(t, response.File, 1)
-	require.Equal(t, "sample/samplemcp/sample.pb.mcp.go", response.File[0].GetName())
-	golden := filepath.Join("testdata", "sample", "sample.pb.mcp.go.golden")
-	if *update {
-		require.NoError(t, os.WriteFile(golden, []byte(response.File[0].GetContent()), 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	require.Equal(t, string(want), response.File[0].GetContent(), "the output must not change; if the change is intended, run go test ./cmd/protoc-gen-fleet-mcp -update and review it")
 }
 
 // TestGeneratedCodeIsCurrent checks that the committed code is what the plugin generates.

@@ -166,3 +166,25 @@ func (s schemas) reference(m *protogen.Message, rules *validate.FieldRules) *obj
 	}
 	return (&object{}).set("$ref", "#/$defs/"+name)
 }
+
+// wellKnown returns the schema of a message with a special JSON form; nil for any other message. In a result, such a
+// message is null if it is not set.
+func (s schemas) wellKnown(m *protogen.Message) *object {
+	nullable := func(t string) *object {
+		if s.input {
+			return typed(t)
+		}
+		return typed(t, "null")
+	}
+	switch m.Desc.FullName() {
+	case "google.protobuf.Timestamp":
+		return nullable("string").set("format", "date-time")
+	case "google.protobuf.StringValue":
+		return nullable("string")
+	case "google.protobuf.Struct":
+		return nullable("object")
+	case "google.protobuf.Value":
+		return &object{}
+	}
+	return nil
+}

@@ -123,14 +123,10 @@ func (b *builder) message(m *protogen.Message, d direction) *openapi3.SchemaRef 
 	switch m.Desc.FullName() {
 	case "google.protobuf.Timestamp":
 		return openapi3.NewDateTimeSchema().NewRef()
-	case "google.protobuf.Duration", "google.protobuf.FieldMask":
-		return openapi3.NewStringSchema().NewRef()
 	case "google.protobuf.Struct": // any object
 		return openapi3.NewObjectSchema().WithAnyAdditionalProperties().NewRef()
 	case "google.protobuf.Value": // any JSON including null: an empty schema in OpenAPI 3.0
 		return openapi3.NewSchema().NewRef()
-	case "google.protobuf.ListValue":
-		return openapi3.NewArraySchema().WithItems(openapi3.NewSchema()).NewRef()
 	}
 	if isWrapper(m) {
 		return b.single(m.Fields[0], d)
