@@ -159,7 +159,7 @@ func (m *gatedModel) CreateChatCompletionStream(ctx context.Context, messages []
 		}
 		err = m.hidden(x, err)
 	}()
-	ctx = withExchange(ctx, x)
+	ctx = context.WithValue(ctx, exchangeKey{}, x)
 	s, err = m.Provider.CreateChatCompletionStream(ctx, completeToolResults(messages), offered)
 	if err != nil {
 		m.gate.end(x, nil)

@@ -65,7 +65,7 @@ func runJob(files, promptFile string, signals <-chan os.Signal) error {
 	}
 	go func() {
 		for range signals {
-			r.interrupt()
+			r.conclude(errInterrupted)
 		}
 	}()
 	o := r.do(ctx, string(prompt))

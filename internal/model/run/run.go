@@ -139,9 +139,6 @@ func (r *run) conclude(why error) {
 	}
 }
 
-// interrupt asks the run to end, and does not wait.
-func (r *run) interrupt() { r.conclude(errInterrupted) }
-
 // kill ends the run for the reason why and cancels everything in it.
 func (r *run) kill(why error) {
 	r.conclude(why)

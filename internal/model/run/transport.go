@@ -5,7 +5,6 @@ package run
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -229,9 +228,4 @@ func networkError(r *http.Request, err error) error {
 		return fmt.Errorf("%s closed the connection without an answer", host)
 	}
 	return fmt.Errorf("the request to %s failed: %w", host, err)
-}
-
-// withExchange adds the exchange to the context of a request.
-func withExchange(ctx context.Context, x *exchange) context.Context {
-	return context.WithValue(ctx, exchangeKey{}, x)
 }

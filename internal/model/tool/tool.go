@@ -3,7 +3,6 @@
 package tool
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -238,7 +237,7 @@ func Command(argv []string, dir string, env []string, limit int) tools.ToolHandl
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 		cmd.Dir, cmd.Env, cmd.Stdin = dir, env, strings.NewReader(c.Function.Arguments)
-		out, said := &prefixWriter{limit: limit}, &prefixWriter{limit: 4 << 10}
+		out, said := &process.Head{Max: limit + 1}, &process.Head{Max: 4 << 10}
 		cmd.Stdout, cmd.Stderr = out, said
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // also kills its children
@@ -256,19 +255,3 @@ func Command(argv []string, dir string, env []string, limit int) tools.ToolHandl
 		return tools.ResultSuccess(out.String()), nil
 	}
 }
-
-// prefixWriter keeps the first limit+1 bytes that are written, and discards the rest.
-type prefixWriter struct {
-	kept  bytes.Buffer
-	limit int
-}
-
-// Write implements io.Writer.
-func (b *prefixWriter) Write(p []byte) (int, error) {
-	if room := b.limit + 1 - b.kept.Len(); room > 0 {
-		b.kept.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
-}
-
-func (b *prefixWriter) String() string { return b.kept.String() }

@@ -122,17 +122,12 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 			return "", err
 		}
 		if at == nil {
-			p.forget(id)
+			p.known.forget(id)
+			p.workspaceFacts.forget(id)
+			p.recent.forget(id)
 		}
 	}
 	return "", nil
-}
-
-// forget removes a deleted workspace from the caches.
-func (p *Place) forget(id uuid.UUID) {
-	p.known.forget(id)
-	p.workspaceFacts.forget(id)
-	p.recent.forget(id)
 }
 
 // build requests a build. It returns false and no error if another build is active and must end first.

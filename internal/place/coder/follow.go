@@ -2,7 +2,6 @@ package coder
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 
@@ -95,6 +94,3 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 
 // withoutRunner is the failure reason of a run whose workspace was restarted with AgentAPI instead of fleet-runner.
 const withoutRunner = "its workspace was restarted without " + runnerSlug
-
-// isRemote reports whether the cursor belongs to a run in a fleet-runner, and returns the runner's own cursor.
-func isRemote(cursor string) (string, bool) { return strings.CutPrefix(cursor, cursorMark) }

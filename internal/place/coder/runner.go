@@ -3,6 +3,7 @@ package coder
 import (
 	"context"
 	"io"
+	"strings"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/agentapi"
@@ -81,7 +82,7 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
 	}
-	from, known := isRemote(cursor)
+	from, known := strings.CutPrefix(cursor, cursorMark)
 	if !known && r.place.screens.Knows(run.TaskID) {
 		return r.screen(nil).Follow(ctx, run, cursor, sink)
 	}

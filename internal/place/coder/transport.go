@@ -238,10 +238,8 @@ func drain(body io.ReadCloser) {
 
 // pause waits for d, or until ctx is done.
 func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -264,10 +264,8 @@ func (p *Place) moment(ctx context.Context, c Call, after bool, hook func(contex
 	delay, gate := p.delays[c.Method], p.holds[at]
 	p.mu.Unlock()
 	if delay > 0 && !after {
-		timer := time.NewTimer(delay)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(delay):
 		case <-ctx.Done():
 		}
 	}

@@ -143,12 +143,10 @@ func (p *Place) work(r *run) {
 	for _, in := range r.script.steps {
 		switch in.verb {
 		case "work":
-			timer := time.NewTimer(in.wait)
 			select {
-			case <-timer.C:
+			case <-time.After(in.wait):
 			case <-r.done:
 			}
-			timer.Stop()
 		case "wait":
 			p.arrive(in.text)
 			select {

@@ -60,15 +60,6 @@ var caches = []cache{
 	}},
 }
 
-// cacheLimit returns how the shared cache in the directory is shrunk.
-func cacheLimit(dir string, most int64) filetree.Limit {
-	return filetree.Limit{
-		Dir: dir, Most: most,
-		Whole: []string{"go-mod/cache/vcs/*", "uv/*", "cargo/*/*/*"},
-		Keep:  []string{"go-mod/cache/lock", "cargo/.package-cache*"},
-	}
-}
-
 func (p *Place) cachesDir() string { return filepath.Join(p.config.Dir, "caches") }
 
 // cacheName returns the name of the directory with the caches of the owner's agents in the project.
@@ -190,7 +181,11 @@ func (p *Place) shrinkCache(ctx context.Context, dir string) error {
 	if most < 0 {
 		return nil
 	}
-	s, err := sandbox.Shrink(ctx, cacheLimit(dir, most))
+	s, err := sandbox.Shrink(ctx, filetree.Limit{
+		Dir: dir, Most: most,
+		Whole: []string{"go-mod/cache/vcs/*", "uv/*", "cargo/*/*/*"},
+		Keep:  []string{"go-mod/cache/lock", "cargo/.package-cache*"},
+	})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +77,7 @@ func Try(ctx context.Context, c Config, name string) error {
 	policy.Read = append(policy.Read, runner.Readable(env, program)...)
 	policy.Network = sandbox.Offline
 	cmd := exec.CommandContext(ctx, program, "--version")
-	out := &start{left: maxTried}
+	out := &process.Head{Max: maxTried}
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = home(dir).work(), env, out, out
 	cmd.SysProcAttr = process.Attributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -93,21 +92,8 @@ func Try(ctx context.Context, c Config, name string) error {
 		return err
 	}
 	d := &Denied{Program: program}
-	d.Message, d.Read = denial(out.kept.String(), policy)
+	d.Message, d.Read = denial(out.String(), policy)
 	return d
-}
-
-// start keeps the first bytes that are written.
-type start struct {
-	kept bytes.Buffer
-	left int
-}
-
-func (s *start) Write(b []byte) (int, error) {
-	keep := b[:min(len(b), s.left)]
-	s.left -= len(keep)
-	s.kept.Write(keep)
-	return len(b), nil
 }
 
 var (

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +41,7 @@ func (o *Outside) Version(ctx context.Context, program string) (path, output str
 	if err := ctx.Err(); err != nil {
 		return path, "", err
 	}
-	out := &head{left: maxOutput}
+	out := &process.Head{Max: maxOutput}
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = o.environ, "/", out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -52,7 +51,7 @@ func (o *Outside) Version(ctx context.Context, program string) (path, output str
 		return path, "", errors.New("cannot start: " + cause(err).Error())
 	}
 	_ = cmd.Cancel() // kills remaining child processes; it fails if there are none
-	output = out.kept.String()
+	output = out.String()
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -84,17 +83,4 @@ func (o *Outside) find(program string) string {
 		}
 	}
 	return ""
-}
-
-// head keeps the first bytes that are written, and discards the rest.
-type head struct {
-	kept bytes.Buffer // not embedded, because the ReadFrom of bytes.Buffer would bypass the limit
-	left int
-}
-
-func (h *head) Write(b []byte) (int, error) {
-	keep := b[:min(len(b), h.left)]
-	h.left -= len(keep)
-	_, _ = h.kept.Write(keep) // never fails
-	return len(b), nil
 }

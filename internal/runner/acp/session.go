@@ -161,10 +161,8 @@ var errNoResume = &acp.RequestError{Code: -32601, Message: "the program cannot c
 
 // resume continues the session. It ignores the history that the program repeats.
 func (c *client) resume(ctx context.Context, g greeting, servers []acp.McpServer) (sessionInfo, error) {
-	wait := time.NewTimer(time.Until(c.job.NotBefore))
-	defer wait.Stop()
 	select {
-	case <-wait.C:
+	case <-time.After(time.Until(c.job.NotBefore)):
 	case <-ctx.Done():
 		return sessionInfo{}, ctx.Err()
 	}

@@ -75,9 +75,6 @@ type RefusalError struct {
 
 func (e *RefusalError) Error() string { return "AgentAPI refused the request: " + e.words }
 
-// busy reports whether AgentAPI refused a message because the agent is busy, or because its screen has just changed.
-func (e *RefusalError) busy() bool { return strings.Contains(e.words, "waiting for user input") }
-
 // client calls the AgentAPI of one agent.
 type client struct {
 	http *http.Client

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strings"
 	"time"
 
 	"fleet/internal/fleet"
@@ -167,7 +168,7 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 			return false, nil
 		case ctx.Err() != nil:
 			return false, ctx.Err()
-		case errors.As(last, &refusal) && refusal.busy():
+		case errors.As(last, &refusal) && strings.Contains(refusal.words, "waiting for user input"):
 		default:
 			failedSends++
 			if err := runners.afterFailure(ctx, a, workspace, last); err != nil {

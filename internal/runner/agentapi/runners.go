@@ -20,7 +20,7 @@ type Runners struct {
 }
 
 // New creates Runners.
-func New(c Config) *Runners { return &Runners{config: c, runs: newRuns()} }
+func New(c Config) *Runners { return &Runners{config: c, runs: runs{byTask: map[string]*transcript{}}} }
 
 // Connect returns the runner of the agent. It makes no request.
 func (runners *Runners) Connect(a fleet.Agent, find Find) fleet.Runner {

@@ -137,7 +137,7 @@ func (s *screenReader) take(lines []string) []fleet.Output {
 		lines = lines[:len(lines)-1] // empty lines are passed on with the text that follows them
 	}
 	if s.resumed {
-		if len(lines) < s.at.lines && !s.stands(lines) {
+		if len(lines) < s.at.lines && !slices.ContainsFunc(lines, func(line string) bool { return hashOf(line) == s.at.last }) {
 			return nil // the screen is not redrawn completely yet
 		}
 		s.passed, s.resumed = s.recall(lines), false
@@ -167,11 +167,6 @@ func (s *screenReader) take(lines []string) []fleet.Output {
 func (s *screenReader) output(step bool, text string) fleet.Output {
 	s.at.seq++
 	return fleet.Output{Cursor: s.at.String(), Step: step, Text: text, Terminal: true}
-}
-
-// stands reports whether the lines contain the last line that was passed on.
-func (s *screenReader) stands(lines []string) bool {
-	return slices.ContainsFunc(lines, func(line string) bool { return hashOf(line) == s.at.last })
 }
 
 // recall returns the lines that were passed on before, as far as they can be found in the current lines.

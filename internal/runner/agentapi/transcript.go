@@ -21,8 +21,6 @@ type runs struct {
 	order  []string
 }
 
-func newRuns() runs { return runs{byTask: map[string]*transcript{}} }
-
 // of returns the transcript of the run. It creates one if there is none.
 func (r *runs) of(taskID string) *transcript {
 	r.mu.Lock()
@@ -31,7 +29,12 @@ func (r *runs) of(taskID string) *transcript {
 		return t
 	}
 	if len(r.order) >= maxTranscripts {
-		r.forget()
+		// Remove the oldest run that nobody follows.
+		i := slices.IndexFunc(r.order, func(task string) bool { return len(r.byTask[task].turn) == 0 })
+		if i >= 0 {
+			delete(r.byTask, r.order[i])
+			r.order = slices.Delete(r.order, i, i+1)
+		}
 	}
 	t := &transcript{turn: make(chan struct{}, 1), messageTimes: map[string]time.Time{}}
 	r.byTask[taskID] = t
@@ -44,15 +47,6 @@ func (r *runs) known(taskID string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byTask[taskID] != nil
-}
-
-// forget removes the oldest run that nobody follows.
-func (r *runs) forget() {
-	i := slices.IndexFunc(r.order, func(task string) bool { return len(r.byTask[task].turn) == 0 })
-	if i >= 0 {
-		delete(r.byTask, r.order[i])
-		r.order = slices.Delete(r.order, i, i+1)
-	}
 }
 
 // taskOf returns the task, other than except, to which the agent's message at that time belongs. It returns an empty id

@@ -65,7 +65,7 @@ func newConversation(j *Job, out, to io.Writer, box *mailbox.Receiver) *conversa
 		questions: map[string]context.CancelFunc{}, answered: make(chan string), limit: time.NewTimer(backgroundTime),
 	}
 	c.limit.Stop()
-	c.meter = newMeter(c.note)
+	c.meter = &meter{calls: map[string]time.Time{}, messages: map[string]*reply{}, note: c.note}
 	if j.Ask != "" {
 		c.ask = question.NewServer(j.Ask)
 	}

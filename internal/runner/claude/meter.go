@@ -20,10 +20,6 @@ type reply struct {
 	usage     map[string]json.RawMessage
 }
 
-func newMeter(note func(map[string]any)) *meter {
-	return &meter{calls: map[string]time.Time{}, messages: map[string]*reply{}, note: note}
-}
-
 // streamEvent is an event of the model's API.
 type streamEvent struct {
 	Type    string `json:"type"`

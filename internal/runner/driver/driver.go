@@ -221,9 +221,6 @@ func standingInstructions(j Job) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// NewConversationMessage returns a message for users: it says that the run starts a new conversation, and why.
-func NewConversationMessage(why string) string { return "a new conversation starts: " + why }
-
 // firstPrompt returns the first prompt of a conversation. If the agent's previous conversation was lost, the result
 // begins with a note about that.
 func firstPrompt(j Job, prompt string) string {

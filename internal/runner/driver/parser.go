@@ -160,7 +160,7 @@ func (l *lines) Parse(data []byte, final bool) (int, []Piece) {
 
 func lostConversation(why string) Piece {
 	why = shorten(valid(why), maxReason)
-	return Piece{Step: true, Text: oneLine(NewConversationMessage(why)), Lost: why}
+	return Piece{Step: true, Text: oneLine("a new conversation starts: " + why), Lost: why}
 }
 
 // Skip implements Skipper. It drops the incomplete lines on both sides of the gap.

@@ -77,14 +77,12 @@ type Step struct {
 func (p *Program) End(steps ...Step) {
 	_ = p.Stdin.Close()
 	for _, step := range steps {
-		timer := time.NewTimer(step.Wait)
 		select {
 		case <-p.Ended:
-		case <-timer.C:
+		case <-time.After(step.Wait):
 			_ = syscall.Kill(-p.cmd.Process.Pid, step.Signal)
 			_ = p.cmd.Process.Signal(step.Signal) // if the program does not lead a group
 		}
-		timer.Stop()
 	}
 	<-p.Ended
 }

@@ -251,11 +251,10 @@ func (t *attempts) again(ctx context.Context, err error) error {
 	if t.client.config.Now().Sub(t.begun) >= t.client.config.Patience {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent %q does not answer", t.agent.Name).WithCause(err)
 	}
-	timer := time.NewTimer(t.pause)
-	defer timer.Stop()
+	pause := t.pause
 	t.pause = min(2*t.pause, lastPause)
 	select {
-	case <-timer.C:
+	case <-time.After(pause):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -52,7 +52,10 @@ func confine(p Policy) error {
 		{"resource limits", func() error { return limit(p) }},
 		{"capabilities", func() error { return dropCapabilities(p.Override) }},
 		{"no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
-		{"landlock", func() error { return restrict(rules) }},
+		{"landlock", func() error {
+			latest := landlock.V11 // newer kernels also apply what they add; older ones, what they have
+			return landlock.MustConfig(latest.HandledAccessFS, latest.Scoped).BestEffort().Restrict(rules...)
+		}},
 		{"seccomp", func() error { return filterCalls(p) }},
 	} {
 		if err := step.do(); err != nil {
@@ -60,13 +63,6 @@ func confine(p Policy) error {
 		}
 	}
 	return nil
-}
-
-// restrict applies Landlock to files, signals and abstract sockets. On newer kernels it also applies the restrictions
-// that those kernels add.
-func restrict(rules []landlock.Rule) error {
-	latest := landlock.V11
-	return landlock.MustConfig(latest.HandledAccessFS, latest.Scoped).BestEffort().Restrict(rules...)
 }
 
 // devices are the devices that every program may use.
@@ -106,7 +102,10 @@ func rulesOf(p Policy) ([]landlock.Rule, error) {
 func OpenRoot(dir string) (*os.Root, error) {
 	fd, err := openPlain(dir, unix.O_DIRECTORY)
 	if errors.Is(err, unix.ENOSYS) { // this process is confined, see rules
-		return openChecked(dir)
+		if err := CheckPlain(dir); err != nil {
+			return nil, err
+		}
+		return os.OpenRoot(dir)
 	}
 	if err != nil {
 		return nil, err

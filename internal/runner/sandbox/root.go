@@ -3,7 +3,6 @@ package sandbox
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 )
 
@@ -18,12 +17,4 @@ func CheckPlain(dir string) error {
 		err = fmt.Errorf("%s: %w", dir, errLink)
 	}
 	return err
-}
-
-// openChecked is OpenRoot where the system cannot refuse links while it opens the directory.
-func openChecked(dir string) (*os.Root, error) {
-	if err := CheckPlain(dir); err != nil {
-		return nil, err
-	}
-	return os.OpenRoot(dir)
 }
