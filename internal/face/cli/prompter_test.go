@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -101,7 +103,13 @@ func TestQuestionsInPlace(t *testing.T) {
 			require.NoError(t, err)
 			answers()
 			screen.await(t, "> A")
+			waittest.Until(t, "the terminal shows what is typed again", func() bool {
+				state, err := unix.IoctlGetTermios(int(keys.Fd()), getTermios)
+				return err == nil && state.Lflag&unix.ECHO != 0
+			})
+			shown := strings.Count(screen.String(), "y")
 			press(t, keys, "y")
+			waittest.Until(t, "the terminal has the key", func() bool { return strings.Count(screen.String(), "y") > shown })
 			s.ask(&fleetv1.Question{Id: "q-4", Kind: fleetv1.Question_permission, Tool: "Read"})
 			screen.await(t, "y (once), n\x1b[")
 			press(t, keys, "n")
