@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -69,18 +70,9 @@ type Deps struct {
 }
 
 func (d Deps) withDefaults() Deps {
-	if d.Version == "" {
-		d.Version = "devel"
-	}
-	if d.Stdin == nil {
-		d.Stdin = os.Stdin
-	}
-	if d.Stdout == nil {
-		d.Stdout = os.Stdout
-	}
-	if d.Stderr == nil {
-		d.Stderr = os.Stderr
-	}
+	d.Version = cmp.Or(d.Version, "devel")
+	d.Stdin = cmp.Or[io.Reader](d.Stdin, os.Stdin)
+	d.Stdout, d.Stderr = cmp.Or[io.Writer](d.Stdout, os.Stdout), cmp.Or[io.Writer](d.Stderr, os.Stderr)
 	if d.Dial == nil {
 		d.Dial = DialNetwork
 	}
@@ -93,14 +85,8 @@ func (d Deps) withDefaults() Deps {
 	if dir := userdir.Config(); d.Logins.Dir == "" && dir != "" {
 		d.Logins.Dir = filepath.Join(dir, "logins")
 	}
-	if d.patience == 0 {
-		d.patience = 2 * time.Minute
-	}
-	if d.completion == 0 {
-		d.completion = 1500 * time.Millisecond
-	}
-	if d.secondPress == 0 {
-		d.secondPress = 3 * time.Second
-	}
+	d.patience = cmp.Or(d.patience, 2*time.Minute)
+	d.completion = cmp.Or(d.completion, 1500*time.Millisecond)
+	d.secondPress = cmp.Or(d.secondPress, 3*time.Second)
 	return d
 }

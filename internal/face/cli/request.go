@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"strings"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -40,7 +39,7 @@ func (s *session) fill(req protoreflect.Message, in *input) error {
 		}
 		return nil
 	case in.isText():
-		text, err := s.readValue(in, in.given[0], in.plain())
+		text, err := s.readText(in.limit, in.given[0], in.plain())
 		if err == nil {
 			req.Set(in.desc, protoreflect.ValueOfString(text))
 		}
@@ -53,23 +52,13 @@ func (s *session) fill(req protoreflect.Message, in *input) error {
 	return err
 }
 
-// readValue returns the value arg, or the content of the file or of standard input if arg refers to one. It fails if that
-// is not text in UTF-8.
-func (s *session) readValue(in *input, arg, what string) (string, error) {
-	text, err := s.content(in.limit, arg, what)
-	if err == nil && !utf8.ValidString(text) {
-		err = errNotText(what)
-	}
-	return text, err
-}
-
 // object merges the given JSON objects and KEY=VALUE pairs into one JSON object.
 func (s *session) object(in *input) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
 	for _, given := range in.given {
 		key, value, isPair := strings.Cut(given, "=")
 		if trimmed := strings.TrimSpace(given); !isPair || trimmed == "-" || strings.HasPrefix(trimmed, "@") || strings.HasPrefix(trimmed, "{") {
-			text, err := s.readValue(in, given, in.plain())
+			text, err := s.readText(in.limit, given, in.plain())
 			if err != nil {
 				return nil, err
 			}
@@ -80,7 +69,7 @@ func (s *session) object(in *input) (json.RawMessage, error) {
 			maps.Copy(all, object)
 			continue
 		}
-		text, err := s.readValue(in, value, in.plain()+" "+key)
+		text, err := s.readText(in.limit, value, in.plain()+" "+key)
 		if err != nil {
 			return nil, err
 		}

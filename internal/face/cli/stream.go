@@ -95,3 +95,11 @@ func (f *feed) pass(resp *fleetv1.WatchFleetResponse, take func(*fleetv1.Event) 
 	}
 	return nil
 }
+
+// endOf returns a function that reports whether the task has ended.
+func (s *session) endOf(ctx context.Context, task string) func() (bool, error) {
+	return func() (bool, error) {
+		resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: task})
+		return hasEnded(resp.GetTask().GetStatus()), err
+	}
+}

@@ -86,10 +86,7 @@ func (m *monitor) watch(ctx context.Context) error {
 			return Fail(ExitError, "the task goes on: fleet task wait "+m.task.GetId(), "cannot write to standard output: %v", err)
 		}
 		return nil
-	}, func() (bool, error) {
-		t, err := m.s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: m.task.GetId()})
-		return hasEnded(t.GetTask().GetStatus()), err
-	})
+	}, m.s.endOf(ctx, m.task.GetId()))
 	switch {
 	case errors.Is(err, errEnded):
 		return nil

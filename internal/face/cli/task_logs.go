@@ -39,14 +39,11 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 
 // taskLogs prints the output of the task. Of the output so far it prints only the last lines, unless lines is negative.
 func (s *session) taskLogs(ctx context.Context, id string, lines int, follow bool) error {
-	get := func() (*fleetv1.TaskDetail, error) {
-		resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
-		return resp.GetTask(), err
-	}
-	task, err := get()
+	resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
 	if err != nil {
 		return err
 	}
+	task := resp.GetTask()
 	there := lastLines{most: lines}
 	f := s.feed(&fleetv1.WatchFleetRequest{TaskId: task.GetId(), Details: true})
 	var prompter *prompter
@@ -81,10 +78,7 @@ func (s *session) taskLogs(ctx context.Context, id string, lines int, follow boo
 	prompter, stopAsking = s.startPrompter(ctx, &fleetv1.Task{Id: task.GetId(), AgentName: task.GetAgentName()})
 	defer stopAsking()
 	f.req.Follow, f.req.MaxEvents = true, nil
-	return f.run(ctx, show, func() (bool, error) {
-		t, err := get()
-		return hasEnded(t.GetStatus()), err
-	})
+	return f.run(ctx, show, s.endOf(ctx, task.GetId()))
 }
 
 // lastLines collects text and returns at most the given number of last lines, or all lines if that number is negative.

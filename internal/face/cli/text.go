@@ -19,10 +19,16 @@ const maxText = 1 << 20
 // text returns a text argument: the argument itself, the content of the file for "@FILE", or standard input for "-".
 // what names the argument in errors.
 func (s *session) text(arg, what string) (string, error) {
-	data, err := s.content(maxText, arg, what)
+	data, err := s.readText(maxText, arg, what)
 	if err == nil && data != arg && strings.TrimSpace(data) == "" {
 		err = usagef("the %s is empty", what)
 	}
+	return data, err
+}
+
+// readText does the same as text for up to limit bytes, which may be only spaces.
+func (s *session) readText(limit int, arg, what string) (string, error) {
+	data, err := s.content(limit, arg, what)
 	if err == nil && !utf8.ValidString(data) {
 		err = errNotText(what)
 	}

@@ -66,8 +66,7 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 		if ended {
 			return true, nil
 		}
-		t, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: req.GetTaskId()})
-		return hasEnded(t.GetTask().GetStatus()), err
+		return s.endOf(ctx, req.GetTaskId())()
 	})
 	if reasonOf(err) == fleetv1.ErrorReason_INVALID_ARGUMENT.String() { // the cursor may be invalid
 		return err
