@@ -60,7 +60,6 @@ type stub struct {
 	runs    map[string]*exec.Cmd
 	stopped map[string]bool
 	events  []*fleetv1.Event
-	answers map[string]proto.Message
 	// questions are those of agents; answered gets the answers.
 	questions []*fleetv1.Question
 	answered  chan *fleetv1.AnswerQuestionRequest
@@ -74,7 +73,7 @@ var errEarly = errors.New("early")
 func newStub(t *testing.T) *stub {
 	s := &stub{
 		changed: make(chan struct{}), agents: map[string]*fleetv1.Agent{}, runs: map[string]*exec.Cmd{},
-		stopped: map[string]bool{}, answers: map[string]proto.Message{},
+		stopped: map[string]bool{},
 	}
 	t.Cleanup(func() {
 		s.mu.Lock()
@@ -154,18 +153,6 @@ func refusal(code codes.Code, reason, message string, metadata map[string]string
 	return s.Err()
 }
 
-// once returns the earlier answer for the request_id, or a new one.
-func once[T proto.Message](s *stub, id string, do func() (T, error)) (T, error) {
-	if answer, ok := s.answers[id].(T); ok && id != "" {
-		return answer, nil
-	}
-	answer, err := do()
-	if err == nil && id != "" {
-		s.answers[id] = answer
-	}
-	return answer, err
-}
-
 // log appends an event. The caller holds the lock.
 func (s *stub) log(kind fleetv1.Event_Type, agent, task, text, state string) {
 	s.events = append(s.events, &fleetv1.Event{
@@ -200,40 +187,18 @@ func brief(t *fleetv1.TaskDetail) *fleetv1.Task {
 	}
 }
 
-func (s *stub) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
-	resp, err := s.create(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	resp = clone(resp)
-	if resp.Unfinished = s.unfinished(r.GetName(), r.GetRequestId()); resp.GetUnfinished() {
-		resp.Agent.State, resp.Agent.StateReason, resp.Agent.Status = fleetv1.Agent_starting, "its startup script runs", fleetv1.Agent_offline
-	}
-	return resp, nil
-}
-
-func (s *stub) create(_ context.Context, r *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
+func (s *stub) CreateAgent(_ context.Context, r *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
+	unfinished := s.unfinished(r.GetName(), r.GetRequestId())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return once(s, r.GetRequestId(), func() (*fleetv1.CreateAgentResponse, error) {
-		if r.GetProject() != "shell" {
-			return nil, refusal(codes.InvalidArgument, "PROJECT_NOT_FOUND", fmt.Sprintf("project %q not found", r.GetProject()), map[string]string{"project": r.GetProject()}, "{list_agent_projects} shows the projects")
-		}
-		if s.agents[strings.ToLower(r.GetName())] != nil {
-			return nil, refusal(codes.AlreadyExists, "AGENT_EXISTS", fmt.Sprintf("agent %q already exists", r.GetName()), map[string]string{"agent_name": r.GetName()},
-				"choose another name, or delete it with {delete_agent} first")
-		}
-		now := timestamppb.Now()
-		a := &fleetv1.Agent{
-			Name: r.GetName(), WorkspaceId: "w-" + r.GetName(), Status: fleetv1.Agent_idle, State: fleetv1.Agent_running,
-			Role: cmp.Or(r.GetRole(), "coder"), Project: r.GetProject(), Spec: r.GetSpec(), CreatedAt: now, UpdatedAt: now,
-			Metadata: map[string]string{"fleet_mcp_agent_spec": r.GetSpec()}, Owner: "local",
-		}
-		s.agents[strings.ToLower(r.GetName())] = a
-		s.log(fleetv1.Event_agent_created, a.Name, "", "", "starting")
-		s.log(fleetv1.Event_agent_changed, a.Name, "", "ready", "running")
-		return &fleetv1.CreateAgentResponse{Agent: clone(a), Message: fmt.Sprintf("Agent '%s' created successfully", a.Name)}, nil
-	})
+	a := &fleetv1.Agent{Name: r.GetName(), Status: fleetv1.Agent_idle, State: fleetv1.Agent_running, Project: r.GetProject(), Owner: "local"}
+	if unfinished != nil {
+		a.State, a.StateReason, a.Status = fleetv1.Agent_starting, "its startup script runs", fleetv1.Agent_offline
+	}
+	s.agents[strings.ToLower(r.GetName())] = a
+	s.log(fleetv1.Event_agent_created, a.Name, "", "", "starting")
+	s.log(fleetv1.Event_agent_changed, a.Name, "", "ready", "running")
+	return &fleetv1.CreateAgentResponse{Agent: clone(a), Message: fmt.Sprintf("Agent '%s' created successfully", a.Name), Unfinished: unfinished}, nil
 }
 
 func clone[T proto.Message](m T) T { return proto.CloneOf(m) }
@@ -269,20 +234,18 @@ func (s *stub) ShowAgent(_ context.Context, r *fleetv1.ShowAgentRequest) (*fleet
 func (s *stub) DeleteAgent(_ context.Context, r *fleetv1.DeleteAgentRequest) (*fleetv1.DeleteAgentResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return once(s, r.GetRequestId(), func() (*fleetv1.DeleteAgentResponse, error) {
-		a, err := s.agent(r.GetAgentName())
-		if err != nil {
-			return nil, err
-		}
-		if r.GetKeepUnsaved() && s.unsaved != "" {
-			return nil, refusal(codes.FailedPrecondition, "UNSAVED_WORK", s.unsaved, map[string]string{"agent_name": a.Name})
-		}
-		delete(s.agents, strings.ToLower(a.Name))
-		s.log(fleetv1.Event_agent_deleted, a.Name, "", "", "deleted")
-		return &fleetv1.DeleteAgentResponse{
-			Message: fmt.Sprintf("Agent '%s' deleted successfully", a.Name), DeletedAgent: &fleetv1.DeletedAgent{Name: a.Name, WorkspaceId: a.WorkspaceId},
-		}, nil
-	})
+	a, err := s.agent(r.GetAgentName())
+	if err != nil {
+		return nil, err
+	}
+	if r.GetKeepUnsaved() && s.unsaved != "" {
+		return nil, refusal(codes.FailedPrecondition, "UNSAVED_WORK", s.unsaved, map[string]string{"agent_name": a.Name})
+	}
+	delete(s.agents, strings.ToLower(a.Name))
+	s.log(fleetv1.Event_agent_deleted, a.Name, "", "", "deleted")
+	return &fleetv1.DeleteAgentResponse{
+		Message: fmt.Sprintf("Agent '%s' deleted successfully", a.Name), DeletedAgent: &fleetv1.DeletedAgent{Name: a.Name, WorkspaceId: a.WorkspaceId},
+	}, nil
 }
 
 func (s *stub) power(name string, state fleetv1.Agent_State, st fleetv1.Agent_Status) (*fleetv1.Agent, error) {
@@ -331,35 +294,23 @@ func (s *stub) ListAgentProjects(context.Context, *fleetv1.ListAgentProjectsRequ
 func (s *stub) StartAgentTask(_ context.Context, r *fleetv1.StartAgentTaskRequest) (*fleetv1.StartAgentTaskResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return once(s, r.GetRequestId(), func() (*fleetv1.StartAgentTaskResponse, error) {
-		a, err := s.agent(r.GetAgentName())
-		switch {
-		case err != nil:
-			return nil, err
-		case strings.TrimSpace(r.GetTaskDescription()) == "":
-			return nil, refusal(codes.InvalidArgument, "TASK_REQUIRED", "The description is empty.", nil)
-		case r.OutputSchema != nil:
-			return nil, refusal(codes.InvalidArgument, "INVALID_ARGUMENT", "the driver shell does not support output_schema", map[string]string{"field": "output_schema"})
-		case a.Status == fleetv1.Agent_offline:
-			return nil, refusal(codes.FailedPrecondition, "AGENT_OFFLINE", fmt.Sprintf("agent %q is offline", a.Name), map[string]string{"agent_name": a.Name}, "{start_agent} starts it")
-		case a.Status == fleetv1.Agent_busy:
-			return nil, refusal(codes.Aborted, "AGENT_BUSY", fmt.Sprintf("agent %q has a task already", a.Name), map[string]string{"agent_name": a.Name},
-				"wait for it with {wait_tasks}, or stop it with {stop_agent_task}")
-		}
-		now := timestamppb.Now()
-		t := &fleetv1.TaskDetail{
-			Id: fmt.Sprintf("task-%d", len(s.tasks)+1), AgentName: a.Name, Summary: strings.SplitN(r.GetTaskDescription(), "\n", 2)[0],
-			Status: fleetv1.Task_running, Source: fleetv1.Task_human, CreatedAt: now, StartedAt: now, Description: r.GetTaskDescription(), Owner: "local",
-		}
-		s.tasks = append(s.tasks, t)
-		a.Status, a.CurrentTask, a.CurrentTaskId = fleetv1.Agent_busy, wrapperspb.String(t.Summary), wrapperspb.String(t.Id)
-		s.log(fleetv1.Event_task_created, a.Name, t.Id, "", "pending")
-		s.log(fleetv1.Event_task_started, a.Name, t.Id, "", "running")
-		if err := s.run(t); err != nil {
-			return nil, err
-		}
-		return &fleetv1.StartAgentTaskResponse{Task: brief(clone(t)), AgentStatus: a.Status, Message: "Task started successfully"}, nil
-	})
+	a, err := s.agent(r.GetAgentName())
+	if err != nil {
+		return nil, err
+	}
+	now := timestamppb.Now()
+	t := &fleetv1.TaskDetail{
+		Id: fmt.Sprintf("task-%d", len(s.tasks)+1), AgentName: a.Name, Summary: strings.SplitN(r.GetTaskDescription(), "\n", 2)[0],
+		Status: fleetv1.Task_running, Source: fleetv1.Task_human, CreatedAt: now, StartedAt: now, Description: r.GetTaskDescription(), Owner: "local",
+	}
+	s.tasks = append(s.tasks, t)
+	a.Status, a.CurrentTask, a.CurrentTaskId = fleetv1.Agent_busy, wrapperspb.String(t.Summary), wrapperspb.String(t.Id)
+	s.log(fleetv1.Event_task_created, a.Name, t.Id, "", "pending")
+	s.log(fleetv1.Event_task_started, a.Name, t.Id, "", "running")
+	if err := s.run(t); err != nil {
+		return nil, err
+	}
+	return &fleetv1.StartAgentTaskResponse{Task: brief(clone(t)), AgentStatus: a.Status, Message: "Task started successfully"}, nil
 }
 
 // run runs the description of the task with sh. The caller holds the lock.
