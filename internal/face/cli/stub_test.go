@@ -203,15 +203,12 @@ func (s *stub) CreateAgent(_ context.Context, r *fleetv1.CreateAgentRequest) (*f
 
 func clone[T proto.Message](m T) T { return proto.CloneOf(m) }
 
-func (s *stub) ListAgents(_ context.Context, r *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
+func (s *stub) ListAgents(context.Context, *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	resp := &fleetv1.ListAgentsResponse{Places: s.places}
 	for _, key := range slices.Sorted(maps.Keys(s.agents)) {
 		a := s.agents[key]
-		if r.GetStatus() != 0 && r.GetStatus() != a.Status {
-			continue
-		}
 		resp.Agents = append(resp.Agents, clone(&fleetv1.AgentSummary{
 			Name: a.Name, Status: a.Status, State: a.State, CurrentTask: a.CurrentTask, Role: a.Role, Project: a.Project,
 			CurrentTaskId: a.CurrentTaskId, Owner: a.Owner, Place: a.Place,

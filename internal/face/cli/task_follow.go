@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,17 +95,10 @@ func (m *monitor) watch(ctx context.Context) error {
 		why := m.s.explain(ctx, err, m.s.target)
 		if why.code == ExitUnavailable {
 			return Fail(ExitUnavailable, fmt.Sprintf("the task may go on; to follow it again: fleet watch --task %s --cursor %s --follow",
-				m.task.GetId(), orNone(stream.req.GetCursor())), "%s", why.message)
+				m.task.GetId(), cmp.Or(stream.req.GetCursor(), "0")), "%s", why.message)
 		}
 	}
 	return err
-}
-
-func orNone(cursor string) string {
-	if cursor == "" {
-		return "0"
-	}
-	return cursor
 }
 
 // marks are the prefixes of the events of a task on standard error.
