@@ -52,7 +52,7 @@ func (p *program) newAgentShares() *cobra.Command {
 		Example: `  fleet agent shares papi`,
 	}, fleetv1.FleetServiceClient.ListAgentShares, &fleetv1.ListAgentSharesRequest{}, func(s *session, resp *fleetv1.ListAgentSharesResponse) {
 		list(s, resp.GetShares(), "The agent is shared with nobody. Share it: fleet agent share "+printable(s.cmd.Flags().Arg(0))+" --person NAME",
-			column{"WITH", grantee}, column{"ACCESS", "access"}, column{"BY", "shared_by"}, column{"AGE", "shared_at"})
+			column{"WITH", grantee}, column{"ACCESS", "access"}, column{"BY", "shared_by"}, column{"AGE", (*fleetv1.Share).GetSharedAt})
 	})
 }
 

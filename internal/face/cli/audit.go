@@ -29,7 +29,7 @@ export" writes the whole log as JSON Lines.`,
 			return s.print(resp, err, func() {
 				list(s, resp.GetEntries(), "No call matches.",
 					column{"ID", valueIf(s.quiet, "id")},
-					column{"AGE", "time"},
+					column{"AGE", (*fleetv1.AuditEntry).GetTime},
 					column{"PRINCIPAL", "principal"},
 					column{"METHOD", "method"},
 					column{"TARGET", "target"},

@@ -93,7 +93,7 @@ Next, "fleet agent create NAME --project PROJECT --role ROLE".`,
 		Example: `  fleet role list shell`,
 	}, fleetv1.FleetServiceClient.ListAgentRoles, &fleetv1.ListAgentRolesRequest{}, func(s *session, resp *fleetv1.ListAgentRolesResponse) {
 		list(s, resp.GetRoles(), "The project has no roles.",
-			column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DEFAULT", "default"}, column{"DESCRIPTION", "description"})
+			column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DEFAULT", func(r *fleetv1.Role) any { return valueIf(r.GetDefault(), "yes") }}, column{"DESCRIPTION", "description"})
 	}))
 	return cmd
 }

@@ -29,7 +29,7 @@ Next, answer with "fleet answer ID allow".`,
 			column{"ID", func(q *fleetv1.Question) string { return s.questionID(q, resp.GetQuestions()) }},
 			column{"AGENT", "agent_name"},
 			column{"KIND", "kind"},
-			column{"AGE", "asked_at"},
+			column{"AGE", (*fleetv1.Question).GetAskedAt},
 			column{"STATUS", valueIf(all, "status")},
 			column{"ANSWER", valueIf(all, func(q *fleetv1.Question) string { return truncate(oneLine(q.GetAnswer()), descriptionWidth) })},
 			column{"QUESTION", questionText})

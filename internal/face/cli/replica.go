@@ -29,7 +29,7 @@ func (p *program) newReplicaList() *cobra.Command {
 		Example: `  fleet replica list`,
 	}, fleetv1.FleetServiceClient.ListReplicas, &fleetv1.ListReplicasRequest{}, func(s *session, resp *fleetv1.ListReplicasResponse) {
 		list(s, resp.GetReplicas(), "The store is in SQLite, so no other server shares it.",
-			column{"NAME", "name"}, column{"STATE", s.replicaState}, column{"ADDRESS", "address"}, column{"VERSION", "version"}, column{"AGENTS", "agents"}, column{"AGE", "started_at"})
+			column{"NAME", "name"}, column{"STATE", s.replicaState}, column{"ADDRESS", "address"}, column{"VERSION", "version"}, column{"AGENTS", "agents"}, column{"AGE", (*fleetv1.Replica).GetStartedAt})
 	})
 }
 

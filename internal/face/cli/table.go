@@ -14,8 +14,8 @@ import (
 )
 
 // column is a column of a table of messages: its heading, and where its cells come from. That is the name of a field in the proto,
-// with a dot after the name of a message that has the field; or a function of the message that returns a text, a number, a cell or
-// another value that cellOf knows; or nil if the table leaves the column out.
+// with a dot after the name of a message that has the field; or a function of the message that returns a text, a number, a time, of
+// which the age is shown, or another value that cellOf knows; or nil if the table leaves the column out.
 type column struct {
 	head string
 	from any
@@ -74,9 +74,6 @@ func valueOf(d protoreflect.MessageDescriptor, c column) func(proto.Message) any
 		m := item.ProtoReflect()
 		for _, f := range fields[:len(fields)-1] {
 			m = m.Get(f).Message()
-		}
-		if isTime(last) && c.head == "AGE" {
-			return timeOf(m.Get(last))
 		}
 		return fieldValue{last, m}
 	}

@@ -92,7 +92,7 @@ func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
 		column{"OWNER", valueIf(isWide || severalOwners(tasks), "owner")},
 		column{"STATUS", func(t *fleetv1.Task) cell { return statusCell(t.GetStatus(), t) }},
 		column{"SOURCE", valueIf(isWide, "source")},
-		column{"AGE", "created_at"},
+		column{"AGE", (*fleetv1.Task).GetCreatedAt},
 		column{"TOOK", func(t *fleetv1.Task) string { return s.elapsed(t.GetStartedAt(), t.GetCompletedAt()) }},
 		column{"DESCRIPTION", func(t *fleetv1.Task) string {
 			if isWide {

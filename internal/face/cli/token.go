@@ -71,7 +71,7 @@ func (p *program) newTokenList() *cobra.Command {
 		Example: `  fleet token list`,
 	}, fleetv1.TokenServiceClient.ListTokens, &fleetv1.ListTokensRequest{}, func(s *session, resp *fleetv1.ListTokensResponse) {
 		list(s, resp.GetTokens(), "There are no tokens. Create one: fleet token create NAME",
-			column{"NAME", "name"}, column{"KIND", "kind"}, column{"SCOPE", "scope"}, column{"PROJECTS", "projects"}, column{"AGE", "created_at"}, column{"STATUS", s.validity})
+			column{"NAME", "name"}, column{"KIND", "kind"}, column{"SCOPE", "scope"}, column{"PROJECTS", "projects"}, column{"AGE", (*fleetv1.Token).GetCreatedAt}, column{"STATUS", s.validity})
 	})
 }
 
