@@ -26,7 +26,7 @@ func failureOf(m protoreflect.Message) error {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
-		switch s := shownBy(f); {
+		switch s := shownOption(f); {
 		case s.GetFailedValue() != "":
 			bad = scalarText(f, m.Get(f)) == s.GetFailedValue()
 		case s.GetRole() == fleetv1.Shown_cause && m.Has(f):
@@ -100,10 +100,10 @@ func (s *session) facts(m protoreflect.Message, failed bool, list *[]string) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
-		if !m.Has(f) || failed && shownBy(f).GetFailedValue() != "" {
+		if !m.Has(f) || failed && shownOption(f).GetFailedValue() != "" {
 			continue
 		}
-		switch shownBy(f).GetRole() {
+		switch shownOption(f).GetRole() {
 		case fleetv1.Shown_text, fleetv1.Shown_kind, fleetv1.Shown_hidden, fleetv1.Shown_cause:
 			continue
 		}
@@ -131,7 +131,7 @@ func (s *session) showLists(m protoreflect.Message, lists, others []protoreflect
 	for _, f := range others {
 		text := s.valueText(f, m.Get(f))
 		switch {
-		case text == "" || isZero(f, m.Get(f)) || shownBy(f).GetRole() == fleetv1.Shown_hidden:
+		case text == "" || isZero(f, m.Get(f)) || shownOption(f).GetRole() == fleetv1.Shown_hidden:
 		case string(f.Name()) == portion.GetNext():
 			s.hint("There are more: repeat the command with --%s %s", flagOf(portion.GetFrom()), text)
 		default:
@@ -152,7 +152,7 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 	all, long := make([]proto.Message, items.Len()), false
 	fields := f.Message().Fields()
 	for i := range fields.Len() {
-		if field := fields.Get(i); shownBy(field).GetRole() != fleetv1.Shown_hidden && (!shownBy(field).GetWide() || s.output == wide) {
+		if field := fields.Get(i); shownOption(field).GetRole() != fleetv1.Shown_hidden && (!shownOption(field).GetWide() || s.output == wide) {
 			columns = append(columns, column{strings.ToUpper(labelOf(field)), string(field.Name())})
 			for j := range all {
 				all[j] = items.Get(j).Message().Interface()

@@ -49,8 +49,8 @@ func (p *program) newCall(m *method) *cobra.Command {
 		Use:   strings.Join(append([]string{m.command}, c.arguments()...), " "),
 		Short: names.describe(m.summary, 0),
 	}
-	if m.whole() != m.command {
-		cmd.Aliases = []string{m.whole()}
+	if m.longName() != m.command {
+		cmd.Aliases = []string{m.longName()}
 	}
 	for _, f := range m.fields {
 		in := &input{field: f, name: p.freeFlag(m, f)}

@@ -85,7 +85,7 @@ func (c *call) example() string {
 // inExample returns a value of the field for an example: the one in the proto, or one that suits the field's type. It
 // returns "" if there is neither.
 func (f *field) inExample() string {
-	if example := shownBy(f.desc).GetExample(); example != "" {
+	if example := shownOption(f.desc).GetExample(); example != "" {
 		return example
 	}
 	switch f.form {

@@ -50,7 +50,7 @@ func (s *session) cardText(l line) string {
 	switch v := l.value.(type) {
 	case nil:
 	case *timestamppb.Timestamp:
-		c.text = s.when(v)
+		c.text = s.moment(v)
 	case string:
 		c.text = v
 	case cell:
@@ -78,7 +78,7 @@ func (s *session) cardOf(m protoreflect.Message) string {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
-		if f.HasPresence() && !m.Has(f) || shownBy(f).GetRole() == fleetv1.Shown_hidden {
+		if f.HasPresence() && !m.Has(f) || shownOption(f).GetRole() == fleetv1.Shown_hidden {
 			continue
 		}
 		switch {

@@ -168,8 +168,8 @@ func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
 // completeArgument completes the required fields without a flag value, one after the other.
 func (c *call) completeArgument(p *program) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		open := c.unset()
-		if len(open) == 0 || len(args) >= len(open) && !open[len(open)-1].many() {
+		open := c.unsetInputs()
+		if len(open) == 0 || len(args) >= len(open) && !open[len(open)-1].takesSeveral() {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return c.completion(p, open[min(len(args), len(open)-1)].field)(cmd, args, typed)
@@ -179,7 +179,7 @@ func (c *call) completeArgument(p *program) cobra.CompletionFunc {
 // names returns the method that lists the values of a field, the list in that method's answer, and the field of the
 // list's messages that contains the value. The method is nil if the proto does not name one.
 func (t *toolset) names(f *field) (m *method, list, name protoreflect.FieldDescriptor) {
-	path := strings.Split(shownBy(f.desc).GetListedBy(), ".")
+	path := strings.Split(shownOption(f.desc).GetListedBy(), ".")
 	if len(path) != 3 {
 		return nil, nil, nil
 	}

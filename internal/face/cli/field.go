@@ -78,7 +78,7 @@ func limitOf(d protoreflect.FieldDescriptor, f form) int {
 	if f == asObject {
 		return maxAnswer
 	}
-	if shownBy(d).GetRole() != fleetv1.Shown_document {
+	if shownOption(d).GetRole() != fleetv1.Shown_document {
 		return 0
 	}
 	rules, _ := proto.GetExtension(d.Options(), validate.E_Field).(*validate.FieldRules)
@@ -91,8 +91,8 @@ func limitOf(d protoreflect.FieldDescriptor, f form) int {
 // isText reports whether the value can come from a file.
 func (f *field) isText() bool { return f.limit > 0 }
 
-// many reports whether the field takes several values.
-func (f *field) many() bool { return f.desc.IsList() || f.form == asObject }
+// takesSeveral reports whether the field takes several values.
+func (f *field) takesSeveral() bool { return f.desc.IsList() || f.form == asObject }
 
 // flag returns the name of the field's flag.
 func (f *field) flag() string { return flagOf(string(f.desc.Name())) }
@@ -136,7 +136,7 @@ func (f *field) placeholder() string {
 	case asBool:
 		return "bool"
 	case asNumber:
-		if shownBy(f.desc).GetUnit() == fleetv1.Shown_seconds {
+		if shownOption(f.desc).GetUnit() == fleetv1.Shown_seconds {
 			return "SECONDS"
 		}
 		return "N"

@@ -36,7 +36,7 @@ func (in *input) Set(value string) error {
 	if _, err := in.parse(value); err != nil {
 		return err
 	}
-	if !in.many() {
+	if !in.takesSeveral() {
 		in.given = nil
 	}
 	in.given, in.set = append(in.given, values...), true
@@ -87,7 +87,7 @@ func (m *method) arguments() (names []string) {
 	required := m.required()
 	for i, f := range required {
 		name := f.argument()
-		if f.many() && i == len(required)-1 {
+		if f.takesSeveral() && i == len(required)-1 {
 			name += "..."
 		}
 		names = append(names, name)
@@ -104,8 +104,8 @@ func (m *method) required() (list []*field) {
 	return list
 }
 
-// unset returns, in order, the required inputs that no flag has set. The arguments set these inputs.
-func (c *call) unset() (list []*input) {
+// unsetInputs returns, in order, the required inputs that no flag has set. The arguments set these inputs.
+func (c *call) unsetInputs() (list []*input) {
 	for _, in := range c.inputs {
 		if in.required && !in.set {
 			list = append(list, in)
@@ -116,7 +116,7 @@ func (c *call) unset() (list []*input) {
 
 // checkArguments reports missing and surplus arguments.
 func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
-	open := c.unset()
+	open := c.unsetInputs()
 	switch {
 	case len(args) < len(open):
 		var names []string
@@ -128,7 +128,7 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 			verb = "are"
 		}
 		return usagef("%s %s missing: %s", andList(names), verb, cmd.UseLine())
-	case len(args) > len(open) && (len(open) == 0 || !open[len(open)-1].many()):
+	case len(args) > len(open) && (len(open) == 0 || !open[len(open)-1].takesSeveral()):
 		return errTooMany(args[len(open)], len(open) > 0 || len(c.required()) > 0)
 	}
 	return nil
@@ -137,10 +137,10 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 // fill assigns the arguments to the open inputs. If the last input takes several values, it gets all remaining
 // arguments.
 func (c *call) fill(args []string) error {
-	open := c.unset()
+	open := c.unsetInputs()
 	for i, in := range open {
 		mine := args[i : i+1]
-		if in.many() && i == len(open)-1 {
+		if in.takesSeveral() && i == len(open)-1 {
 			mine = args[i:]
 		}
 		for _, arg := range mine {

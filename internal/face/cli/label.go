@@ -13,7 +13,7 @@ import (
 )
 
 func (p *program) newAgentLabel() *cobra.Command {
-	return p.labelling("agent", "AGENT", `Set labels of an agent with KEY=VALUE, and remove others with KEY-. They select the
+	return p.labelCommand("agent", "AGENT", `Set labels of an agent with KEY=VALUE, and remove others with KEY-. They select the
 agent in lists, and its later tasks get them too.`,
 		`  fleet agent label papi env=prod team=web
   fleet agent label papi team-
@@ -22,7 +22,7 @@ agent in lists, and its later tasks get them too.`,
 }
 
 func (p *program) newTaskLabel() *cobra.Command {
-	return p.labelling("task", "ID", `Set labels of a task with KEY=VALUE, and remove others with KEY-. They select the task in
+	return p.labelCommand("task", "ID", `Set labels of a task with KEY=VALUE, and remove others with KEY-. They select the task in
 lists and in usage. A task has the labels that its agent had when it started; it may
 have ended.`,
 		`  fleet task label 3f2a1b0c review=yes
@@ -30,7 +30,7 @@ have ended.`,
 		func(r *fleetv1.SetLabelsRequest, id string) { r.TaskId = id })
 }
 
-func (p *program) labelling(kind, of, long, example string, name func(r *fleetv1.SetLabelsRequest, of string)) *cobra.Command {
+func (p *program) labelCommand(kind, of, long, example string, name func(r *fleetv1.SetLabelsRequest, of string)) *cobra.Command {
 	req := &fleetv1.SetLabelsRequest{}
 	cmd := &cobra.Command{
 		Use:     "label " + of + " LABEL...",

@@ -56,7 +56,7 @@ func (m *method) isTurn() bool {
 func (m *method) canFail() bool {
 	fields := m.desc.Output().Fields()
 	for i := range fields.Len() {
-		if shownBy(fields.Get(i)).GetFailedValue() != "" {
+		if shownOption(fields.Get(i)).GetFailedValue() != "" {
 			return true
 		}
 	}
@@ -78,8 +78,8 @@ func commandOf(d protoreflect.MethodDescriptor) *fleetv1.Command {
 	return c
 }
 
-// whole returns the method's full name as the name of a command: "list-agent-sessions".
-func (m *method) whole() string { return strings.ReplaceAll(m.tool(), "_", "-") }
+// longName returns the method's full name as the name of a command: "list-agent-sessions".
+func (m *method) longName() string { return strings.ReplaceAll(m.tool(), "_", "-") }
 
 // snake converts a proto name to snake_case: AgentStart becomes agent_start.
 func snake(name string) string {

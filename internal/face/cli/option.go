@@ -12,8 +12,8 @@ import (
 
 // These functions read the options in the protos, which fleet/v1/options.proto declares.
 
-// shownBy returns the option that says how to show a field to people, or nil if the field has none.
-func shownBy(f protoreflect.FieldDescriptor) *fleetv1.Shown {
+// shownOption returns the option that says how to show a field to people, or nil if the field has none.
+func shownOption(f protoreflect.FieldDescriptor) *fleetv1.Shown {
 	s, _ := proto.GetExtension(f.Options(), fleetv1.E_Shown).(*fleetv1.Shown)
 	return s
 }
@@ -22,7 +22,7 @@ func shownBy(f protoreflect.FieldDescriptor) *fleetv1.Shown {
 func withRole(d protoreflect.MessageDescriptor, role fleetv1.Shown_Role) protoreflect.FieldDescriptor {
 	fields := d.Fields()
 	for i := range fields.Len() {
-		if f := fields.Get(i); shownBy(f).GetRole() == role {
+		if f := fields.Get(i); shownOption(f).GetRole() == role {
 			return f
 		}
 	}
@@ -31,7 +31,7 @@ func withRole(d protoreflect.MessageDescriptor, role fleetv1.Shown_Role) protore
 
 // nameOf returns the field's name in a sentence.
 func nameOf(f protoreflect.FieldDescriptor) string {
-	if label := shownBy(f).GetLabel(); label != "" {
+	if label := shownOption(f).GetLabel(); label != "" {
 		return label
 	}
 	return strings.ReplaceAll(string(f.Name()), "_", " ")
@@ -77,7 +77,7 @@ func fieldColor(f protoreflect.FieldDescriptor, word string) color {
 	if f.Enum() != nil {
 		return tones[meaning(f.Enum().Values().ByName(protoreflect.Name(word))).GetTone()]
 	}
-	for _, name := range shownBy(f).GetValuesOf() {
+	for _, name := range shownOption(f).GetValuesOf() {
 		t, err := protoregistry.GlobalTypes.FindEnumByName(protoreflect.FullName(name))
 		if err != nil {
 			continue

@@ -17,7 +17,7 @@ func TestEnumsThatTextsNameExist(t *testing.T) {
 	protoregistry.GlobalTypes.RangeMessages(func(m protoreflect.MessageType) bool {
 		fields := m.Descriptor().Fields()
 		for i := range fields.Len() {
-			for _, name := range shownBy(fields.Get(i)).GetValuesOf() {
+			for _, name := range shownOption(fields.Get(i)).GetValuesOf() {
 				found++
 				_, err := protoregistry.GlobalTypes.FindEnumByName(protoreflect.FullName(name))
 				require.NoError(t, err, "%s", fields.Get(i).FullName())

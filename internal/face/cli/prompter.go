@@ -115,7 +115,7 @@ func (p *prompter) show(ctx context.Context, q *fleetv1.Question) {
 			p.s.screen.line(printable(fmt.Sprintf("  %d  %s", i+1, option)))
 		}
 	}
-	if !p.answers(q) {
+	if !p.canAnswer(q) {
 		p.s.hint("Answer it: fleet answer %s %s", q.GetId(), `"..."`)
 	}
 }
@@ -131,8 +131,8 @@ func keysOf(q *fleetv1.Question) string {
 // maxChoices is the number of answers that can be chosen with one key.
 const maxChoices = 9
 
-// answers reports whether the person can answer the question with one key.
-func (p *prompter) answers(q *fleetv1.Question) bool {
+// canAnswer reports whether the person can answer the question with one key.
+func (p *prompter) canAnswer(q *fleetv1.Question) bool {
 	if q.Access != nil && q.GetAccess() == fleetv1.Share_view {
 		return false
 	}
@@ -142,7 +142,7 @@ func (p *prompter) answers(q *fleetv1.Question) bool {
 // wait waits for the person's answer. It returns nil if there may be another question, or none, or ctx is done.
 func (p *prompter) wait(ctx context.Context, q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
 	var shown time.Time
-	if q != nil && p.answers(q) {
+	if q != nil && p.canAnswer(q) {
 		in, _ := p.s.deps.Stdin.(*os.File)
 		restore, err := singleKeys(in)
 		if err == nil {

@@ -65,7 +65,7 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrup
 	err := m.watch(watching)
 	if errors.Is(err, errInterrupted) && ctx.Err() == nil {
 		m.progress.done()
-		return m.interrupted(ctx, presses)
+		return m.onInterrupt(ctx, presses)
 	}
 	if err != nil {
 		return err

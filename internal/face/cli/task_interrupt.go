@@ -8,8 +8,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// interrupted handles Ctrl-C: it says how to continue later, and stops the task if Ctrl-C is pressed again.
-func (m *monitor) interrupted(ctx context.Context, presses <-chan struct{}) error {
+// onInterrupt handles Ctrl-C: it says how to continue later, and stops the task if Ctrl-C is pressed again.
+func (m *monitor) onInterrupt(ctx context.Context, presses <-chan struct{}) error {
 	s := m.s
 	after := &failure{
 		code: ExitInterrupted, reason: "INTERRUPTED",

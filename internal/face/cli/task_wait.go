@@ -135,15 +135,15 @@ func (w *taskWait) part(ctx context.Context, ids []string) (*fleetv1.WaitTasksRe
 		if err != nil {
 			return nil, err
 		}
-		w.tell(resp.GetTasks(), len(ids))
+		w.reportEnds(resp.GetTasks(), len(ids))
 		if resp.GetDone() || w.limited && seconds < maxWait {
 			return resp, nil
 		}
 	}
 }
 
-// tell reports tasks that have ended while others still run.
-func (w *taskWait) tell(tasks []*fleetv1.Task, of int) {
+// reportEnds reports tasks that have ended while others still run.
+func (w *taskWait) reportEnds(tasks []*fleetv1.Task, of int) {
 	for _, t := range tasks {
 		if hasEnded(t.GetStatus()) && !w.reported[t.GetId()] && of > 1 {
 			w.reported[t.GetId()] = true

@@ -36,17 +36,17 @@ func TestFlagsOfToolsets(t *testing.T) {
 	for _, set := range toolsets() {
 		for _, m := range set.methods {
 			checked++
-			cmd, _, err := root.Find([]string{set.name, m.whole()})
-			require.NoError(t, err, m.whole())
+			cmd, _, err := root.Find([]string{set.name, m.longName()})
+			require.NoError(t, err, m.longName())
 			flags := 0
 			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 				if in, ok := f.Value.(*input); ok {
 					flags++
-					require.NotEmpty(t, f.Usage, "%s --%s", m.whole(), f.Name)
+					require.NotEmpty(t, f.Usage, "%s --%s", m.longName(), f.Name)
 					require.NotNil(t, m.desc.Input().Fields().ByName(in.desc.Name()))
 				}
 			})
-			require.Equal(t, m.desc.Input().Fields().Len(), flags, m.whole())
+			require.Equal(t, m.desc.Input().Fields().Len(), flags, m.longName())
 		}
 	}
 	require.GreaterOrEqual(t, checked, 20)
@@ -103,7 +103,7 @@ func TestOptionsForTheCommandLine(t *testing.T) {
 			}
 			for _, f := range m.fields {
 				require.False(t, f.required && f.inExample() == "", "%s has no example", f.desc.FullName())
-				path := shownBy(f.desc).GetListedBy()
+				path := shownOption(f.desc).GetListedBy()
 				if path == "" {
 					continue
 				}

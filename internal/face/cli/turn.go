@@ -130,7 +130,7 @@ func partsOf(m protoreflect.Message) (who, said, did, more string) {
 		if !m.Has(f) {
 			continue
 		}
-		switch v := m.Get(f); shownBy(f).GetRole() {
+		switch v := m.Get(f); shownOption(f).GetRole() {
 		case fleetv1.Shown_wrapped:
 			return partsOf(v.Message())
 		case fleetv1.Shown_agent:

@@ -139,8 +139,8 @@ func (s *session) age(t *timestamppb.Timestamp) string {
 	return span(s.deps.Now().Sub(t.AsTime()))
 }
 
-// when formats t with its distance from now, for people at a terminal. It returns "-" if t is nil.
-func (s *session) when(t *timestamppb.Timestamp) string {
+// moment formats t with its distance from now, for people at a terminal. It returns "-" if t is nil.
+func (s *session) moment(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
 	}

@@ -19,9 +19,9 @@ func TestWhen(t *testing.T) {
 		0:                  "2026-01-02T12:00:00Z (0s ago)",
 		7 * 24 * time.Hour: "2026-01-09T12:00:00Z (in 7d)",
 	} {
-		require.Equal(t, want, s.when(timestamppb.New(noon.Add(d))))
+		require.Equal(t, want, s.moment(timestamppb.New(noon.Add(d))))
 	}
-	require.Equal(t, "-", s.when(nil))
+	require.Equal(t, "-", s.moment(nil))
 }
 
 func TestTimeFlag(t *testing.T) {

@@ -70,7 +70,7 @@ func scalarText(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 		return jsonText(v.Message().Interface())
 	case isNumber(f):
 		if n, err := strconv.ParseFloat(v.String(), 64); err == nil {
-			return withUnit(n, shownBy(f).GetUnit())
+			return withUnit(n, shownOption(f).GetUnit())
 		}
 	}
 	return v.String()

@@ -103,8 +103,8 @@ var load = sync.OnceValues(func() (content, error) {
 	return c, err
 })
 
-// arrive answers with the page and the arrival in a block of data, which only the page itself can read.
-func arrive(w http.ResponseWriter, a arrival) error {
+// writeArrival answers with the page and the arrival in a block of data, which only the page itself can read.
+func writeArrival(w http.ResponseWriter, a arrival) error {
 	c, err := load()
 	if err != nil {
 		return err

@@ -105,7 +105,7 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 		s.failed(w, http.StatusBadGateway, tooLong)
 		return
 	}
-	if err := arrive(w, arrival{s.begin(w, r, token, refresh), a.To, a.Mark}); err != nil {
+	if err := writeArrival(w, arrival{s.begin(w, r, token, refresh), a.To, a.Mark}); err != nil {
 		s.failed(w, http.StatusInternalServerError, "the page cannot be shown")
 	}
 }
