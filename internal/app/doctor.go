@@ -15,8 +15,8 @@ import (
 	"fleet/internal/face/cli"
 )
 
-// doctorPatience limits the time of each check, so that a service that does not answer does not hold up the report.
-const doctorPatience = 10 * time.Second
+// checkTimeout limits the time of each check, so that a service that does not answer does not hold up the report.
+const checkTimeout = 10 * time.Second
 
 // verdict is the severity of a finding.
 type verdict string
@@ -64,7 +64,7 @@ func examine(ctx context.Context, file string, environ []string, flags *pflag.Fl
 	d.cfg = cfg
 	d.configuration(file)
 	for _, check := range []func(context.Context){d.data, d.store, d.coder, d.issuer, d.programs, d.limits, d.sandbox, d.tls, d.metrics, d.addresses} {
-		limited, cancel := context.WithTimeout(ctx, doctorPatience)
+		limited, cancel := context.WithTimeout(ctx, checkTimeout)
 		check(limited)
 		cancel()
 	}

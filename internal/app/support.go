@@ -113,7 +113,7 @@ func (p *program) writeBundle(ctx context.Context, out io.Writer, file, token st
 // askServer sends a GET for the path to the server, with the token if there is one, and returns the body of the answer.
 // A status other than 200 is an error, except for /readyz.
 func askServer(ctx context.Context, addr, path, token string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
 	if err != nil {

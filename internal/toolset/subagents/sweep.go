@@ -8,7 +8,7 @@ import (
 	"fleet/internal/toolset/conversation"
 )
 
-// Start starts the periodic search for agents that calls have left behind.
+// Start starts the periodic search for agents of calls that were interrupted.
 func (s *Service) Start() {
 	s.sweeper = conversation.Start(s.cfg.SweepEvery, func(ctx context.Context) {
 		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
