@@ -52,7 +52,7 @@ func drivers() []string {
 // program returns the driver of the agent's program.
 func (s settings) program() (driver.Driver, error) {
 	o := driver.Options{Kind: s.driver}
-	if i := slices.IndexFunc(driver.CLIs(), func(k driver.Known) bool { return k.Name == s.driver }); i >= 0 {
+	if i := slices.IndexFunc(driver.CLIs(), func(k driver.CLI) bool { return k.Name == s.driver }); i >= 0 {
 		o = driver.CLIs()[i].Options
 	}
 	if len(s.command) > 0 {

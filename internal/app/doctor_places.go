@@ -143,7 +143,7 @@ func (d *doctor) try(ctx context.Context, p local.Project) {
 		err = local.Try(ctx, c, p.Name)
 	}
 	check := "sandbox of " + filepath.Base(programOf(p))
-	denied, ok := errors.AsType[*local.Denied](err)
+	denied, ok := errors.AsType[*local.DeniedError](err)
 	switch {
 	case err == nil:
 	case !ok:

@@ -27,7 +27,7 @@ func (w Agent) Bundle(ctx context.Context, out io.Writer) error {
 			err = nil // the repository has what was collected before
 		}
 	}
-	to := &failing{out: out}
+	to := &errorWriter{out: out}
 	if err == nil {
 		err = t.Git.Bundle(ctx, t.Tree, t.UID, t.Own, to)
 	}
@@ -43,13 +43,13 @@ func (w Agent) Bundle(ctx context.Context, out io.Writer) error {
 	return HostError("cannot bundle the agent's work", err)
 }
 
-// failing records the error of the wrapped writer, because git reports only its own errors.
-type failing struct {
+// errorWriter records the error of the wrapped writer, because git reports only its own errors.
+type errorWriter struct {
 	out io.Writer
 	err error
 }
 
-func (f *failing) Write(p []byte) (int, error) {
+func (f *errorWriter) Write(p []byte) (int, error) {
 	if f.err != nil {
 		return 0, f.err
 	}

@@ -22,12 +22,12 @@ import (
 const askFile = "ask"
 
 // askSpec returns the rules for the run's questions, or nil if the run cannot ask questions.
-func askSpec(w Work, r fleet.Run) *shim.Asks {
+func askSpec(w Work, r fleet.Run) *shim.QuestionConfig {
 	p := w.Job.Role.Permissions
 	if p == nil || r.Options.Attached != nil {
 		return nil
 	}
-	return &shim.Asks{Rules: acp.Rules{Allow: slices.Concat(p.Allow, r.Allowed), Deny: p.Deny, Ask: p.Ask}, Timeout: p.Wait()}
+	return &shim.QuestionConfig{Rules: acp.Rules{Allow: slices.Concat(p.Allow, r.Allowed), Deny: p.Deny, Ask: p.Ask}, Timeout: p.Wait()}
 }
 
 // askScript returns a script that runs question.Main for the run.
@@ -156,7 +156,7 @@ func (j *journal) take(line []byte) string {
 
 // changedQuestions returns the questions of the run that have changed since the last call.
 func (f *follower) changedQuestions() ([]fleet.Question, error) {
-	if f.spec.Asks == nil {
+	if f.spec.Questions == nil {
 		return nil, nil
 	}
 	f.questions.run = f.run

@@ -23,9 +23,9 @@ var (
 // systemBins are directories whose links lead to other files of the system.
 var systemBins = []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin"}
 
-// reach collects the paths that a confined run may read because its program, its servers or PATH name them: the
+// readableDirs collects the paths that a confined run may read because its program, its servers or PATH name them: the
 // directories, the installations around them, and what their links lead to.
-type reach struct {
+type readableDirs struct {
 	run   string // the run's directory; what contains it may also contain the runs of other agents
 	known []string
 	paths []string // without what is in known
@@ -33,7 +33,7 @@ type reach struct {
 }
 
 // add makes the path readable.
-func (r *reach) add(path string) {
+func (r *readableDirs) add(path string) {
 	path = filepath.Clean(path)
 	inside := func(dir string) bool { return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 	if !filepath.IsAbs(path) || strings.HasPrefix(r.run, strings.TrimSuffix(path, "/")+"/") || len(r.paths) >= maxReach ||
@@ -44,7 +44,7 @@ func (r *reach) add(path string) {
 }
 
 // program makes a program and its installation readable.
-func (r *reach) program(path string) {
+func (r *readableDirs) program(path string) {
 	for _, p := range installDirs(path) {
 		r.add(p)
 	}
@@ -54,14 +54,14 @@ func (r *reach) program(path string) {
 }
 
 // installation makes the directory readable if it is a directory of programs, with its installation.
-func (r *reach) installation(dir string) {
+func (r *readableDirs) installation(dir string) {
 	if base := filepath.Base(dir); base == "bin" || base == "sbin" {
 		r.dir(dir)
 	}
 }
 
 // dir makes a directory of programs readable, with its installation and that of each program to which it has a link.
-func (r *reach) dir(dir string) {
+func (r *readableDirs) dir(dir string) {
 	if dir = filepath.Clean(dir); !filepath.IsAbs(dir) || r.seen[dir] {
 		return
 	}
@@ -110,7 +110,7 @@ func (r *reach) dir(dir string) {
 }
 
 // environ makes readable what PATH and the credentialVariables name.
-func (r *reach) environ(env []string) {
+func (r *readableDirs) environ(env []string) {
 	for _, v := range env {
 		name, list, _ := strings.Cut(v, "=")
 		for _, path := range filepath.SplitList(list) {
@@ -127,7 +127,7 @@ func (r *reach) environ(env []string) {
 // Readable returns the paths that every confined run with the environment may read because of it, and because of the
 // program. A path that contains the run's directory is an exception. The program may be empty.
 func Readable(env []string, program string) []string {
-	r := &reach{}
+	r := &readableDirs{}
 	if program != "" {
 		r.program(program)
 	}

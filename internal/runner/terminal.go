@@ -49,7 +49,7 @@ func (w Agent) Attach(ctx context.Context, r fleet.Run, input <-chan fleet.Termi
 }
 
 // terminal waits until the run has started, and connects with it. It returns shim.ErrEnded if the run has ended.
-func (w Agent) terminal(ctx context.Context, run shim.Run) (*shim.Attached, error) {
+func (w Agent) terminal(ctx context.Context, run shim.Run) (*shim.TerminalConn, error) {
 	for again := 5 * time.Millisecond; ; again = min(2*again, 200*time.Millisecond) {
 		terminal, err := run.Attach(ctx)
 		switch {

@@ -53,11 +53,11 @@ type Catalog struct {
 	config CatalogConfig
 
 	mu   sync.Mutex
-	read map[string]reading // cached files, by path in the directory
+	read map[string]cachedFile // cached files, by path in the directory
 }
 
-// reading is a cached definition, with the size and the time of its file when it was read.
-type reading struct {
+// cachedFile is a cached definition, with the size and the time of its file when it was read.
+type cachedFile struct {
 	size int64
 	time time.Time
 	def  fleet.Definition
@@ -74,7 +74,7 @@ func NewCatalog(c CatalogConfig) *Catalog {
 	if c.LookupEnv == nil {
 		c.LookupEnv = os.LookupEnv
 	}
-	return &Catalog{config: c, read: map[string]reading{}}
+	return &Catalog{config: c, read: map[string]cachedFile{}}
 }
 
 const (
@@ -220,7 +220,7 @@ func (c *Catalog) file(dir *os.Root, name string) fleet.Definition {
 	if len(c.read) > 2*maxFiles {
 		clear(c.read)
 	}
-	c.read[name] = reading{info.Size(), info.ModTime(), d}
+	c.read[name] = cachedFile{info.Size(), info.ModTime(), d}
 	return d
 }
 

@@ -146,7 +146,7 @@ func checkCost(document []byte) error {
 	if err != nil {
 		return fmt.Errorf("it is not YAML: %s", plain(err.Error()))
 	}
-	w := &aliases{sizes: map[string]int{}}
+	w := &aliasSizes{sizes: map[string]int{}}
 	for _, d := range file.Docs {
 		if d.Body != nil {
 			ast.Walk(w, d.Body)
@@ -155,19 +155,19 @@ func checkCost(document []byte) error {
 	return w.err
 }
 
-// aliases computes the size of expanded aliases. An alias inside an anchored node is refused: nested aliases make a
+// aliasSizes computes the size of expanded aliases. An alias inside an anchored node is refused: nested aliases make a
 // small document huge, and definitions do not need them.
-type aliases struct {
+type aliasSizes struct {
 	sizes map[string]int // bytes of each anchored node, by anchor
 	total int
 	err   error
 }
 
 // Visit implements ast.Visitor.
-func (w *aliases) Visit(n ast.Node) ast.Visitor {
+func (w *aliasSizes) Visit(n ast.Node) ast.Visitor {
 	switch n := n.(type) {
 	case *ast.AnchorNode:
-		inner := &inside{}
+		inner := &aliasFinder{}
 		ast.Walk(inner, n.Value)
 		if inner.alias {
 			w.err = fmt.Errorf("it has an alias inside an anchored node: repeat the text instead")
@@ -184,11 +184,11 @@ func (w *aliases) Visit(n ast.Node) ast.Visitor {
 	return w
 }
 
-// inside finds out whether a node contains an alias.
-type inside struct{ alias bool }
+// aliasFinder finds out whether a node contains an alias.
+type aliasFinder struct{ alias bool }
 
 // Visit implements ast.Visitor.
-func (w *inside) Visit(n ast.Node) ast.Visitor {
+func (w *aliasFinder) Visit(n ast.Node) ast.Visitor {
 	if _, ok := n.(*ast.AliasNode); ok {
 		w.alias = true
 	}

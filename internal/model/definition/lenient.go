@@ -29,7 +29,7 @@ const maxUnknown = 100
 // library, load removes the parts that it does not know, and each warning names one of them. It never removes a part
 // that restricts rights: an unknown key in the permissions is an error.
 func load(document []byte) (*latest.Config, []string, error) {
-	l := &lenient{}
+	l := &documentTree{}
 	if err := yaml.UnmarshalWithOptions(document, &l.tree, yaml.UseOrderedMap()); err != nil {
 		c, err := config.Load(context.Background(), config.NewBytesSource("definition", document))
 		return c, nil, err // the library's error is more precise
@@ -59,8 +59,8 @@ func load(document []byte) (*latest.Config, []string, error) {
 	return c, l.warnings, err
 }
 
-// lenient is a definition as a tree of yaml.MapSlice, []any and plain values.
-type lenient struct {
+// documentTree is a definition as a tree of yaml.MapSlice, []any and plain values.
+type documentTree struct {
 	tree     yaml.MapSlice
 	warnings []string
 	changed  bool // the tree differs from the document
@@ -71,25 +71,25 @@ type lenient struct {
 
 // text returns the definition as YAML. If nothing was removed, it returns the original document, so that errors show
 // the author's lines.
-func (l *lenient) text(document []byte) ([]byte, error) {
+func (l *documentTree) text(document []byte) ([]byte, error) {
 	if !l.changed {
 		return document, nil
 	}
 	return yaml.Marshal(l.tree)
 }
 
-func (l *lenient) leaveOut(path []any, why string) {
+func (l *documentTree) leaveOut(path []any, why string) {
 	l.tree, _ = without(l.tree, path).(yaml.MapSlice)
 	l.warn(path, why)
 }
 
-func (l *lenient) warn(path []any, why string) {
+func (l *documentTree) warn(path []any, why string) {
 	l.warnings = append(l.warnings, fmt.Sprintf("%s %s and is left out", fleet.Shorten(pathText(path), 200), why))
 	l.changed = true
 }
 
 // leaveOutVersion changes the version of a definition to the newest known version if it is newer.
-func (l *lenient) leaveOutVersion() {
+func (l *documentTree) leaveOutVersion() {
 	for i, item := range l.tree {
 		version := fmt.Sprint(item.Value)
 		if item.Key != "version" || config.Parsers()[version] != nil {
@@ -105,7 +105,7 @@ func (l *lenient) leaveOutVersion() {
 
 // leaveOutParts removes the parts that this build does not support: some toolsets, retrieval (rag), and subagents that
 // would come from a registry.
-func (l *lenient) leaveOutParts() {
+func (l *documentTree) leaveOutParts() {
 	agents, _ := get(l.tree, "agents").(yaml.MapSlice)
 	for _, item := range agents {
 		name := fmt.Sprint(item.Key)
@@ -141,7 +141,7 @@ func (l *lenient) leaveOutParts() {
 
 // fillIn writes parts in the form that this version of the library reads: a path for each memory, and skills as true or
 // false. Newer versions read a list of sources of skills, of which this build has the local one.
-func (l *lenient) fillIn() {
+func (l *documentTree) fillIn() {
 	agents, _ := get(l.tree, "agents").(yaml.MapSlice)
 	for _, item := range agents {
 		name := fmt.Sprint(item.Key)

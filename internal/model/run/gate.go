@@ -27,8 +27,8 @@ type tokens struct{ input, output, cached, written int64 }
 // in returns the number of input tokens, including cached tokens.
 func (t tokens) in() int64 { return t.input + t.cached + t.written }
 
-// used is the usage of one answered request.
-type used struct {
+// requestUsage is the usage of one answered request.
+type requestUsage struct {
 	model string
 	tokens
 	usd float64
@@ -47,7 +47,7 @@ type gate struct {
 
 	mu       sync.Mutex
 	requests int
-	used     []used                    // usage that take has not returned yet
+	used     []requestUsage            // usage that take has not returned yet
 	total    fleet.Usage               // usage of all answered requests
 	usd      float64                   // cost of total
 	flight   map[*exchange]*gatedModel // active requests
@@ -84,7 +84,7 @@ func (g *gate) begin(x *exchange, m *gatedModel) {
 }
 
 // end removes an active request and adds its usage. u is nil if the usage is unknown.
-func (g *gate) end(x *exchange, u *used) {
+func (g *gate) end(x *exchange, u *requestUsage) {
 	g.mu.Lock()
 	delete(g.flight, x)
 	if u != nil {
@@ -101,7 +101,7 @@ func (g *gate) end(x *exchange, u *used) {
 }
 
 // take returns the usage since the last call.
-func (g *gate) take() []used {
+func (g *gate) take() []requestUsage {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	u := g.used
@@ -297,7 +297,7 @@ func (s *meteredStream) usage() tokens {
 func (s *meteredStream) Close() {
 	s.MessageStream.Close()
 	g := s.model.gate
-	u := used{model: s.name, tokens: s.usage(), cut: s.exchange.wasCutOff()}
+	u := requestUsage{model: s.name, tokens: s.usage(), cut: s.exchange.wasCutOff()}
 	id := s.model.ID()
 	if u.model == "" {
 		_, u.model, _ = strings.Cut(id, "/")

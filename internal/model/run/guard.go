@@ -75,18 +75,18 @@ type guard struct {
 	silent  bool // the toolset has not listed its tools, and Tools has reported that
 }
 
-// missing stands for a toolset that could not be created, for example because the definition of its MCP server could not
+// missingToolset stands for a toolset that could not be created, for example because the definition of its MCP server could not
 // be fetched. It costs its tools, and not the task.
-type missing struct {
+type missingToolset struct {
 	tools.BaseToolSet
 	err error
 }
 
 // Start implements tools.ToolSet.
-func (m *missing) Start(context.Context) error { return m.err }
+func (m *missingToolset) Start(context.Context) error { return m.err }
 
 // Tools implements tools.ToolSet.
-func (m *missing) Tools(context.Context) ([]tools.Tool, error) { return nil, m.err }
+func (m *missingToolset) Tools(context.Context) ([]tools.Tool, error) { return nil, m.err }
 
 // works reports whether the toolset has started. A toolset that has not started must not be called, because it may hold
 // a lock forever.

@@ -79,5 +79,5 @@ func runJob(files, promptFile string, signals <-chan os.Signal) error {
 		}
 		o.Payload = nil
 	}
-	return out.end(driver.Said{Outcome: &o})
+	return out.end(driver.OutputLine{Outcome: &o})
 }

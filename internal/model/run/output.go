@@ -23,7 +23,7 @@ type output struct {
 }
 
 // add writes a line. It does nothing if the output is full or a write has failed.
-func (o *output) add(p driver.Said) {
+func (o *output) add(p driver.OutputLine) {
 	line, err := json.Marshal(p)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -41,7 +41,7 @@ func (o *output) add(p driver.Said) {
 }
 
 // end writes a last line, even if the output is full, and closes the file.
-func (o *output) end(p driver.Said) error {
+func (o *output) end(p driver.OutputLine) error {
 	o.mu.Lock()
 	o.full = false
 	o.mu.Unlock()

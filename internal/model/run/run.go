@@ -111,7 +111,7 @@ func (r *run) environ(pass []string) []string {
 func (r *run) tellSpent() {
 	var spent fleet.Outcome
 	r.bill(&spent)
-	r.out.add(driver.Said{Spent: &spent})
+	r.out.add(driver.OutputLine{Spent: &spent})
 }
 
 // ended returns why no new request may start, or nil.

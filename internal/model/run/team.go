@@ -228,7 +228,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 	for _, t := range c.Toolsets {
 		s, err := bounded(ctx, r, r.startTimeout(), func(ctx context.Context) (tools.ToolSet, error) { return b.toolset(ctx, name, &t) })
 		if err != nil {
-			s = &missing{err: err}
+			s = &missingToolset{err: err}
 		}
 		s = teamloader.WithToolsFilter(s, t.Tools...)
 		s = teamloader.WithInstructions(s, t.Instruction)

@@ -181,7 +181,7 @@ func (w *watcher) flush(end bool) {
 
 func (w *watcher) say(s string) {
 	if s != "" {
-		w.run.out.add(driver.Said{Open: w.open, Text: w.run.secrets.hide(s), Data: w.data(fleet.Step{Type: fleet.StepText})})
+		w.run.out.add(driver.OutputLine{Open: w.open, Text: w.run.secrets.hide(s), Data: w.data(fleet.Step{Type: fleet.StepText})})
 	}
 }
 
@@ -192,7 +192,7 @@ func (w *watcher) step() {
 }
 
 func (w *watcher) put(text string, data fleet.Step) {
-	w.run.out.add(driver.Said{Step: true, Open: w.open, Text: w.run.secrets.hide(text), Data: w.data(data)})
+	w.run.out.add(driver.OutputLine{Step: true, Open: w.open, Text: w.run.secrets.hide(text), Data: w.data(data)})
 }
 
 func (w *watcher) warn(text string) {

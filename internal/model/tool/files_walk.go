@@ -24,19 +24,19 @@ const (
 	maxGitIgnore = 1 << 20 // bytes of a .gitignore that are read
 )
 
-// ignored finds out which files git ignores. It reads each .gitignore once, through the root.
-type ignored struct {
+// ignoreRules finds out which files git ignores. It reads each .gitignore once, through the root.
+type ignoreRules struct {
 	dir  *os.Root
 	off  bool
 	read map[string][]gitignore.Pattern // patterns in effect, by directory
 }
 
-func newIgnored(dir *os.Root, off bool) *ignored {
-	return &ignored{dir: dir, off: off, read: map[string][]gitignore.Pattern{}}
+func newIgnored(dir *os.Root, off bool) *ignoreRules {
+	return &ignoreRules{dir: dir, off: off, read: map[string][]gitignore.Pattern{}}
 }
 
 // has reports whether git ignores the file or stores its own data in it.
-func (i *ignored) has(name string, isDir bool) bool {
+func (i *ignoreRules) has(name string, isDir bool) bool {
 	switch {
 	case i.off || name == ".":
 		return false
@@ -46,7 +46,7 @@ func (i *ignored) has(name string, isDir bool) bool {
 	return gitignore.NewMatcher(i.patterns(path.Dir(name))).Match(strings.Split(name, "/"), isDir)
 }
 
-func (i *ignored) patterns(dir string) []gitignore.Pattern {
+func (i *ignoreRules) patterns(dir string) []gitignore.Pattern {
 	if p, ok := i.read[dir]; ok {
 		return p
 	}

@@ -160,8 +160,8 @@ func checked(parameters any, h tools.ToolHandler) tools.ToolHandler {
 // Tools implements tools.ToolSet.
 func (r *Registry) Tools(context.Context) ([]tools.Tool, error) { return slices.Clone(r.all), nil }
 
-// renamed is one tool of an MCP server under its registered name.
-type renamed struct {
+// renamedTool is one tool of an MCP server under its registered name.
+type renamedTool struct {
 	tools.ToolSet
 	remote string
 	as     fleet.Tool
@@ -169,11 +169,11 @@ type renamed struct {
 
 // NewRenamed returns the tool remote of the MCP server s as the registered tool as.
 func NewRenamed(s tools.ToolSet, remote string, as fleet.Tool) tools.ToolSet {
-	return &renamed{teamloader.WithToolsFilter(s, remote), remote, as}
+	return &renamedTool{teamloader.WithToolsFilter(s, remote), remote, as}
 }
 
 // Tools implements tools.ToolSet.
-func (r *renamed) Tools(ctx context.Context) ([]tools.Tool, error) {
+func (r *renamedTool) Tools(ctx context.Context) ([]tools.Tool, error) {
 	all, err := r.ToolSet.Tools(ctx)
 	if err != nil {
 		return nil, err

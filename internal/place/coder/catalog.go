@@ -25,12 +25,12 @@ type catalog struct {
 	mu       sync.Mutex
 	at       time.Time
 	projects []*project
-	versions map[uuid.UUID]*version // versions never change
-	unread   map[uuid.UUID]unread   // versions that could not be read, or only in part
+	versions map[uuid.UUID]*version    // versions never change
+	unread   map[uuid.UUID]readFailure // versions that could not be read, or only in part
 }
 
 func (c *catalog) init() {
-	c.versions, c.unread = map[uuid.UUID]*version{}, map[uuid.UUID]unread{}
+	c.versions, c.unread = map[uuid.UUID]*version{}, map[uuid.UUID]readFailure{}
 }
 
 // project is a template that can host agents.

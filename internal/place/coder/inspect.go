@@ -18,7 +18,7 @@ type factCache struct {
 	mu     sync.Mutex
 	byID   map[uuid.UUID]*workspaceFacts
 	values map[uuid.UUID][]codersdk.WorkspaceBuildParameter // parameters by build; the parameters of a build never change
-	unread map[uuid.UUID]unread                             // builds whose parameters could not be read
+	unread map[uuid.UUID]readFailure                        // builds whose parameters could not be read
 }
 
 // workspaceFacts holds the facts about the latest build of one workspace.
@@ -38,7 +38,7 @@ type workspaceFacts struct {
 func (v *factCache) init() {
 	v.byID = map[uuid.UUID]*workspaceFacts{}
 	v.values = map[uuid.UUID][]codersdk.WorkspaceBuildParameter{}
-	v.unread = map[uuid.UUID]unread{}
+	v.unread = map[uuid.UUID]readFailure{}
 }
 
 // of returns a copy of the cached facts about the workspace's latest build. If none are cached, only the build is set.

@@ -211,7 +211,7 @@ func oldest(list []*hostedWorkspace, at func(*hostedWorkspace) time.Time) {
 
 // unreadValues returns the record of failed attempts to read the parameters of the build. It returns nil if the
 // parameters are cached. The err of the record is nil if no attempt has failed for good yet.
-func (p *Place) unreadValues(build uuid.UUID) *unread {
+func (p *Place) unreadValues(build uuid.UUID) *readFailure {
 	p.workspaceFacts.mu.Lock()
 	defer p.workspaceFacts.mu.Unlock()
 	if _, ok := p.workspaceFacts.values[build]; ok {

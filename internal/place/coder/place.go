@@ -24,10 +24,10 @@ type Place struct {
 	catalog        catalog
 	owners         owners
 	identity       identity
-	known          known
+	known          workspaceIndex
 	workspaceFacts factCache
 	deployment     deployment
-	recent         recent
+	recent         recentWorkspaces
 	activity       activity
 	batch          batch
 	remotes        remote.Clients    // clients of the fleet-runners in workspaces
@@ -94,17 +94,17 @@ func (p *Place) Close() error {
 	return nil
 }
 
-// known caches which workspace belongs to which agent. It saves searches, and prevents an agent from getting another
+// workspaceIndex caches which workspace belongs to which agent. It saves searches, and prevents an agent from getting another
 // agent's workspace.
-type known struct {
+type workspaceIndex struct {
 	mu     sync.Mutex
 	byUID  map[string]uuid.UUID
 	agents map[uuid.UUID]string // uid of the agent, by workspace
 }
 
-func (k *known) init() { k.byUID, k.agents = map[string]uuid.UUID{}, map[uuid.UUID]string{} }
+func (k *workspaceIndex) init() { k.byUID, k.agents = map[string]uuid.UUID{}, map[uuid.UUID]string{} }
 
-func (k *known) set(uid string, id uuid.UUID) {
+func (k *workspaceIndex) set(uid string, id uuid.UUID) {
 	if uid == "" {
 		return
 	}
@@ -114,21 +114,21 @@ func (k *known) set(uid string, id uuid.UUID) {
 }
 
 // forget removes a deleted workspace and its agent from the cache.
-func (k *known) forget(id uuid.UUID) {
+func (k *workspaceIndex) forget(id uuid.UUID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.byUID, k.agents[id])
 	delete(k.agents, id)
 }
 
-func (k *known) workspace(uid string) (uuid.UUID, bool) {
+func (k *workspaceIndex) workspace(uid string) (uuid.UUID, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	id, ok := k.byUID[uid]
 	return id, ok
 }
 
-func (k *known) agent(id uuid.UUID) string {
+func (k *workspaceIndex) agent(id uuid.UUID) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.agents[id]

@@ -15,35 +15,35 @@ import (
 // another request for the workspace.
 const recentPolls = 2
 
-// recent remembers how Coder showed the workspaces, so that a task costs no requests for its workspace.
-type recent struct {
+// recentWorkspaces remembers how Coder showed the workspaces, so that a task costs no requests for its workspace.
+type recentWorkspaces struct {
 	mu   sync.Mutex
-	byID map[uuid.UUID]sight
+	byID map[uuid.UUID]recentWorkspace
 }
 
-// sight is a workspace, and the time when it was requested.
-type sight struct {
+// recentWorkspace is a workspace, and the time when it was requested.
+type recentWorkspace struct {
 	ws codersdk.Workspace
 	at time.Time
 }
 
-func (r *recent) see(ws codersdk.Workspace, at time.Time) {
+func (r *recentWorkspaces) see(ws codersdk.Workspace, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byID == nil {
-		r.byID = map[uuid.UUID]sight{}
+		r.byID = map[uuid.UUID]recentWorkspace{}
 	}
-	r.byID[ws.ID] = sight{ws, at}
+	r.byID[ws.ID] = recentWorkspace{ws, at}
 }
 
-func (r *recent) forget(id uuid.UUID) {
+func (r *recentWorkspaces) forget(id uuid.UUID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.byID, id)
 }
 
 // keep forgets workspaces that are not in the set.
-func (r *recent) keep(ids map[uuid.UUID]bool) {
+func (r *recentWorkspaces) keep(ids map[uuid.UUID]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id := range r.byID {

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// unread records a failed read.
-type unread struct {
+// readFailure records a failed read.
+type readFailure struct {
 	err   error
 	at    time.Time // when the last attempt failed
 	tries int
@@ -47,7 +47,7 @@ func (p *Place) knownVersion(ctx context.Context, id uuid.UUID) (*version, error
 		if len(c.unread) > 1000 {
 			clear(c.unread)
 		}
-		c.unread[id] = unread{err: err, at: now, known: v}
+		c.unread[id] = readFailure{err: err, at: now, known: v}
 	}
 	return v, err
 }

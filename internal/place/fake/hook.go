@@ -158,12 +158,12 @@ func (p *Place) Called(m Method, n int) <-chan struct{} {
 		close(reached)
 		return reached
 	}
-	p.awaited = append(p.awaited, awaited{m, n, reached})
+	p.awaited = append(p.awaited, callWaiter{m, n, reached})
 	return reached
 }
 
-// awaited is a number of calls that a test waits for.
-type awaited struct {
+// callWaiter is a number of calls that a test waits for.
+type callWaiter struct {
 	method  Method
 	calls   int
 	reached chan struct{}
@@ -172,7 +172,7 @@ type awaited struct {
 // count counts a call, and closes the channels of Called whose number is reached. The caller holds mu.
 func (p *Place) count(m Method) {
 	p.calls[m]++
-	p.awaited = slices.DeleteFunc(p.awaited, func(a awaited) bool {
+	p.awaited = slices.DeleteFunc(p.awaited, func(a callWaiter) bool {
 		if a.method != m || p.calls[m] < a.calls {
 			return false
 		}

@@ -93,7 +93,7 @@ type Place struct {
 	faults    map[moment]*fault
 	delays    map[Method]time.Duration
 	calls     map[Method]int
-	awaited   []awaited
+	awaited   []callWaiter
 	changing  map[string]Method // by agent uid
 	overlaps  []string
 	left      map[string]string // work of deleted agents, by uid

@@ -14,8 +14,8 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// located is a path and why it matters, as a part of an error text.
-type located struct {
+// pathUse is a path and why it matters, as a part of an error text.
+type pathUse struct {
 	path, why string
 	variable  bool // a variable names the path, so agents may not read it if it contains their runs
 	contents  bool // callers may let agents change what is in the path, but not the path itself: see checkDir
@@ -24,10 +24,10 @@ type located struct {
 // paths are the paths of a configuration that matter for confinement. If an agent could change what another agent or
 // the server runs, or where a path of another agent's sandbox leads, then the sandbox would be without effect.
 type paths struct {
-	write   []located // what agents may write
-	fixed   []located // what no agent may change
-	read    []located // what agents may read
-	private []located // what no agent may read
+	write   []pathUse // what agents may write
+	fixed   []pathUse // what no agent may change
+	read    []pathUse // what agents may read
+	private []pathUse // what no agent may read
 }
 
 // checkPaths returns the paths of the configuration. It returns an error if the configuration lets agents write or read what
@@ -68,11 +68,11 @@ func (p *Place) checkDir(dir string) error {
 
 // checkDir returns the first conflict between the paths and a directory in which a caller lets an agent work.
 func (s *paths) checkDir(dir string) error {
-	w := located{path: dir, why: "the agent's working directory"}
+	w := pathUse{path: dir, why: "the agent's working directory"}
 	for _, f := range s.fixed {
 		for _, at := range trail(f.path) {
 			if contains(dir, at) || !f.contents && contains(at, dir) {
-				return conflict(w, located{path: at, why: f.why})
+				return conflict(w, pathUse{path: at, why: f.why})
 			}
 		}
 	}
@@ -112,10 +112,10 @@ func (s *paths) addConfig(c *Config) error {
 		}
 	}
 	s.addFixed(c.Dir, "the data of the server")
-	s.private = append(s.private, located{path: c.Dir, why: "data"})
+	s.private = append(s.private, pathUse{path: c.Dir, why: "data"})
 	for _, setting := range slices.Sorted(maps.Keys(c.Private)) {
 		s.addFixed(c.Private[setting], "which "+setting+" names")
-		s.private = append(s.private, located{path: c.Private[setting], why: setting})
+		s.private = append(s.private, pathUse{path: c.Private[setting], why: setting})
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (s *paths) addProject(c *Config, p *project) error {
 	s.addVariables(env, program, "which the program, PATH or another variable of the project "+p.Name+" names")
 	if p.Repository != "" && !isRemote(p.Repository) {
 		why := "the repository of the project " + p.Name
-		s.fixed = append(s.fixed, located{path: p.Repository, why: why, contents: true})
+		s.fixed = append(s.fixed, pathUse{path: p.Repository, why: why, contents: true})
 		for _, dir := range worktree.Shared(p.Repository) {
 			s.addFixed(dir, why)
 		}
@@ -157,7 +157,7 @@ func (s *paths) addWritable(list []string, why string) error {
 			return fmt.Errorf("write has a path that cannot be used: %w: create it, or remove it from write", err)
 		}
 		list[i] = real
-		s.write = append(s.write, located{path: real, why: why})
+		s.write = append(s.write, pathUse{path: real, why: why})
 	}
 	return nil
 }
@@ -166,9 +166,9 @@ func (s *paths) addWritable(list []string, why string) error {
 // without symbolic links.
 func (s *paths) addReadable(list []string, why string) {
 	for i, path := range list {
-		s.fixed = append(s.fixed, located{path: path, why: why, contents: true})
+		s.fixed = append(s.fixed, pathUse{path: path, why: why, contents: true})
 		list[i] = last(trail(path))
-		s.read = append(s.read, located{path: list[i], why: why})
+		s.read = append(s.read, pathUse{path: list[i], why: why})
 	}
 }
 
@@ -176,12 +176,12 @@ func (s *paths) addReadable(list []string, why string) {
 func (s *paths) addVariables(env []string, program, why string) {
 	for _, path := range runner.Readable(env, program) {
 		s.addFixed(path, why)
-		s.read = append(s.read, located{path: last(trail(path)), why: why, variable: true})
+		s.read = append(s.read, pathUse{path: last(trail(path)), why: why, variable: true})
 	}
 }
 
 func (s *paths) addFixed(path, why string) {
-	s.fixed = append(s.fixed, located{path: path, why: why})
+	s.fixed = append(s.fixed, pathUse{path: path, why: why})
 }
 
 // check returns the first conflict between the paths. own is the directory with the agents' own directories, and shared are those
@@ -196,7 +196,7 @@ func (s *paths) check(own string, shared ...string) error {
 			}
 			for _, w := range s.write {
 				if contains(w.path, at) || contains(at, w.path) {
-					return conflict(w, located{path: at, why: f.why})
+					return conflict(w, pathUse{path: at, why: f.why})
 				}
 			}
 		}
@@ -222,7 +222,7 @@ func (s *paths) check(own string, shared ...string) error {
 }
 
 // conflict returns the error for a path that agents may write, and another path that they could replace through it.
-func conflict(w, other located) error {
+func conflict(w, other pathUse) error {
 	relation := "is in"
 	if contains(w.path, other.path) {
 		relation = "contains"

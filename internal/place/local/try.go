@@ -19,21 +19,21 @@ import (
 	"fleet/internal/scratch"
 )
 
-// Denied is the error of Try for a program that does not work in the sandbox.
-type Denied struct {
+// DeniedError is the error of Try for a program that does not work in the sandbox.
+type DeniedError struct {
 	Program string // path
 	Message string // what the program said
 	Read    string // directory that the program probably needs to read; empty if it is unknown
 }
 
-func (d *Denied) Error() string {
+func (d *DeniedError) Error() string {
 	return fmt.Sprintf("%s does not work in the sandbox: %s", d.Program, d.Message)
 }
 
 // maxTried limits how much of a tried program's output is kept, in bytes.
 const maxTried = 16 << 10
 
-// Try runs the program of the project with --version, confined like a program of an agent. It returns a Denied if the program
+// Try runs the program of the project with --version, confined like a program of an agent. It returns a DeniedError if the program
 // fails, and nil if programs of the project are not confined.
 func Try(ctx context.Context, c Config, name string) error {
 	projects, err := c.check()
@@ -91,7 +91,7 @@ func Try(ctx context.Context, c Config, name string) error {
 	} else if _, exited := errors.AsType[*exec.ExitError](err); !exited || ctx.Err() != nil {
 		return err
 	}
-	d := &Denied{Program: program}
+	d := &DeniedError{Program: program}
 	d.Message, d.Read = denial(out.String(), policy)
 	return d
 }

@@ -1,7 +1,7 @@
 // Package probe examines the URLs and the programs on this machine that providers use. It implements providers.Outside.
 // Package providers interprets the results.
 //
-// Package app passes an Outside to the toolset providers. The package only finds out whether something answers. It must
+// Package app passes a Prober to the toolset providers. The package only finds out whether something answers. It must
 // never send a prompt, and must send a key only to the URL with which it is called.
 package probe
 
@@ -20,24 +20,24 @@ import (
 // maxBody limits how much of an answer is read, in bytes.
 const maxBody = 1 << 20
 
-// Outside requests URLs and runs programs on this machine. Its methods are safe for concurrent use.
-type Outside struct {
+// Prober requests URLs and runs programs on this machine. Its methods are safe for concurrent use.
+type Prober struct {
 	client  *http.Client
 	path    string
 	environ []string
 }
 
-// Config configures an Outside. The zero value works.
+// Config configures a Prober. The zero value works.
 type Config struct {
 	Environ []string // environment of this process; nil: os.Environ()
 }
 
-// New returns an Outside. The Outside keeps no connections open.
-func New(c Config) *Outside {
+// New returns a Prober, which keeps no connections open.
+func New(c Config) *Prober {
 	if c.Environ == nil {
 		c.Environ = os.Environ()
 	}
-	o := &Outside{environ: harmless(c.Environ), client: &http.Client{
+	o := &Prober{environ: harmless(c.Environ), client: &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext, DisableKeepAlives: true,
 			TLSHandshakeTimeout: 2 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
@@ -55,7 +55,7 @@ func New(c Config) *Outside {
 
 // Get requests the URL with the header, and returns the status and the body of the answer. It does not follow
 // redirects. Its errors do not contain the request.
-func (o *Outside) Get(ctx context.Context, url string, header map[string]string) (status int, body []byte, err error) {
+func (o *Prober) Get(ctx context.Context, url string, header map[string]string) (status int, body []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, nil, errors.New("invalid address")

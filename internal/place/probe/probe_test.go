@@ -21,9 +21,9 @@ import (
 	"fleet/internal/place/probe"
 )
 
-// programs creates executable scripts in the directory dir. It returns an Outside with dir in its PATH and a key in its
+// programs creates executable scripts in the directory dir. It returns a Prober with dir in its PATH and a key in its
 // environment.
-func programs(t *testing.T, scripts map[string]string) (o *probe.Outside, dir string) {
+func programs(t *testing.T, scripts map[string]string) (o *probe.Prober, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, script := range scripts {

@@ -34,7 +34,7 @@ func harmless(environ []string) (env []string) {
 // Version runs the program with --version. It returns the path of the program and the beginning of its output. The
 // program runs in its own process group, which Version kills afterwards. Version returns exec.ErrNotFound and an empty
 // path if the program is not found.
-func (o *Outside) Version(ctx context.Context, program string) (path, output string, err error) {
+func (o *Prober) Version(ctx context.Context, program string) (path, output string, err error) {
 	if path = o.find(program); path == "" {
 		return "", "", exec.ErrNotFound
 	}
@@ -66,7 +66,7 @@ func (o *Outside) Version(ctx context.Context, program string) (path, output str
 
 // find returns the path of the program, or "" if it is not found. It ignores relative directories in PATH, and relative
 // paths.
-func (o *Outside) find(program string) string {
+func (o *Prober) find(program string) string {
 	if strings.ContainsRune(program, '/') {
 		if filepath.IsAbs(program) {
 			path, _ := exec.LookPath(program)

@@ -1,7 +1,7 @@
 package driver
 
-// Known is an agent CLI that needs no configuration once it is installed.
-type Known struct {
+// CLI is an agent CLI that needs no configuration once it is installed.
+type CLI struct {
 	Name        string // the name of the program, and of its project in Fleet
 	DisplayName string
 	Options     Options
@@ -12,8 +12,8 @@ type Known struct {
 //
 // The options do not set permissions: the role's permission mode and the configuration of the program decide what a
 // program may do.
-func CLIs() []Known {
-	return []Known{
+func CLIs() []CLI {
+	return []CLI{
 		{
 			Name: "claude", DisplayName: "Claude Code", Install: "npm install -g @anthropic-ai/claude-code",
 			Options: Options{Kind: "claude"},

@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Said is a line of output in Fleet's own format. Runs of models, for example, write this format.
-type Said struct {
+// OutputLine is a line of output in Fleet's own format. Runs of models, for example, write this format.
+type OutputLine struct {
 	Step    bool            `json:"step,omitempty"`
 	Text    string          `json:"text,omitempty"`
 	Data    json.RawMessage `json:"data,omitempty"`
@@ -17,7 +17,7 @@ type Said struct {
 	Outcome *fleet.Outcome  `json:"outcome,omitempty"` // in the last line; its payload is in the run's payload file
 }
 
-// modelParser parses lines of Said.
+// modelParser parses lines of output in the form OutputLine.
 type modelParser struct {
 	open    int
 	spent   fleet.Outcome
@@ -29,7 +29,7 @@ func (p *modelParser) Open() int { return p.open }
 
 // Line implements lineParser.
 func (p *modelParser) Line(line []byte) []Piece {
-	var s Said
+	var s OutputLine
 	if json.Unmarshal(line, &s) != nil {
 		return []Piece{{Text: Clean(line) + "\n"}}
 	}

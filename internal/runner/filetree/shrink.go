@@ -24,8 +24,8 @@ type Limit struct {
 	Keep  []string `json:"keep,omitempty"` // patterns for files that are never removed, because programs lock them
 }
 
-// Shrunk is the result of Shrink.
-type Shrunk struct {
+// ShrinkResult is the result of Shrink.
+type ShrinkResult struct {
 	Bytes   int64 `json:"bytes"`   // the space on the disk, afterwards
 	Removed int64 `json:"removed"` // the space that was freed
 }
@@ -46,7 +46,7 @@ const removedName = ".removed@fleet"
 
 // Shrink removes the least recently used files and whole directories if the directory is larger than its limit, until it is a
 // tenth below. Programs may use the directory at the same time.
-func Shrink(l Limit) (s Shrunk, err error) {
+func Shrink(l Limit) (s ShrinkResult, err error) {
 	bytes := map[int64]int64{} // by the time of the last use
 	_, err = l.walk(math.MinInt64, func(_ *directory, _ entry, used, size int64) {
 		bytes[used] += size

@@ -20,8 +20,8 @@ type Tree struct {
 	All    bool   `json:"all,omitempty"`  // also removes locks that are younger than peopleLock
 }
 
-// Mended is the state of the git directory after Mend.
-type Mended struct {
+// MendResult is the state of the git directory after Mend.
+type MendResult struct {
 	Commit string `json:"commit"` // see Info
 }
 
@@ -36,21 +36,21 @@ const peopleLock = 10 * time.Minute
 
 // Mend restores the link from the working tree to the git directory if it is missing or names another directory. It removes locks,
 // which remain if git was killed, and would make every later command fail. No program of the agent may run.
-func Mend(t Tree) (Mended, error) {
+func Mend(t Tree) (MendResult, error) {
 	if t.Link != "" {
 		if err := t.link(); err != nil {
-			return Mended{}, err
+			return MendResult{}, err
 		}
 	}
 	root, err := os.OpenRoot(t.GitDir)
 	if err != nil {
-		return Mended{}, err
+		return MendResult{}, err
 	}
 	defer func() { _ = root.Close() }()
 	s := lockSearch{root, t.All, maxLockEntries}
 	s.remove(".", maxLockDepth)
 	i, err := Read(t.GitDir)
-	return Mended{i.Commit}, err
+	return MendResult{i.Commit}, err
 }
 
 func (t Tree) link() error {

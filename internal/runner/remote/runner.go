@@ -71,7 +71,7 @@ func named(r fleet.Run) *runnerv1.Run {
 
 // Follow implements fleet.Runner. After a broken stream it continues after the last output that sink accepted.
 func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
-	f := &following{runner: w, run: r, cursor: cursor, sink: sink}
+	f := &followCall{runner: w, run: r, cursor: cursor, sink: sink}
 	err := w.client.listen(ctx, w.agent, f.once)
 	switch {
 	case f.sunk != nil:
@@ -86,8 +86,8 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	return fleet.Outcome{}, err
 }
 
-// following is an active Follow call.
-type following struct {
+// followCall is an active Follow call.
+type followCall struct {
 	runner  runner
 	run     fleet.Run
 	cursor  string
@@ -97,7 +97,7 @@ type following struct {
 }
 
 // once follows the run on one connection.
-func (f *following) once(ctx context.Context) (done, heard bool, err error) {
+func (f *followCall) once(ctx context.Context) (done, heard bool, err error) {
 	req := &runnerv1.FollowRequest{Agent: agentTo(f.runner.agent), Run: named(f.run), Cursor: f.cursor}
 	if wait := f.runner.client.config.MaxWait; wait > 0 {
 		req.MaxWait = durationpb.New(wait)

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// answering is a call with a long response. It sends heartbeats until end is called.
-type answering[M any] struct {
+// responseStream is a call with a long response. It sends heartbeats until end is called.
+type responseStream[M any] struct {
 	caller, ctx context.Context //nolint:containedctx // the contexts of the call and of the work
 	cancel      context.CancelFunc
 	stream      *connect.ServerStream[M]
@@ -21,8 +21,8 @@ type answering[M any] struct {
 
 // answer starts the response of a call. It cancels the work when heartbeats cannot be sent. It also cancels the work
 // after the time most, unless that is 0.
-func answer[M any](ctx context.Context, s *Server, stream *connect.ServerStream[M], heartbeat *M, most time.Duration) *answering[M] {
-	a := &answering[M]{caller: ctx, stream: stream, beats: make(chan struct{})}
+func answer[M any](ctx context.Context, s *Server, stream *connect.ServerStream[M], heartbeat *M, most time.Duration) *responseStream[M] {
+	a := &responseStream[M]{caller: ctx, stream: stream, beats: make(chan struct{})}
 	if most > 0 {
 		a.ctx, a.cancel = context.WithTimeout(ctx, most)
 	} else {
@@ -47,7 +47,7 @@ func answer[M any](ctx context.Context, s *Server, stream *connect.ServerStream[
 	return a
 }
 
-func (a *answering[M]) send(m *M) error {
+func (a *responseStream[M]) send(m *M) error {
 	a.sending.Lock()
 	defer a.sending.Unlock()
 	return a.stream.Send(m)
@@ -55,7 +55,7 @@ func (a *answering[M]) send(m *M) error {
 
 // end stops the heartbeats. It reports whether the work was cancelled although the caller still waits, for example by
 // its time limit.
-func (a *answering[M]) end() (late bool) {
+func (a *responseStream[M]) end() (late bool) {
 	late = a.ctx.Err() != nil && a.caller.Err() == nil
 	a.cancel()
 	<-a.beats // nothing may be sent after the method has returned

@@ -102,10 +102,7 @@ func rulesOf(p Policy) ([]landlock.Rule, error) {
 func OpenRoot(dir string) (*os.Root, error) {
 	fd, err := openPlain(dir, unix.O_DIRECTORY)
 	if errors.Is(err, unix.ENOSYS) { // this process is confined, see rules
-		if err := CheckPlain(dir); err != nil {
-			return nil, err
-		}
-		return os.OpenRoot(dir)
+		return openChecked(dir)
 	}
 	if err != nil {
 		return nil, err

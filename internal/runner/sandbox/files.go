@@ -34,9 +34,9 @@ const (
 
 // operations are what the helper can do with files that an agent wrote. Each gets its arguments as JSON.
 var operations = map[string]func(arguments []byte) (any, error){
-	"empty": operation(func(dir string) (none, error) { return none{}, filetree.Empty(dir) }),
-	"hide":  operation(func(dir string) (none, error) { return none{}, filetree.Hide(dir) }),
-	"show":  operation(func(dir string) (none, error) { return none{}, filetree.Show(dir) }),
+	"empty": operation(func(dir string) (noResult, error) { return noResult{}, filetree.Empty(dir) }),
+	"hide":  operation(func(dir string) (noResult, error) { return noResult{}, filetree.Hide(dir) }),
+	"show":  operation(func(dir string) (noResult, error) { return noResult{}, filetree.Show(dir) }),
 	"look":  operation(filetree.Look),
 	"find":  operation(filetree.Find),
 	"equip": operation(filetree.Equip),
@@ -44,14 +44,14 @@ var operations = map[string]func(arguments []byte) (any, error){
 	"shrink": operation(filetree.Shrink),
 
 	"git":   operation(gitfiles.Read),
-	"index": operation(func(c gitfiles.IndexCopy) (none, error) { return none{}, c.Do() }),
+	"index": operation(func(c gitfiles.IndexCopy) (noResult, error) { return noResult{}, c.Do() }),
 	"sizes": operation(gitfiles.Sizes),
 	"mend":  operation(gitfiles.Mend),
-	"large": operation(func(c gitfiles.LargeCopy) (none, error) { return none{}, gitfiles.CopyLarge(c) }),
+	"large": operation(func(c gitfiles.LargeCopy) (noResult, error) { return noResult{}, gitfiles.CopyLarge(c) }),
 }
 
-// none is the result of an operation without a result.
-type none struct{}
+// noResult is the result of an operation without a result.
+type noResult struct{}
 
 func operation[A, R any](do func(A) (R, error)) func([]byte) (any, error) {
 	return func(arguments []byte) (any, error) {
@@ -131,7 +131,7 @@ func confined[R any](ctx context.Context, name string, arguments any, r reach) (
 	if err != nil {
 		return result, err
 	}
-	out := limited{most: r.limit}
+	out := limitedBuffer{most: r.limit}
 	if out.most == 0 {
 		out.most = maxResult
 	}
@@ -153,8 +153,8 @@ func confined[R any](ctx context.Context, name string, arguments any, r reach) (
 	return result, json.Unmarshal(a.Result, &result)
 }
 
-func runHelper(ctx context.Context, name string, in []byte, out *limited, r reach) error {
-	data, err := json.Marshal(order{
+func runHelper(ctx context.Context, name string, in []byte, out *limitedBuffer, r reach) error {
+	data, err := json.Marshal(helperRequest{
 		Policy: Policy{
 			Write: r.write, Read: r.read, Override: r.override, Network: Offline,
 			Limits: Limits{Memory: fileMemory, Descriptors: fileDescriptors, CPU: fileTime, FileSize: r.fileSize},
@@ -164,7 +164,7 @@ func runHelper(ctx context.Context, name string, in []byte, out *limited, r reac
 	if err != nil {
 		return err
 	}
-	problem := limited{most: maxResult}
+	problem := limitedBuffer{most: maxResult}
 	cmd := exec.CommandContext(ctx, helperPath())
 	cmd.Args = []string{helperName, string(data), name}
 	cmd.Env = []string{}
@@ -182,13 +182,13 @@ func runHelper(ctx context.Context, name string, in []byte, out *limited, r reac
 	return err
 }
 
-// limited keeps at most a number of bytes.
-type limited struct {
+// limitedBuffer keeps at most a number of bytes.
+type limitedBuffer struct {
 	bytes.Buffer
 	most int
 }
 
-func (l *limited) Write(p []byte) (int, error) {
+func (l *limitedBuffer) Write(p []byte) (int, error) {
 	if l.Len()+len(p) > l.most {
 		return 0, errors.New("the result is too long")
 	}
@@ -212,7 +212,7 @@ func onDirectory[R any](ctx context.Context, name, dir string) (result R, err er
 
 // Empty removes everything in a directory that an agent wrote.
 func Empty(ctx context.Context, dir string) error {
-	_, err := onDirectory[none](ctx, "empty", dir)
+	_, err := onDirectory[noResult](ctx, "empty", dir)
 	return err
 }
 
@@ -239,7 +239,7 @@ func RemoveBelow(ctx context.Context, dir, path string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := confined[none](ctx, "empty", filepath.Join(dir, path), reach{write: []string{dir}}); err != nil {
+	if _, err := confined[noResult](ctx, "empty", filepath.Join(dir, path), reach{write: []string{dir}}); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(dir)
@@ -256,13 +256,13 @@ func Look(ctx context.Context, dir string) (s filetree.Survey, err error) {
 
 // Hide makes git recognise no repository in a directory that an agent wrote; see filetree.Hide.
 func Hide(ctx context.Context, dir string) error {
-	_, err := onDirectory[none](ctx, "hide", dir)
+	_, err := onDirectory[noResult](ctx, "hide", dir)
 	return err
 }
 
 // Show reverts Hide.
 func Show(ctx context.Context, dir string) error {
-	_, err := onDirectory[none](ctx, "show", dir)
+	_, err := onDirectory[noResult](ctx, "show", dir)
 	return err
 }
 
@@ -277,11 +277,11 @@ func Equip(ctx context.Context, e filetree.Equipment) (replaced string, err erro
 }
 
 // Shrink limits the size of a directory with caches that agents wrote; see filetree.Shrink.
-func Shrink(ctx context.Context, l filetree.Limit) (s filetree.Shrunk, err error) {
+func Shrink(ctx context.Context, l filetree.Limit) (s filetree.ShrinkResult, err error) {
 	if l.Dir, err = within(l.Dir); err != nil {
 		return s, err
 	}
-	return confined[filetree.Shrunk](ctx, "shrink", l, reach{write: []string{l.Dir}})
+	return confined[filetree.ShrinkResult](ctx, "shrink", l, reach{write: []string{l.Dir}})
 }
 
 // Find returns the first path that the pattern matches; see filetree.Find.
@@ -298,7 +298,7 @@ func ReadGit(ctx context.Context, dir string) (gitfiles.Info, error) {
 
 // CopyIndex copies the index of a git directory that an agent wrote into a directory of Fleet.
 func CopyIndex(ctx context.Context, c gitfiles.IndexCopy) error {
-	_, err := confined[none](ctx, "index", c, reach{read: []string{filepath.Dir(c.From)}, write: []string{filepath.Dir(c.To)}, fileSize: gitfiles.MaxIndex})
+	_, err := confined[noResult](ctx, "index", c, reach{read: []string{filepath.Dir(c.From)}, write: []string{filepath.Dir(c.To)}, fileSize: gitfiles.MaxIndex})
 	return err
 }
 
@@ -312,17 +312,17 @@ func SizesOf(ctx context.Context, f gitfiles.Files) ([]int64, error) {
 }
 
 // MendGit makes the git directory and the working tree of an agent usable for git; see gitfiles.Mend.
-func MendGit(ctx context.Context, t gitfiles.Tree) (gitfiles.Mended, error) {
+func MendGit(ctx context.Context, t gitfiles.Tree) (gitfiles.MendResult, error) {
 	write := []string{t.GitDir}
 	if t.Dir != "" {
 		write = append(write, t.Dir)
 	}
-	return confined[gitfiles.Mended](ctx, "mend", t, reach{write: write})
+	return confined[gitfiles.MendResult](ctx, "mend", t, reach{write: write})
 }
 
 // CopyLarge copies files of Git LFS that an agent wrote into a directory of Fleet; see gitfiles.CopyLarge. override is
 // Policy.Override.
 func CopyLarge(ctx context.Context, c gitfiles.LargeCopy, override bool) error {
-	_, err := confined[none](ctx, "large", c, reach{read: []string{c.From, c.Have}, write: []string{c.To}, override: override, fileSize: gitfiles.MaxLarge + 1})
+	_, err := confined[noResult](ctx, "large", c, reach{read: []string{c.From, c.Have}, write: []string{c.To}, override: override, fileSize: gitfiles.MaxLarge + 1})
 	return err
 }

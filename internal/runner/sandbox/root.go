@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 )
 
@@ -17,4 +18,12 @@ func CheckPlain(dir string) error {
 		err = fmt.Errorf("%s: %w", dir, errLink)
 	}
 	return err
+}
+
+// openChecked is OpenRoot where the system cannot refuse links while it opens the directory.
+func openChecked(dir string) (*os.Root, error) {
+	if err := CheckPlain(dir); err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(dir)
 }

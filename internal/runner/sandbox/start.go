@@ -13,8 +13,8 @@ import (
 // helperName is the name under which this executable runs as the helper.
 const helperName = "fleet-confine"
 
-// order is the first argument of the helper, as JSON.
-type order struct {
+// helperRequest is the first argument of the helper, as JSON.
+type helperRequest struct {
 	Policy  Policy `json:"policy"`
 	Program string `json:"program"` // the executed file
 	Report  int    `json:"report"`  // file descriptor for the reason why the program did not start; noReport means stderr
@@ -35,7 +35,7 @@ func Confine(cmd *exec.Cmd, p Policy) error {
 	if p.Network.Kind() == allow {
 		return errors.New("start a program whose network is a list of addresses with Start: Confine cannot start its proxy")
 	}
-	data, err := json.Marshal(order{Policy: p, Program: cmd.Path, Report: noReport, Proxy: noReport})
+	data, err := json.Marshal(helperRequest{Policy: p, Program: cmd.Path, Report: noReport, Proxy: noReport})
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Proc
 	defer func() { _ = r.Close() }()
 	with := *attr
 	with.Files = append(append([]*os.File{}, attr.Files...), w)
-	o := order{Policy: p, Program: program, Report: len(attr.Files), Proxy: noReport}
+	o := helperRequest{Policy: p, Program: program, Report: len(attr.Files), Proxy: noReport}
 	if p.Network.Kind() == allow {
 		isolate(&with)
 		if addresses := p.Network.Allowed(); len(addresses) > 0 {
@@ -98,7 +98,7 @@ func helper(args []string) error {
 	if len(args) < 2 {
 		return errors.New("this command is the sandbox helper, which is internal to Fleet: do not start it yourself")
 	}
-	var o order
+	var o helperRequest
 	if err := json.Unmarshal([]byte(args[0]), &o); err != nil {
 		return err
 	}

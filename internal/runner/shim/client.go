@@ -37,13 +37,13 @@ const pingTimeout = 2 * time.Second
 // Interrupt does not wait for the end of the run. If the child reports its turns and no request is active, it waits for a
 // second at most until the turn has ended, so that no request begins after it. It returns ErrEnded if the run has ended.
 func (r Run) Interrupt(ctx context.Context, kill bool, linger time.Duration, reason string) error {
-	return r.order(ctx, order{Op: "interrupt", Kill: kill, Linger: linger, Reason: reason})
+	return r.order(ctx, controlRequest{Op: "interrupt", Kill: kill, Linger: linger, Reason: reason})
 }
 
 // Message writes a line to the input of the run's child. If the child already got a message with the id, Message writes
 // nothing and succeeds, even if the run has ended.
 func (r Run) Message(ctx context.Context, id, text string) error {
-	err := r.order(ctx, order{Op: "message", ID: id, Text: text})
+	err := r.order(ctx, controlRequest{Op: "message", ID: id, Text: text})
 	if errors.Is(err, ErrEnded) && r.hasMessage(id) {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (r Run) Message(ctx context.Context, id, text string) error {
 // Answer passes the answer to a question to the run's child. Only the first answer counts. Later answers succeed
 // without effect.
 func (r Run) Answer(ctx context.Context, id, answer, message, by string, remember bool) error {
-	return r.order(ctx, order{Op: "answer", ID: id, Text: answer, Message: message, By: by, Remember: remember})
+	return r.order(ctx, controlRequest{Op: "answer", ID: id, Text: answer, Message: message, By: by, Remember: remember})
 }
 
 // maxMessages limits how much of the file of messages is read, in bytes.
@@ -81,7 +81,7 @@ func (r Run) Answers(ctx context.Context) bool {
 }
 
 // order sends the order and waits for its reply, and for a message also for the time when the child takes it.
-func (r Run) order(ctx context.Context, o order) error {
+func (r Run) order(ctx context.Context, o controlRequest) error {
 	within, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	conn, err := r.dial(within, o)
@@ -131,10 +131,10 @@ func (r Run) order(ctx context.Context, o order) error {
 
 // Attach connects a person's terminal with the program. The caller must close the result. It returns ErrEnded if the run has ended
 // or does not listen yet, and ErrNoTerminal if the run has no terminal or somebody has used it.
-func (r Run) Attach(ctx context.Context) (*Attached, error) {
+func (r Run) Attach(ctx context.Context) (*TerminalConn, error) {
 	within, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	conn, err := r.dial(within, order{Op: "attach"})
+	conn, err := r.dial(within, controlRequest{Op: "attach"})
 	if err != nil {
 		return nil, err
 	}
@@ -156,13 +156,13 @@ func (r Run) Attach(ctx context.Context) (*Attached, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	return &Attached{conn: conn, from: from, to: json.NewEncoder(conn)}, nil
+	return &TerminalConn{conn: conn, from: from, to: json.NewEncoder(conn)}, nil
 }
 
 // Watch returns a channel that receives a value when there may be new output of the run. The channel is closed when the
 // shim ends or the context is done. Watch returns ErrEnded if the run has ended.
 func (r Run) Watch(ctx context.Context) (<-chan struct{}, error) {
-	conn, err := r.dial(ctx, order{Op: "watch"})
+	conn, err := r.dial(ctx, controlRequest{Op: "watch"})
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +271,7 @@ const (
 var expired = time.Unix(1, 0)
 
 // dial connects to the control socket and sends the order.
-func (r Run) dial(ctx context.Context, o order) (net.Conn, error) {
+func (r Run) dial(ctx context.Context, o controlRequest) (net.Conn, error) {
 	path, clean, err := shortSocket(r.Path("control"))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, ErrEnded

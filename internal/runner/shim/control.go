@@ -13,8 +13,8 @@ import (
 	"fleet/internal/runner/mailbox"
 )
 
-// order is a request of a client to the shim: one line of JSON over the control socket.
-type order struct {
+// controlRequest is a request of a client to the shim: one line of JSON over the control socket.
+type controlRequest struct {
 	Op     string `json:"op"` // interrupt, message, answer, watch or attach
 	Kill   bool   `json:"kill,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -57,7 +57,7 @@ const messageTimeout = 2 * time.Second
 // control serves the control socket.
 type control struct {
 	listener net.Listener
-	orders   chan order // interrupts, for the supervisor
+	orders   chan controlRequest // interrupts, for the supervisor
 	done     chan struct{}
 
 	writing   sync.Mutex      // one message at a time
@@ -84,7 +84,7 @@ func (c *control) serve() {
 
 func (c *control) handle(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
-	var o order
+	var o controlRequest
 	from := json.NewDecoder(conn)
 	if err := from.Decode(&o); err != nil {
 		return

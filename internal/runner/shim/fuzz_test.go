@@ -98,7 +98,7 @@ func FuzzOrder(f *testing.F) {
 				}
 			}
 		}()
-		q, err := newQuestions(Asks{Timeout: time.Hour}, ".", func() {})
+		q, err := newQuestions(QuestionConfig{Timeout: time.Hour}, ".", func() {})
 		require.NoError(t, err)
 		go q.serve()
 		q.names["n"] = "1"

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Kept is the kept part of an output or of a program's file: all of it, or its beginning and its end.
-type Kept struct {
+// Excerpt is the kept part of an output or of a program's file: all of it, or its beginning and its end.
+type Excerpt struct {
 	Data      []byte
 	GapOffset int   // position in Data of the missing bytes
 	GapSize   int64 // number of missing bytes; 0 if none
@@ -17,31 +17,31 @@ const lineSearch = 4 << 10
 
 // Keep returns the content of the run's file with the name. If the content is longer than the limit, Keep returns the
 // beginning and the end. A missing file counts as empty.
-func (r Run) Keep(name string, limit int64) (Kept, error) {
+func (r Run) Keep(name string, limit int64) (Excerpt, error) {
 	x, err := openParts(r.Path(name))
 	if err != nil {
-		return Kept{}, err
+		return Excerpt{}, err
 	}
 	defer x.close()
 	size, whole := x.size()
 	if whole && size <= limit {
 		data, err := x.read(0, size)
-		return Kept{Data: data}, err
+		return Excerpt{Data: data}, err
 	}
 	head, err := x.read(0, limit/headShare)
 	if err != nil {
-		return Kept{}, err
+		return Excerpt{}, err
 	}
 	begin := max(int64(len(head)), size-(limit-limit/headShare))
 	end, err := x.read(begin, size)
 	if err != nil {
-		return Kept{}, err
+		return Excerpt{}, err
 	}
 	if int64(len(head)+len(end)) == size {
-		return Kept{Data: append(head, end...)}, nil
+		return Excerpt{Data: append(head, end...)}, nil
 	}
 	head, end = head[:cutAfter(head)], end[cutBefore(end):]
-	return Kept{Data: append(head[:len(head):len(head)], end...), GapOffset: len(head), GapSize: size - int64(len(head)+len(end))}, nil
+	return Excerpt{Data: append(head[:len(head):len(head)], end...), GapOffset: len(head), GapSize: size - int64(len(head)+len(end))}, nil
 }
 
 // Head returns at most limit bytes from the start of the run's file with the name.

@@ -133,7 +133,7 @@ func start(run Run, spec Spec, separate bool) (*supervisor, error) {
 	}
 	s := &supervisor{run: run, spec: spec, separate: separate, control: &control{
 		listener: listener,
-		orders:   make(chan order),
+		orders:   make(chan controlRequest),
 		done:     make(chan struct{}),
 		sent:     map[string]bool{},
 		watchers: map[chan struct{}]struct{}{},
@@ -150,8 +150,8 @@ func start(run Run, spec Spec, separate bool) (*supervisor, error) {
 		}
 		return nil, errors.Join(err, listener.Close())
 	}
-	if spec.Asks != nil {
-		if s.control.questions, err = newQuestions(*spec.Asks, run, s.control.grown); err != nil {
+	if spec.Questions != nil {
+		if s.control.questions, err = newQuestions(*spec.Questions, run, s.control.grown); err != nil {
 			return fail(err)
 		}
 		ours = append(ours, s.control.questions.pipe, s.control.questions.journal)

@@ -21,8 +21,8 @@ import (
 	"fleet/internal/runner/question"
 )
 
-// Asks configures questions of the child, see package question.
-type Asks struct {
+// QuestionConfig configures questions of the child, see package question.
+type QuestionConfig struct {
 	acp.Rules               // rules that answer requests for permission before a person is asked
 	Timeout   time.Duration `json:"timeout"` // how long a question waits for its answer
 }
@@ -44,7 +44,7 @@ const PolicyName = "policy"
 
 // questions accepts the questions of the child, and passes the answers to it.
 type questions struct {
-	spec  Asks
+	spec  QuestionConfig
 	run   Run
 	grown func() // called when the journal has grown
 	pipe  *os.File
@@ -69,7 +69,7 @@ type openQuestion struct {
 }
 
 // newQuestions creates the files for questions in the run's directory, which is the working directory.
-func newQuestions(spec Asks, run Run, grown func()) (*questions, error) {
+func newQuestions(spec QuestionConfig, run Run, grown func()) (*questions, error) {
 	for _, dir := range []string{question.Dir, question.Answers} {
 		if err := os.MkdirAll(run.Path(dir), 0o700); err != nil {
 			return nil, err
@@ -213,7 +213,7 @@ func (a *questions) expire(id string) {
 }
 
 // answer passes the answer to the child. It returns the error for the reply, or an empty text.
-func (a *questions) answer(o order) string {
+func (a *questions) answer(o controlRequest) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := a.open[o.ID]

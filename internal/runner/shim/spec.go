@@ -8,20 +8,20 @@ import (
 
 // Spec is the specification of a run. It must not contain secrets.
 type Spec struct {
-	Program     string        `json:"program"`                // the executed file
-	Argv        []string      `json:"argv"`                   // the program's arguments, starting with its name
-	Dir         string        `json:"dir"`                    // the program's working directory
-	Timeout     time.Duration `json:"timeout"`                // time limit; 0 means no limit
-	Grace       time.Duration `json:"grace"`                  // how long the run may take to stop at its time limit before it is killed
-	MaxOutput   int64         `json:"max_output"`             // maximum size of the kept stderr, and minimum size of the kept output, in bytes
-	RawOutput   int64         `json:"raw_output,omitempty"`   // maximum size of the kept output, in bytes; 0 means MaxOutput
-	SplitStderr bool          `json:"split_stderr,omitempty"` // stderr goes to its own file instead of the output
-	StdinFile   string        `json:"stdin_file,omitempty"`   // file in the run's directory; empty for an empty input
-	Messages    bool          `json:"messages,omitempty"`     // the program reads messages from MessagesFD
-	Mailbox     bool          `json:"mailbox,omitempty"`      // the program confirms messages, see package mailbox
-	Requests    bool          `json:"requests,omitempty"`     // the output contains events about requests to the model
-	Asks        *Asks         `json:"asks,omitempty"`         // nil if the program cannot ask questions
-	Terminal    *Terminal     `json:"terminal,omitempty"`     // a person uses the program on this terminal; nil if the program has none
+	Program     string          `json:"program"`                // the executed file
+	Argv        []string        `json:"argv"`                   // the program's arguments, starting with its name
+	Dir         string          `json:"dir"`                    // the program's working directory
+	Timeout     time.Duration   `json:"timeout"`                // time limit; 0 means no limit
+	Grace       time.Duration   `json:"grace"`                  // how long the run may take to stop at its time limit before it is killed
+	MaxOutput   int64           `json:"max_output"`             // maximum size of the kept stderr, and minimum size of the kept output, in bytes
+	RawOutput   int64           `json:"raw_output,omitempty"`   // maximum size of the kept output, in bytes; 0 means MaxOutput
+	SplitStderr bool            `json:"split_stderr,omitempty"` // stderr goes to its own file instead of the output
+	StdinFile   string          `json:"stdin_file,omitempty"`   // file in the run's directory; empty for an empty input
+	Messages    bool            `json:"messages,omitempty"`     // the program reads messages from MessagesFD
+	Mailbox     bool            `json:"mailbox,omitempty"`      // the program confirms messages, see package mailbox
+	Requests    bool            `json:"requests,omitempty"`     // the output contains events about requests to the model
+	Questions   *QuestionConfig `json:"asks,omitempty"`         // nil if the program cannot ask questions
+	Terminal    *Terminal       `json:"terminal,omitempty"`     // a person uses the program on this terminal; nil if the program has none
 	// Sandbox limits what the program may access. If it is nil, the program may access everything that its user may.
 	Sandbox *sandbox.Policy `json:"sandbox,omitempty"`
 	Secrets []string        `json:"secrets,omitempty"` // files to remove at the end of the run, or StdinFile already at the start

@@ -146,21 +146,21 @@ func (c *control) attach(conn net.Conn, from *json.Decoder) {
 	c.terminal.serve(conn, from)
 }
 
-// Attached is the connection of a person's terminal with a run. Read returns what the program writes, and io.EOF after the end of
+// TerminalConn is the connection of a person's terminal with a run. Read returns what the program writes, and io.EOF after the end of
 // the program.
-type Attached struct {
+type TerminalConn struct {
 	conn net.Conn
 	from *bufio.Reader
 	to   *json.Encoder
 }
 
 // Read implements io.Reader.
-func (a *Attached) Read(p []byte) (int, error) { return a.from.Read(p) }
+func (a *TerminalConn) Read(p []byte) (int, error) { return a.from.Read(p) }
 
 // Send sends input to the program, and the size of the terminal if it is not 0.
-func (a *Attached) Send(input []byte, columns, rows uint16) error {
+func (a *TerminalConn) Send(input []byte, columns, rows uint16) error {
 	return a.to.Encode(keys{Input: input, Columns: columns, Rows: rows})
 }
 
 // Close disconnects the terminal. The run ends if its program has not ended.
-func (a *Attached) Close() error { return a.conn.Close() }
+func (a *TerminalConn) Close() error { return a.conn.Close() }

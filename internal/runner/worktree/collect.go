@@ -142,17 +142,17 @@ func ownRef(t Tree, have refSet, folders map[string]bool, name string) string {
 	return own
 }
 
-// pending is an update for a ref of the agent.
-type pending struct {
+// refUpdate is an update for a ref of the agent.
+type refUpdate struct {
 	name string // the agent's name of the ref
 	update
-	last   published // the branch of the repository before the update, if it is one
-	before bool      // whether there is one
+	last   publishedBranch // the branch of the repository before the update, if it is one
+	before bool            // whether there is one
 }
 
 // collectRefs stores the changed refs, whose objects the repository has. It describes those that the repository cannot take.
 func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, k *refRecord, changed map[string]string) (left string, err error) {
-	var all []pending
+	var all []refUpdate
 	names, folders := have.names(), have.folders()
 	put := func(u update) {
 		have[u.name] = ref{oid: u.oid}
@@ -166,14 +166,14 @@ func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, k *refRecord
 			if u, done := k.publish(t, have, names, branch, oid); done {
 				for _, u := range u {
 					put(u)
-					all = append(all, pending{name, u, last, before})
+					all = append(all, refUpdate{name, u, last, before})
 				}
 				continue
 			}
 		}
 		if own := ownRef(t, have, folders, name); have[own].oid != oid {
 			put(update{name: own, oid: oid})
-			all = append(all, pending{name: name, update: update{name: own, oid: oid}})
+			all = append(all, refUpdate{name: name, update: update{name: own, oid: oid}})
 		}
 	}
 	if len(all) == 0 {
@@ -195,7 +195,7 @@ func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, k *refRecord
 
 // updateEach makes each update for itself. A branch that the repository cannot take becomes a ref of the agent. updateEach
 // corrects have and k, and describes the refs that the repository has under no name.
-func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, k *refRecord, folders map[string]bool, all []pending) (left string, err error) {
+func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, k *refRecord, folders map[string]bool, all []refUpdate) (left string, err error) {
 	refused, why := 0, ""
 	for _, p := range all {
 		err := g.updateRefs(ctx, t.Repository, p.update)
@@ -237,14 +237,14 @@ func (k *refRecord) publish(t Tree, have refSet, names refNames, branch, oid str
 		now, there := have["refs/heads/"+name]
 		switch {
 		case there && now.oid == oid && before:
-			k.Published[branch] = published{name, oid}
+			k.Published[branch] = publishedBranch{name, oid}
 			return nil, true
 		case there && (!before || name != last.Name || now.oid != last.OID || now.occupied):
 			continue // somebody else has changed the branch, or has checked it out
 		case !there && !names.free(have, name):
 			continue
 		}
-		k.Published[branch] = published{name, oid}
+		k.Published[branch] = publishedBranch{name, oid}
 		return []update{{name: "refs/heads/" + name, oid: oid, old: old(now.oid, len(oid))}}, true
 	}
 	return nil, false
@@ -343,7 +343,7 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	var out bytes.Buffer
 	as, env := g.asAgent(t), []string{"GIT_DIR=" + t.GitDir, "GIT_WORK_TREE=" + t.GitDir} // instead of the agent's core.worktree
 	// for-each-ref reads no objects, so git runs no program of the agent.
-	err = g.pipe(ctx, as, env, t.GitDir, nil, &bounded{to: &out}, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags")
+	err = g.pipe(ctx, as, env, t.GitDir, nil, &limitedWriter{to: &out}, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags")
 	if out.Len() >= maxOutput && ctx.Err() == nil {
 		return &Error{Message: fmt.Sprintf("the agent's branches and tags are more than %d MiB: remove some of them", maxOutput>>20)}
 	}

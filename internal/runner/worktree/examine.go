@@ -140,10 +140,10 @@ const maxList = 64 << 20
 // errLong means that git has printed more than maxList bytes.
 var errLong = errors.New("there is too much to examine")
 
-// list keeps at most maxList bytes.
-type list struct{ bytes.Buffer }
+// limitedBuffer keeps at most maxList bytes.
+type limitedBuffer struct{ bytes.Buffer }
 
-func (l *list) Write(p []byte) (int, error) {
+func (l *limitedBuffer) Write(p []byte) (int, error) {
 	if l.Len()+len(p) > maxList {
 		return 0, errLong
 	}
@@ -174,7 +174,7 @@ func (g *Git) loose(ctx context.Context, t Tree, v *view) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var out list
+	var out limitedBuffer
 	if err := repository.pipe(ctx, revisions(found, have.oids()), &out, "rev-list", "--count", "--ignore-missing", "--stdin"); err != nil {
 		return 0, err
 	}
@@ -221,7 +221,7 @@ func (v *view) unlike(ctx context.Context, t Tree, head string, files int64) (in
 	if _, err := with.run(ctx, "read-tree", head); err != nil {
 		return 0, err
 	}
-	var changed list
+	var changed limitedBuffer
 	if err := with.pipe(ctx, nil, &changed, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all"); err != nil {
 		return 0, err
 	}
@@ -238,7 +238,7 @@ func (v *view) staged(ctx context.Context, head string) (int, error) {
 	if err := v.privateIndex(ctx, head); err != nil {
 		return 0, err
 	}
-	var changed list
+	var changed limitedBuffer
 	err := v.pipe(ctx, nil, &changed, "diff-index", "--cached", "--name-only", "--no-renames", "--ignore-submodules=none", "-z", head)
 	return strings.Count(changed.String(), "\x00"), err
 }

@@ -22,8 +22,8 @@ func (t Tree) separate() bool { return t.GitDir != "" }
 
 // initGitDir creates the agent's git directory, with the agent's branch at the commit of p. The repository's refs in have
 // do not include p. initGitDir replaces a git directory that an interrupted call left.
-func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, p published) error {
-	k := &refRecord{Given: have.given(t.UID), Published: map[string]published{t.Branch: p}}
+func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, p publishedBranch) error {
+	k := &refRecord{Given: have.given(t.UID), Published: map[string]publishedBranch{t.Branch: p}}
 	delete(k.Given, "refs/heads/"+t.Branch)
 	dir, err := g.newGitDir(ctx, t, have)
 	if err != nil {

@@ -63,7 +63,7 @@ func (t Tree) branchOf(have refSet, branch, head string) (string, error) {
 			return name, nil
 		}
 	}
-	for _, p := range slices.SortedFunc(maps.Values(k.Published), func(a, b published) int { return strings.Compare(a.Name, b.Name) }) {
+	for _, p := range slices.SortedFunc(maps.Values(k.Published), func(a, b publishedBranch) int { return strings.Compare(a.Name, b.Name) }) {
 		if is(p.Name) {
 			return p.Name, nil
 		}

@@ -14,13 +14,13 @@ import (
 type refRecord struct {
 	// Published has the agent's branches that the repository has, by the names that the agent uses. It comes first, so
 	// that readPublished reads only a part of the file.
-	Published map[string]published `json:"published"`
+	Published map[string]publishedBranch `json:"published"`
 	// Given has the refs that came from the repository, with their values.
 	Given map[string]string `json:"given"`
 }
 
-// published is a branch of an agent in the repository.
-type published struct {
+// publishedBranch is a branch of an agent in the repository.
+type publishedBranch struct {
 	Name string `json:"name"` // the branch's name in the repository
 	OID  string `json:"oid"`
 }
@@ -43,7 +43,7 @@ func (t Tree) readRecord() (*refRecord, error) {
 		k.Given = map[string]string{}
 	}
 	if k.Published == nil {
-		k.Published = map[string]published{}
+		k.Published = map[string]publishedBranch{}
 	}
 	return k, err
 }
@@ -58,7 +58,7 @@ func (t Tree) writeRecord(k *refRecord) error {
 }
 
 // readPublished reads only the field Published of the record. It is nil if the file does not exist or cannot be read.
-func (t Tree) readPublished() map[string]published {
+func (t Tree) readPublished() map[string]publishedBranch {
 	f, err := agentfile.Open(t.knownFile())
 	if err != nil {
 		return nil
@@ -70,7 +70,7 @@ func (t Tree) readPublished() map[string]published {
 			return nil
 		}
 	}
-	var all map[string]published
+	var all map[string]publishedBranch
 	if err := d.Decode(&all); err != nil {
 		return nil
 	}

@@ -80,7 +80,7 @@ func (g *Git) begin(ctx context.Context, t Tree, base string) error {
 		return err
 	}
 	delete(have, branch)
-	return g.initGitDir(ctx, t, have, published{name, commit})
+	return g.initGitDir(ctx, t, have, publishedBranch{name, commit})
 }
 
 // link creates the directory of the tree and its link to the git directory.

@@ -217,7 +217,7 @@ func (v *view) run(ctx context.Context, args ...string) (string, error) {
 // pipe works like run, with an input and an output. The input may be nil. If the output is a buffer, it is limited.
 func (v *view) pipe(ctx context.Context, in io.Reader, out io.Writer, args ...string) error {
 	if b, ok := out.(*bytes.Buffer); ok {
-		out = &bounded{to: b}
+		out = &limitedWriter{to: b}
 		err := v.git.pipe(ctx, v.policy, v.env, v.dir, in, out, args...)
 		if b.Len() >= maxOutput && ctx.Err() == nil {
 			return &Error{Message: fmt.Sprintf("git %s lists more than %d MiB", args[0], maxOutput>>20)}
@@ -231,10 +231,10 @@ func (v *view) pipe(ctx context.Context, in io.Reader, out io.Writer, args ...st
 // for millions of paths.
 const maxOutput = 32 << 20
 
-// bounded passes on at most maxOutput bytes. Then Write returns an error, which ends git.
-type bounded struct{ to *bytes.Buffer }
+// limitedWriter passes on at most maxOutput bytes. Then Write returns an error, which ends git.
+type limitedWriter struct{ to *bytes.Buffer }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *limitedWriter) Write(p []byte) (int, error) {
 	if room := maxOutput - b.to.Len(); len(p) >= room {
 		b.to.Write(p[:room])
 		return room, io.ErrShortWrite
