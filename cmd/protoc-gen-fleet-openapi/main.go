@@ -1,5 +1,5 @@
 // Command protoc-gen-fleet-openapi is a protoc plugin that writes the OpenAPI 3.0 document of Fleet's REST API, and a
-// Go file that embeds it. It reads the same google.api.http options as package rest. The document describes what Fleet
+// Go file that embeds it. It reads the same google.api.http options as grpc-gateway. The document describes what Fleet
 // really sends: keys and enum values as the proto names them, null where the proto allows it, and Fleet's own error
 // object. The generator of grpc-gateway only supports OpenAPI 2, and describes forms of errors and streams that Fleet
 // does not use.

@@ -160,13 +160,12 @@ type CreateAgentRequest struct {
 	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
 	// Required. Specification of the agent's work: objective, context and deliverables.
 	Spec string `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Values of the project's parameters, which `list_agent_projects` shows, such as a region. The place may show them to
 	// people who see the agent's workspace, so they must not be secret.
 	Parameters map[string]string `protobuf:"bytes,6,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Optional. Labels, such as {"env": "prod"}, to select the agent and its tasks by; at most 32. A key has at most 63 characters, letters, digits and - _ . /,
-	// and a value at most 253, also with : @ and +.
+	// Optional. Labels to select the agent and its tasks by, such as {"env": "prod"}.
 	Labels        map[string]string `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -333,7 +332,7 @@ type ListAgentsRequest struct {
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many agents; next_cursor says where to continue.
 	Limit *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// Optional. Only agents whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old.
+	// Optional. Only agents whose labels match, such as env=prod,team in (web,api),!old.
 	Selector      string `protobuf:"bytes,12,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -822,7 +821,7 @@ type DeleteAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent to delete, even if it is busy.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Refuse with UNSAVED_WORK if the agent has work that exists only in its workspace, or if Fleet cannot tell. Absent
 	// means false: the agent is deleted, and the answer says what was kept and what may be lost.
@@ -1074,7 +1073,7 @@ type RestoreAgentRequest struct {
 	// Optional. Id of the agent, as `list_kept_work` shows it, if several deleted agents have the name. Absent means the one
 	// that was deleted last.
 	AgentId *string `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3,oneof" json:"agent_id,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1203,17 +1202,16 @@ type StartAgentTaskRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. Description of the task to be performed.
 	TaskDescription string `protobuf:"bytes,2,opt,name=task_description,json=taskDescription,proto3" json:"task_description,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Optional. Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given.
+	// Optional. Seconds after which the task is stopped and fails, at most 30 days.
 	TimeoutSeconds *int32 `protobuf:"varint,4,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
-	// Optional. Shell commands that check the work when the agent says that it is done, in addition to the checks of its project
-	// and role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed.
+	// Optional. Shell commands that check the work in the agent's tree when it is done, besides the checks of its project and role. The
+	// task completes only if all succeed.
 	Checks []string `protobuf:"bytes,5,rep,name=checks,proto3" json:"checks,omitempty"`
-	// Optional. How often the agent may try again after failed checks; it gets their output. The default comes from its role or
-	// project, or else is 1.
+	// Optional. How often the agent may try again after failed checks, by default once; it gets their output.
 	Retries *int32 `protobuf:"varint,6,opt,name=retries,proto3,oneof" json:"retries,omitempty"`
-	// Optional. Seconds that each check may take, at most a day. The default comes from the role or the project, or else is 600.
+	// Optional. Seconds that each check may take, by default 600.
 	CheckTimeoutSeconds *int32 `protobuf:"varint,7,opt,name=check_timeout_seconds,json=checkTimeoutSeconds,proto3,oneof" json:"check_timeout_seconds,omitempty"`
 	// Optional. Model for this task.
 	Model *string `protobuf:"bytes,8,opt,name=model,proto3,oneof" json:"model,omitempty"`
@@ -1229,8 +1227,7 @@ type StartAgentTaskRequest struct {
 	OutputSchema *structpb.Struct `protobuf:"bytes,13,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
 	// Optional. Files for the task, together at most 20 MiB.
 	Attachments []*NewAttachment `protobuf:"bytes,14,rep,name=attachments,proto3" json:"attachments,omitempty"`
-	// Optional. Labels besides those of the agent, such as {"env": "prod"}, to select the task by; at most 32. A key has at most 63 characters, letters, digits and - _ . /,
-	// and a value at most 253, also with : @ and +.
+	// Optional. Labels besides those of the agent.
 	Labels        map[string]string `protobuf:"bytes,15,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1633,7 +1630,7 @@ type StopAgentTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent whose task should be stopped.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2006,30 +2003,28 @@ func (x *ListAgentProjectsResponse) GetNextCursor() string {
 // WatchFleetRequest selects the events to watch.
 type WatchFleetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Continue after this event: the cursor of an event or of an answer; "now" for new events only; "newest" for the
-	// newest max_events, by default 50; or "0" to begin with the oldest event, which is the default.
+	// Optional. Continue after this event: the cursor of an event or an answer; "now" for new events; "newest" for the newest
+	// max_events, by default 50; or "0", the default, for the oldest.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Only events of the agent with this name, which need not exist yet.
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. Only events of the task with this id, or with this unique prefix of an id. With follow, the stream ends when the
-	// task has ended.
+	// Optional. Only events of the task with this id or unique prefix of it. With follow, the stream ends with the task.
 	TaskId string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. Keep the stream open and send events as they happen.
+	// Optional. Keep the stream open for later events.
 	Follow bool `protobuf:"varint,4,opt,name=follow,proto3" json:"follow,omitempty"`
-	// Optional. With follow: end the stream after this many seconds. By default it continues until the caller ends it.
+	// Optional. With follow: end the stream after this many seconds; otherwise the caller ends it.
 	WaitSeconds *int32 `protobuf:"varint,5,opt,name=wait_seconds,json=waitSeconds,proto3,oneof" json:"wait_seconds,omitempty"`
-	// Optional. Leave out the output and the steps of tasks, and messages to them, which are most of the events.
+	// Optional. Leave out the output, the steps and the messages of tasks, which are most events.
 	Quiet bool `protobuf:"varint,7,opt,name=quiet,proto3" json:"quiet,omitempty"`
 	// Optional. With quiet: do not leave out events of the tasks with these ids, at most 100.
 	OutputOf []string `protobuf:"bytes,8,rep,name=output_of,json=outputOf,proto3" json:"output_of,omitempty"`
-	// Optional. Also send events of type task_detail, and describe each step in the field step.
+	// Optional. Also send events of type task_detail, and each step in the field step.
 	Details bool `protobuf:"varint,9,opt,name=details,proto3" json:"details,omitempty"`
-	// Optional. Leave out the text of events of type task_output, for a caller who reads the output with `show_task_output`.
+	// Optional. Leave out the text of events of type task_output.
 	OutputWithoutText bool `protobuf:"varint,10,opt,name=output_without_text,json=outputWithoutText,proto3" json:"output_without_text,omitempty"`
-	// Optional. End the stream after this many events, at most 10000. By default 1000 without follow.
+	// Optional. End the stream after this many events, at most 10000; by default 1000 without follow.
 	MaxEvents *int32 `protobuf:"varint,6,opt,name=max_events,json=maxEvents,proto3,oneof" json:"max_events,omitempty"`
-	// Optional. Only events of tasks, and events without a task of agents, whose labels match this selector, such as
-	// env=prod,team in (web,api),stage!=test,owned,!old.
+	// Optional. Only events of tasks, and of agents without a task, whose labels match, such as env=prod,!old.
 	Selector      string `protobuf:"bytes,11,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3154,8 +3149,7 @@ type ListTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Only tasks of agents with this name, existing or deleted.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. With agent_name: only tasks of the agent that has the name now or, if there is none, of the last agent that had it.
-	// The agent may belong to any toolset, unless toolset is given.
+	// Optional. With agent_name: only tasks of the agent that has the name now or had it last, of any toolset.
 	LastAgent bool `protobuf:"varint,10,opt,name=last_agent,json=lastAgent,proto3" json:"last_agent,omitempty"`
 	// Optional. Only tasks of this status.
 	Status Task_Status `protobuf:"varint,2,opt,name=status,proto3,enum=fleet.v1.Task_Status" json:"status,omitempty"`
@@ -3163,9 +3157,9 @@ type ListTasksRequest struct {
 	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
 	// Optional. Only tasks that were assigned by this kind of caller.
 	Source Task_Source `protobuf:"varint,4,opt,name=source,proto3,enum=fleet.v1.Task_Source" json:"source,omitempty"`
-	// Optional. Only tasks that were created at this time or later.
+	// Optional. Only tasks created at this time or later.
 	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
-	// Optional. Only tasks with this text in the summary or in the first 4 KiB of the description, ignoring case.
+	// Optional. Only tasks with this text in the summary or the first 4 KiB of the description.
 	Text string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
 	// Optional. Only tasks of agents of this toolset; fleet when not given.
 	Toolset ListTasksRequest_Toolset `protobuf:"varint,7,opt,name=toolset,proto3,enum=fleet.v1.ListTasksRequest_Toolset" json:"toolset,omitempty"`
@@ -3177,7 +3171,7 @@ type ListTasksRequest struct {
 	Cursor string `protobuf:"bytes,20,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many tasks; next_cursor says where to continue.
 	Limit *int32 `protobuf:"varint,21,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// Optional. Only tasks whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old.
+	// Optional. Only tasks whose labels match, such as env=prod,!old.
 	Selector      string `protobuf:"bytes,13,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3410,7 +3404,7 @@ type DeleteTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the task, or a prefix of at least 6 characters that only this task has.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3522,7 +3516,7 @@ type SendTaskMessageRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. The message.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3790,7 +3784,7 @@ type AnswerQuestionRequest struct {
 	Answer string `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	// Optional. A message to the agent in addition to the answer, for example why the permission is denied.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. For how long "allow" holds: once, for the task, or for the agent. For the latter two, the rules of the question
 	// are allowed.
@@ -3926,7 +3920,7 @@ type RemoveAgentRuleRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. The rule, as `show_agent` shows it, for example "Bash(go test *)".
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4043,7 +4037,7 @@ type StartAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4163,7 +4157,7 @@ type StopAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4285,7 +4279,7 @@ type RestartAgentRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Optional. The agent's new role. By default it keeps its role.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Update the workspace to the newest version of its project. By default it keeps its version.
 	Update bool `protobuf:"varint,4,opt,name=update,proto3" json:"update,omitempty"`
@@ -4557,7 +4551,7 @@ type SetLabelsRequest struct {
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Optional. Keys of labels to remove.
 	Remove []string `protobuf:"bytes,4,rep,name=remove,proto3" json:"remove,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4694,7 +4688,7 @@ type ShareAgentRequest struct {
 	Group string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
 	// Optional. What the person or the group may do; view when not given.
 	Access Share_Access `protobuf:"varint,4,opt,name=access,proto3,enum=fleet.v1.Share_Access" json:"access,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4829,7 +4823,7 @@ type UnshareAgentRequest struct {
 	Person string `protobuf:"bytes,2,opt,name=person,proto3" json:"person,omitempty"`
 	// Optional. Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person.
 	Group string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5581,7 +5575,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xe7,\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xeb,\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -5644,8 +5638,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\tStopAgent\x12\x1a.fleet.v1.StopAgentRequest\x1a\x1b.fleet.v1.StopAgentResponse\"5\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/agents/{agent_name}:stop\x12\x87\x01\n" +
 	"\fRestartAgent\x12\x1d.fleet.v1.RestartAgentRequest\x1a\x1e.fleet.v1.RestartAgentResponse\"8\xd2\xf3\x18\n" +
-	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12_\n" +
-	"\tSetLabels\x12\x1a.fleet.v1.SetLabelsRequest\x1a\x1b.fleet.v1.SetLabelsResponse\"\x19\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
+	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12c\n" +
+	"\tSetLabels\x12\x1a.fleet.v1.SetLabelsRequest\x1a\x1b.fleet.v1.SetLabelsResponse\"\x1d\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/labels\x12z\n" +
 	"\n" +
 	"ShareAgent\x12\x1b.fleet.v1.ShareAgentRequest\x1a\x1c.fleet.v1.ShareAgentResponse\"1\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/agents/{agent_name}/shares\x12}\n" +

@@ -144,7 +144,7 @@ type AgentStartRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. What the agent has to deliver: objective, context, and the conditions for completion.
 	Contract string `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Project of the fleet to work in, as `list_agent_projects` shows it. By default the server's
 	// configuration decides, usually an empty directory of its own.
@@ -988,7 +988,7 @@ type AppendPayloadRequest struct {
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. What to append to the payload.
 	Chunk string `protobuf:"bytes,2,opt,name=chunk,proto3" json:"chunk,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -327,7 +327,7 @@ type ExecuteAgentRequestRequest struct {
 	// reasoning_effort. Programs accept system, and some also model. Settings that the model itself does not
 	// accept, such as temperature for a reasoning model, are left out with a warning.
 	Config *structpb.Struct `protobuf:"bytes,6,opt,name=config,proto3" json:"config,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -32,7 +32,7 @@ type RunSubagentRequest struct {
 	Prompt string `protobuf:"bytes,2,opt,name=prompt,proto3" json:"prompt,omitempty"`
 	// Optional. Information that the subagent should have; at most 512 KiB, and 1 MiB together with the prompt.
 	Context string `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -397,7 +397,7 @@ type ShowUsageRequest struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	// Optional. Only tasks that were created before this time.
 	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
-	// Optional. Only tasks whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old.
+	// Optional. Only tasks whose labels match, such as env=prod,!old.
 	Selector      string `protobuf:"bytes,6,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

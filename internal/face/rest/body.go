@@ -9,18 +9,30 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/protobuf/proto"
 
 	"fleet/internal/face/wire"
 )
 
+// body is the body of a request to a known route. The gateway's handlers read it with codec.
+type body struct {
+	io.ReadCloser
+	route     *route
+	inPath    map[string]string
+	size      int64         // the length that the client declares, in bytes; -1 if it declares none
+	fromQuery proto.Message // the request without the fields of the path; nil if there is no query
+	err       error         // why it was not read, since the gateway passes on only the text of an error
+}
+
 // expected is the largest memory, in bytes, that is reserved for a body before it arrives.
 const expected = 64 << 10
 
-// readBody reads the body into the request message.
-func (rt *route) readBody(r *http.Request, request proto.Message) error {
-	buffer := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), expected)+bytes.MinRead))
-	_, err := buffer.ReadFrom(r.Body)
+// read reads the body into the request message.
+func (b *body) read(request proto.Message) error {
+	rt := b.route
+	buffer := bytes.NewBuffer(make([]byte, 0, min(max(b.size, 0), expected)+bytes.MinRead))
+	_, err := buffer.ReadFrom(b)
 	data := buffer.Bytes()
 	if err != nil {
 		if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -34,12 +46,50 @@ func (rt *route) readBody(r *http.Request, request proto.Message) error {
 				"the body is empty; send a JSON object with %s", strings.Join(required, ", "))
 		}
 	}
-	return wire.Unmarshal(data, request)
+	if err := wire.Unmarshal(data, request); err != nil {
+		return err
+	}
+	for _, name := range rt.fields {
+		field, m := rt.field(name), request.ProtoReflect()
+		if given := m.Get(field).String(); m.Has(field) && given != b.inPath[name] {
+			return wire.Invalid(wire.InvalidReason(field), name, "%s is %q in the path and %q in the body; leave it out of the body",
+				name, wire.Shorten(b.inPath[name]), wire.Shorten(given))
+		}
+	}
+	return nil
+}
+
+// request returns the request message of a custom handler, with the fields of the path.
+func (b *body) request() (proto.Message, error) {
+	request := b.fromQuery
+	if request == nil {
+		request = b.route.request.New().Interface()
+	}
+	if b.route.hasBody {
+		if err := b.read(request); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range b.route.fields {
+		if err := runtime.PopulateFieldFromPath(request, name, b.inPath[name]); err != nil {
+			return nil, wire.Invalid(wire.InvalidReason(b.route.field(name)), name, "%s in the path cannot be used", name)
+		}
+	}
+	return request, nil
+}
+
+// requestOf returns the request message of a custom handler.
+func requestOf(r *http.Request) (proto.Message, error) {
+	b, ok := r.Body.(*body)
+	if !ok {
+		return nil, errForeign
+	}
+	return b.request()
 }
 
 // tooLarge returns the error for a body that is larger than the limit.
 func tooLarge(limit int64) error {
-	return &statusError{http.StatusRequestEntityTooLarge, wire.Invalid(invalidArgument, "",
+	return &runtime.HTTPStatusError{HTTPStatus: http.StatusRequestEntityTooLarge, Err: wire.Invalid(invalidArgument, "",
 		"the body is larger than the %d bytes that the server reads; send less", limit)}
 }
 
@@ -49,7 +99,7 @@ func checkContent(r *http.Request) error {
 		return nil
 	}
 	refuse := func(format string, args ...any) error {
-		return &statusError{http.StatusUnsupportedMediaType, wire.Invalid(invalidArgument, "", format, args...)}
+		return &runtime.HTTPStatusError{HTTPStatus: http.StatusUnsupportedMediaType, Err: wire.Invalid(invalidArgument, "", format, args...)}
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return refuse("the body is encoded as %q; send it as it is, without Content-Encoding", wire.Shorten(coding))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -33,24 +34,37 @@ func (rt *route) beginsAt() string {
 	return p.GetFrom()
 }
 
-// download answers the GET and HEAD of a method that streams content.
-func (f *face) download(ctx context.Context, w http.ResponseWriter, r *http.Request, rt *route, request proto.Message) {
-	c := &contentStream{
-		begin: func(ctx context.Context) (func() (proto.Message, error), error) {
-			return f.stream(ctx, rt.name, request, contentType{})
-		},
-		ctx: ctx, request: request.ProtoReflect(), offset: rt.field(rt.beginsAt()),
-		waits: func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(f.patience)) },
+// download returns the GET and HEAD handler of a method that streams content.
+func (f *face) download(rt *route) runtime.HandlerFunc {
+	name := rt.fullMethod()
+	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+		request, err := requestOf(r)
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		ctx, err := runtime.AnnotateContext(r.Context(), f.gateway, r, name)
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		c := &contentStream{
+			begin: func(ctx context.Context) (func() (proto.Message, error), error) {
+				return f.stream(ctx, name, request, contentType{})
+			},
+			ctx: ctx, request: request.ProtoReflect(), offset: rt.field(rt.beginsAt()),
+			waits: func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(f.patience)) },
+		}
+		defer c.end()
+		defer func() { _ = http.NewResponseController(w).SetWriteDeadline(noDeadline) }()
+		// Check existence first: a caller who may not see the content must not learn from the Accept handling that it
+		// exists.
+		if err := c.open(); err != nil {
+			writeError(w, err)
+			return
+		}
+		c.serve(w, r)
 	}
-	defer c.end()
-	defer func() { _ = http.NewResponseController(w).SetWriteDeadline(noDeadline) }()
-	// Check existence first: a caller who may not see the content must not learn from the Accept handling that it
-	// exists.
-	if err := c.open(); err != nil {
-		writeError(w, err)
-		return
-	}
-	c.serve(w, r)
 }
 
 // serve writes the content. If the stream breaks, it cuts the connection, so that the client does not mistake a part
@@ -60,7 +74,7 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 	if c.info.GetContentEncoding() == "gzip" {
 		h.Set("Vary", "Accept-Encoding")
 		if !takesGzip(r.Header.Values("Accept-Encoding")) {
-			writeError(w, &statusError{http.StatusNotAcceptable, wire.Invalid(invalidArgument, "",
+			writeError(w, &runtime.HTTPStatusError{HTTPStatus: http.StatusNotAcceptable, Err: wire.Invalid(invalidArgument, "",
 				"the content is compressed by gzip, and the request does not accept that; send `Accept-Encoding: gzip` (curl --compressed)")})
 			return
 		}
@@ -105,7 +119,7 @@ func (w *rangeWriter) WriteHeader(status int) {
 	}
 	w.refused = true
 	w.Header().Del("Content-Disposition")
-	writeError(w.ResponseWriter, &statusError{status, wire.Invalid(invalidArgument, "",
+	writeError(w.ResponseWriter, &runtime.HTTPStatusError{HTTPStatus: status, Err: wire.Invalid(invalidArgument, "",
 		"the header Range names bytes beyond the end of the content; Content-Range has the size of the content")})
 }
 

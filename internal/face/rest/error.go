@@ -1,10 +1,14 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 
 	"fleet/internal/face/wire"
 )
@@ -12,17 +16,26 @@ import (
 // unimplemented is the reason of errors about routes that do not exist.
 const unimplemented = "UNIMPLEMENTED"
 
-// statusError is an error with an HTTP status of its own.
-type statusError struct {
-	status int
-	error
+// refusal is an error without a gRPC status.
+type refusal struct {
+	status int // HTTP status code
+	body   wire.Error
 }
+
+func (r *refusal) Error() string { return r.body.Message }
 
 // writeError writes err as the JSON error object.
 func writeError(w http.ResponseWriter, err error) {
-	status := wire.HTTPStatus(err)
-	if own, ok := errors.AsType[*statusError](err); ok {
-		status, err = own.status, own.error
+	if r, ok := errors.AsType[*refusal](err); ok {
+		wire.WriteObject(w, r.status, r.body)
+		return
+	}
+	status := 0
+	if forced, ok := errors.AsType[*runtime.HTTPStatusError](err); ok {
+		status, err = forced.HTTPStatus, forced.Err
+	}
+	if status == 0 {
+		status = wire.HTTPStatus(err)
 	}
 	wire.SetRetryAfter(w.Header(), err)
 	if status == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") == "" {
@@ -31,33 +44,57 @@ func writeError(w http.ResponseWriter, err error) {
 	wire.WriteObject(w, status, wire.ErrorOf(err))
 }
 
-// writeNotFound answers a request whose path no route has.
-func (f *face) writeNotFound(w http.ResponseWriter, r *http.Request) {
+// writeJSON writes the JSON. It ignores a write error, which means that the client has disconnected.
+func writeJSON(w http.ResponseWriter, status int, data []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	w.WriteHeader(status)
+	_, _ = w.Write(data)
+}
+
+// callFailed is the gateway's error handler for calls.
+func (f *face) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+	if b, ok := r.Body.(*body); ok && b.err != nil {
+		err = b.err
+	}
+	if malformed, ok := errors.AsType[runtime.MalformedSequenceError](err); ok {
+		err = wire.Invalid(invalidArgument, "", "the path has %q, which is not a valid escape: write %%25 for a percent sign", wire.Shorten(string(malformed)))
+	}
+	writeError(w, err)
+}
+
+// routingFailed is the gateway's error handler for requests that match no route.
+func (f *face) routingFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, status int) {
 	path := r.URL.EscapedPath()
-	given := wire.Shorten(r.Method + " " + path)
+	if verbs := f.methodsOf(path); status == http.StatusMethodNotAllowed && len(verbs) > 0 {
+		f.writeNotAllowed(w, r, verbs)
+		return
+	}
+	asked := wire.Shorten(r.Method + " " + path)
 	routes := make([]string, len(f.routes))
 	for i, rt := range f.routes {
 		routes[i] = rt.String()
 	}
-	message := fmt.Sprintf("there is no %s; /docs describes the API", given)
+	message := fmt.Sprintf("there is no %s; /docs describes the API", asked)
 	if near := f.nearest(r.Method, path); near != "" {
-		message = fmt.Sprintf("there is no %s: did you mean %s? /docs describes the API", given, near)
+		message = fmt.Sprintf("there is no %s: did you mean %s? /docs describes the API", asked, near)
 	}
 	wire.WriteObject(w, http.StatusNotFound, wire.Error{
-		Reason: unimplemented, Message: message, Details: map[string]any{"method": given, "routes": routes},
+		Reason: unimplemented, Message: message, Details: map[string]any{"method": asked, "routes": routes},
 	})
 }
 
 // writeNotAllowed answers a request whose path exists with other HTTP methods.
 func (f *face) writeNotAllowed(w http.ResponseWriter, r *http.Request, verbs []string) {
 	path := r.URL.EscapedPath()
-	given := wire.Shorten(r.Method + " " + path)
-	message := fmt.Sprintf("there is no %s: this path takes %s", given, strings.Join(verbs, " and "))
+	asked := wire.Shorten(r.Method + " " + path)
+	message := fmt.Sprintf("there is no %s: this path takes %s", asked, strings.Join(verbs, " and "))
 	if near := f.nearest(r.Method, path); near != "" && strings.HasPrefix(near, r.Method+" ") {
-		message = fmt.Sprintf("there is no %s: this path takes %s; did you mean %s?", given, strings.Join(verbs, " and "), near)
+		message = fmt.Sprintf("there is no %s: this path takes %s; did you mean %s?", asked, strings.Join(verbs, " and "), near)
 	}
 	w.Header().Set("Allow", strings.Join(verbs, ", "))
 	wire.WriteObject(w, http.StatusMethodNotAllowed, wire.Error{
-		Reason: unimplemented, Message: message, Details: map[string]any{"method": given, "allowed": verbs},
+		Reason: unimplemented, Message: message, Details: map[string]any{"method": asked, "allowed": verbs},
 	})
 }

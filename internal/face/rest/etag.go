@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -16,29 +17,55 @@ func (rt *route) isList() bool {
 		fields.Len() > 0 && fields.Get(0).IsList() && fields.Get(0).Kind() == protoreflect.MessageKind
 }
 
-// writeList writes the answer to a GET of a list. It adds an entity tag, and answers 304 without the list if the client
+// listWriter writes the answer to a GET of a list. It adds an entity tag, and answers 304 without the list if the client
 // has a list with this tag (RFC 9110, section 13.1.2).
-func writeList(w http.ResponseWriter, r *http.Request, line []byte, offer *encoded.Offer) {
-	tag := tagOf(line, offer)
-	h := w.Header()
-	h.Set("ETag", tag)
-	h.Set("Cache-Control", "private, no-cache") // only the caller may cache the list, and must revalidate it each time
-	h.Set("Vary", "Authorization")
-	if hasTag(r.Header.Values("If-None-Match"), tag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	writeJSON(w, http.StatusOK, line)
+type listWriter struct {
+	http.ResponseWriter
+	ctx    context.Context //nolint:containedctx // of the request, for its offer
+	have   []string        // the If-None-Match header
+	begun  bool
+	noBody bool // the body is left out
 }
 
-// tagOf returns the entity tag of an answer.
-func tagOf(line []byte, offer *encoded.Offer) string {
-	if a := offer.Answer(); a != nil {
-		if tag, err := a.Tag(); err == nil {
-			return tag // this needs no hash of the line
+// Unwrap returns the writer for http.ResponseController.
+func (w *listWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader sends the status of an error.
+func (w *listWriter) WriteHeader(status int) {
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends the list. The gateway writes it in one piece.
+func (w *listWriter) Write(b []byte) (int, error) {
+	if !w.begun {
+		w.begun = true
+		tag := w.tag(b)
+		h := w.Header()
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", "private, no-cache") // only the caller may cache the list, and must revalidate it each time
+		h.Set("Vary", "Authorization")
+		if hasTag(w.have, tag) {
+			w.noBody = true
+			h.Del("Content-Type")
+			h.Del("Content-Length")
+			w.ResponseWriter.WriteHeader(http.StatusNotModified)
 		}
 	}
-	return encoded.Tag(line)
+	if w.noBody {
+		return len(b), nil
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// tag returns the entity tag of the body.
+func (w *listWriter) tag(body []byte) string {
+	if a := encoded.OfferOf(w.ctx).Answer(); a != nil {
+		if tag, err := a.Tag(); err == nil {
+			return tag // this needs no hash of the body
+		}
+	}
+	return encoded.Tag(body)
 }
 
 // hasTag reports whether the header If-None-Match names the tag or is *. The comparison is weak: W/"x" equals "x".

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"math"
 	"net/http"
@@ -11,50 +12,86 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"fleet/internal/face/encoded"
 	"fleet/internal/face/wire"
 )
 
 const invalidArgument = "INVALID_ARGUMENT"
 
-// read returns the request message: the fields of the path with their values, and the others from the body or the query.
-// The service checks the values.
-func (rt *route) read(r *http.Request, values []string) (proto.Message, error) {
-	for i, name := range rt.fields {
-		switch value := values[i]; {
+// checked returns a handler that passes a request to h, the gateway's handler or a custom one, if the path and the
+// query fit the method's request message. It gives the request a body that fails with clear errors. The gateway alone
+// would ignore unknown query parameters, accept enum values by number and bodies of any content type, and name Go
+// functions in its errors. The service checks the values themselves.
+func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, inPath map[string]string) {
+		pattern, _ := runtime.HTTPPattern(r.Context())
+		rt, ok := f.byKey[r.Method+" "+pattern.String()]
+		if !ok {
+			writeError(w, errors.New("rest: a route without a method"))
+			return
+		}
+		ctx, _ := encoded.NewOffer(r.Context())
+		if f.config.Identify != nil {
+			var err error
+			ctx, err = f.config.Identify(ctx, rt.fullMethod(), r.Header.Values("Authorization"))
+			if err != nil {
+				if r.ContentLength != 0 { // do not wait for the rest of the body
+					w.Header().Set("Connection", "close")
+				}
+				if asked, ok := ctx.Value(askedKey{}).(*http.Request); ok && wire.HTTPStatus(err) == http.StatusUnauthorized {
+					w.Header().Set("WWW-Authenticate", f.config.Challenge(asked))
+				}
+				writeError(w, err)
+				return
+			}
+		}
+		r = r.WithContext(ctx)
+		if r.ContentLength > f.config.MaxBodyBytes { // refuse before reading any of it
+			w.Header().Set("Connection", "close")
+			writeError(w, tooLarge(f.config.MaxBodyBytes))
+			return
+		}
+		b, err := rt.open(r, inPath)
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		r.Body = b
+		if rt.list {
+			w = &listWriter{ResponseWriter: w, ctx: ctx, have: r.Header.Values("If-None-Match")}
+		}
+		h(w, r, inPath)
+	}
+}
+
+// open checks everything but the content of the body, and returns the body.
+func (rt *route) open(r *http.Request, inPath map[string]string) (*body, error) {
+	for _, name := range rt.fields {
+		switch value := inPath[name]; {
 		case value == "":
 			return nil, wire.Invalid(wire.InvalidReason(rt.field(name)), name, "the path has no %s: %s", name, rt.template)
 		case !utf8.ValidString(value):
 			return nil, wire.Invalid(wire.InvalidReason(rt.field(name)), name, "%s in the path is not valid UTF-8: escape it as UTF-8", name)
 		}
 	}
-	request := rt.request.New()
+	b := &body{route: rt, inPath: inPath, size: r.ContentLength}
 	if r.URL.RawQuery != "" {
-		if err := rt.readQuery(r, request.Interface()); err != nil {
+		b.fromQuery = rt.request.New().Interface()
+		if err := rt.readQuery(r, b.fromQuery); err != nil {
 			return nil, err
 		}
 	}
+	check := rt.refuseBody
 	if rt.hasBody {
-		if err := checkContent(r); err != nil {
-			return nil, err
-		}
-		if err := rt.readBody(r, request.Interface()); err != nil {
-			return nil, err
-		}
-	} else if err := rt.refuseBody(r); err != nil {
-		return nil, err
+		check = checkContent
 	}
-	for i, name := range rt.fields {
-		field := rt.field(name)
-		if given := request.Get(field).String(); given != "" && given != values[i] {
-			return nil, wire.Invalid(wire.InvalidReason(field), name, "%s is %q in the path and %q in the body; leave it out of the body",
-				name, wire.Shorten(values[i]), wire.Shorten(given))
-		}
-		request.Set(field, protoreflect.ValueOfString(values[i]))
-	}
-	return request.Interface(), nil
+	err := check(r)
+	b.ReadCloser = r.Body
+	return b, err
 }
 
 // readQuery reads the query into a request whose fields are in the query. It converts the query to JSON first, so that
@@ -121,7 +158,7 @@ func literals(field protoreflect.FieldDescriptor, values []string) (json.RawMess
 	return json.Marshal(list)
 }
 
-// whole matches a whole number as JSON writes it.
+// whole matches a whole number as both the gateway and JSON read it.
 var whole = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,18})$`)
 
 // literal returns the value as JSON: unquoted if it looks like the field's type, else as a string. Package wire refuses

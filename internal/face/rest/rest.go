@@ -1,7 +1,6 @@
 // Package rest is the REST face: the API as JSON over HTTP, its OpenAPI document and page, and the health endpoints.
-// It finds the method of a request by the google.api.http options of the proto, makes the request message from path,
-// query and body, calls the method, and writes the answer or error in the JSON form of package wire. It also streams
-// events.
+// The generated gateway turns HTTP into gRPC. This package checks requests before the gateway sees them, writes every
+// answer and error in the JSON form of package wire, and streams events.
 //
 // Package app serves it. It calls the gRPC services through an in-process connection. It must never import the core:
 // the services decide what a method does or refuses.
@@ -14,9 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/encoded"
 )
 
 // DefaultMaxBodyBytes is the default of Config.MaxBodyBytes.
@@ -42,13 +45,16 @@ type Config struct {
 	Heartbeat time.Duration
 }
 
-// face is the HTTP handler.
+// face is the HTTP handler. It serves fixed pages itself and leaves the rest to the gateway.
 type face struct {
-	config Config
-	routes []*route
-	pages  map[string]http.Handler // by path
-	conn   grpc.ClientConnInterface
-	health fleetv1.HealthServiceClient
+	config  Config
+	gateway *runtime.ServeMux
+	routes  []*route
+	byKey   map[string]*route       // by the route's key
+	pages   map[string]http.Handler // by path
+	conn    grpc.ClientConnInterface
+	fleet   fleetv1.FleetServiceClient
+	health  fleetv1.HealthServiceClient
 
 	opening  time.Duration // how long to wait for a stream's first answer, which decides the HTTP status
 	patience time.Duration // how long a client may take to receive one write of a stream
@@ -69,7 +75,9 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 	}
 	f := &face{
 		config:   config,
+		byKey:    map[string]*route{},
 		conn:     conn,
+		fleet:    fleetv1.NewFleetServiceClient(conn),
 		health:   fleetv1.NewHealthServiceClient(conn),
 		opening:  100 * time.Millisecond,
 		patience: 30 * time.Second,
@@ -81,7 +89,12 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 		return nil, err
 	}
 	for _, rt := range f.routes {
-		rt.handle = f.handlerOf(rt)
+		for _, verb := range rt.verbs() {
+			f.byKey[rt.key(verb)] = rt
+		}
+	}
+	if err := f.register(conn); err != nil {
+		return nil, fmt.Errorf("rest: %w", err)
 	}
 	if f.pages, err = f.newPages(); err != nil {
 		return nil, fmt.Errorf("rest: %w", err)
@@ -89,18 +102,77 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 	return f, nil
 }
 
-// handlerOf returns the handler of a route.
-func (f *face) handlerOf(rt *route) handler {
-	switch {
-	case rt.isDownload():
-		return f.download
-	case rt.isTurn():
-		return f.turn
-	case rt.method.IsStreamingServer():
-		return f.watch
+// register creates the gateway and registers every service with it.
+func (f *face) register(conn grpc.ClientConnInterface) error {
+	f.gateway = runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, codec{}),
+		runtime.WithMiddlewares(f.checked),
+		runtime.WithForwardResponseRewriter(encodedAnswer),
+		runtime.WithErrorHandler(f.callFailed),
+		runtime.WithRoutingErrorHandler(f.routingFailed),
+		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
+		runtime.WithWriteContentLength(),
+		runtime.WithDisablePathLengthFallback(),
+		runtime.WithDisableHTTPMethodOverride(),
+		// Headers do not become gRPC metadata, because a caller could otherwise forge the metadata that parts of the
+		// server send each other. The exceptions are Authorization, which the gateway forwards by itself, and the trace
+		// context.
+		runtime.WithIncomingHeaderMatcher(none),
+		runtime.WithOutgoingHeaderMatcher(none),
+		runtime.WithOutgoingTrailerMatcher(none),
+		runtime.WithMetadata(callMetadata),
+	)
+	// The gateway tries the routes one after the other, beginning with those that were registered last.
+	ctx := context.Background() // the generated functions require one and do not use it
+	if err := fleetv1.RegisterTokenServiceHandlerClient(ctx, f.gateway, fleetv1.NewTokenServiceClient(conn)); err != nil {
+		return err
 	}
-	return f.unary
+	if err := fleetv1.RegisterLifecycleServiceHandlerClient(ctx, f.gateway, fleetv1.NewLifecycleServiceClient(conn)); err != nil {
+		return err
+	}
+	if err := fleetv1.RegisterProviderServiceHandlerClient(ctx, f.gateway, fleetv1.NewProviderServiceClient(conn)); err != nil {
+		return err
+	}
+	if err := fleetv1.RegisterSessionServiceHandlerClient(ctx, f.gateway, fleetv1.NewSessionServiceClient(conn)); err != nil {
+		return err
+	}
+	if err := fleetv1.RegisterSubagentServiceHandlerClient(ctx, f.gateway, fleetv1.NewSubagentServiceClient(conn)); err != nil {
+		return err
+	}
+	if err := fleetv1.RegisterFleetServiceHandlerClient(ctx, f.gateway, f.fleet); err != nil {
+		return err
+	}
+	for _, rt := range f.routes { // the route that was registered last wins
+		handler, err := runtime.HandlerFunc(f.watch), error(nil)
+		switch {
+		case rt.isDownload():
+			handler = f.download(rt)
+		case rt.isTurn():
+			handler, err = f.turn(rt)
+		case rt.method.FullName() != "fleet.v1.FleetService.WatchFleet":
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, verb := range rt.verbs() {
+			if err := f.gateway.HandlePath(verb, rt.template, handler); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
+
+// encodedAnswer returns the answer that the service has put into the offer of the call, instead of its message.
+func encodedAnswer(ctx context.Context, m proto.Message) (any, error) {
+	if a := encoded.OfferOf(ctx).Answer(); a != nil {
+		return a, nil
+	}
+	return m, nil
+}
+
+func none(string) (string, bool) { return "", false }
 
 // ServeHTTP answers a request.
 func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -114,14 +186,48 @@ func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		page.ServeHTTP(w, r)
 		return
 	}
-	switch rt, values, verbs := f.find(r); {
-	case rt != nil:
-		f.call(w, r, rt, values)
-	case len(verbs) > 0:
-		f.writeNotAllowed(w, r, verbs)
-	default:
-		f.writeNotFound(w, r)
+	f.gateway.ServeHTTP(w, f.forGateway(w, r))
+}
+
+// heard are the request headers that this face uses.
+var heard = []string{
+	"Accept", "Accept-Encoding", "Authorization", "Content-Encoding", "Content-Type",
+	"If-Match", "If-None-Match", "If-Range", "Last-Event-Id", "Range", "Traceparent", "Tracestate",
+}
+
+// callMetadata returns the metadata of the call of a request: the face, and the W3C trace context of the caller.
+func callMetadata(_ context.Context, r *http.Request) metadata.MD {
+	md := metadata.MD{"fleet-face": {"rest"}}
+	for _, name := range []string{"Traceparent", "Tracestate"} {
+		if v := r.Header.Get(name); v != "" {
+			md.Set(name, v)
+		}
 	}
+	return md
+}
+
+// askedKey is the context key of the client's unchanged request, which Config.Challenge needs.
+type askedKey struct{}
+
+// forGateway returns the request without the headers that the gateway would turn into metadata or deadlines
+// (Grpc-Timeout, X-Forwarded-Host and others), with a limit on the body, and with the path as the client escaped it.
+// The gateway would unescape an unescaped path a second time.
+func (f *face) forGateway(w http.ResponseWriter, r *http.Request) *http.Request {
+	in := r.WithContext(r.Context())
+	if f.config.Challenge != nil {
+		in = r.WithContext(context.WithValue(r.Context(), askedKey{}, r))
+	}
+	in.Host, in.RemoteAddr, in.Header = "", "", http.Header{}
+	for _, name := range heard {
+		if values := r.Header.Values(name); len(values) > 0 {
+			in.Header[name] = values
+		}
+	}
+	address := *r.URL
+	address.RawPath = address.EscapedPath()
+	in.URL = &address
+	in.Body = http.MaxBytesReader(w, r.Body, f.config.MaxBodyBytes)
+	return in
 }
 
 // IsProbe reports whether the path is a health probe. A probe reveals nothing, so it may be called with any host name.

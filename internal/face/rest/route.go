@@ -16,19 +16,16 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// route is the REST binding of one method, read from its google.api.http option.
+// route is the REST binding of one method. The generated code routes requests but does not expose its routes, and the
+// face needs them to name a field, the nearest route, or the methods that a path accepts.
 type route struct {
 	verb     string   // HTTP method
 	template string   // path, with {field} in place of each field
-	segments []string // of the template
 	fields   []string // request fields that are in the path
 	hasBody  bool     // the other fields are in the body; otherwise they are in the query
 	list     bool     // the answer has an entity tag
 	method   protoreflect.MethodDescriptor
-	name     string // the gRPC name of the method: "/package.Service/Method"
 	request  protoreflect.MessageType
-	answer   protoreflect.MessageType
-	handle   handler
 }
 
 // routesOf returns the routes of all services in the files, ordered by path and method.
@@ -54,7 +51,7 @@ func routesOf(files ...protoreflect.FileDescriptor) ([]*route, error) {
 
 func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
 	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
-	rt := &route{hasBody: rule.GetBody() == "*", method: m, name: "/" + string(m.Parent().FullName()) + "/" + string(m.Name())}
+	rt := &route{hasBody: rule.GetBody() == "*", method: m}
 	switch p := rule.GetPattern().(type) {
 	case *annotations.HttpRule_Get:
 		rt.verb, rt.template = http.MethodGet, p.Get
@@ -79,17 +76,9 @@ func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s has a field of more than one segment", rt.template)
 	}
-	for _, name := range rt.fields {
-		if field := rt.field(name); field == nil || field.Kind() != protoreflect.StringKind {
-			return nil, fmt.Errorf("%s has %s, which is not a text of the request", rt.template, name)
-		}
-	}
-	rt.segments, rt.list = strings.Split(rt.template, "/"), rt.isList()
+	rt.list = rt.isList()
 	var err error
-	if rt.request, err = protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName()); err != nil {
-		return nil, err
-	}
-	rt.answer, err = protoregistry.GlobalTypes.FindMessageByName(m.Output().FullName())
+	rt.request, err = protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
 	return rt, err
 }
 
@@ -99,6 +88,16 @@ func (rt *route) verbs() []string {
 		return []string{http.MethodGet, http.MethodHead}
 	}
 	return []string{rt.verb}
+}
+
+// key returns the verb and the route's path in the gateway's notation.
+func (rt *route) key(verb string) string {
+	return verb + " " + strings.ReplaceAll(rt.template, "}", "=*}")
+}
+
+// fullMethod returns the gRPC name of the method: "/package.Service/Method".
+func (rt *route) fullMethod() string {
+	return "/" + string(rt.method.Parent().FullName()) + "/" + string(rt.method.Name())
 }
 
 func (rt *route) String() string { return rt.verb + " " + rt.template }
@@ -128,59 +127,15 @@ func (rt *route) required() []string {
 	})
 }
 
-// match returns the values of the fields in the path, in the order of rt.fields. It reports whether the path fits the
-// template. The path is as the client escaped it, and the values are unescaped.
-func (rt *route) match(path []string) (values []string, ok bool) {
-	if len(path) != len(rt.segments) {
-		return nil, false
-	}
-	for i, s := range rt.segments {
-		if !strings.HasPrefix(s, "{") {
-			if s != path[i] {
-				return nil, false
-			}
-			continue
-		}
-		value, ok := path[i], !strings.HasPrefix(path[i], ":")
-		if action := s[strings.IndexByte(s, '}')+1:]; action != "" {
-			value, ok = strings.CutSuffix(value, action)
-			ok = ok && value != ""
-		}
-		value, err := url.PathUnescape(value)
-		if !ok || err != nil {
-			return nil, false
-		}
-		values = append(values, value)
-	}
-	return values, true
-}
-
-// find returns the route of a request and the values of its fields in the path. If no route with the request's HTTP
-// method fits the path, it returns the HTTP methods of the routes that do.
-func (f *face) find(r *http.Request) (_ *route, values, verbs []string) {
-	path := strings.Split(r.URL.EscapedPath(), "/")
-	for _, rt := range f.routes {
-		values, ok := rt.match(path)
-		switch {
-		case !ok:
-		case slices.Contains(rt.verbs(), r.Method):
-			return rt, values, nil
-		default:
-			verbs = append(verbs, rt.verbs()...)
-		}
-	}
-	slices.Sort(verbs)
-	return nil, nil, slices.Compact(verbs)
-}
-
-// filled returns the template with its fields replaced by the segments of a path, as far as the path has them.
+// filled returns the template with its fields replaced by the segments of a real path, as far as the path has them. The
+// result equals the path if and only if the route matches the path.
 func (rt *route) filled(path string) string {
-	segments, given := slices.Clone(rt.segments), strings.Split(path, "/")
+	segments, real := strings.Split(rt.template, "/"), strings.Split(path, "/")
 	for i, s := range segments {
-		if !strings.HasPrefix(s, "{") || i >= len(given) {
+		if !strings.HasPrefix(s, "{") || i >= len(real) {
 			continue
 		}
-		value, action := given[i], s[strings.Index(s, "}")+1:]
+		value, action := real[i], s[strings.Index(s, "}")+1:]
 		if action != "" {
 			if colon := strings.LastIndex(value, ":"); colon >= 0 {
 				value = value[:colon]
@@ -191,6 +146,18 @@ func (rt *route) filled(path string) string {
 		}
 	}
 	return strings.Join(segments, "/")
+}
+
+// methodsOf returns the HTTP methods that the path accepts.
+func (f *face) methodsOf(path string) []string {
+	var verbs []string
+	for _, rt := range f.routes {
+		if rt.filled(path) == path {
+			verbs = append(verbs, rt.verbs()...)
+		}
+	}
+	slices.Sort(verbs)
+	return slices.Compact(verbs)
 }
 
 // nearest returns the route that the client probably meant, written with the client's values, or "".

@@ -3,7 +3,6 @@ package rest
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -27,13 +26,10 @@ func (sse) mediaType() string { return sseType }
 // open tells the client to wait 2 s before it reconnects.
 func (sse) open() []byte { return []byte("retry: 2000\n\n") }
 
-// errNotEvents is returned for a message that has no events of the fleet.
-var errNotEvents = errors.New("rest: the message has no events")
-
 func (sse) answer(m proto.Message) ([]byte, error) {
 	a, ok := m.(*fleetv1.WatchFleetResponse)
 	if !ok {
-		return nil, errNotEvents
+		return nil, errForeign
 	}
 	var b bytes.Buffer
 	last := ""

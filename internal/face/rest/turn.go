@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/wire"
@@ -25,16 +28,43 @@ func (rt *route) isTurn() bool {
 	return last && rt.method.IsStreamingServer()
 }
 
-// turn answers a call of a method whose last message is its result. A client that accepts server-sent events gets every
-// message as it comes. Any other client gets only the result, as a plain answer.
-func (f *face) turn(ctx context.Context, w http.ResponseWriter, r *http.Request, rt *route, request proto.Message) {
-	answers, end := f.receive(ctx, rt, request)
-	defer end()
-	if !accepts(r, sseType) {
-		f.result(w, answers)
-		return
+// turn returns the handler of a method whose last message is its result. A client that accepts server-sent events gets
+// every message as it comes. Any other client gets only the result, as a plain answer.
+func (f *face) turn(rt *route) (runtime.HandlerFunc, error) {
+	answer, err := protoregistry.GlobalTypes.FindMessageByName(rt.method.Output().FullName())
+	if err != nil {
+		return nil, err
 	}
-	f.pipe(ctx, w, messages{}, answers)
+	name := fmt.Sprintf("/%s/%s", rt.method.Parent().FullName(), rt.method.Name())
+	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+		request, err := requestOf(r)
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		ctx, err = runtime.AnnotateContext(ctx, f.gateway, r, name)
+		if err != nil {
+			cancel()
+			writeError(w, err)
+			return
+		}
+		answers := receive(ctx, func() (func() (proto.Message, error), error) {
+			return f.stream(ctx, name, request, answer)
+		})
+		defer func() {
+			cancel()
+			for range answers { // until the receiver has ended
+			}
+		}()
+		if !accepts(r, sseType) {
+			f.result(w, answers)
+			return
+		}
+		p := &pipe{w: w, control: http.NewResponseController(w), form: messages{}, patience: f.patience}
+		defer p.close()
+		p.run(ctx, answers, f.opening, f.config.Heartbeat)
+	}, nil
 }
 
 // stream calls a method that streams its answers.
@@ -66,12 +96,13 @@ func (f *face) result(w http.ResponseWriter, answers <-chan received) {
 		case last == nil:
 			writeError(w, errors.New("rest: the stream ended without a result"))
 		default:
-			line, err := lineOf(last, nil)
+			data, err := codec{}.Marshal(last)
 			if err != nil {
 				writeError(w, err)
 				return
 			}
-			writeJSON(w, http.StatusOK, line)
+			w.Header().Set("Content-Type", codec{}.ContentType(nil))
+			_, _ = w.Write(data) // the client may have disconnected
 		}
 		return
 	}

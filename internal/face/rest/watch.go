@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -31,49 +32,76 @@ type received struct {
 	err    error
 }
 
-// watch answers a call of a method that streams events. It reads the next answer only after it has written the previous
-// one, so a slow client delays only itself.
-func (f *face) watch(ctx context.Context, w http.ResponseWriter, r *http.Request, rt *route, request proto.Message) {
-	var form stream = lines{}
-	if accepts(r, sseType) {
-		form = sse{}
-		if err := resume(r, request); err != nil {
-			writeError(w, err)
-			return
+// watch serves GET /v1/events. The gateway cannot: it would wrap each answer in an envelope, and it does not support
+// server-sent events. watch reads the next answer only after it has written the previous one, so a slow client delays
+// only itself.
+func (f *face) watch(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+	request, form, err := watchRequest(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	ctx, err = runtime.AnnotateContext(ctx, f.gateway, r, fleetv1.FleetService_WatchFleet_FullMethodName)
+	if err != nil {
+		cancel()
+		writeError(w, err)
+		return
+	}
+	answers := receive(ctx, func() (func() (*fleetv1.WatchFleetResponse, error), error) {
+		client, err := f.fleet.WatchFleet(ctx, request)
+		if err != nil {
+			return nil, err
 		}
-	}
-	answers, end := f.receive(ctx, rt, request)
-	defer end()
+		return client.Recv, nil
+	})
+	defer func() {
+		cancel()
+		for range answers { // until the receiver has ended
+		}
+	}()
+	p := &pipe{w: w, control: http.NewResponseController(w), form: form, patience: f.patience}
+	defer p.close()
 	w.Header().Set(heartbeatHeader, strconv.FormatFloat(f.config.Heartbeat.Seconds(), 'f', -1, 64))
-	f.pipe(ctx, w, form, answers)
+	p.run(ctx, answers, f.opening, f.config.Heartbeat)
 }
 
-// resume sets the cursor of the request to the last event that a client of server-sent events has.
-func resume(r *http.Request, request proto.Message) error {
-	last := r.Header.Get("Last-Event-ID")
-	m, ok := request.(*fleetv1.WatchFleetRequest)
-	if last == "" || !ok {
-		return nil
+// watchRequest returns the request, and the format that the client wants.
+func watchRequest(r *http.Request) (*fleetv1.WatchFleetRequest, stream, error) {
+	m, err := requestOf(r)
+	if err != nil {
+		return nil, nil, err
 	}
-	if !utf8.ValidString(last) {
-		return wire.Invalid(invalidArgument, "cursor", "the Last-Event-ID is not valid UTF-8; send the id of an event")
+	request, ok := m.(*fleetv1.WatchFleetRequest)
+	if !ok {
+		return nil, nil, errForeign
 	}
-	m.Cursor = last
-	return nil
+	if !accepts(r, sseType) {
+		return request, lines{}, nil
+	}
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		if !utf8.ValidString(last) {
+			return nil, nil, wire.Invalid(invalidArgument, "cursor", "the Last-Event-ID is not valid UTF-8; send the id of an event")
+		}
+		request.Cursor = last
+	}
+	return request, sse{}, nil
 }
 
-// receive calls a method that streams its answers. It returns a channel with the answers and the error that ends the
-// stream, and a function that ends the call. The channel is closed after the error, or when the call is ended.
-func (f *face) receive(ctx context.Context, rt *route, request proto.Message) (_ <-chan received, end func()) {
-	ctx, cancel := context.WithCancel(ctx)
+// receive opens a stream and returns a channel with its messages and the error that ends it. It closes the channel
+// after the error, or when ctx is done.
+func receive[M proto.Message](ctx context.Context, open func() (recv func() (M, error), err error)) <-chan received {
 	answers := make(chan received)
 	go func() {
 		defer close(answers)
-		recv, err := f.stream(ctx, rt.name, request, rt.answer)
+		recv, err := open()
 		for {
 			var next received
 			if err == nil {
-				next.answer, err = recv()
+				var m M
+				if m, err = recv(); err == nil {
+					next.answer = m
+				}
 			}
 			next.err = err
 			select {
@@ -86,18 +114,7 @@ func (f *face) receive(ctx context.Context, rt *route, request proto.Message) (_
 			}
 		}
 	}()
-	return answers, func() {
-		cancel()
-		for range answers { // until the goroutine has ended
-		}
-	}
-}
-
-// pipe writes a stream of answers to a client until the stream ends or ctx is done.
-func (f *face) pipe(ctx context.Context, w http.ResponseWriter, form stream, answers <-chan received) {
-	p := &pipe{w: w, control: http.NewResponseController(w), form: form, patience: f.patience}
-	defer p.close()
-	p.run(ctx, answers, f.opening, f.config.Heartbeat)
+	return answers
 }
 
 // pipe writes a stream to a client.

@@ -352,6 +352,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Set labels",
 			Method:   v1.FleetService_SetLabels_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
 			Input:       fleetServiceSetLabelsInput,
 			Output:      fleetServiceSetLabelsOutput,
 			Description: "Set labels of an agent or of a task, which may have ended, and remove others. `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it starts.",
@@ -465,9 +466,9 @@ const fleetServiceCreateAgentInput = `{"type":"object","properties":{
 "project":{"type":"string","minLength":1,"description":"Project name, one of ` + "`" + `list_agent_projects` + "`" + `; PLACE/PROJECT if several places have it."},
 "role":{"type":"string","description":"Agent role, one of ` + "`" + `list_agent_roles` + "`" + `; the project's default role when not given."},
 "spec":{"type":"string","minLength":1,"maxLength":1048576,"description":"Specification of the agent's work: objective, context and deliverables."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."},
 "parameters":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":100,"description":"Values of the project's parameters, which ` + "`" + `list_agent_projects` + "`" + ` shows, such as a region. The place may show them to people who see the agent's workspace, so they must not be secret."},
-"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":32,"description":"Labels, such as {\"env\": \"prod\"}, to select the agent and its tasks by; at most 32. A key has at most 63 characters, letters, digits and - _ . /, and a value at most 253, also with : @ and +."}
+"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":32,"description":"Labels to select the agent and its tasks by, such as {\"env\": \"prod\"}."}
 },"required":["name","project","spec"],"additionalProperties":false}`
 
 const fleetServiceCreateAgentOutput = `{"type":"object","properties":{
@@ -484,7 +485,7 @@ const fleetServiceListAgentsInput = `{"type":"object","properties":{
 "page_size":{"type":"integer","description":"Agents per page, clamped to 1 to 100. All agents when neither page nor page_size is given."},
 "cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there. Not together with page."},
 "limit":{"type":"integer","minimum":1,"description":"Return at most this many agents; next_cursor says where to continue."},
-"selector":{"type":"string","description":"Only agents whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old."}
+"selector":{"type":"string","description":"Only agents whose labels match, such as env=prod,team in (web,api),!old."}
 },"additionalProperties":false}`
 
 const fleetServiceListAgentsOutput = `{"type":"object","properties":{
@@ -527,7 +528,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{"type":"object","properties":{
 
 const fleetServiceDeleteAgentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent to delete, even if it is busy."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."},
 "keep_unsaved":{"type":"boolean","description":"Refuse with UNSAVED_WORK if the agent has work that exists only in its workspace, or if Fleet cannot tell. Absent means false: the agent is deleted, and the answer says what was kept and what may be lost."}
 },"required":["agent_name"],"additionalProperties":false}`
 
@@ -551,7 +552,7 @@ const fleetServiceListKeptWorkOutput = `{"type":"object","properties":{
 const fleetServiceRestoreAgentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the deleted agent."},
 "agent_id":{"type":"string","description":"Id of the agent, as ` + "`" + `list_kept_work` + "`" + ` shows it, if several deleted agents have the name. Absent means the one that was deleted last."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["agent_name"],"additionalProperties":false}`
 
 const fleetServiceRestoreAgentOutput = `{"type":"object","properties":{
@@ -563,11 +564,11 @@ const fleetServiceRestoreAgentOutput = `{"type":"object","properties":{
 const fleetServiceStartAgentTaskInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent to assign the task to."},
 "task_description":{"type":"string","minLength":1,"maxLength":1048576,"description":"Description of the task to be performed."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
-"timeout_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given."},
-"checks":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"Shell commands that check the work when the agent says that it is done, in addition to the checks of its project and role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed."},
-"retries":{"type":"integer","maximum":10,"minimum":0,"description":"How often the agent may try again after failed checks; it gets their output. The default comes from its role or project, or else is 1."},
-"check_timeout_seconds":{"type":"integer","maximum":86400,"minimum":1,"description":"Seconds that each check may take, at most a day. The default comes from the role or the project, or else is 600."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."},
+"timeout_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"Seconds after which the task is stopped and fails, at most 30 days."},
+"checks":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"Shell commands that check the work in the agent's tree when it is done, besides the checks of its project and role. The task completes only if all succeed."},
+"retries":{"type":"integer","maximum":10,"minimum":0,"description":"How often the agent may try again after failed checks, by default once; it gets their output."},
+"check_timeout_seconds":{"type":"integer","maximum":86400,"minimum":1,"description":"Seconds that each check may take, by default 600."},
 "model":{"type":"string","description":"Model for this task."},
 "effort":{"type":"string","description":"How much the model thinks, such as low, medium or high."},
 "max_turns":{"type":"integer","description":"The task fails after so many turns."},
@@ -575,7 +576,7 @@ const fleetServiceStartAgentTaskInput = `{"type":"object","properties":{
 "append_system_prompt":{"type":"string","description":"Instructions for this task, after those of the role."},
 "output_schema":{"type":"object","description":"A JSON Schema of an object, which the task has to return as its output."},
 "attachments":{"type":"array","items":{"$ref":"#/$defs/NewAttachment"},"maxItems":20,"description":"Files for the task, together at most 20 MiB."},
-"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":32,"description":"Labels besides those of the agent, such as {\"env\": \"prod\"}, to select the task by; at most 32. A key has at most 63 characters, letters, digits and - _ . /, and a value at most 253, also with : @ and +."}
+"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":32,"description":"Labels besides those of the agent."}
 },"required":["agent_name","task_description"],"additionalProperties":false}`
 
 const fleetServiceStartAgentTaskOutput = `{"type":"object","properties":{
@@ -598,7 +599,7 @@ const fleetServiceRetryTaskOutput = `{"type":"object","properties":{
 
 const fleetServiceStopAgentTaskInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent whose task should be stopped."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["agent_name"],"additionalProperties":false}`
 
 const fleetServiceStopAgentTaskOutput = `{"type":"object","properties":{
@@ -632,17 +633,17 @@ const fleetServiceListAgentProjectsOutput = `{"type":"object","properties":{
 },"required":["projects","places","total_count"]}`
 
 const fleetServiceWatchFleetInput = `{"type":"object","properties":{
-"cursor":{"type":"string","default":"newest","description":"Continue after this event: the cursor of an event or of an answer; \"now\" for new events only; \"newest\" for the newest max_events, by default 50; or \"0\" to begin with the oldest event, which is the default.\nDefault in a call of this tool: \"newest\"."},
+"cursor":{"type":"string","default":"newest","description":"Continue after this event: the cursor of an event or an answer; \"now\" for new events; \"newest\" for the newest max_events, by default 50; or \"0\", the default, for the oldest.\nDefault in a call of this tool: \"newest\"."},
 "agent_name":{"type":"string","description":"Only events of the agent with this name, which need not exist yet."},
-"task_id":{"type":"string","description":"Only events of the task with this id, or with this unique prefix of an id. With follow, the stream ends when the task has ended."},
-"follow":{"type":"boolean","description":"Keep the stream open and send events as they happen."},
-"wait_seconds":{"type":"integer","minimum":0,"default":50,"description":"With follow: end the stream after this many seconds. By default it continues until the caller ends it.\nDefault in a call of this tool: 50."},
-"quiet":{"type":"boolean","description":"Leave out the output and the steps of tasks, and messages to them, which are most of the events."},
+"task_id":{"type":"string","description":"Only events of the task with this id or unique prefix of it. With follow, the stream ends with the task."},
+"follow":{"type":"boolean","description":"Keep the stream open for later events."},
+"wait_seconds":{"type":"integer","minimum":0,"default":50,"description":"With follow: end the stream after this many seconds; otherwise the caller ends it.\nDefault in a call of this tool: 50."},
+"quiet":{"type":"boolean","description":"Leave out the output, the steps and the messages of tasks, which are most events."},
 "output_of":{"type":"array","items":{"type":"string"},"maxItems":100,"description":"With quiet: do not leave out events of the tasks with these ids, at most 100."},
-"details":{"type":"boolean","description":"Also send events of type task_detail, and describe each step in the field step."},
-"output_without_text":{"type":"boolean","description":"Leave out the text of events of type task_output, for a caller who reads the output with ` + "`" + `show_task_output` + "`" + `."},
-"max_events":{"type":"integer","maximum":10000,"minimum":1,"description":"End the stream after this many events, at most 10000. By default 1000 without follow."},
-"selector":{"type":"string","description":"Only events of tasks, and events without a task of agents, whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old."}
+"details":{"type":"boolean","description":"Also send events of type task_detail, and each step in the field step."},
+"output_without_text":{"type":"boolean","description":"Leave out the text of events of type task_output."},
+"max_events":{"type":"integer","maximum":10000,"minimum":1,"description":"End the stream after this many events, at most 10000; by default 1000 without follow."},
+"selector":{"type":"string","description":"Only events of tasks, and of agents without a task, whose labels match, such as env=prod,!old."}
 },"additionalProperties":false}`
 
 const fleetServiceWatchFleetOutput = `{"type":"object","properties":{
@@ -726,18 +727,18 @@ const fleetServiceListTaskStepsOutput = `{"type":"object","properties":{
 
 const fleetServiceListTasksInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Only tasks of agents with this name, existing or deleted."},
-"last_agent":{"type":"boolean","description":"With agent_name: only tasks of the agent that has the name now or, if there is none, of the last agent that had it. The agent may belong to any toolset, unless toolset is given."},
+"last_agent":{"type":"boolean","description":"With agent_name: only tasks of the agent that has the name now or had it last, of any toolset."},
 "status":{"type":"string","enum":["pending","running","completed","failed","stopped"],"description":"Only tasks of this status."},
 "project":{"type":"string","description":"Only tasks of agents of this project."},
 "source":{"type":"string","enum":["agent","human","ai_controller"],"description":"Only tasks that were assigned by this kind of caller."},
-"since":{"type":"string","format":"date-time","description":"Only tasks that were created at this time or later."},
-"text":{"type":"string","maxLength":200,"description":"Only tasks with this text in the summary or in the first 4 KiB of the description, ignoring case."},
+"since":{"type":"string","format":"date-time","description":"Only tasks created at this time or later."},
+"text":{"type":"string","maxLength":200,"description":"Only tasks with this text in the summary or the first 4 KiB of the description."},
 "toolset":{"type":"string","enum":["fleet","lifecycle","providers","sessions","subagents","every"],"description":"Only tasks of agents of this toolset; fleet when not given."},
 "page":{"type":"integer","minimum":1,"description":"Page number from 1; by default the first."},
 "page_size":{"type":"integer","description":"Tasks per page, clamped to 1 to 100; 20 by default."},
 "cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there. Not together with page."},
 "limit":{"type":"integer","minimum":1,"description":"Return at most this many tasks; next_cursor says where to continue."},
-"selector":{"type":"string","description":"Only tasks whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old."}
+"selector":{"type":"string","description":"Only tasks whose labels match, such as env=prod,!old."}
 },"additionalProperties":false}`
 
 const fleetServiceListTasksOutput = `{"type":"object","properties":{
@@ -756,7 +757,7 @@ const fleetServiceShowUsageInput = `{"type":"object","properties":{
 "project":{"type":"string","description":"Only tasks of agents of this project."},
 "since":{"type":"string","format":"date-time","description":"Only tasks that were created at this time or later; 30 days ago when not given."},
 "until":{"type":"string","format":"date-time","description":"Only tasks that were created before this time."},
-"selector":{"type":"string","description":"Only tasks whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old."}
+"selector":{"type":"string","description":"Only tasks whose labels match, such as env=prod,!old."}
 },"additionalProperties":false}`
 
 const fleetServiceShowUsageOutput = `{"type":"object","properties":{
@@ -793,7 +794,7 @@ const fleetServiceSearchFleetOutput = `{"type":"object","properties":{
 
 const fleetServiceDeleteTaskInput = `{"type":"object","properties":{
 "task_id":{"type":"string","description":"Id of the task, or a prefix of at least 6 characters that only this task has."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["task_id"],"additionalProperties":false}`
 
 const fleetServiceDeleteTaskOutput = `{"type":"object","properties":{
@@ -804,7 +805,7 @@ const fleetServiceDeleteTaskOutput = `{"type":"object","properties":{
 const fleetServiceSendTaskMessageInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent. Its running task gets the message."},
 "message":{"type":"string","minLength":1,"maxLength":1048576,"description":"The message."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["agent_name","message"],"additionalProperties":false}`
 
 const fleetServiceSendTaskMessageOutput = `{"type":"object","properties":{
@@ -830,7 +831,7 @@ const fleetServiceAnswerQuestionInput = `{"type":"object","properties":{
 "question_id":{"type":"string","description":"Id of the question, or a prefix of at least 6 characters that only this question has. While a task has one question, a prefix of the task's id is enough."},
 "answer":{"type":"string","minLength":1,"maxLength":65536,"description":"The answer: \"allow\" or \"deny\" if the agent asks for a permission, otherwise any text."},
 "message":{"type":"string","maxLength":65536,"description":"A message to the agent in addition to the answer, for example why the permission is denied."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."},
 "remember":{"type":"string","enum":["once","task","agent"],"description":"For how long \"allow\" holds: once, for the task, or for the agent. For the latter two, the rules of the question are allowed."}
 },"required":["question_id","answer"],"additionalProperties":false}`
 
@@ -842,7 +843,7 @@ const fleetServiceAnswerQuestionOutput = `{"type":"object","properties":{
 const fleetServiceRemoveAgentRuleInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent."},
 "rule":{"type":"string","minLength":1,"maxLength":600,"description":"The rule, as ` + "`" + `show_agent` + "`" + ` shows it, for example \"Bash(go test *)\"."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["agent_name","rule"],"additionalProperties":false}`
 
 const fleetServiceRemoveAgentRuleOutput = `{"type":"object","properties":{
@@ -852,7 +853,7 @@ const fleetServiceRemoveAgentRuleOutput = `{"type":"object","properties":{
 
 const fleetServiceStartAgentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["agent_name"],"additionalProperties":false}`
 
 const fleetServiceStartAgentOutput = `{"type":"object","properties":{
@@ -863,7 +864,7 @@ const fleetServiceStartAgentOutput = `{"type":"object","properties":{
 
 const fleetServiceStopAgentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["agent_name"],"additionalProperties":false}`
 
 const fleetServiceStopAgentOutput = `{"type":"object","properties":{
@@ -875,7 +876,7 @@ const fleetServiceStopAgentOutput = `{"type":"object","properties":{
 const fleetServiceRestartAgentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent."},
 "role":{"type":"string","description":"The agent's new role. By default it keeps its role."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."},
 "update":{"type":"boolean","description":"Update the workspace to the newest version of its project. By default it keeps its version."},
 "parameters":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":100,"description":"New values of the project's parameters. Others keep their values."},
 "take_over":{"type":"boolean","description":"Make a workspace of another Fleet or of a person this Fleet's, which ends what runs in it. By default such an agent is not changed."}
@@ -892,7 +893,7 @@ const fleetServiceSetLabelsInput = `{"type":"object","properties":{
 "task_id":{"type":"string","description":"Id of the task, or a unique prefix of the id; leave it out to label an agent."},
 "labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":32,"description":"Labels to add or to change, such as {\"env\": \"prod\"}. An agent and a task have at most 32. A key has at most 63 characters, letters, digits and - _ . /, and a value at most 253, also with : @ and +."},
 "remove":{"type":"array","items":{"type":"string"},"maxItems":32,"description":"Keys of labels to remove."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"additionalProperties":false}`
 
 const fleetServiceSetLabelsOutput = `{"type":"object","properties":{
@@ -905,7 +906,7 @@ const fleetServiceShareAgentInput = `{"type":"object","properties":{
 "person":{"type":"string","description":"Name of the person; leave it out to name a group."},
 "group":{"type":"string","description":"Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person."},
 "access":{"type":"string","enum":["view","run"],"description":"What the person or the group may do; view when not given."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["agent_name"],"additionalProperties":false}`
 
 const fleetServiceShareAgentOutput = `{"type":"object","properties":{
@@ -917,7 +918,7 @@ const fleetServiceUnshareAgentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent."},
 "person":{"type":"string","description":"Name of the person; leave it out to name a group."},
 "group":{"type":"string","description":"Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["agent_name"],"additionalProperties":false}`
 
 const fleetServiceUnshareAgentOutput = `{"type":"object","properties":{

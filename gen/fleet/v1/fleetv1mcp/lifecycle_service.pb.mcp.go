@@ -73,7 +73,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 
 const lifecycleServiceAgentStartInput = `{"type":"object","properties":{
 "contract":{"type":"string","minLength":1,"maxLength":1048576,"description":"What the agent has to deliver: objective, context, and the conditions for completion."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."},
 "project":{"type":"string","description":"Project of the fleet to work in, as ` + "`" + `list_agent_projects` + "`" + ` shows it. By default the server's configuration decides, usually an empty directory of its own."},
 "role":{"type":"string","description":"Role in the project; by default the project's default role."}
 },"required":["contract"],"additionalProperties":false}`
@@ -136,7 +136,7 @@ const lifecycleServiceAgentStopOutput = `{"type":"object","properties":{
 const lifecycleServiceAppendPayloadInput = `{"type":"object","properties":{
 "agent_id":{"type":"string","minLength":1,"description":"Id of the agent."},
 "chunk":{"type":"string","minLength":1,"description":"What to append to the payload."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["agent_id","chunk"],"additionalProperties":false}`
 
 const lifecycleServiceAppendPayloadOutput = `{"type":"object","properties":{

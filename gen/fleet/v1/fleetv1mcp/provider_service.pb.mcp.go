@@ -81,7 +81,7 @@ const providerServiceExecuteAgentRequestInput = `{"type":"object","properties":{
 "capabilities":{"type":"array","items":{"type":"string"},"maxItems":50,"description":"Capabilities that the agent should have, e.g. \"code_generation\". The answer has a warning for each missing one."},
 "timeout":{"type":"integer","maximum":86400,"minimum":1,"description":"Seconds after which the request is stopped, at most a day; by default the server's limit."},
 "config":{"type":"object","description":"Settings for this request that differ from the agent's own. Models accept model, temperature, top_p, max_tokens and system, and some also frequency_penalty, presence_penalty, thinking_budget and reasoning_effort. Programs accept system, and some also model. Settings that the model itself does not accept, such as temperature for a reasoning model, are left out with a warning."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["agent_name","prompt"],"additionalProperties":false}`
 
 const providerServiceExecuteAgentRequestOutput = `{"type":"object","properties":{

@@ -139,7 +139,7 @@ func sessionServiceInvokeAgentTexts(m *v1.InvokeAgentResponse) []string {
 const sessionServiceCreateAgentSessionInput = `{"type":"object","properties":{
 "agent":{"type":"string","minLength":1,"maxLength":512,"description":"A file in the server's agents directory, as \"reviewer.yaml\", \"./reviewer.yaml\" or \"reviewer\"; an artifact that was pulled, as \"docker/reviewer:latest\" or \"reviewer:latest\"; or an agent of the fleet."},
 "session_name":{"type":"string","maxLength":200,"description":"A name for the session, for people."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."},
 "project":{"type":"string","description":"A project of this server (see ` + "`" + `list_agent_projects` + "`" + `) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace."},
 "directory":{"type":"string","description":"A directory of the server's machine to work in, as a full path or beginning with ~/. It must be in one of sessions.directories; without tokens every directory is allowed. The agent's changes there are permanent."}
 },"required":["agent"],"additionalProperties":false}`
@@ -153,7 +153,7 @@ const sessionServiceCreateAgentSessionOutput = `{"type":"object","properties":{
 const sessionServiceSendMessageInput = `{"type":"object","properties":{
 "agent_session_id":{"type":"string","minLength":1,"description":"Id of the session."},
 "message":{"type":"string","minLength":1,"maxLength":1048576,"description":"The message to the agent."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["agent_session_id","message"],"additionalProperties":false}`
 
 const sessionServiceSendMessageOutput = `{"type":"object","properties":{
@@ -169,7 +169,7 @@ const sessionServiceSendMessageOutput = `{"type":"object","properties":{
 const sessionServiceInvokeAgentInput = `{"type":"object","properties":{
 "agent":{"type":"string","minLength":1,"maxLength":512,"description":"The agent, as in ` + "`" + `create_agent_session` + "`" + `."},
 "message":{"type":"string","minLength":1,"maxLength":1048576,"description":"The message to the agent."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."},
 "project":{"type":"string","description":"A project of this server (see ` + "`" + `list_agent_projects` + "`" + `) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace."},
 "directory":{"type":"string","description":"A directory of the server's machine to work in, as a full path or beginning with ~/. It must be in one of sessions.directories; without tokens every directory is allowed. The agent's changes there are permanent."}
 },"required":["agent","message"],"additionalProperties":false}`

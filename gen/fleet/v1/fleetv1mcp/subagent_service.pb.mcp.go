@@ -42,7 +42,7 @@ const subagentServiceRunSubagentInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","minLength":1,"description":"Name of the subagent, one of ` + "`" + `list_subagents` + "`" + `."},
 "prompt":{"type":"string","minLength":1,"maxLength":1048576,"description":"The task or question for the subagent."},
 "context":{"type":"string","maxLength":524288,"description":"Information that the subagent should have; at most 512 KiB, and 1 MiB together with the prompt."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["agent_name","prompt"],"additionalProperties":false}`
 
 const subagentServiceRunSubagentOutput = `{"type":"object","properties":{

@@ -1,0 +1,67 @@
+package rest
+
+import (
+	"errors"
+	"io"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/protobuf/proto"
+
+	"fleet/internal/face/encoded"
+	"fleet/internal/face/wire"
+)
+
+// codec is the gateway's marshaler. It reads and writes the JSON of package wire.
+type codec struct{}
+
+var _ runtime.Marshaler = codec{}
+
+// errForeign is returned for values that the gateway never passes with this package's options.
+var errForeign = errors.New("rest: not a message of the API")
+
+// ContentType is the content type of every answer that is not a stream.
+func (codec) ContentType(any) string { return "application/json" }
+
+// Marshal returns the message as one line of JSON.
+func (codec) Marshal(v any) ([]byte, error) {
+	if a, ok := v.(*encoded.Answer); ok {
+		return a.Line()
+	}
+	m, ok := v.(proto.Message)
+	if !ok {
+		return nil, errForeign
+	}
+	data, err := wire.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	return append(data, '\n'), nil
+}
+
+// Unmarshal is never called.
+func (codec) Unmarshal([]byte, any) error { return errForeign }
+
+// NewEncoder returns an encoder that writes each message on a line of its own.
+func (c codec) NewEncoder(w io.Writer) runtime.Encoder {
+	return runtime.EncoderFunc(func(v any) error {
+		data, err := c.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(data)
+		return err
+	})
+}
+
+// NewDecoder returns a decoder that reads a request body.
+func (codec) NewDecoder(r io.Reader) runtime.Decoder {
+	return runtime.DecoderFunc(func(v any) error {
+		b, ok := r.(*body)
+		m, isMessage := v.(proto.Message)
+		if !ok || !isMessage {
+			return errForeign
+		}
+		b.err = b.read(m)
+		return b.err
+	})
+}
