@@ -30,6 +30,8 @@ const (
 	EventTaskEnded     EventType = "task_ended"
 	EventTaskDeleted   EventType = "task_deleted"
 	EventTaskLabelled  EventType = "task_labelled"
+	EventTaskQueued    EventType = "task_queued"
+	EventTaskAssigned  EventType = "task_assigned"
 )
 
 // OutputEvents are the types of the events that a task's run produces while it works. EventFilter.Quiet leaves them out.

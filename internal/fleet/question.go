@@ -115,9 +115,19 @@ type QuestionFilter struct {
 	AgentUID  string   // only questions of this agent, not of other agents with its name
 	AgentName string   // compared ignoring case
 	TaskID    string
+	ID        string
 	Prefix    string // of the question's ID
 	Waiting   bool   // only questions that wait for an answer
 	NotGiven  bool   // only answered questions whose agents have not received the answer
+}
+
+// QuestionByID returns the question with the id.
+func QuestionByID(tx ReadTx, id string) (*Question, error) {
+	if id == "" {
+		return nil, nil
+	}
+	found, _, err := tx.Questions(QuestionFilter{ID: id}, 1, 0)
+	return First(found, err)
 }
 
 // Outcome describes how the question has ended, for the event log.

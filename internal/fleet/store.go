@@ -184,6 +184,7 @@ func (*Changes) part()     {}
 func (*TaskChecks) part()  {}
 func (*Remains) part()     {}
 func (Labels) part()       {}
+func (*QueueEntry) part()  {}
 
 // Request is a completed call that changed something. It is remembered so that a repeated call is not executed again.
 type Request struct {

@@ -32,8 +32,11 @@ type AgentReader interface {
 type TaskReader interface {
 	Task(id string) (*Task, error)
 
-	// ActiveTask returns the pending or running task of the agent.
+	// ActiveTask returns the running task of the agent.
 	ActiveTask(agentUID string) (*Task, error)
+
+	// Queue returns the matching tasks, in the order in which they were queued.
+	Queue(f QueueFilter) ([]*QueuedTask, error)
 
 	// Tasks returns a page of the agent's tasks, newest first, and the number of all its tasks. The descriptions contain only
 	// the first 4 KiB.
@@ -78,9 +81,6 @@ type MessageReader interface {
 
 	// Messages returns the messages to the task, oldest first.
 	Messages(taskID string) ([]*Message, error)
-
-	// Question returns the question with the id.
-	Question(id string) (*Question, error)
 
 	// Questions returns a page of the matching questions, newest first, and the number of all matching questions.
 	Questions(f QuestionFilter, limit, offset int) (questions []*Question, total int, err error)

@@ -111,7 +111,10 @@ type Gap struct {
 	Size   int64 // number of missing bytes
 }
 
-// Active reports whether the task occupies its agent.
+// Running reports whether the task occupies its agent.
+func (t *Task) Running() bool { return t.Status == TaskRunning }
+
+// Active reports whether the task has not ended.
 func (t *Task) Active() bool { return !t.Status.Ended() }
 
 // Stalled reports whether the task's run makes no progress.

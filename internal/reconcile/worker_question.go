@@ -26,7 +26,7 @@ func (w *worker) takeQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) erro
 	q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner = questionID(t, q.ID), t.ID, t.AgentUID, t.AgentName, t.Owner
 	shortenQuestion(&q)
 	normalizeQuestion(&q, w.now())
-	old, err := tx.Question(q.ID)
+	old, err := fleet.QuestionByID(tx, q.ID)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 // answered records that the agent has received the answer or, if err is not nil, that it will never receive it.
 func (w *worker) answered(ctx context.Context, id string, err error) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
-		q, readErr := tx.Question(id)
+		q, readErr := fleet.QuestionByID(tx, id)
 		if readErr != nil || q == nil || !q.Open() {
 			return readErr
 		}

@@ -163,7 +163,7 @@ func (s *Service) question(tx fleet.ReadTx, p fleet.Principal, id string) (*flee
 }
 
 func (s *Service) seenQuestion(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
-	q, err := tx.Question(id)
+	q, err := fleet.QuestionByID(tx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +259,7 @@ func (s *Service) awaitAnswer(ctx context.Context, id string) (q *fleet.Question
 	defer timer.Stop()
 	for {
 		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			q, err = tx.Question(id)
+			q, err = fleet.QuestionByID(tx, id)
 			return err
 		})
 		switch {

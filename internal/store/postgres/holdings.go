@@ -11,13 +11,13 @@ import (
 const (
 	ownedThings = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner = $1 AND deleted_at IS NULL GROUP BY toolset UNION ALL ` + ownedTasks
 	ownedOf     = `SELECT 'agents', $2::text, count(*) FROM agents WHERE owner = $1 AND toolset = $2 AND deleted_at IS NULL`
-	ownedTasks  = `SELECT 'tasks', '', count(*) FROM tasks WHERE owner = $1 AND ` + record.Active + `
+	ownedTasks  = `SELECT 'tasks', '', count(*) FROM tasks WHERE owner = $1 AND ` + record.Active + ` AND ` + record.Running + `
 		UNION ALL SELECT 'bytes', '', ((SELECT coalesce(sum(bytes), 0) FROM stored WHERE owner = $1)
 			+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE owner = $1))::bigint`
 )
 
 const inProject = `SELECT (SELECT count(*) FROM agents WHERE project = $1 AND deleted_at IS NULL),
-	(SELECT count(*) FROM tasks WHERE project = $1 AND ` + record.Active + `),
+	(SELECT count(*) FROM tasks WHERE project = $1 AND ` + record.Active + ` AND ` + record.Running + `),
 	((SELECT coalesce(sum(bytes), 0) FROM stored_projects WHERE project = $1)
 		+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE project = $1 AND project <> ''))::bigint`
 

@@ -12,7 +12,7 @@ const (
 	// isCurrent is the condition of the index tasks_current. It makes Postgres use this index. With record.Active,
 	// Postgres could choose another index if it plans the query while few tasks run. It would then read the active tasks
 	// of all agents.
-	isCurrent   = `CASE status WHEN 'pending' THEN true WHEN 'running' THEN true ELSE false END`
+	isCurrent   = `CASE status WHEN 'running' THEN true ELSE false END`
 	activeTask  = record.SelectTasks + `WHERE agent_uid = $1 AND ` + isCurrent
 	activeTasks = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + isCurrent
 	countOwn    = `SELECT count(*) FROM tasks WHERE agent_uid = $1`

@@ -14,7 +14,7 @@ const (
 func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {
 	switch {
 	case f.Live:
-		return t.views(query{text: liveAgents}, query{text: record.SelectTasks + `WHERE ` + record.Active})
+		return t.views(query{text: liveAgents}, query{text: record.SelectTasks + `WHERE ` + record.Running})
 	case len(f.UIDs) == 0:
 		return nil, t.err
 	}

@@ -18,11 +18,6 @@ const (
 
 var insertQuestion = insert("questions", questionColumns+", name_key")
 
-// Question returns the question with the id, see fleet.ReadTx.
-func (t ReadTx) Question(id string) (*fleet.Question, error) {
-	return fleet.First(t.questions(selectQuestions+`WHERE id = ?`, id))
-}
-
 func (t ReadTx) questions(query string, args ...any) ([]*fleet.Question, error) {
 	return settled(t.DB, LockTask, func(q *fleet.Question) string { return q.TaskID }, func() ([]*fleet.Question, error) {
 		return all(t.DB, scanQuestion, query, args...)
@@ -69,6 +64,9 @@ func questionConditions(f fleet.QuestionFilter, in string) (where string, args [
 	}
 	if f.AgentName != "" {
 		add(`name_key = ?`, Key(f.AgentName))
+	}
+	if f.ID != "" {
+		add(`id = ?`, f.ID)
 	}
 	if f.Prefix != "" {
 		add(`id >= ? AND id < ?`, f.Prefix, f.Prefix+"\U0010FFFF")

@@ -28,6 +28,9 @@ const SelectTasks = `SELECT ` + ReadColumns + `, rest FROM tasks LEFT JOIN task_
 // the index tasks_active, which has the same condition.
 const Active = `status IN ('pending', 'running')`
 
+// Running is the SQL condition for tasks that occupy their agents, as in the index tasks_active.
+const Running = `status = 'running'`
+
 // Head returns the beginning of the description, at most maxHead bytes, cut at a character boundary.
 func Head(description string) string {
 	if len(description) <= maxHead {

@@ -69,6 +69,8 @@ func (t Tx) Put(id string, p fleet.Part) error {
 		return t.putChanges(id, p)
 	case *fleet.TaskChecks:
 		return t.putChecks(id, p)
+	case *fleet.QueueEntry:
+		return t.putEntry(id, p)
 	case fleet.Labels:
 		return t.putLabels(id, p)
 	case *fleet.Remains:

@@ -8,9 +8,9 @@ import (
 const (
 	ownedAgents = `SELECT toolset, agents FROM owned WHERE owner = ? AND agents > 0`
 	ownedOf     = `SELECT agents FROM owned WHERE owner = ? AND toolset = ?`
-	ownedTasks  = `SELECT count(*) FROM tasks WHERE owner = ? AND ` + record.Active
+	ownedTasks  = `SELECT count(*) FROM tasks WHERE owner = ? AND ` + record.Active + ` AND ` + record.Running
 	agentsIn    = `SELECT count(*) FROM agents WHERE project = ? AND deleted_at IS NULL`
-	tasksIn     = `SELECT count(*) FROM tasks WHERE project = ? AND ` + record.Active
+	tasksIn     = `SELECT count(*) FROM tasks WHERE project = ? AND ` + record.Active + ` AND ` + record.Running
 	bytesIn     = `SELECT bytes FROM stored_projects WHERE project = ?`
 	ownedBytes  = `SELECT bytes FROM stored WHERE owner = ?`
 )

@@ -32,7 +32,7 @@ func (t *readTx) Task(id string) (*fleet.Task, error) {
 }
 
 func (t *readTx) ActiveTask(agentUID string) (*fleet.Task, error) {
-	return first(t, record.ScanTask, record.SelectTasks+`WHERE agent_uid = ? AND `+record.Active, agentUID)
+	return first(t, record.ScanTask, record.SelectTasks+`WHERE agent_uid = ? AND `+record.Running, agentUID)
 }
 
 func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, error) {

@@ -33,7 +33,7 @@ func (t *readTx) views(ofAgents, ofTasks string, args ...any) ([]*fleet.AgentVie
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := all(t, record.ScanTask, record.SelectTasks+`WHERE `+ofTasks+` AND `+record.Active, args...)
+	tasks, err := all(t, record.ScanTask, record.SelectTasks+`WHERE `+ofTasks+` AND `+record.Running, args...)
 	return record.Join(views, tasks), err
 }
 

@@ -70,7 +70,7 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 		both(t, one, two, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(id, true) })
 		both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Message, error) { return tx.Messages(id) })
 	}
-	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Question, error) { return tx.Question("t1-1") })
+	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Question, error) { return fleet.QuestionByID(tx, "t1-1") })
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Request, error) { return tx.Request("alice", "r1") })
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session(fleet.SessionKey{ID: "s1"}) })
 	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) {

@@ -62,7 +62,7 @@ func newTaskModel(t *testing.T, s fleet.Store, prefix string) *taskModel {
 
 func (m *taskModel) active(a *fleet.Agent) *fleet.Task {
 	for _, t := range m.tasks {
-		if t.AgentUID == a.UID && t.Active() {
+		if t.AgentUID == a.UID && t.Running() {
 			return t
 		}
 	}
@@ -79,7 +79,7 @@ func (m *taskModel) insert(rt *rapid.T) {
 	task.Status = anyStatus.Draw(rt, "status")
 	task.CreatedAt = noon.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "created")) * time.Second)
 	err := m.s.Update(m.t.Context(), func(tx fleet.Tx) error { return tx.Insert(task) })
-	if task.Active() && m.active(a) != nil {
+	if task.Running() && m.active(a) != nil {
 		requireReason(rt, err, fleet.ReasonAgentBusy, a.Name)
 		return
 	}
@@ -111,6 +111,12 @@ func (m *taskModel) update(rt *rapid.T) {
 		requireBroken(rt, err)
 	case before.Status.Ended():
 		require.Error(rt, err)
+	case after.Running() && slices.ContainsFunc(m.tasks, func(t *fleet.Task) bool { return t != before && t.AgentUID == after.AgentUID && t.Running() }):
+		if commit {
+			requireReason(rt, err, fleet.ReasonAgentBusy, after.AgentName)
+		} else {
+			require.Error(rt, err) // Postgres tells only at the commit
+		}
 	case !commit:
 		require.ErrorIs(rt, err, errTest)
 	default:

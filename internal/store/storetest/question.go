@@ -128,7 +128,7 @@ var questionCases = []testCase{
 
 func getQuestion(t tb, s fleet.Store, id string) *fleet.Question {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) (*fleet.Question, error) { return tx.Question(id) })
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Question, error) { return fleet.QuestionByID(tx, id) })
 }
 
 func getQuestions(t tb, s fleet.Store, f fleet.QuestionFilter, limit, offset int) (questions []*fleet.Question, total int) {

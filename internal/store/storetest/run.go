@@ -113,11 +113,11 @@ func newAgent(uid, name, owner string) *fleet.Agent {
 	}
 }
 
-// newTask returns a pending task.
+// newTask returns a running task.
 func newTask(id string, a *fleet.Agent) *fleet.Task {
 	return &fleet.Task{
 		ID: id, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: "build it", Source: fleet.SourceHuman,
-		Status: fleet.TaskPending, CreatedAt: noon,
+		Status: fleet.TaskRunning, CreatedAt: noon,
 	}
 }
 

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,13 +38,54 @@ var taskCases = []testCase{
 		require.Zero(t, total)
 	}},
 
-	{"an agent has one active task", func(t *testing.T, s fleet.Store) {
+	{"the queue has pending and running tasks in their order", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
-		for _, status := range []fleet.TaskStatus{fleet.TaskPending, fleet.TaskRunning} {
+		entry := func(n int) *fleet.QueueEntry {
+			return &fleet.QueueEntry{
+				Priority: n, NotBefore: noon, Expires: noon.Add(time.Hour), HeldBy: "alice", Exclusive: "deploy", By: "alice", Kind: fleet.Human, Scope: fleet.ScopeRun,
+				After: []fleet.Dependency{{TaskID: "t0", Ended: true, Result: true}},
+			}
+		}
+		for i := range 3 {
+			task := newTask(id("t", i), a)
+			task.Status, task.Description = fleet.TaskPending, strings.Repeat("long ", 2000)
+			update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.Insert(task), tx.Put(task.ID, entry(i))) })
+		}
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newTask("started", a)) })
+		queue := func(f fleet.QueueFilter) (ids []string) {
+			for _, q := range read(t, s, func(tx fleet.ReadTx) ([]*fleet.QueuedTask, error) { return tx.Queue(f) }) {
+				require.Equal(t, *getTask(t, s, q.ID), q.Task)
+				ids = append(ids, q.ID+":"+strconv.Itoa(q.Entry.Priority))
+			}
+			return ids
+		}
+		got := read(t, s, func(tx fleet.ReadTx) ([]*fleet.QueuedTask, error) {
+			return tx.Queue(fleet.QueueFilter{TaskIDs: []string{id("t", 1)}})
+		})
+		require.Equal(t, *entry(1), got[0].Entry)
+		require.Equal(t, []string{id("t", 0) + ":0", id("t", 1) + ":1", id("t", 2) + ":2"}, queue(fleet.QueueFilter{All: true}))
+		update(t, s, func(tx fleet.Tx) error {
+			task, err := tx.Task(id("t", 0))
+			require.NoError(t, err)
+			task.Status = fleet.TaskStopped
+			return errors.Join(tx.Update(task), tx.Put(id("t", 2), entry(7)))
+		})
+		require.Equal(t, []string{id("t", 1) + ":1", id("t", 2) + ":7"}, queue(fleet.QueueFilter{All: true}))
+		require.Equal(t, []string{id("t", 2) + ":7"}, queue(fleet.QueueFilter{TaskIDs: []string{id("t", 0), id("t", 2), "none"}}))
+		require.Empty(t, queue(fleet.QueueFilter{}))
+		update(t, s, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 0)}) })
+	}},
+
+	{"an agent has one running task", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		waiting := newTask("waiting", a)
+		waiting.Status = fleet.TaskPending
+		update(t, s, func(tx fleet.Tx) error { return tx.Insert(waiting) })
+		for _, status := range []fleet.TaskStatus{fleet.TaskRunning} {
 			task := newTask("first-"+string(status), a)
 			task.Status = status
 			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
-			for _, second := range []fleet.TaskStatus{fleet.TaskPending, fleet.TaskRunning} {
+			for _, second := range []fleet.TaskStatus{fleet.TaskRunning} {
 				err := s.Update(t.Context(), func(tx fleet.Tx) error {
 					task := newTask("second", a)
 					task.Status = second

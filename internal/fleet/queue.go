@@ -1,0 +1,106 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+)
+
+// QueueEntry says when and how a pending task starts. It stays with the task after that.
+type QueueEntry struct {
+	Priority  int          `json:"priority,omitempty"`
+	NotBefore time.Time    `json:"not_before,omitzero"`
+	Expires   time.Time    `json:"expires,omitzero"` // when the task is stopped if it has not started; zero: never
+	HeldBy    string       `json:"held_by,omitempty"`
+	Exclusive string       `json:"exclusive,omitempty"` // at most one task with this key runs; empty: no such limit
+	After     []Dependency `json:"after,omitempty"`
+	// By, Kind and Scope are those of the principal that queued the task, on whose behalf it starts.
+	By    string `json:"by"`
+	Kind  Kind   `json:"kind"`
+	Scope Scope  `json:"scope"`
+}
+
+// Dependency is a task that must end before another one starts.
+type Dependency struct {
+	TaskID string `json:"task_id"`
+	Ended  bool   `json:"ended,omitempty"`  // however it ends; otherwise it must complete
+	Result bool   `json:"result,omitempty"` // its summary and branch are added to the prompt
+}
+
+// Limits of the queue.
+const (
+	MaxPriority     = 100 // and at least -MaxPriority
+	MaxDependencies = 64
+	MaxExclusive    = 200    // characters
+	MaxPending      = 10_000 // pending tasks of a principal
+)
+
+// AgeStep is how long a pending task waits until it counts as one priority higher.
+const AgeStep = time.Minute
+
+// Rank is the priority of a pending task with its age.
+func (e *QueueEntry) Rank(created, now time.Time) int {
+	return e.Priority + int(max(0, now.Sub(created))/AgeStep)
+}
+
+// QueuedTask is a task with its entry in the queue.
+type QueuedTask struct {
+	Task
+	Entry QueueEntry
+}
+
+// QueueFilter selects tasks that have an entry in the queue and have not ended: those with the ids, or all.
+type QueueFilter struct {
+	TaskIDs []string
+	All     bool
+}
+
+// WaitReason is a reason why a task is pending.
+type WaitReason string
+
+// The reasons.
+const (
+	WaitHeld             WaitReason = "held"
+	WaitNotBefore        WaitReason = "not_before"
+	WaitDependency       WaitReason = "dependency"
+	WaitDependencyFailed WaitReason = "dependency_failed"
+	WaitExclusive        WaitReason = "exclusive"
+	WaitAgentBusy        WaitReason = "agent_busy"
+	WaitAgentOffline     WaitReason = "agent_offline"
+	WaitPlaceDown        WaitReason = "place_down"
+	WaitPrincipalLimit   WaitReason = "principal_limit"
+	WaitUnconfined       WaitReason = "unconfined"
+	WaitBehind           WaitReason = "behind"
+)
+
+// Wait is one reason why a task is pending.
+type Wait struct {
+	Reason  WaitReason
+	Subject string    // what it waits for: the id of a task, the name of an agent, a key, or who holds it
+	Text    string    // for people
+	Until   time.Time // when the reason ends; zero if that is not known
+}
+
+// Valid returns INVALID_ARGUMENT if a value of the entry is not valid.
+func (e *QueueEntry) Valid(now time.Time) error {
+	refuse := func(field, format string, args ...any) error {
+		return Invalid(ReasonInvalidArgument, field, format, args...)
+	}
+	switch {
+	case e.Priority < -MaxPriority || e.Priority > MaxPriority:
+		return refuse("priority", "priority is %d: give -%d to %d", e.Priority, MaxPriority, MaxPriority)
+	case !e.Expires.IsZero() && !e.Expires.After(now):
+		return refuse("expires", "expires is in the past: give a later time")
+	case !e.Expires.IsZero() && e.Expires.Before(e.NotBefore):
+		return refuse("expires", "expires is before not_before: give a later time")
+	case len([]rune(e.Exclusive)) > MaxExclusive:
+		return refuse("exclusive", "exclusive has %d characters: give at most %d", len([]rune(e.Exclusive)), MaxExclusive)
+	case len(e.After) > MaxDependencies:
+		return refuse("depends_on", "depends_on names %d tasks: give at most %d", len(e.After), MaxDependencies)
+	}
+	for i, d := range e.After {
+		if slices.ContainsFunc(e.After[:i], func(o Dependency) bool { return o.TaskID == d.TaskID }) {
+			return refuse("depends_on", "depends_on names task %q twice: name it once", d.TaskID)
+		}
+	}
+	return nil
+}
