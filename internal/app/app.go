@@ -209,7 +209,8 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		o.Core(&core)
 	}
 	st := state.New(a.store, a.observed(ofFleet), core)
-	a.service, a.reconciler = service.New(st), reconcile.New(st)
+	a.service = service.New(st)
+	a.reconciler = reconcile.New(st, a.service.Dispatch)
 	a.forgetProjects = func() (names []string) {
 		for _, p := range st.Places.All {
 			p.Catalog.Forget()

@@ -65,6 +65,7 @@ const (
 	ReasonAgentBusy          Reason = "AGENT_BUSY"
 	ReasonNoRunningTask      Reason = "NO_RUNNING_TASK"
 	ReasonTaskRunning        Reason = "TASK_RUNNING"
+	ReasonTaskNotPending     Reason = "TASK_NOT_PENDING"
 	ReasonBackendUnavailable Reason = "BACKEND_UNAVAILABLE"
 	ReasonProvisioningFailed Reason = "PROVISIONING_FAILED"
 	ReasonUnauthenticated    Reason = "UNAUTHENTICATED"
@@ -113,6 +114,7 @@ var reasonCodes = map[Reason]Code{
 	ReasonAgentBusy:          Aborted,
 	ReasonNoRunningTask:      NotFound,
 	ReasonTaskRunning:        FailedPrecondition,
+	ReasonTaskNotPending:     FailedPrecondition,
 	ReasonBackendUnavailable: Unavailable,
 	ReasonProvisioningFailed: Unavailable,
 	ReasonUnauthenticated:    Unauthenticated,

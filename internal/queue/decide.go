@@ -137,9 +137,17 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 		}
 	}
 	if other := d.keys[e.Exclusive]; e.Exclusive != "" && other != nil {
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitExclusive, Subject: e.Exclusive, Text: d.text("the task %s of agent %q runs with the same key", other.ID, other.AgentName)})
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitExclusive, Subject: e.Exclusive, Text: d.exclusiveText(q, other)})
 	}
 	return waits
+}
+
+// exclusiveText says which task runs with the key of another one. It names only tasks of the same owner.
+func (d *decider) exclusiveText(q, other *fleet.QueuedTask) string {
+	if other.Owner != q.Owner {
+		return d.text("another task runs with the key %q", q.Entry.Exclusive)
+	}
+	return d.text("the task %s of agent %q runs with the key %q", other.ID, other.AgentName, q.Entry.Exclusive)
 }
 
 // agentWaits returns the reasons that depend on the agent and its owner.

@@ -36,7 +36,7 @@ func TestAgentOfAnotherReplica(t *testing.T) {
 	counter := &leaseCounter{Store: store}
 	place := fake.New(fake.Config{})
 	t.Cleanup(place.Destroy)
-	r := New(state.New(counter, []fleet.Place{place}, state.Config{}))
+	r := New(state.New(counter, []fleet.Place{place}, state.Config{}), nil)
 	now := time.Now().UTC()
 	a := &fleet.Agent{
 		UID: "u1", Name: "papi", Owner: "alice", Place: place.Traits().Name, State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now,

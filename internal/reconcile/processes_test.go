@@ -30,7 +30,7 @@ func TestTwoProcesses(t *testing.T) {
 func twoProcesses(t *testing.T, fails int64) {
 	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = 300 * time.Millisecond })
 	st := state.New(flaky.Store, []fleet.Place{h.World}, h.Config)
-	other, r := service.New(st), reconcile.New(st)
+	other, r := service.New(st), reconcile.New(st, nil)
 	r.Start()
 	t.Cleanup(r.Stop)
 

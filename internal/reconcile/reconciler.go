@@ -56,7 +56,8 @@ type Reconciler struct {
 	leases *leases // on the agents that it works on
 
 	interrupts *state.Interrupts
-	looks      map[*state.ManagedPlace]chan chan<- struct{} // requests of Look
+	start      func(context.Context) (next time.Time, err error) // starts pending tasks
+	looks      map[*state.ManagedPlace]chan chan<- struct{}      // requests of Look
 
 	mu        sync.Mutex
 	workers   map[string]*worker // by agent uid
@@ -69,15 +70,17 @@ type Reconciler struct {
 	stopOnce  sync.Once
 }
 
-// New returns a reconciler for the state. Start starts it.
-func New(s *state.Fleet) *Reconciler {
+// New returns a reconciler for the state. Start starts it. The function start starts the pending tasks that can start, and returns
+// when to call it again although nothing happens; only one reconciler on the store calls it at a time. If start is nil, pending
+// tasks do not start.
+func New(s *state.Fleet, start func(context.Context) (next time.Time, err error)) *Reconciler {
 	looks := map[*state.ManagedPlace]chan chan<- struct{}{}
 	for _, p := range s.Places.All {
 		looks[p] = make(chan chan<- struct{})
 	}
 	return &Reconciler{
 		looks: looks,
-		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts,
+		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts, start: start,
 		leases:  newLeases(s.Store, s.Worker, s.Config.LeaseTTL, s.Log, s.Places.LeasesRenewed),
 		workers: map[string]*worker{}, opSlots: make(chan struct{}, s.Config.Workers),
 		callSlots: make(chan struct{}, 4*s.Config.Workers), stopping: make(chan struct{}),
@@ -98,6 +101,9 @@ func (r *Reconciler) Start() {
 		r.running.Go(func() { r.poll(ctx, p) })
 	}
 	r.running.Go(func() { r.prune(ctx) })
+	if r.start != nil {
+		r.running.Go(func() { r.dispatch(ctx) })
+	}
 }
 
 // Stop stops the background work and waits until it has stopped. Workspaces and runs continue. The next reconciler on the

@@ -21,6 +21,7 @@ type Service struct {
 	snap   *state.Snapshot
 	tail   *state.LogTail
 	ended  endedAgents
+	queue  *state.Queue
 	names  sync.Map // the principals of subjects: named, by source and id
 
 	// tokens looks up tokens by hash. Every call with a token does that, and so does every open call twice a second. Anybody
@@ -34,7 +35,7 @@ type Service struct {
 // New returns a service over the state. It starts no background work: requested changes only happen if a Reconciler runs
 // on the same store.
 func New(s *state.Fleet) *Service {
-	svc := &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, interrupts: s.Interrupts, tokens: state.NewBatch(s.Store.TokensByHash), audit: newAuditLog(s.Store, s.Log)}
+	svc := &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, queue: s.Queue, interrupts: s.Interrupts, tokens: state.NewBatch(s.Store.TokensByHash), audit: newAuditLog(s.Store, s.Log)}
 	svc.SetLimits(s.Config.Limits)
 	s.Snapshot.OnChange(svc.ended.forget)
 	return svc

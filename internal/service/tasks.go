@@ -142,13 +142,7 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 		return nil, err
 	}
 	a := &v.Agent
-	if err := s.checkConfined(p, a); err != nil {
-		return nil, err
-	}
-	if t := s.places.Of(a).Traits(); len(r.Checks.Commands) > 0 && !t.Checks {
-		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "agents of the place %q cannot run checks: leave checks out, and check the work of agent %q yourself", t.Name, a.Name)
-	}
-	if err := fleet.CheckOptions(s.places.Of(a).Place, *a, r.Options); err != nil {
+	if err := s.supports(p, a, r); err != nil {
 		return nil, err
 	}
 	switch v.Status() {
@@ -172,18 +166,35 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	if err := insertTask(tx, task); err != nil {
 		return nil, err
 	}
-	if r.Checks.IsSet() {
-		if err := tx.Put(task.ID, &fleet.TaskChecks{Asked: r.Checks}); err != nil {
-			return nil, err
-		}
-	}
-	if len(r.Attachments) > 0 {
-		if err := tx.Put(task.ID, fleet.Attachments(r.Attachments)); err != nil {
-			return nil, err
-		}
+	if err := putTaskParts(tx, task.ID, r); err != nil {
+		return nil, err
 	}
 	a.UpdatedAt = now
 	return task, tx.Update(a)
+}
+
+// supports returns an error if p may not use the agent, or if the agent cannot do what the request asks for.
+func (s *Service) supports(p fleet.Principal, a *fleet.Agent, r StartTaskRequest) error {
+	if err := s.checkConfined(p, a); err != nil {
+		return err
+	}
+	if t := s.places.Of(a).Traits(); len(r.Checks.Commands) > 0 && !t.Checks {
+		return fleet.Errorf(fleet.ReasonUnimplemented, "agents of the place %q cannot run checks: leave checks out, and check the work of agent %q yourself", t.Name, a.Name)
+	}
+	return fleet.CheckOptions(s.places.Of(a).Place, *a, r.Options)
+}
+
+// putTaskParts stores what belongs to the task of the request.
+func putTaskParts(tx fleet.Tx, id string, r StartTaskRequest) error {
+	if r.Checks.IsSet() {
+		if err := tx.Put(id, &fleet.TaskChecks{Asked: r.Checks}); err != nil {
+			return err
+		}
+	}
+	if len(r.Attachments) > 0 {
+		return tx.Put(id, fleet.Attachments(r.Attachments))
+	}
+	return nil
 }
 
 // body returns the Body of the call, which has digests instead of the attachments.
@@ -304,16 +315,20 @@ func (s *Service) askStop(ctx context.Context, c Call, p fleet.Principal, ref st
 		if task == nil {
 			return nil, noRunningTask(v)
 		}
-		now := s.now()
 		if !task.StopAsked.IsZero() {
 			return task, nil
 		}
-		task.StopAsked, task.StopReason = now, stopReason(p)
-		if err := tx.Update(task); err != nil {
-			return nil, err
-		}
-		return task, tx.Append(task.Event(fleet.EventTaskStopping, now, "stop requested by "+p.Name))
+		return task, s.askStopIn(tx, p, task)
 	})
+}
+
+// askStopIn requests the stop of a running task.
+func (s *Service) askStopIn(tx fleet.Tx, p fleet.Principal, t *fleet.Task) error {
+	t.StopAsked, t.StopReason = s.now(), stopReason(p)
+	if err := tx.Update(t); err != nil {
+		return err
+	}
+	return tx.Append(t.Event(fleet.EventTaskStopping, t.StopAsked, "stop requested by "+p.Name))
 }
 
 // newTask returns a running task of the agent.

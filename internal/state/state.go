@@ -19,6 +19,7 @@ type Fleet struct {
 	// Interrupts are requests of the service to the reconciler that do not go through the store.
 	Interrupts *Interrupts
 	Tail       *LogTail
+	Queue      *Queue
 }
 
 // New returns the state for the store and the places of the fleet's agents. There must be at least one place. New starts no
@@ -31,7 +32,7 @@ func New(store fleet.Store, places []fleet.Place, cfg Config) *Fleet {
 	n, worker := newNewest(store), cfg.NewID()
 	return &Fleet{
 		Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: newSnapshot(store, n, worker), Worker: worker,
-		Tail: &LogTail{store: store, newest: n}, Interrupts: newInterrupts(),
+		Tail: &LogTail{store: store, newest: n}, Interrupts: newInterrupts(), Queue: &Queue{store: store},
 	}
 }
 

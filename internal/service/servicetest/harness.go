@@ -84,7 +84,8 @@ func (h *Harness) Restart() {
 		h.Reconciler.Stop()
 	}
 	h.State = state.New(h.Store, h.places(), h.Config)
-	h.Service, h.Reconciler = service.New(h.State), reconcile.New(h.State)
+	h.Service = service.New(h.State)
+	h.Reconciler = reconcile.New(h.State, h.Dispatch)
 	h.Reconciler.Start()
 }
 

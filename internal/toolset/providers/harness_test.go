@@ -92,7 +92,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 		Others: []fleet.Place{h.models},
 	})
 	h.core = service.New(st)
-	rec := reconcile.New(st)
+	rec := reconcile.New(st, nil)
 	rec.Start()
 	t.Cleanup(func() {
 		rec.Stop()

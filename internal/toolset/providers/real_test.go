@@ -95,7 +95,7 @@ func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.P
 		StopGrace: 200 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: logger, Others: []fleet.Place{models},
 	})
 	core := service.New(st)
-	rec := reconcile.New(st)
+	rec := reconcile.New(st, nil)
 	rec.Start()
 	t.Cleanup(func() {
 		rec.Stop()

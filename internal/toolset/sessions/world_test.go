@@ -130,7 +130,7 @@ func (w *world) open() {
 		Others: []fleet.Place{models},
 	})
 	w.core = service.New(st)
-	rec := reconcile.New(st)
+	rec := reconcile.New(st, nil)
 	rec.Start()
 	w.svc = sessions.New(w.core, w.catalog, w.cfg)
 	w.close = func() {

@@ -213,7 +213,7 @@ func newWorldWith(t *testing.T, mode sandbox.Mode, change func(*subagents.Config
 		change(&cfg)
 	}
 	w.Service = subagents.New(w.core, cfg)
-	rec := reconcile.New(st)
+	rec := reconcile.New(st, nil)
 	rec.Start()
 	w.Start()
 	t.Cleanup(func() {

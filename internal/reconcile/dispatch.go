@@ -1,0 +1,59 @@
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// dispatchLease is the lease of the server that starts the tasks of the queue.
+const dispatchLease = "queue"
+
+// dispatch starts pending tasks whenever something has changed, as long as this server has the lease.
+func (r *Reconciler) dispatch(ctx context.Context) {
+	signal, cancel := r.store.Subscribe()
+	defer cancel()
+	for ctx.Err() == nil {
+		held, release, ok, err := r.leases.hold(ctx, dispatchLease)
+		if ok {
+			r.dispatchWith(held, signal)
+			release()
+		} else if err != nil && ctx.Err() == nil {
+			r.log.WarnContext(ctx, "the queue has no lease, retrying", slog.Any("error", err))
+		}
+		again := time.NewTimer(r.cfg.LeaseTTL / 3) // another server has the lease, or the store does not answer
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+		}
+	}
+}
+
+// dispatchWith starts pending tasks until the lease is lost or the store fails.
+func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) {
+	for {
+		next, err := r.start(held)
+		if err != nil {
+			if held.Err() == nil {
+				r.log.ErrorContext(held, "tasks of the queue do not start, retrying", slog.Any("error", err))
+			}
+			return
+		}
+		var due <-chan time.Time
+		stop := func() bool { return true }
+		if !next.IsZero() {
+			timer := time.NewTimer(max(0, next.Sub(r.now())) + time.Millisecond)
+			due, stop = timer.C, timer.Stop
+		}
+		select {
+		case <-signal:
+		case <-due:
+		case <-held.Done():
+		}
+		stop()
+		if held.Err() != nil {
+			return
+		}
+	}
+}

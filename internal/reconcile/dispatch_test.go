@@ -1,0 +1,76 @@
+package reconcile_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+	"fleet/internal/waittest"
+)
+
+// queued queues a task for the agent.
+func queued(h *servicetest.Harness, agent, script string, e fleet.QueueEntry) *fleet.Task {
+	h.T.Helper()
+	t, err := h.QueueTask(h.Context(), service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Agent: agent, Description: script}, Entry: e})
+	require.NoError(h.T, err)
+	require.Equal(h.T, fleet.TaskPending, t.Status)
+	return t
+}
+
+// TestQueue checks that pending tasks start in their order, one after the other, also after a restart.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	h.Create("sony")
+	first := h.Start("papi", "wait gate")
+	low := queued(h, "papi", "done low", fleet.QueueEntry{Priority: -1})
+	high := queued(h, "papi", "done high", fleet.QueueEntry{Priority: 1})
+	after := queued(h, "sony", "done after", fleet.QueueEntry{After: []fleet.Dependency{{TaskID: high.ID, Result: true}}})
+	l, err := h.ListQueue(h.Context(), service.QueueRequest{})
+	require.NoError(t, err)
+	require.Equal(t, 3, l.Total)
+	var order []string
+	for _, i := range l.Items {
+		var reasons []string
+		for _, w := range i.Waits {
+			reasons = append(reasons, string(w.Reason))
+		}
+		order = append(order, i.ID+" "+strings.Join(reasons, ","))
+	}
+	require.Equal(t, []string{high.ID + " agent_busy", after.ID + " dependency", low.ID + " agent_busy,behind"}, order)
+	h.Restart()
+	h.World.Release("gate")
+	require.Equal(t, fleet.TaskCompleted, h.End(first.ID).Status)
+	one, two, three := h.End(high.ID), h.End(low.ID), h.End(after.ID)
+	require.Equal(t, []string{"high", "low", "after"}, []string{one.Summary, two.Summary, three.Summary})
+	require.False(t, two.StartedAt.Before(one.EndedAt))
+	require.False(t, three.StartedAt.Before(one.EndedAt))
+	require.Contains(t, three.Description, "high")
+}
+
+// TestQueueEnds checks the tasks that never start.
+func TestQueueEnds(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.LeaseTTL = waittest.Limit })
+	h.Create("papi")
+	h.Start("papi", "wait gate")
+	expires := queued(h, "papi", "done", fleet.QueueEntry{Expires: h.Service.Now().Add(50 * time.Millisecond)})
+	require.Equal(t, "it expired before it could start", h.End(expires.ID).Reason)
+	gone := queued(h, "papi", "done", fleet.QueueEntry{})
+	stopped := queued(h, "papi", "done", fleet.QueueEntry{})
+	got, message, err := h.StopTaskByID(h.Context(), stopped.ID, "")
+	require.NoError(t, err)
+	require.Equal(t, "Task stopped successfully", message)
+	require.Equal(t, fleet.TaskStopped, got.Status)
+	_, _, err = h.DeleteAgent(h.Context(), "papi", false, "")
+	require.NoError(t, err)
+	require.Equal(t, "its agent was deleted", h.End(gone.ID).Reason)
+}

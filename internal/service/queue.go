@@ -1,0 +1,266 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// QueueTaskRequest describes a task that starts as soon as it can.
+type QueueTaskRequest struct {
+	StartTaskRequest
+	Entry fleet.QueueEntry // without the principal
+	Hold  bool
+}
+
+// QueueTask adds a task to the queue. It is pending until nothing is in its way, and then starts by itself.
+func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Task, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.Attachments = withMediaTypes(r.Attachments)
+	err = s.checkTask(r.StartTaskRequest)
+	if err == nil {
+		err = r.Entry.Valid(s.now())
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Options.Attachments = len(r.Attachments)
+	if err := s.queue.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	c := Call{Method: "QueueTask", RequestID: r.RequestID, Body: []any{r.body(), r.Entry, r.Hold}}
+	v, _, err := s.agent(ctx, r.Agent, fleet.AccessRun)
+	c.Refused = err
+	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) { return s.queueTask(ctx, tx, p, v, r) })
+	if err != nil {
+		return nil, err
+	}
+	queued := asStarted(task)
+	queued.Status, queued.StartedAt = fleet.TaskPending, time.Time{}
+	return queued, nil
+}
+
+func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, r QueueTaskRequest) (*fleet.Task, error) {
+	v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.supports(p, &v.Agent, r.StartTaskRequest); err != nil {
+		return nil, err
+	}
+	if err := s.admitPending(ctx, tx, p, &v.Agent, sizeOf(r.Attachments)+len(r.Description)); err != nil {
+		return nil, err
+	}
+	e := r.Entry
+	if e.After, err = s.dependencies(tx, p, "", e.After); err != nil {
+		return nil, err
+	}
+	e.By, e.Kind, e.Scope = p.Name, p.Kind, p.Scope
+	if r.Hold {
+		e.HeldBy = p.Name
+	}
+	task := s.newTask(ctx, p, &v.Agent, r.Description, r.Timeout, s.now())
+	task.Status, task.StartedAt = fleet.TaskPending, time.Time{}
+	task.Options, task.Labels = r.Options, v.Labels.With(r.Labels)
+	if err := task.Labels.Valid("labels"); err != nil {
+		return nil, err
+	}
+	if err := insertTask(tx, task); err != nil {
+		return nil, err
+	}
+	if err := putTaskParts(tx, task.ID, r.StartTaskRequest); err != nil {
+		return nil, err
+	}
+	return task, tx.Put(task.ID, &e)
+}
+
+// admitPending returns LIMIT_REACHED if the principal may have no further pending task, or none of the size.
+func (s *Service) admitPending(ctx context.Context, tx fleet.Tx, p fleet.Principal, a *fleet.Agent, bytes int) error {
+	pending := 0
+	for _, q := range s.queue.Tasks() {
+		if q.Status == fleet.TaskPending && q.Entry.By == p.Name {
+			pending++
+		}
+	}
+	if pending >= fleet.MaxPending {
+		return fleet.LimitReached("pending tasks", "you have", int64(pending), fleet.MaxPending, "pending tasks", "{stop_task} stops one")
+	}
+	return admit(ctx, s.Limits(), tx, p, a.Owner, increase{bytes: bytes, project: a.Project})
+}
+
+// dependencies returns the dependencies with the whole ids of their tasks, which p must see. id is the task that depends on them;
+// "" for a new one. None of them may wait for it.
+func (s *Service) dependencies(tx fleet.ReadTx, p fleet.Principal, id string, after []fleet.Dependency) ([]fleet.Dependency, error) {
+	after = slices.Clone(after)
+	for i, dep := range after {
+		t, err := s.task(tx, p, dep.TaskID, fleet.AccessView)
+		if err != nil {
+			if fleet.ReasonOf(err) == fleet.ReasonTaskNotFound {
+				err = fleet.Invalid(fleet.ReasonTaskNotFound, "depends_on", "depends_on names task %q, which does not exist", fleet.Shorten(dep.TaskID, 60)).With("task_id", dep.TaskID)
+			}
+			return nil, err
+		}
+		after[i].TaskID = t.ID
+	}
+	if id == "" {
+		return after, nil
+	}
+	seen := map[string]bool{}
+	for todo := slices.Clone(after); len(todo) > 0; todo = todo[1:] {
+		dep := todo[0].TaskID
+		if dep == id {
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "depends_on", "depends_on would make tasks wait for each other: task %q waits for %q", after[0].TaskID, id)
+		}
+		if seen[dep] {
+			continue
+		}
+		seen[dep] = true
+		q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{dep}}))
+		if err != nil {
+			return nil, err
+		}
+		if q != nil && q.Status == fleet.TaskPending {
+			todo = append(todo, q.Entry.After...)
+		}
+	}
+	return after, nil
+}
+
+// UpdateQueuedTaskRequest says what changes about a pending task. Nil leaves a value.
+type UpdateQueuedTaskRequest struct {
+	TaskID             string
+	Priority           *int
+	NotBefore, Expires *time.Time
+	Exclusive          *string
+	After              *[]fleet.Dependency
+	RequestID          string `json:"-"`
+}
+
+// UpdateQueuedTask changes when a pending task starts.
+func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskRequest) (*fleet.Task, error) {
+	return s.changePending(ctx, Call{Method: "UpdateQueuedTask", RequestID: r.RequestID, Body: r}, r.TaskID,
+		func(tx fleet.Tx, p fleet.Principal, q *fleet.QueuedTask) (text string, err error) {
+			e := &q.Entry
+			set(&e.Priority, r.Priority)
+			set(&e.NotBefore, r.NotBefore)
+			set(&e.Expires, r.Expires)
+			set(&e.Exclusive, r.Exclusive)
+			if r.After != nil {
+				if e.After, err = s.dependencies(tx, p, q.ID, *r.After); err != nil {
+					return "", err
+				}
+			}
+			return "changed by " + p.Name, e.Valid(s.now())
+		})
+}
+
+// set sets the value if another one is given.
+func set[T any](value, given *T) {
+	if given != nil {
+		*value = *given
+	}
+}
+
+// HoldTask keeps a pending task from starting until ReleaseTask.
+func (s *Service) HoldTask(ctx context.Context, id, requestID string) (*fleet.Task, error) {
+	return s.changePending(ctx, Call{Method: "HoldTask", RequestID: requestID, Body: id}, id,
+		func(_ fleet.Tx, p fleet.Principal, q *fleet.QueuedTask) (string, error) {
+			if q.Entry.HeldBy != "" {
+				return "", nil
+			}
+			q.Entry.HeldBy = p.Name
+			return "held by " + p.Name, nil
+		})
+}
+
+// ReleaseTask ends HoldTask.
+func (s *Service) ReleaseTask(ctx context.Context, id, requestID string) (*fleet.Task, error) {
+	return s.changePending(ctx, Call{Method: "ReleaseTask", RequestID: requestID, Body: id}, id,
+		func(_ fleet.Tx, p fleet.Principal, q *fleet.QueuedTask) (string, error) {
+			if q.Entry.HeldBy == "" {
+				return "", nil
+			}
+			q.Entry.HeldBy = ""
+			return "released by " + p.Name, nil
+		})
+}
+
+// changePending changes the entry of a pending task. change returns the text of the event, or "" if nothing changes.
+func (s *Service) changePending(
+	ctx context.Context, c Call, id string, change func(fleet.Tx, fleet.Principal, *fleet.QueuedTask) (string, error),
+) (*fleet.Task, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if id == "" {
+		return nil, errNoTaskID()
+	}
+	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
+		t, err := s.task(tx, p, id, fleet.AccessRun)
+		if err != nil {
+			return nil, err
+		}
+		q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}}))
+		switch {
+		case err != nil:
+			return nil, err
+		case q == nil || t.Status != fleet.TaskPending:
+			return nil, fleet.Errorf(fleet.ReasonTaskNotPending, "task %q is %s, so it does not wait any more", t.ID, t.Status).
+				With("task_id", t.ID).With("agent_name", t.AgentName).Next("{list_queue} shows the tasks that wait")
+		}
+		text, err := change(tx, p, q)
+		if err != nil || text == "" {
+			return t, err
+		}
+		if err := tx.Put(t.ID, &q.Entry); err != nil {
+			return nil, err
+		}
+		return t, tx.Append(t.Event(fleet.EventTaskQueued, s.now(), text))
+	})
+}
+
+// StopTaskByID stops a task, whether it waits or runs. It waits until the task has ended, at most Config.CreateWait.
+func (s *Service) StopTaskByID(ctx context.Context, id, requestID string) (*fleet.Task, string, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if id == "" {
+		return nil, "", errNoTaskID()
+	}
+	task, err := s.onceTask(ctx, Call{Method: "StopTask", RequestID: requestID, Body: id}, func(tx fleet.Tx) (*fleet.Task, error) {
+		t, err := s.task(tx, p, id, fleet.AccessRun)
+		switch {
+		case err != nil || t.Status.Ended() || !t.StopAsked.IsZero():
+			return t, err
+		case t.Status == fleet.TaskPending:
+			return t, stopPending(tx, t, stopReason(p), s.now())
+		}
+		return t, s.askStopIn(tx, p, t)
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if task.Status == fleet.TaskRunning {
+		if _, err := s.waitFor(ctx, task.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Task == nil || v.Task.ID != task.ID }); err != nil {
+			return nil, "", err
+		}
+		if task, err = s.madeTask(ctx, Made{TaskID: task.ID}); err != nil {
+			return nil, "", err
+		}
+	}
+	switch {
+	case task.Status == fleet.TaskStopped:
+		return task, "Task stopped successfully", nil
+	case task.Status.Ended():
+		return task, fmt.Sprintf("The task has %s", task.Status), nil
+	}
+	return task, "The task is being stopped and has not ended yet: show_task shows its status", nil
+}

@@ -1,0 +1,131 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// dispatchAgain is after what time a start is tried again that the decision expected to succeed.
+const dispatchAgain = 5 * time.Second
+
+// Dispatch starts the pending tasks that can start, and ends those that never can. It returns when it should be called again
+// although nothing happens; zero if it need not. Only one caller in the fleet may call it at a time.
+func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
+	d, err := s.queueDecision(ctx, false)
+	if err != nil {
+		return time.Time{}, err
+	}
+	for id, why := range d.End {
+		if err := s.endPending(ctx, id, why); err != nil {
+			return time.Time{}, err
+		}
+	}
+	next = d.Next
+	for _, q := range d.Start {
+		err := s.startPending(ctx, q.ID)
+		switch reason := fleet.ReasonOf(err); {
+		case err == nil:
+		case reason == fleet.ReasonInternal || reason == fleet.ReasonBackendUnavailable || ctx.Err() != nil:
+			return time.Time{}, err
+		default: // the fleet has changed since the decision, or a limit that it does not know is reached
+			s.log.DebugContext(ctx, "a task of the queue did not start", slog.String("task", q.ID), slog.Any("error", err))
+			if again := s.now().Add(dispatchAgain); next.IsZero() || again.Before(next) {
+				next = again
+			}
+		}
+	}
+	return next, nil
+}
+
+// startPending starts a pending task, if it still may start.
+func (s *Service) startPending(ctx context.Context, id string) error {
+	return s.store.Update(ctx, func(tx fleet.Tx) error {
+		found, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{id}}))
+		if err != nil || found == nil || found.Status != fleet.TaskPending || found.Entry.HeldBy != "" {
+			return err
+		}
+		p, t := onBehalf(found), &found.Task
+		v, err := state.AgentView(tx, t.AgentUID)
+		switch {
+		case err != nil:
+			return err
+		case v == nil || !v.DeletedAt.IsZero() || v.Desired == fleet.DesiredDeleted:
+			return fleet.AgentNotFound(t.AgentName)
+		case v.Status() == fleet.StatusBusy:
+			return agentBusy(v.Name, v.Task)
+		case v.Status() == fleet.StatusOffline:
+			return agentOffline(v)
+		}
+		if err := s.checkConfined(p, &v.Agent); err != nil {
+			return err
+		}
+		if err := admit(ctx, s.Limits(), tx, p, v.Owner, increase{tasks: 1, project: v.Project}); err != nil {
+			return err
+		}
+		results, err := resultsOf(tx, found.Entry.After)
+		if err != nil {
+			return err
+		}
+		now := s.now()
+		t.Status, t.StartedAt, t.Description, t.Labels = fleet.TaskRunning, now, t.Description+results, v.Labels.With(t.Labels)
+		if err := tx.Update(t); err != nil {
+			return err
+		}
+		v.UpdatedAt = now
+		if err := tx.Update(&v.Agent); err != nil {
+			return err
+		}
+		e := t.Event(fleet.EventTaskAssigned, now, fmt.Sprintf("it has waited %s", now.Sub(t.CreatedAt).Round(time.Millisecond)))
+		e.Status = string(t.Status)
+		return tx.Append(e)
+	})
+}
+
+// resultsOf returns what the tasks whose results are wanted have reported, as an addition to a prompt.
+func resultsOf(tx fleet.ReadTx, after []fleet.Dependency) (string, error) {
+	var b strings.Builder
+	for _, dep := range after {
+		if !dep.Result {
+			continue
+		}
+		t, err := tx.Task(dep.TaskID)
+		if err != nil || t == nil {
+			return "", err
+		}
+		c, err := tx.Changes(dep.TaskID)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "\n\n## Result of the earlier task %q of agent %s (%s)\n", t.Title(), t.AgentName, t.Status)
+		if c != nil && c.Branch != "" {
+			fmt.Fprintf(&b, "Its work is on the branch %s.\n", c.Branch)
+		}
+		b.WriteString(t.Headline())
+	}
+	return b.String(), nil
+}
+
+// endPending ends a pending task that never started.
+func (s *Service) endPending(ctx context.Context, id, why string) error {
+	return s.store.Update(ctx, func(tx fleet.Tx) error {
+		t, err := tx.Task(id)
+		if err != nil || t == nil || t.Status != fleet.TaskPending {
+			return err
+		}
+		return stopPending(tx, t, why, s.now())
+	})
+}
+
+func stopPending(tx fleet.Tx, t *fleet.Task, why string, now time.Time) error {
+	t.Status, t.Reason, t.EndedAt = fleet.TaskStopped, why, now
+	if err := tx.Update(t); err != nil {
+		return err
+	}
+	return tx.Append(t.Event(fleet.EventTaskEnded, now, why))
+}

@@ -1,0 +1,121 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// QueueItem is a pending task and why it waits.
+type QueueItem struct {
+	*fleet.QueuedTask
+	Position int // in the whole queue, from 1
+	Waits    []fleet.Wait
+}
+
+// QueueRequest selects pending tasks.
+type QueueRequest struct {
+	Agent    string // empty: of all agents
+	Selector string // of labels
+	fleet.PageRequest
+}
+
+// QueueList is a part of the queue, the next task first.
+type QueueList struct {
+	Items []QueueItem
+	Total int
+	Next  string
+}
+
+// ListQueue returns the pending tasks that the caller may see, in the order in which they start, and why each of them waits.
+func (s *Service) ListQueue(ctx context.Context, r QueueRequest) (*QueueList, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	selector, err := fleet.ParseSelector("selector", r.Selector)
+	if err != nil {
+		return nil, err
+	}
+	uid := ""
+	if r.Agent != "" {
+		v, _, err := s.agent(ctx, r.Agent, fleet.AccessView)
+		if err != nil {
+			return nil, err
+		}
+		uid = v.UID
+	}
+	all, err := s.queueItems(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(i QueueItem) bool { return uid != "" && i.AgentUID != uid || !selector.Matches(i.Labels) })
+	l := &QueueList{Total: len(all)}
+	l.Items, l.Next, err = fleet.Cut(all, r.PageRequest, defaultQueue)
+	return l, err
+}
+
+// defaultQueue is how many items ListQueue returns by default.
+const defaultQueue = 100
+
+// queueItems returns the pending tasks that p may see.
+func (s *Service) queueItems(ctx context.Context, p fleet.Principal) ([]QueueItem, error) {
+	d, err := s.queueDecision(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	items := []QueueItem{}
+	for i, q := range d.Order {
+		if a := s.snap.Get(q.AgentUID); a == nil && !p.OwnsAll(q.Owner) || a != nil && !p.Sees(&a.Agent) {
+			continue
+		}
+		items = append(items, QueueItem{QueuedTask: q, Position: i + 1, Waits: d.Waits[q.ID]})
+	}
+	return items, nil
+}
+
+// waitsOf returns why the pending task waits.
+func (s *Service) waitsOf(ctx context.Context, t *fleet.Task) (*QueueItem, error) {
+	d, err := s.queueDecision(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	for i, q := range d.Order {
+		if q.ID == t.ID {
+			return &QueueItem{QueuedTask: q, Position: i + 1, Waits: d.Waits[q.ID]}, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // it has started meanwhile
+}
+
+// QueueSummary is what the queue as a whole waits for.
+type QueueSummary struct {
+	Pending  int
+	Reasons  map[fleet.WaitReason]int // pending tasks by their first reason
+	Oldest   time.Time                // when the oldest pending task was queued; zero if none is
+	Overtake time.Duration            // after this time a task of the lowest priority is before every new one
+}
+
+// ShowQueue sums up the pending tasks that the caller may see.
+func (s *Service) ShowQueue(ctx context.Context) (*QueueSummary, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	items, err := s.queueItems(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	sum := &QueueSummary{Pending: len(items), Reasons: map[fleet.WaitReason]int{}, Overtake: 2 * fleet.MaxPriority * fleet.AgeStep}
+	for _, i := range items {
+		if len(i.Waits) > 0 {
+			sum.Reasons[i.Waits[0].Reason]++
+		}
+		if sum.Oldest.IsZero() || i.CreatedAt.Before(sum.Oldest) {
+			sum.Oldest = i.CreatedAt
+		}
+	}
+	return sum, nil
+}

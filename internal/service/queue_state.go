@@ -1,0 +1,72 @@
+package service
+
+import (
+	"context"
+
+	"fleet/internal/fleet"
+	"fleet/internal/queue"
+)
+
+// queueDecision refreshes what is known of the queue and the agents, and decides what starts. texts says whether the reasons get
+// texts for people.
+func (s *Service) queueDecision(ctx context.Context, texts bool) (queue.Decision, error) {
+	if err := s.queue.Refresh(ctx); err != nil {
+		return queue.Decision{}, err
+	}
+	tasks := s.queue.Tasks()
+	if len(tasks) == 0 {
+		return queue.Decision{}, nil
+	}
+	if err := s.snap.Refresh(ctx); err != nil {
+		return queue.Decision{}, err
+	}
+	room, err := s.room(ctx, tasks)
+	if err != nil {
+		return queue.Decision{}, err
+	}
+	return queue.Decide(queue.State{
+		Tasks: tasks, Now: s.now(), Texts: texts,
+		Agent: s.snap.Get,
+		Status: func(id string) (fleet.TaskStatus, string) {
+			d := s.queue.Dependee(id)
+			return d.Status, d.Name
+		},
+		Down:       func(a *fleet.Agent) error { return s.places.Of(a).Available() },
+		Unconfined: func(q *fleet.QueuedTask, a *fleet.Agent) error { return s.checkConfined(onBehalf(q), a) },
+		Room:       func(owner string) (int, bool) { r, limited := room[owner]; return r, limited },
+	}), nil
+}
+
+// room returns how many more tasks may run, for the owners of the tasks that have a limit.
+func (s *Service) room(ctx context.Context, tasks []*fleet.QueuedTask) (map[string]int, error) {
+	room := map[string]int{}
+	all := s.Limits()
+	known := map[string]bool{}
+	for _, q := range tasks {
+		if known[q.Owner] {
+			continue
+		}
+		known[q.Owner] = true
+		groups, err := s.LastGroups(ctx, q.Owner)
+		if err != nil {
+			return nil, err
+		}
+		if most := all.For(q.Owner, groups).RunningTasks; most > 0 {
+			room[q.Owner] = most
+		}
+	}
+	if len(room) == 0 {
+		return room, nil
+	}
+	for _, v := range s.snap.All() {
+		if _, limited := room[v.Owner]; limited && v.Task != nil {
+			room[v.Owner]--
+		}
+	}
+	return room, nil
+}
+
+// onBehalf returns the principal that queued the task.
+func onBehalf(q *fleet.QueuedTask) fleet.Principal {
+	return fleet.Principal{Name: q.Entry.By, Kind: q.Entry.Kind, Scope: q.Entry.Scope}
+}

@@ -1,0 +1,171 @@
+package state
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"fleet/internal/fleet"
+)
+
+// Queue has the tasks of the queue that have not ended, and the tasks that these depend on. It is in memory, so that nobody reads
+// thousands of rows to decide what starts next.
+type Queue struct {
+	store fleet.Store
+
+	turn sync.Mutex // held during a refresh
+
+	mu    sync.Mutex
+	begun bool
+	seq   int64 // events up to it are included
+	tasks map[string]*fleet.QueuedTask
+	deps  map[string]Dependee
+}
+
+// Dependee is a task that others depend on. Its zero value stands for a deleted task.
+type Dependee struct {
+	Status      fleet.TaskStatus
+	Agent, Name string // of its agent, and for people
+}
+
+// queueEvents are the events after which a task of the queue may be different.
+var queueEvents = []fleet.EventType{
+	fleet.EventTaskCreated, fleet.EventTaskQueued, fleet.EventTaskAssigned, fleet.EventTaskEnded, fleet.EventTaskDeleted, fleet.EventTaskLabelled,
+}
+
+// queueBatch is how many events a refresh reads at a time.
+const queueBatch = 1000
+
+// Refresh reads what has changed since the last call.
+func (q *Queue) Refresh(ctx context.Context) error {
+	q.turn.Lock()
+	defer q.turn.Unlock()
+	last, err := q.store.LastSeq(ctx)
+	if err != nil {
+		return err
+	}
+	q.mu.Lock()
+	begun, seq := q.begun, q.seq
+	q.mu.Unlock()
+	if begun && seq == last {
+		return nil
+	}
+	var changed map[string]bool
+	var tasks []*fleet.QueuedTask
+	deps := map[string]Dependee{}
+	err = q.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		changed, seq = map[string]bool{}, q.seq
+		clear(deps)
+		if !begun {
+			if seq, err = tx.LastSeq(); err != nil {
+				return err
+			}
+			if tasks, err = tx.Queue(fleet.QueueFilter{All: true}); err != nil {
+				return err
+			}
+		} else if tasks, seq, err = readChanges(tx, seq, changed); err != nil {
+			return err
+		}
+		return q.readDependees(tx, tasks, changed, deps)
+	})
+	if err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !begun {
+		q.tasks, q.deps = map[string]*fleet.QueuedTask{}, map[string]Dependee{}
+	}
+	for id := range changed {
+		delete(q.tasks, id)
+	}
+	for _, t := range tasks {
+		q.tasks[t.ID] = t
+	}
+	for id, d := range deps {
+		q.deps[id] = d
+	}
+	q.begun, q.seq = true, seq
+	return nil
+}
+
+// readChanges reads the tasks that have events after the Seq. It adds their ids to changed.
+func readChanges(tx fleet.ReadTx, seq int64, changed map[string]bool) (tasks []*fleet.QueuedTask, last int64, err error) {
+	for {
+		events, err := tx.Events(fleet.EventFilter{Types: queueEvents}, fleet.EventWindow{After: seq, Limit: queueBatch})
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, e := range events {
+			changed[e.TaskID] = true
+			seq = e.Seq
+		}
+		if len(events) < queueBatch {
+			break
+		}
+	}
+	ids := make([]string, 0, len(changed))
+	for id := range changed {
+		ids = append(ids, id)
+	}
+	tasks, err = tx.Queue(fleet.QueueFilter{TaskIDs: ids})
+	if err != nil {
+		return nil, 0, err
+	}
+	newest, err := tx.LastSeq()
+	return tasks, max(seq, newest), err
+}
+
+// readDependees reads what the tasks depend on, unless it is known and has not changed.
+func (q *Queue) readDependees(tx fleet.ReadTx, tasks []*fleet.QueuedTask, changed map[string]bool, deps map[string]Dependee) error {
+	read := func(id string) error {
+		t, err := tx.Task(id)
+		if err == nil && t != nil {
+			deps[id] = Dependee{t.Status, t.AgentName, t.ID + " (" + t.Title() + ")"}
+		} else if err == nil {
+			deps[id] = Dependee{}
+		}
+		return err
+	}
+	for id := range changed {
+		if _, known := q.deps[id]; known {
+			if err := read(id); err != nil {
+				return err
+			}
+		}
+	}
+	for _, t := range tasks {
+		for _, dep := range t.Entry.After {
+			_, known := q.deps[dep.TaskID]
+			if _, is := deps[dep.TaskID]; !known && !is {
+				if err := read(dep.TaskID); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Tasks returns the tasks, in the order in which they were queued.
+func (q *Queue) Tasks() []*fleet.QueuedTask {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := make([]*fleet.QueuedTask, 0, len(q.tasks))
+	for _, t := range q.tasks {
+		out = append(out, t)
+	}
+	slices.SortFunc(out, func(a, b *fleet.QueuedTask) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// Dependee returns a task that tasks of the queue depend on.
+func (q *Queue) Dependee(id string) Dependee {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.deps[id]
+}
