@@ -21,12 +21,12 @@ import (
 // question. A method that is "alike" is not about objects that can be shared: people with whom an agent is shared get
 // the same answer as a stranger.
 var accessNeeded = map[string]string{
-	"list_agents": "lists", "list_tasks": "lists", "list_questions": "lists", "show_usage": "lists", "show_fleet": "lists", "search_fleet": "lists",
+	"list_agents": "lists", "list_tasks": "lists", "list_questions": "lists", "show_usage": "lists", "show_fleet": "lists", "search_fleet": "lists", "list_queue": "lists", "show_queue": "lists",
 
 	"show_agent": "view", "show_agent_task_history": "view", "show_agent_log": "view", "list_agent_shares": "view", "download_agent_bundle": "view",
 	"show_task": "view", "wait_tasks": "view", "show_task_changes": "view", "show_task_output": "view", "list_task_steps": "view", "download_task_payload": "view", "watch_fleet": "view",
 
-	"start_agent_task": "run", "retry_task": "run", "stop_agent_task": "run", "send_task_message": "run", "set_labels": "run", "answer_question": "run", "remove_agent_rule": "run",
+	"start_agent_task": "run", "retry_task": "run", "stop_agent_task": "run", "send_task_message": "run", "set_labels": "run", "queue_task": "run", "update_queued_task": "run", "hold_task": "run", "release_task": "run", "stop_task": "run", "answer_question": "run", "remove_agent_rule": "run",
 
 	"delete_agent": "own", "restore_agent": "own", "list_kept_work": "alike", "start_agent": "own", "stop_agent": "own", "restart_agent": "own", "share_agent": "own", "unshare_agent": "own", "delete_task": "own", "attach_agent": "own",
 
@@ -85,6 +85,8 @@ func TestAccess(t *testing.T) {
 	x.task = s.names["task"]
 	ask(t, s, "papi")
 	x.question = s.names["question"]
+
+	require.NoError(t, s.do(t.Context(), step{Call: "queue_task", With: map[string]any{"agent_name": "papi", "task_description": "done", "hold": true}, By: "alice"}))
 
 	names := slices.Sorted(maps.Keys(methods))
 	creating := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !creates(name) })
@@ -219,8 +221,11 @@ func (s *story) allows(t *testing.T, face, name, by, agent string) {
 	t.Helper()
 	x := s.sharedAgent(t, agent)
 	switch name {
-	case "start_agent_task", "retry_task", "delete_task", "restart_agent", "set_labels":
+	case "start_agent_task", "queue_task", "stop_task", "retry_task", "delete_task", "restart_agent", "set_labels":
 		s.end(t, agent)
+		x.task = s.names["task"]
+	case "update_queued_task", "hold_task", "release_task":
+		require.NoError(t, s.do(t.Context(), step{Call: "queue_task", With: map[string]any{"agent_name": agent, "task_description": "done", "hold": true}, By: "alice", Save: map[string]string{"task": "task.id"}}))
 		x.task = s.names["task"]
 	case "answer_question", "send_task_message", "stop_agent_task":
 		ask(t, s, agent)
@@ -228,6 +233,9 @@ func (s *story) allows(t *testing.T, face, name, by, agent string) {
 	}
 	args := x.attack(t, methods[name])
 	delete(args, "request_id")
+	if name == "update_queued_task" { // a task cannot wait for itself
+		delete(args, "depends_on")
+	}
 	if name == "answer_question" {
 		args["answer"] = "yes"
 	}

@@ -22,6 +22,7 @@ type layer struct {
 var layers = []layer{
 	{"fleet/internal/fleet", nil, nil},
 	{"fleet/internal/notify", nil, nil},
+	{"fleet/internal/queue", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/loopback", nil, nil},
 	{"fleet/internal/schema", []string{"fleet/internal/fleet"}, []string{"github.com/santhosh-tekuri/jsonschema", "github.com/dlclark/regexp2"}},
 	{"fleet/internal/price", []string{"fleet/internal/fleet"}, nil},
@@ -29,7 +30,7 @@ var layers = []layer{
 	{"fleet/internal/userdir", nil, []string{"github.com/adrg/xdg"}},
 	{"fleet/internal/state", []string{"fleet/internal/fleet", "fleet/internal/notify"}, nil},
 	{"fleet/internal/service/servicetest", []string{"fleet/internal/fleet", "fleet/internal/place/fake", "fleet/internal/reconcile", "fleet/internal/service", "fleet/internal/state", "fleet/internal/store/sqlite", "fleet/internal/waittest"}, nil},
-	{"fleet/internal/service", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},
+	{"fleet/internal/service", []string{"fleet/internal/fleet", "fleet/internal/queue", "fleet/internal/state"}, nil},
 	{"fleet/internal/identity/oidc/oidctest", nil, []string{"github.com/zitadel/oidc"}},
 	{"fleet/internal/identity/oidc", []string{"fleet/internal/fleet", "fleet/internal/identity", "fleet/internal/loopback"}, nil},
 	{"fleet/internal/identity/coder/codertest", []string{"fleet/internal/notify"}, []string{"github.com/coder/coder"}},
@@ -103,7 +104,7 @@ func TestLayers(t *testing.T) {
 			}
 		}
 	}
-	core := []string{"fleet/internal/fleet", "fleet/internal/notify", "fleet/internal/state", "fleet/internal/service", "fleet/internal/reconcile"}
+	core := []string{"fleet/internal/fleet", "fleet/internal/notify", "fleet/internal/queue", "fleet/internal/state", "fleet/internal/service", "fleet/internal/reconcile"}
 	for _, p := range goList(t, append([]string{"-deps"}, core...)...) {
 		require.True(t, p.Standard || slices.Contains(core, p.ImportPath), "the core depends on %s", p.ImportPath)
 	}

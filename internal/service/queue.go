@@ -144,6 +144,13 @@ type UpdateQueuedTaskRequest struct {
 
 // UpdateQueuedTask changes when a pending task starts.
 func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskRequest) (*fleet.Task, error) {
+	var given fleet.QueueEntry
+	set(&given.Priority, r.Priority)
+	set(&given.Exclusive, r.Exclusive)
+	set(&given.After, r.After)
+	if err := given.Valid(s.now()); err != nil {
+		return nil, err
+	}
 	return s.changePending(ctx, Call{Method: "UpdateQueuedTask", RequestID: r.RequestID, Body: r}, r.TaskID,
 		func(tx fleet.Tx, p fleet.Principal, q *fleet.QueuedTask) (text string, err error) {
 			e := &q.Entry

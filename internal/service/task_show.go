@@ -17,6 +17,7 @@ type Shown struct {
 	Preview     string             // end of its output while it is running
 	Checks      *fleet.TaskChecks  // nil if it has none
 	Attachments []fleet.Attachment // without their contents
+	Queued      *QueueItem         // nil unless it is pending
 	Changes     *fleet.Changes     // nil if they are not known; always nil while it is running
 }
 
@@ -60,6 +61,9 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 	})
 	if err == nil && body != nil {
 		shown.Payload, err = payload.Of(body, "payload_")
+	}
+	if err == nil && shown.Status == fleet.TaskPending {
+		shown.Queued, err = s.waitsOf(ctx, shown.Task)
 	}
 	if err != nil {
 		return nil, err

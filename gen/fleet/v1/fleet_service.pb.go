@@ -4539,6 +4539,1022 @@ func (x *ShowAgentLogResponse) GetTruncated() bool {
 	return false
 }
 
+// QueueTaskRequest describes the task, and when it starts.
+type QueueTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the agent to assign the task to.
+	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Required. Description of the task to be performed.
+	TaskDescription string `protobuf:"bytes,2,opt,name=task_description,json=taskDescription,proto3" json:"task_description,omitempty"`
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Optional. Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given.
+	TimeoutSeconds *int32 `protobuf:"varint,4,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
+	// Optional. Shell commands that check the work when the agent says that it is done, in addition to the checks of its project
+	// and role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed.
+	Checks []string `protobuf:"bytes,5,rep,name=checks,proto3" json:"checks,omitempty"`
+	// Optional. How often the agent may try again after failed checks; it gets their output. The default comes from its role or
+	// project, or else is 1.
+	Retries *int32 `protobuf:"varint,6,opt,name=retries,proto3,oneof" json:"retries,omitempty"`
+	// Optional. Seconds that each check may take, at most a day. The default comes from the role or the project, or else is 600.
+	CheckTimeoutSeconds *int32 `protobuf:"varint,7,opt,name=check_timeout_seconds,json=checkTimeoutSeconds,proto3,oneof" json:"check_timeout_seconds,omitempty"`
+	// Optional. Model for this task.
+	Model *string `protobuf:"bytes,8,opt,name=model,proto3,oneof" json:"model,omitempty"`
+	// Optional. How much the model thinks, such as low, medium or high.
+	Effort *string `protobuf:"bytes,9,opt,name=effort,proto3,oneof" json:"effort,omitempty"`
+	// Optional. The task fails after so many turns.
+	MaxTurns *int32 `protobuf:"varint,10,opt,name=max_turns,json=maxTurns,proto3,oneof" json:"max_turns,omitempty"`
+	// Optional. The task fails when it has cost so many US dollars.
+	MaxCostUsd *float64 `protobuf:"fixed64,11,opt,name=max_cost_usd,json=maxCostUsd,proto3,oneof" json:"max_cost_usd,omitempty"`
+	// Optional. Instructions for this task, after those of the role.
+	AppendSystemPrompt *string `protobuf:"bytes,12,opt,name=append_system_prompt,json=appendSystemPrompt,proto3,oneof" json:"append_system_prompt,omitempty"`
+	// Optional. A JSON Schema of an object, which the task has to return as its output.
+	OutputSchema *structpb.Struct `protobuf:"bytes,13,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
+	// Optional. Files for the task, together at most 20 MiB.
+	Attachments []*NewAttachment `protobuf:"bytes,14,rep,name=attachments,proto3" json:"attachments,omitempty"`
+	// Optional. Labels besides those of the agent, such as {"env": "prod"}, to select the task by; at most 32. A key has at most 63 characters, letters, digits and - _ . /,
+	// and a value at most 253, also with : @ and +.
+	Labels map[string]string `protobuf:"bytes,15,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Optional. Priority from -100 to 100, by default 0. Higher ones start first; each minute of waiting counts as one more.
+	Priority *int32 `protobuf:"varint,16,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	// Optional. The task does not start before this time.
+	NotBefore *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
+	// Optional. The task is stopped if it has not started by this time.
+	Expires *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=expires,proto3" json:"expires,omitempty"`
+	// Optional. A key of your choice: at most one task with it runs in the fleet at a time.
+	Exclusive string `protobuf:"bytes,19,opt,name=exclusive,proto3" json:"exclusive,omitempty"`
+	// Optional. The tasks that must end before this one starts, at most 64.
+	DependsOn []*Dependency `protobuf:"bytes,20,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
+	// Optional. Keep the task from starting until `release_task`.
+	Hold          bool `protobuf:"varint,21,opt,name=hold,proto3" json:"hold,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueTaskRequest) Reset() {
+	*x = QueueTaskRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueTaskRequest) ProtoMessage() {}
+
+func (x *QueueTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueTaskRequest.ProtoReflect.Descriptor instead.
+func (*QueueTaskRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *QueueTaskRequest) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+func (x *QueueTaskRequest) GetTaskDescription() string {
+	if x != nil {
+		return x.TaskDescription
+	}
+	return ""
+}
+
+func (x *QueueTaskRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *QueueTaskRequest) GetTimeoutSeconds() int32 {
+	if x != nil && x.TimeoutSeconds != nil {
+		return *x.TimeoutSeconds
+	}
+	return 0
+}
+
+func (x *QueueTaskRequest) GetChecks() []string {
+	if x != nil {
+		return x.Checks
+	}
+	return nil
+}
+
+func (x *QueueTaskRequest) GetRetries() int32 {
+	if x != nil && x.Retries != nil {
+		return *x.Retries
+	}
+	return 0
+}
+
+func (x *QueueTaskRequest) GetCheckTimeoutSeconds() int32 {
+	if x != nil && x.CheckTimeoutSeconds != nil {
+		return *x.CheckTimeoutSeconds
+	}
+	return 0
+}
+
+func (x *QueueTaskRequest) GetModel() string {
+	if x != nil && x.Model != nil {
+		return *x.Model
+	}
+	return ""
+}
+
+func (x *QueueTaskRequest) GetEffort() string {
+	if x != nil && x.Effort != nil {
+		return *x.Effort
+	}
+	return ""
+}
+
+func (x *QueueTaskRequest) GetMaxTurns() int32 {
+	if x != nil && x.MaxTurns != nil {
+		return *x.MaxTurns
+	}
+	return 0
+}
+
+func (x *QueueTaskRequest) GetMaxCostUsd() float64 {
+	if x != nil && x.MaxCostUsd != nil {
+		return *x.MaxCostUsd
+	}
+	return 0
+}
+
+func (x *QueueTaskRequest) GetAppendSystemPrompt() string {
+	if x != nil && x.AppendSystemPrompt != nil {
+		return *x.AppendSystemPrompt
+	}
+	return ""
+}
+
+func (x *QueueTaskRequest) GetOutputSchema() *structpb.Struct {
+	if x != nil {
+		return x.OutputSchema
+	}
+	return nil
+}
+
+func (x *QueueTaskRequest) GetAttachments() []*NewAttachment {
+	if x != nil {
+		return x.Attachments
+	}
+	return nil
+}
+
+func (x *QueueTaskRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *QueueTaskRequest) GetPriority() int32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
+func (x *QueueTaskRequest) GetNotBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotBefore
+	}
+	return nil
+}
+
+func (x *QueueTaskRequest) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+func (x *QueueTaskRequest) GetExclusive() string {
+	if x != nil {
+		return x.Exclusive
+	}
+	return ""
+}
+
+func (x *QueueTaskRequest) GetDependsOn() []*Dependency {
+	if x != nil {
+		return x.DependsOn
+	}
+	return nil
+}
+
+func (x *QueueTaskRequest) GetHold() bool {
+	if x != nil {
+		return x.Hold
+	}
+	return false
+}
+
+// QueueTaskResponse has the pending task.
+type QueueTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task.
+	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueTaskResponse) Reset() {
+	*x = QueueTaskResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueTaskResponse) ProtoMessage() {}
+
+func (x *QueueTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueTaskResponse.ProtoReflect.Descriptor instead.
+func (*QueueTaskResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *QueueTaskResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *QueueTaskResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// UpdateQueuedTaskRequest names a pending task and what changes about it.
+type UpdateQueuedTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task, or a unique prefix of the id.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. Priority from -100 to 100, by default 0. Higher ones start first; each minute of waiting counts as one more.
+	Priority *int32 `protobuf:"varint,2,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	// Optional. The task does not start before this time.
+	NotBefore *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
+	// Optional. The task is stopped if it has not started by this time.
+	Expires *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires,proto3" json:"expires,omitempty"`
+	// Optional. A key of your choice: at most one task with it runs in the fleet at a time.
+	Exclusive *string `protobuf:"bytes,5,opt,name=exclusive,proto3,oneof" json:"exclusive,omitempty"`
+	// Optional. The tasks that must end before this one starts, at most 64.
+	DependsOn []*Dependency `protobuf:"bytes,6,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateQueuedTaskRequest) Reset() {
+	*x = UpdateQueuedTaskRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateQueuedTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateQueuedTaskRequest) ProtoMessage() {}
+
+func (x *UpdateQueuedTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateQueuedTaskRequest.ProtoReflect.Descriptor instead.
+func (*UpdateQueuedTaskRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *UpdateQueuedTaskRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *UpdateQueuedTaskRequest) GetPriority() int32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
+func (x *UpdateQueuedTaskRequest) GetNotBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotBefore
+	}
+	return nil
+}
+
+func (x *UpdateQueuedTaskRequest) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+func (x *UpdateQueuedTaskRequest) GetExclusive() string {
+	if x != nil && x.Exclusive != nil {
+		return *x.Exclusive
+	}
+	return ""
+}
+
+func (x *UpdateQueuedTaskRequest) GetDependsOn() []*Dependency {
+	if x != nil {
+		return x.DependsOn
+	}
+	return nil
+}
+
+func (x *UpdateQueuedTaskRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// UpdateQueuedTaskResponse has the task.
+type UpdateQueuedTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task.
+	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateQueuedTaskResponse) Reset() {
+	*x = UpdateQueuedTaskResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateQueuedTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateQueuedTaskResponse) ProtoMessage() {}
+
+func (x *UpdateQueuedTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateQueuedTaskResponse.ProtoReflect.Descriptor instead.
+func (*UpdateQueuedTaskResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *UpdateQueuedTaskResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *UpdateQueuedTaskResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// HoldTaskRequest names a pending task.
+type HoldTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task, or a unique prefix of the id.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldTaskRequest) Reset() {
+	*x = HoldTaskRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldTaskRequest) ProtoMessage() {}
+
+func (x *HoldTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldTaskRequest.ProtoReflect.Descriptor instead.
+func (*HoldTaskRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *HoldTaskRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *HoldTaskRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// HoldTaskResponse has the task.
+type HoldTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task.
+	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldTaskResponse) Reset() {
+	*x = HoldTaskResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldTaskResponse) ProtoMessage() {}
+
+func (x *HoldTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldTaskResponse.ProtoReflect.Descriptor instead.
+func (*HoldTaskResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *HoldTaskResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *HoldTaskResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// ReleaseTaskRequest names a pending task.
+type ReleaseTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task, or a unique prefix of the id.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseTaskRequest) Reset() {
+	*x = ReleaseTaskRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseTaskRequest) ProtoMessage() {}
+
+func (x *ReleaseTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseTaskRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseTaskRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *ReleaseTaskRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *ReleaseTaskRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// ReleaseTaskResponse has the task.
+type ReleaseTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task.
+	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseTaskResponse) Reset() {
+	*x = ReleaseTaskResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseTaskResponse) ProtoMessage() {}
+
+func (x *ReleaseTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseTaskResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseTaskResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *ReleaseTaskResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *ReleaseTaskResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// StopTaskRequest names a task.
+type StopTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task, or a unique prefix of the id.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopTaskRequest) Reset() {
+	*x = StopTaskRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopTaskRequest) ProtoMessage() {}
+
+func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopTaskRequest.ProtoReflect.Descriptor instead.
+func (*StopTaskRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *StopTaskRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *StopTaskRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// StopTaskResponse has the task.
+type StopTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task.
+	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopTaskResponse) Reset() {
+	*x = StopTaskResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopTaskResponse) ProtoMessage() {}
+
+func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopTaskResponse.ProtoReflect.Descriptor instead.
+func (*StopTaskResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *StopTaskResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *StopTaskResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// ListQueueRequest selects pending tasks; without arguments, all.
+type ListQueueRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Only tasks for the agent with this name.
+	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Optional. Only tasks whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old.
+	Selector string `protobuf:"bytes,2,opt,name=selector,proto3" json:"selector,omitempty"`
+	// Optional. The next_cursor of the previous answer, to continue from there.
+	Cursor string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many tasks, by default 100; next_cursor says where to continue.
+	Limit         *int32 `protobuf:"varint,4,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQueueRequest) Reset() {
+	*x = ListQueueRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQueueRequest) ProtoMessage() {}
+
+func (x *ListQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQueueRequest.ProtoReflect.Descriptor instead.
+func (*ListQueueRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *ListQueueRequest) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+func (x *ListQueueRequest) GetSelector() string {
+	if x != nil {
+		return x.Selector
+	}
+	return ""
+}
+
+func (x *ListQueueRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListQueueRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+// ListQueueResponse has the pending tasks, the next one first.
+type ListQueueResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tasks.
+	Tasks []*QueuedTask `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// Number of all matching tasks.
+	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// Cursor of the next tasks; absent at the end.
+	NextCursor    *string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQueueResponse) Reset() {
+	*x = ListQueueResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQueueResponse) ProtoMessage() {}
+
+func (x *ListQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQueueResponse.ProtoReflect.Descriptor instead.
+func (*ListQueueResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *ListQueueResponse) GetTasks() []*QueuedTask {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *ListQueueResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *ListQueueResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
+// ShowQueueRequest has no fields.
+type ShowQueueRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowQueueRequest) Reset() {
+	*x = ShowQueueRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowQueueRequest) ProtoMessage() {}
+
+func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowQueueRequest.ProtoReflect.Descriptor instead.
+func (*ShowQueueRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{72}
+}
+
+// ShowQueueResponse sums up the pending tasks.
+type ShowQueueResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of pending tasks.
+	Pending int32 `protobuf:"varint,1,opt,name=pending,proto3" json:"pending,omitempty"`
+	// Number of pending tasks by the first reason why they wait.
+	Reasons map[string]int32 `protobuf:"bytes,2,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// When the oldest of them was queued; null when there is none.
+	Oldest *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=oldest,proto3" json:"oldest,omitempty"`
+	// Seconds after which a task of the lowest priority comes before every new task, whatever the priority of that is.
+	OvertakeSeconds int32 `protobuf:"varint,4,opt,name=overtake_seconds,json=overtakeSeconds,proto3" json:"overtake_seconds,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ShowQueueResponse) Reset() {
+	*x = ShowQueueResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowQueueResponse) ProtoMessage() {}
+
+func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowQueueResponse.ProtoReflect.Descriptor instead.
+func (*ShowQueueResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *ShowQueueResponse) GetPending() int32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *ShowQueueResponse) GetReasons() map[string]int32 {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+func (x *ShowQueueResponse) GetOldest() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Oldest
+	}
+	return nil
+}
+
+func (x *ShowQueueResponse) GetOvertakeSeconds() int32 {
+	if x != nil {
+		return x.OvertakeSeconds
+	}
+	return 0
+}
+
 // SetLabelsRequest names the agent or the task, and the labels that change.
 type SetLabelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4559,7 +5575,7 @@ type SetLabelsRequest struct {
 
 func (x *SetLabelsRequest) Reset() {
 	*x = SetLabelsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4571,7 +5587,7 @@ func (x *SetLabelsRequest) String() string {
 func (*SetLabelsRequest) ProtoMessage() {}
 
 func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[60]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4584,7 +5600,7 @@ func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsRequest.ProtoReflect.Descriptor instead.
 func (*SetLabelsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{60}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *SetLabelsRequest) GetAgentName() string {
@@ -4635,7 +5651,7 @@ type SetLabelsResponse struct {
 
 func (x *SetLabelsResponse) Reset() {
 	*x = SetLabelsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4647,7 +5663,7 @@ func (x *SetLabelsResponse) String() string {
 func (*SetLabelsResponse) ProtoMessage() {}
 
 func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[61]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4660,7 +5676,7 @@ func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsResponse.ProtoReflect.Descriptor instead.
 func (*SetLabelsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{61}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *SetLabelsResponse) GetMessage() string {
@@ -4696,7 +5712,7 @@ type ShareAgentRequest struct {
 
 func (x *ShareAgentRequest) Reset() {
 	*x = ShareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4708,7 +5724,7 @@ func (x *ShareAgentRequest) String() string {
 func (*ShareAgentRequest) ProtoMessage() {}
 
 func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4721,7 +5737,7 @@ func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
 func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ShareAgentRequest) GetAgentName() string {
@@ -4772,7 +5788,7 @@ type ShareAgentResponse struct {
 
 func (x *ShareAgentResponse) Reset() {
 	*x = ShareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4784,7 +5800,7 @@ func (x *ShareAgentResponse) String() string {
 func (*ShareAgentResponse) ProtoMessage() {}
 
 func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4797,7 +5813,7 @@ func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
 func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{63}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ShareAgentResponse) GetMessage() string {
@@ -4831,7 +5847,7 @@ type UnshareAgentRequest struct {
 
 func (x *UnshareAgentRequest) Reset() {
 	*x = UnshareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4843,7 +5859,7 @@ func (x *UnshareAgentRequest) String() string {
 func (*UnshareAgentRequest) ProtoMessage() {}
 
 func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4856,7 +5872,7 @@ func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
 func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{64}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *UnshareAgentRequest) GetAgentName() string {
@@ -4900,7 +5916,7 @@ type UnshareAgentResponse struct {
 
 func (x *UnshareAgentResponse) Reset() {
 	*x = UnshareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4912,7 +5928,7 @@ func (x *UnshareAgentResponse) String() string {
 func (*UnshareAgentResponse) ProtoMessage() {}
 
 func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4925,7 +5941,7 @@ func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
 func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{65}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *UnshareAgentResponse) GetMessage() string {
@@ -4953,7 +5969,7 @@ type ListAgentSharesRequest struct {
 
 func (x *ListAgentSharesRequest) Reset() {
 	*x = ListAgentSharesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4965,7 +5981,7 @@ func (x *ListAgentSharesRequest) String() string {
 func (*ListAgentSharesRequest) ProtoMessage() {}
 
 func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4978,7 +5994,7 @@ func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{66}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ListAgentSharesRequest) GetAgentName() string {
@@ -4999,7 +6015,7 @@ type ListAgentSharesResponse struct {
 
 func (x *ListAgentSharesResponse) Reset() {
 	*x = ListAgentSharesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5011,7 +6027,7 @@ func (x *ListAgentSharesResponse) String() string {
 func (*ListAgentSharesResponse) ProtoMessage() {}
 
 func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5024,7 +6040,7 @@ func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{67}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListAgentSharesResponse) GetShares() []*Share {
@@ -5038,7 +6054,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -5532,7 +6548,117 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\xbb\x02\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\xae\n" +
+	"\n" +
+	"\x10QueueTaskRequest\x12&\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12=\n" +
+	"\x10task_description\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
+	"R\x0ftaskDescription\x120\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12=\n" +
+	"\x0ftimeout_seconds\x18\x04 \x01(\x05B\x0f\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01H\x00R\x0etimeoutSeconds\x88\x01\x01\x12#\n" +
+	"\x06checks\x18\x05 \x03(\tB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10\x14R\x06checks\x12+\n" +
+	"\aretries\x18\x06 \x01(\x05B\f\xe0A\x01\xbaH\x06\x1a\x04\x18\n" +
+	"(\x00H\x01R\aretries\x88\x01\x01\x12G\n" +
+	"\x15check_timeout_seconds\x18\a \x01(\x05B\x0e\xe0A\x01\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x01H\x02R\x13checkTimeoutSeconds\x88\x01\x01\x12\x1e\n" +
+	"\x05model\x18\b \x01(\tB\x03\xe0A\x01H\x03R\x05model\x88\x01\x01\x12 \n" +
+	"\x06effort\x18\t \x01(\tB\x03\xe0A\x01H\x04R\x06effort\x88\x01\x01\x12%\n" +
+	"\tmax_turns\x18\n" +
+	" \x01(\x05B\x03\xe0A\x01H\x05R\bmaxTurns\x88\x01\x01\x12*\n" +
+	"\fmax_cost_usd\x18\v \x01(\x01B\x03\xe0A\x01H\x06R\n" +
+	"maxCostUsd\x88\x01\x01\x12:\n" +
+	"\x14append_system_prompt\x18\f \x01(\tB\x03\xe0A\x01H\aR\x12appendSystemPrompt\x88\x01\x01\x12A\n" +
+	"\routput_schema\x18\r \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x01R\foutputSchema\x12F\n" +
+	"\vattachments\x18\x0e \x03(\v2\x17.fleet.v1.NewAttachmentB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10\x14R\vattachments\x12K\n" +
+	"\x06labels\x18\x0f \x03(\v2&.fleet.v1.QueueTaskRequest.LabelsEntryB\v\xe0A\x01\xbaH\x05\x9a\x01\x02\x10 R\x06labels\x126\n" +
+	"\bpriority\x18\x10 \x01(\x05B\x15\xe0A\x01\xbaH\x0f\x1a\r\x18d(\x9c\xff\xff\xff\xff\xff\xff\xff\xff\x01H\bR\bpriority\x88\x01\x01\x12>\n" +
+	"\n" +
+	"not_before\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\tnotBefore\x129\n" +
+	"\aexpires\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\aexpires\x12)\n" +
+	"\texclusive\x18\x13 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01R\texclusive\x128\n" +
+	"\n" +
+	"depends_on\x18\x14 \x03(\v2\x14.fleet.v1.DependencyB\x03\xe0A\x01R\tdependsOn\x12\x17\n" +
+	"\x04hold\x18\x15 \x01(\bB\x03\xe0A\x01R\x04hold\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x12\n" +
+	"\x10_timeout_secondsB\n" +
+	"\n" +
+	"\b_retriesB\x18\n" +
+	"\x16_check_timeout_secondsB\b\n" +
+	"\x06_modelB\t\n" +
+	"\a_effortB\f\n" +
+	"\n" +
+	"_max_turnsB\x0f\n" +
+	"\r_max_cost_usdB\x17\n" +
+	"\x15_append_system_promptB\v\n" +
+	"\t_priority\"Q\n" +
+	"\x11QueueTaskResponse\x12\"\n" +
+	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xac\x03\n" +
+	"\x17UpdateQueuedTaskRequest\x12'\n" +
+	"\atask_id\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x06taskId\x126\n" +
+	"\bpriority\x18\x02 \x01(\x05B\x15\xe0A\x01\xbaH\x0f\x1a\r\x18d(\x9c\xff\xff\xff\xff\xff\xff\xff\xff\x01H\x00R\bpriority\x88\x01\x01\x12>\n" +
+	"\n" +
+	"not_before\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\tnotBefore\x129\n" +
+	"\aexpires\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\aexpires\x12.\n" +
+	"\texclusive\x18\x05 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01H\x01R\texclusive\x88\x01\x01\x128\n" +
+	"\n" +
+	"depends_on\x18\x06 \x03(\v2\x14.fleet.v1.DependencyB\x03\xe0A\x01R\tdependsOn\x120\n" +
+	"\n" +
+	"request_id\x18\a \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestIdB\v\n" +
+	"\t_priorityB\f\n" +
+	"\n" +
+	"_exclusive\"X\n" +
+	"\x18UpdateQueuedTaskResponse\x12\"\n" +
+	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"l\n" +
+	"\x0fHoldTaskRequest\x12'\n" +
+	"\atask_id\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x06taskId\x120\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"P\n" +
+	"\x10HoldTaskResponse\x12\"\n" +
+	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"o\n" +
+	"\x12ReleaseTaskRequest\x12'\n" +
+	"\atask_id\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x06taskId\x120\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"S\n" +
+	"\x13ReleaseTaskResponse\x12\"\n" +
+	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"l\n" +
+	"\x0fStopTaskRequest\x12'\n" +
+	"\atask_id\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x06taskId\x120\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"P\n" +
+	"\x10StopTaskResponse\x12\"\n" +
+	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xa5\x01\n" +
+	"\x10ListQueueRequest\x12\"\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x12\x1f\n" +
+	"\bselector\x18\x02 \x01(\tB\x03\xe0A\x01R\bselector\x12\x1b\n" +
+	"\x06cursor\x18\x03 \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\x04 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\x96\x01\n" +
+	"\x11ListQueueResponse\x12*\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x14.fleet.v1.QueuedTaskR\x05tasks\x12\x1f\n" +
+	"\vtotal_count\x18\x02 \x01(\x05R\n" +
+	"totalCount\x12$\n" +
+	"\vnext_cursor\x18\x03 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"\x12\n" +
+	"\x10ShowQueueRequest\"\x92\x02\n" +
+	"\x11ShowQueueResponse\x12\x18\n" +
+	"\apending\x18\x01 \x01(\x05R\apending\x12B\n" +
+	"\areasons\x18\x02 \x03(\v2(.fleet.v1.ShowQueueResponse.ReasonsEntryR\areasons\x128\n" +
+	"\x06oldest\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\x06oldest\x12)\n" +
+	"\x10overtake_seconds\x18\x04 \x01(\x05R\x0fovertakeSeconds\x1a:\n" +
+	"\fReasonsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xbb\x02\n" +
 	"\x10SetLabelsRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x02R\tagentName\x12 \n" +
@@ -5575,7 +6701,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xeb,\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xa03\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -5638,7 +6764,15 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\tStopAgent\x12\x1a.fleet.v1.StopAgentRequest\x1a\x1b.fleet.v1.StopAgentResponse\"5\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/agents/{agent_name}:stop\x12\x87\x01\n" +
 	"\fRestartAgent\x12\x1d.fleet.v1.RestartAgentRequest\x1a\x1e.fleet.v1.RestartAgentResponse\"8\xd2\xf3\x18\n" +
-	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12c\n" +
+	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12x\n" +
+	"\tQueueTask\x12\x1a.fleet.v1.QueueTaskRequest\x1a\x1b.fleet.v1.QueueTaskResponse\"2\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02(:\x01*\"#/v1/agents/{agent_name}/tasks:queue\x12}\n" +
+	"\x10UpdateQueuedTask\x12!.fleet.v1.UpdateQueuedTaskRequest\x1a\".fleet.v1.UpdateQueuedTaskResponse\"\"\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/v1/queue/{task_id}\x12j\n" +
+	"\bHoldTask\x12\x19.fleet.v1.HoldTaskRequest\x1a\x1a.fleet.v1.HoldTaskResponse\"'\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/queue/{task_id}/hold\x12v\n" +
+	"\vReleaseTask\x12\x1c.fleet.v1.ReleaseTaskRequest\x1a\x1d.fleet.v1.ReleaseTaskResponse\"*\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/queue/{task_id}/release\x12j\n" +
+	"\bStopTask\x12\x19.fleet.v1.StopTaskRequest\x1a\x1a.fleet.v1.StopTaskResponse\"'\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/tasks/{task_id}/stop\x12\x81\x01\n" +
+	"\tListQueue\x12\x1a.fleet.v1.ListQueueRequest\x1a\x1b.fleet.v1.ListQueueResponse\";\x92\xf4\x18#\n" +
+	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\v\x12\t/v1/queue\x90\x02\x01\x12f\n" +
+	"\tShowQueue\x12\x1a.fleet.v1.ShowQueueRequest\x1a\x1b.fleet.v1.ShowQueueResponse\" \x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/queue:summary\x90\x02\x01\x12c\n" +
 	"\tSetLabels\x12\x1a.fleet.v1.SetLabelsRequest\x1a\x1b.fleet.v1.SetLabelsResponse\"\x1d\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/labels\x12z\n" +
 	"\n" +
@@ -5669,7 +6803,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -5733,206 +6867,255 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*RestartAgentResponse)(nil),         // 59: fleet.v1.RestartAgentResponse
 	(*ShowAgentLogRequest)(nil),          // 60: fleet.v1.ShowAgentLogRequest
 	(*ShowAgentLogResponse)(nil),         // 61: fleet.v1.ShowAgentLogResponse
-	(*SetLabelsRequest)(nil),             // 62: fleet.v1.SetLabelsRequest
-	(*SetLabelsResponse)(nil),            // 63: fleet.v1.SetLabelsResponse
-	(*ShareAgentRequest)(nil),            // 64: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 65: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 66: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 67: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 68: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 69: fleet.v1.ListAgentSharesResponse
-	nil,                                  // 70: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 71: fleet.v1.CreateAgentRequest.LabelsEntry
-	nil,                                  // 72: fleet.v1.StartAgentTaskRequest.LabelsEntry
-	nil,                                  // 73: fleet.v1.RestartAgentRequest.ParametersEntry
-	nil,                                  // 74: fleet.v1.SetLabelsRequest.LabelsEntry
-	nil,                                  // 75: fleet.v1.SetLabelsResponse.LabelsEntry
-	(*Agent)(nil),                        // 76: fleet.v1.Agent
-	(Agent_Status)(0),                    // 77: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 78: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 79: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 80: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 81: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 82: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 83: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 84: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 85: google.protobuf.Struct
-	(*Role)(nil),                         // 86: fleet.v1.Role
-	(*Project)(nil),                      // 87: fleet.v1.Project
-	(*Event)(nil),                        // 88: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 89: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 90: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 91: fleet.v1.FileChange
-	(StepKind)(0),                        // 92: fleet.v1.StepKind
-	(*Step)(nil),                         // 93: fleet.v1.Step
-	(Task_Status)(0),                     // 94: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 95: fleet.v1.Task.Source
-	(*Question)(nil),                     // 96: fleet.v1.Question
-	(Question_Remember)(0),               // 97: fleet.v1.Question.Remember
-	(Share_Access)(0),                    // 98: fleet.v1.Share.Access
-	(*Share)(nil),                        // 99: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 100: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 101: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 102: fleet.v1.SearchFleetRequest
-	(*ListAuditRequest)(nil),             // 103: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 104: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 105: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 106: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 107: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 108: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 109: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 110: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 111: fleet.v1.SearchFleetResponse
-	(*ListAuditResponse)(nil),            // 112: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 113: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 114: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 115: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 116: fleet.v1.ReloadConfigResponse
+	(*QueueTaskRequest)(nil),             // 62: fleet.v1.QueueTaskRequest
+	(*QueueTaskResponse)(nil),            // 63: fleet.v1.QueueTaskResponse
+	(*UpdateQueuedTaskRequest)(nil),      // 64: fleet.v1.UpdateQueuedTaskRequest
+	(*UpdateQueuedTaskResponse)(nil),     // 65: fleet.v1.UpdateQueuedTaskResponse
+	(*HoldTaskRequest)(nil),              // 66: fleet.v1.HoldTaskRequest
+	(*HoldTaskResponse)(nil),             // 67: fleet.v1.HoldTaskResponse
+	(*ReleaseTaskRequest)(nil),           // 68: fleet.v1.ReleaseTaskRequest
+	(*ReleaseTaskResponse)(nil),          // 69: fleet.v1.ReleaseTaskResponse
+	(*StopTaskRequest)(nil),              // 70: fleet.v1.StopTaskRequest
+	(*StopTaskResponse)(nil),             // 71: fleet.v1.StopTaskResponse
+	(*ListQueueRequest)(nil),             // 72: fleet.v1.ListQueueRequest
+	(*ListQueueResponse)(nil),            // 73: fleet.v1.ListQueueResponse
+	(*ShowQueueRequest)(nil),             // 74: fleet.v1.ShowQueueRequest
+	(*ShowQueueResponse)(nil),            // 75: fleet.v1.ShowQueueResponse
+	(*SetLabelsRequest)(nil),             // 76: fleet.v1.SetLabelsRequest
+	(*SetLabelsResponse)(nil),            // 77: fleet.v1.SetLabelsResponse
+	(*ShareAgentRequest)(nil),            // 78: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 79: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 80: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 81: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 82: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 83: fleet.v1.ListAgentSharesResponse
+	nil,                                  // 84: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 85: fleet.v1.CreateAgentRequest.LabelsEntry
+	nil,                                  // 86: fleet.v1.StartAgentTaskRequest.LabelsEntry
+	nil,                                  // 87: fleet.v1.RestartAgentRequest.ParametersEntry
+	nil,                                  // 88: fleet.v1.QueueTaskRequest.LabelsEntry
+	nil,                                  // 89: fleet.v1.ShowQueueResponse.ReasonsEntry
+	nil,                                  // 90: fleet.v1.SetLabelsRequest.LabelsEntry
+	nil,                                  // 91: fleet.v1.SetLabelsResponse.LabelsEntry
+	(*Agent)(nil),                        // 92: fleet.v1.Agent
+	(Agent_Status)(0),                    // 93: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 94: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 95: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 96: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 97: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 98: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 99: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 100: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 101: google.protobuf.Struct
+	(*Role)(nil),                         // 102: fleet.v1.Role
+	(*Project)(nil),                      // 103: fleet.v1.Project
+	(*Event)(nil),                        // 104: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 105: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 106: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 107: fleet.v1.FileChange
+	(StepKind)(0),                        // 108: fleet.v1.StepKind
+	(*Step)(nil),                         // 109: fleet.v1.Step
+	(Task_Status)(0),                     // 110: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 111: fleet.v1.Task.Source
+	(*Question)(nil),                     // 112: fleet.v1.Question
+	(Question_Remember)(0),               // 113: fleet.v1.Question.Remember
+	(*Dependency)(nil),                   // 114: fleet.v1.Dependency
+	(*QueuedTask)(nil),                   // 115: fleet.v1.QueuedTask
+	(Share_Access)(0),                    // 116: fleet.v1.Share.Access
+	(*Share)(nil),                        // 117: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 118: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 119: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 120: fleet.v1.SearchFleetRequest
+	(*ListAuditRequest)(nil),             // 121: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 122: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 123: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 124: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 125: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 126: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 127: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 128: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 129: fleet.v1.SearchFleetResponse
+	(*ListAuditResponse)(nil),            // 130: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 131: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 132: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 133: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 134: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	70,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	71,  // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
-	76,  // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	77,  // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	78,  // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	79,  // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	80,  // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	76,  // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	79,  // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	81,  // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	82,  // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	83,  // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	84,  // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	76,  // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	85,  // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	84,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	85,  // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
+	92,  // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	93,  // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	94,  // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	95,  // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	96,  // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	92,  // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	95,  // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	97,  // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	98,  // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	99,  // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	100, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	92,  // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	101, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	17,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	72,  // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
-	82,  // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	77,  // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	82,  // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	77,  // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	82,  // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	77,  // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	86,  // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	87,  // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	80,  // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	88,  // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	86,  // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
+	98,  // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	93,  // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	98,  // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	93,  // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	98,  // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	93,  // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	102, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	103, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	96,  // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	104, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,   // 27: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	82,  // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	89,  // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	90,  // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	91,  // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	92,  // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	93,  // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	94,  // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	95,  // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	79,  // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	98,  // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	105, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	106, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	107, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	108, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	109, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	110, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	111, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	95,  // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	1,   // 37: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	82,  // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	82,  // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	96,  // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	97,  // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	96,  // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	81,  // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	76,  // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	76,  // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	73,  // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	76,  // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	74,  // 48: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
-	75,  // 49: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
-	98,  // 50: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	99,  // 51: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	99,  // 52: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	99,  // 53: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,   // 54: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,   // 55: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,   // 56: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,   // 57: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10,  // 58: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12,  // 59: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	14,  // 60: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	16,  // 61: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	19,  // 62: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	21,  // 63: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	23,  // 64: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	25,  // 65: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	27,  // 66: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	29,  // 67: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	31,  // 68: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	33,  // 69: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	34,  // 70: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	36,  // 71: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	38,  // 72: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	40,  // 73: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	42,  // 74: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	100, // 75: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	101, // 76: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	102, // 77: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	44,  // 78: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	46,  // 79: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	48,  // 80: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	50,  // 81: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	52,  // 82: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	54,  // 83: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	56,  // 84: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	58,  // 85: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	62,  // 86: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	64,  // 87: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	66,  // 88: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	68,  // 89: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	103, // 90: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	104, // 91: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	105, // 92: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	106, // 93: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	107, // 94: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	60,  // 95: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,   // 96: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,   // 97: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,   // 98: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,   // 99: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11,  // 100: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13,  // 101: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15,  // 102: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	18,  // 103: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	20,  // 104: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	22,  // 105: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	24,  // 106: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	26,  // 107: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	28,  // 108: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	30,  // 109: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	32,  // 110: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	108, // 111: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	108, // 112: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	37,  // 113: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	39,  // 114: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	41,  // 115: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	43,  // 116: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	109, // 117: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	110, // 118: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	111, // 119: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	45,  // 120: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	47,  // 121: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	49,  // 122: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	51,  // 123: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	53,  // 124: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	55,  // 125: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	57,  // 126: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	59,  // 127: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	63,  // 128: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	65,  // 129: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	67,  // 130: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	69,  // 131: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	112, // 132: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	113, // 133: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	114, // 134: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	115, // 135: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	116, // 136: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	61,  // 137: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	96,  // [96:138] is the sub-list for method output_type
-	54,  // [54:96] is the sub-list for method input_type
-	54,  // [54:54] is the sub-list for extension type_name
-	54,  // [54:54] is the sub-list for extension extendee
-	0,   // [0:54] is the sub-list for field type_name
+	98,  // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	98,  // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	112, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	113, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	112, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	97,  // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	92,  // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	92,  // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	87,  // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	92,  // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	101, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	17,  // 49: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
+	88,  // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
+	95,  // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	95,  // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	114, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	98,  // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
+	95,  // 55: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	95,  // 56: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	114, // 57: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	98,  // 58: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
+	98,  // 59: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
+	98,  // 60: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
+	98,  // 61: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
+	115, // 62: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
+	89,  // 63: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.ShowQueueResponse.ReasonsEntry
+	95,  // 64: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
+	90,  // 65: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	91,  // 66: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	116, // 67: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	117, // 68: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	117, // 69: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	117, // 70: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,   // 71: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,   // 72: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,   // 73: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,   // 74: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10,  // 75: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12,  // 76: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	14,  // 77: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	16,  // 78: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	19,  // 79: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	21,  // 80: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	23,  // 81: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	25,  // 82: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	27,  // 83: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	29,  // 84: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	31,  // 85: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	33,  // 86: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	34,  // 87: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	36,  // 88: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	38,  // 89: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	40,  // 90: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	42,  // 91: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	118, // 92: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	119, // 93: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	120, // 94: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	44,  // 95: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	46,  // 96: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	48,  // 97: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	50,  // 98: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	52,  // 99: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	54,  // 100: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	56,  // 101: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	58,  // 102: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	62,  // 103: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
+	64,  // 104: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
+	66,  // 105: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
+	68,  // 106: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
+	70,  // 107: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
+	72,  // 108: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
+	74,  // 109: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
+	76,  // 110: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	78,  // 111: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	80,  // 112: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	82,  // 113: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	121, // 114: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	122, // 115: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	123, // 116: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	124, // 117: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	125, // 118: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	60,  // 119: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,   // 120: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,   // 121: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,   // 122: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,   // 123: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11,  // 124: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13,  // 125: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15,  // 126: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	18,  // 127: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	20,  // 128: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	22,  // 129: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	24,  // 130: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	26,  // 131: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	28,  // 132: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	30,  // 133: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	32,  // 134: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	126, // 135: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	126, // 136: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	37,  // 137: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	39,  // 138: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	41,  // 139: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	43,  // 140: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	127, // 141: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	128, // 142: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	129, // 143: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	45,  // 144: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	47,  // 145: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	49,  // 146: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	51,  // 147: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	53,  // 148: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	55,  // 149: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	57,  // 150: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	59,  // 151: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	63,  // 152: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	65,  // 153: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	67,  // 154: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	69,  // 155: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	71,  // 156: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	73,  // 157: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	75,  // 158: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	77,  // 159: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	79,  // 160: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	81,  // 161: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	83,  // 162: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	130, // 163: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	131, // 164: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	132, // 165: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	133, // 166: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	134, // 167: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	61,  // 168: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	120, // [120:169] is the sub-list for method output_type
+	71,  // [71:120] is the sub-list for method input_type
+	71,  // [71:71] is the sub-list for extension type_name
+	71,  // [71:71] is the sub-list for extension extendee
+	0,   // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -5950,6 +7133,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_principal_proto_init()
 	file_fleet_v1_project_proto_init()
 	file_fleet_v1_question_proto_init()
+	file_fleet_v1_queue_proto_init()
 	file_fleet_v1_replica_proto_init()
 	file_fleet_v1_share_proto_init()
 	file_fleet_v1_step_proto_init()
@@ -5990,13 +7174,17 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[55].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[57].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[58].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[60].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[62].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[70].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[71].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   74,
+			NumMessages:   90,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

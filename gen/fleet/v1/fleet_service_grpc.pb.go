@@ -52,6 +52,13 @@ const (
 	FleetService_StartAgent_FullMethodName           = "/fleet.v1.FleetService/StartAgent"
 	FleetService_StopAgent_FullMethodName            = "/fleet.v1.FleetService/StopAgent"
 	FleetService_RestartAgent_FullMethodName         = "/fleet.v1.FleetService/RestartAgent"
+	FleetService_QueueTask_FullMethodName            = "/fleet.v1.FleetService/QueueTask"
+	FleetService_UpdateQueuedTask_FullMethodName     = "/fleet.v1.FleetService/UpdateQueuedTask"
+	FleetService_HoldTask_FullMethodName             = "/fleet.v1.FleetService/HoldTask"
+	FleetService_ReleaseTask_FullMethodName          = "/fleet.v1.FleetService/ReleaseTask"
+	FleetService_StopTask_FullMethodName             = "/fleet.v1.FleetService/StopTask"
+	FleetService_ListQueue_FullMethodName            = "/fleet.v1.FleetService/ListQueue"
+	FleetService_ShowQueue_FullMethodName            = "/fleet.v1.FleetService/ShowQueue"
 	FleetService_SetLabels_FullMethodName            = "/fleet.v1.FleetService/SetLabels"
 	FleetService_ShareAgent_FullMethodName           = "/fleet.v1.FleetService/ShareAgent"
 	FleetService_UnshareAgent_FullMethodName         = "/fleet.v1.FleetService/UnshareAgent"
@@ -161,6 +168,22 @@ type FleetServiceClient interface {
 	StopAgent(ctx context.Context, in *StopAgentRequest, opts ...grpc.CallOption) (*StopAgentResponse, error)
 	// Stop and start the workspace of an agent. If a role is given, the agent has that role from then on.
 	RestartAgent(ctx context.Context, in *RestartAgentRequest, opts ...grpc.CallOption) (*RestartAgentResponse, error)
+	// Give an agent a task that starts as soon as it can: when the agent is idle and nothing else is in its way.
+	// Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while the agent is busy or
+	// offline. `start_agent_task` starts a task now or refuses.
+	QueueTask(ctx context.Context, in *QueueTaskRequest, opts ...grpc.CallOption) (*QueueTaskResponse, error)
+	// Change the priority, the times, the key or the dependencies of a pending task.
+	UpdateQueuedTask(ctx context.Context, in *UpdateQueuedTaskRequest, opts ...grpc.CallOption) (*UpdateQueuedTaskResponse, error)
+	// Keep a pending task from starting until `release_task`.
+	HoldTask(ctx context.Context, in *HoldTaskRequest, opts ...grpc.CallOption) (*HoldTaskResponse, error)
+	// Let a held task start when nothing else is in its way.
+	ReleaseTask(ctx context.Context, in *ReleaseTaskRequest, opts ...grpc.CallOption) (*ReleaseTaskResponse, error)
+	// Stop a task, whether it waits or runs.
+	StopTask(ctx context.Context, in *StopTaskRequest, opts ...grpc.CallOption) (*StopTaskResponse, error)
+	// List the pending tasks in the order in which they start, and why each of them waits.
+	ListQueue(ctx context.Context, in *ListQueueRequest, opts ...grpc.CallOption) (*ListQueueResponse, error)
+	// Sum up the pending tasks: how many there are, why they wait, and how long.
+	ShowQueue(ctx context.Context, in *ShowQueueRequest, opts ...grpc.CallOption) (*ShowQueueResponse, error)
 	// Set labels of an agent or of a task, which may have ended, and remove others.
 	// `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it
 	// starts.
@@ -549,6 +572,76 @@ func (c *fleetServiceClient) RestartAgent(ctx context.Context, in *RestartAgentR
 	return out, nil
 }
 
+func (c *fleetServiceClient) QueueTask(ctx context.Context, in *QueueTaskRequest, opts ...grpc.CallOption) (*QueueTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(QueueTaskResponse)
+	err := c.cc.Invoke(ctx, FleetService_QueueTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) UpdateQueuedTask(ctx context.Context, in *UpdateQueuedTaskRequest, opts ...grpc.CallOption) (*UpdateQueuedTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateQueuedTaskResponse)
+	err := c.cc.Invoke(ctx, FleetService_UpdateQueuedTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) HoldTask(ctx context.Context, in *HoldTaskRequest, opts ...grpc.CallOption) (*HoldTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HoldTaskResponse)
+	err := c.cc.Invoke(ctx, FleetService_HoldTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ReleaseTask(ctx context.Context, in *ReleaseTaskRequest, opts ...grpc.CallOption) (*ReleaseTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseTaskResponse)
+	err := c.cc.Invoke(ctx, FleetService_ReleaseTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) StopTask(ctx context.Context, in *StopTaskRequest, opts ...grpc.CallOption) (*StopTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StopTaskResponse)
+	err := c.cc.Invoke(ctx, FleetService_StopTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ListQueue(ctx context.Context, in *ListQueueRequest, opts ...grpc.CallOption) (*ListQueueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListQueueResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListQueue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ShowQueue(ctx context.Context, in *ShowQueueRequest, opts ...grpc.CallOption) (*ShowQueueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowQueueResponse)
+	err := c.cc.Invoke(ctx, FleetService_ShowQueue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) SetLabels(ctx context.Context, in *SetLabelsRequest, opts ...grpc.CallOption) (*SetLabelsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SetLabelsResponse)
@@ -746,6 +839,22 @@ type FleetServiceServer interface {
 	StopAgent(context.Context, *StopAgentRequest) (*StopAgentResponse, error)
 	// Stop and start the workspace of an agent. If a role is given, the agent has that role from then on.
 	RestartAgent(context.Context, *RestartAgentRequest) (*RestartAgentResponse, error)
+	// Give an agent a task that starts as soon as it can: when the agent is idle and nothing else is in its way.
+	// Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while the agent is busy or
+	// offline. `start_agent_task` starts a task now or refuses.
+	QueueTask(context.Context, *QueueTaskRequest) (*QueueTaskResponse, error)
+	// Change the priority, the times, the key or the dependencies of a pending task.
+	UpdateQueuedTask(context.Context, *UpdateQueuedTaskRequest) (*UpdateQueuedTaskResponse, error)
+	// Keep a pending task from starting until `release_task`.
+	HoldTask(context.Context, *HoldTaskRequest) (*HoldTaskResponse, error)
+	// Let a held task start when nothing else is in its way.
+	ReleaseTask(context.Context, *ReleaseTaskRequest) (*ReleaseTaskResponse, error)
+	// Stop a task, whether it waits or runs.
+	StopTask(context.Context, *StopTaskRequest) (*StopTaskResponse, error)
+	// List the pending tasks in the order in which they start, and why each of them waits.
+	ListQueue(context.Context, *ListQueueRequest) (*ListQueueResponse, error)
+	// Sum up the pending tasks: how many there are, why they wait, and how long.
+	ShowQueue(context.Context, *ShowQueueRequest) (*ShowQueueResponse, error)
 	// Set labels of an agent or of a task, which may have ended, and remove others.
 	// `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it
 	// starts.
@@ -882,6 +991,27 @@ func (UnimplementedFleetServiceServer) StopAgent(context.Context, *StopAgentRequ
 }
 func (UnimplementedFleetServiceServer) RestartAgent(context.Context, *RestartAgentRequest) (*RestartAgentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RestartAgent not implemented")
+}
+func (UnimplementedFleetServiceServer) QueueTask(context.Context, *QueueTaskRequest) (*QueueTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method QueueTask not implemented")
+}
+func (UnimplementedFleetServiceServer) UpdateQueuedTask(context.Context, *UpdateQueuedTaskRequest) (*UpdateQueuedTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateQueuedTask not implemented")
+}
+func (UnimplementedFleetServiceServer) HoldTask(context.Context, *HoldTaskRequest) (*HoldTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method HoldTask not implemented")
+}
+func (UnimplementedFleetServiceServer) ReleaseTask(context.Context, *ReleaseTaskRequest) (*ReleaseTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseTask not implemented")
+}
+func (UnimplementedFleetServiceServer) StopTask(context.Context, *StopTaskRequest) (*StopTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StopTask not implemented")
+}
+func (UnimplementedFleetServiceServer) ListQueue(context.Context, *ListQueueRequest) (*ListQueueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListQueue not implemented")
+}
+func (UnimplementedFleetServiceServer) ShowQueue(context.Context, *ShowQueueRequest) (*ShowQueueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowQueue not implemented")
 }
 func (UnimplementedFleetServiceServer) SetLabels(context.Context, *SetLabelsRequest) (*SetLabelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetLabels not implemented")
@@ -1489,6 +1619,132 @@ func _FleetService_RestartAgent_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_QueueTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(QueueTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).QueueTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_QueueTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).QueueTask(ctx, req.(*QueueTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_UpdateQueuedTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateQueuedTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).UpdateQueuedTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_UpdateQueuedTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).UpdateQueuedTask(ctx, req.(*UpdateQueuedTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_HoldTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HoldTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).HoldTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_HoldTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).HoldTask(ctx, req.(*HoldTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ReleaseTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ReleaseTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ReleaseTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ReleaseTask(ctx, req.(*ReleaseTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_StopTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StopTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).StopTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_StopTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).StopTask(ctx, req.(*StopTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ListQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListQueueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListQueue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListQueue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListQueue(ctx, req.(*ListQueueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ShowQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowQueueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ShowQueue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ShowQueue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ShowQueue(ctx, req.(*ShowQueueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_SetLabels_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SetLabelsRequest)
 	if err := dec(in); err != nil {
@@ -1791,6 +2047,34 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RestartAgent",
 			Handler:    _FleetService_RestartAgent_Handler,
+		},
+		{
+			MethodName: "QueueTask",
+			Handler:    _FleetService_QueueTask_Handler,
+		},
+		{
+			MethodName: "UpdateQueuedTask",
+			Handler:    _FleetService_UpdateQueuedTask_Handler,
+		},
+		{
+			MethodName: "HoldTask",
+			Handler:    _FleetService_HoldTask_Handler,
+		},
+		{
+			MethodName: "ReleaseTask",
+			Handler:    _FleetService_ReleaseTask_Handler,
+		},
+		{
+			MethodName: "StopTask",
+			Handler:    _FleetService_StopTask_Handler,
+		},
+		{
+			MethodName: "ListQueue",
+			Handler:    _FleetService_ListQueue_Handler,
+		},
+		{
+			MethodName: "ShowQueue",
+			Handler:    _FleetService_ShowQueue_Handler,
 		},
 		{
 			MethodName: "SetLabels",

@@ -29,7 +29,7 @@ type Task_Status int32
 const (
 	// Never sent.
 	Task_status_unspecified Task_Status = 0
-	// The task was created and has not started.
+	// The task waits to start, see `queue_task`.
 	Task_pending Task_Status = 1
 	// The task is executing.
 	Task_running Task_Status = 2
@@ -507,6 +507,8 @@ type TaskDetail struct {
 	DeniedCalls *int32 `protobuf:"varint,41,opt,name=denied_calls,json=deniedCalls,proto3,oneof" json:"denied_calls,omitempty"`
 	// The task's labels; absent when it has none.
 	Labels *structpb.Struct `protobuf:"bytes,50,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
+	// When and how the task starts; absent unless it is pending.
+	Queue *Queued `protobuf:"bytes,51,opt,name=queue,proto3,oneof" json:"queue,omitempty"`
 	// Usage by model; empty if the agent does not report its requests.
 	Models []*ModelUsage `protobuf:"bytes,42,rep,name=models,proto3" json:"models,omitempty"`
 	// Number of tokens in the conversation after its newest request; absent if it is not known.
@@ -810,6 +812,13 @@ func (x *TaskDetail) GetDeniedCalls() int32 {
 func (x *TaskDetail) GetLabels() *structpb.Struct {
 	if x != nil {
 		return x.Labels
+	}
+	return nil
+}
+
+func (x *TaskDetail) GetQueue() *Queued {
+	if x != nil {
+		return x.Queue
 	}
 	return nil
 }
@@ -1204,7 +1213,7 @@ var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\v\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/queue.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\v\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -1266,7 +1275,7 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\t_retry_atB\r\n" +
 	"\v_cost_basisB\x0f\n" +
 	"\r_denied_callsB\t\n" +
-	"\a_labels\"\xba\x12\n" +
+	"\a_labels\"\xf1\x12\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -1315,14 +1324,15 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"cost_basis\x18- \x01(\tH\x13R\tcostBasis\x88\x01\x01\x12&\n" +
 	"\fdenied_calls\x18) \x01(\x05H\x14R\vdeniedCalls\x88\x01\x01\x124\n" +
-	"\x06labels\x182 \x01(\v2\x17.google.protobuf.StructH\x15R\x06labels\x88\x01\x01\x12,\n" +
+	"\x06labels\x182 \x01(\v2\x17.google.protobuf.StructH\x15R\x06labels\x88\x01\x01\x12+\n" +
+	"\x05queue\x183 \x01(\v2\x10.fleet.v1.QueuedH\x16R\x05queue\x88\x01\x01\x12,\n" +
 	"\x06models\x18* \x03(\v2\x14.fleet.v1.ModelUsageR\x06models\x12*\n" +
-	"\x0econtext_tokens\x18+ \x01(\x05H\x16R\rcontextTokens\x88\x01\x01\x12*\n" +
-	"\x0econtext_window\x18, \x01(\x05H\x17R\rcontextWindow\x88\x01\x01\x121\n" +
-	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x18R\x06checks\x88\x01\x01\x124\n" +
-	"\aoptions\x18. \x01(\v2\x15.fleet.v1.TaskOptionsH\x19R\aoptions\x88\x01\x01\x12\x1e\n" +
-	"\bretry_of\x18/ \x01(\tH\x1aR\aretryOf\x88\x01\x01\x124\n" +
-	"\x06output\x180 \x01(\v2\x17.google.protobuf.StructH\x1bR\x06output\x88\x01\x01B\n" +
+	"\x0econtext_tokens\x18+ \x01(\x05H\x17R\rcontextTokens\x88\x01\x01\x12*\n" +
+	"\x0econtext_window\x18, \x01(\x05H\x18R\rcontextWindow\x88\x01\x01\x121\n" +
+	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x19R\x06checks\x88\x01\x01\x124\n" +
+	"\aoptions\x18. \x01(\v2\x15.fleet.v1.TaskOptionsH\x1aR\aoptions\x88\x01\x01\x12\x1e\n" +
+	"\bretry_of\x18/ \x01(\tH\x1bR\aretryOf\x88\x01\x01\x124\n" +
+	"\x06output\x180 \x01(\v2\x17.google.protobuf.StructH\x1cR\x06output\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -1350,7 +1360,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\t_retry_atB\r\n" +
 	"\v_cost_basisB\x0f\n" +
 	"\r_denied_callsB\t\n" +
-	"\a_labelsB\x11\n" +
+	"\a_labelsB\b\n" +
+	"\x06_queueB\x11\n" +
 	"\x0f_context_tokensB\x11\n" +
 	"\x0f_context_windowB\t\n" +
 	"\a_checksB\n" +
@@ -1422,7 +1433,8 @@ var file_fleet_v1_task_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 	(*structpb.Struct)(nil),       // 9: google.protobuf.Struct
 	(*TaskChanges)(nil),           // 10: fleet.v1.TaskChanges
-	(*TaskChecks)(nil),            // 11: fleet.v1.TaskChecks
+	(*Queued)(nil),                // 11: fleet.v1.Queued
+	(*TaskChecks)(nil),            // 12: fleet.v1.TaskChecks
 }
 var file_fleet_v1_task_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Task.status:type_name -> fleet.v1.Task.Status
@@ -1441,17 +1453,18 @@ var file_fleet_v1_task_proto_depIdxs = []int32{
 	6,  // 13: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
 	8,  // 14: fleet.v1.TaskDetail.retry_at:type_name -> google.protobuf.Timestamp
 	9,  // 15: fleet.v1.TaskDetail.labels:type_name -> google.protobuf.Struct
-	7,  // 16: fleet.v1.TaskDetail.models:type_name -> fleet.v1.ModelUsage
-	11, // 17: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
-	4,  // 18: fleet.v1.TaskDetail.options:type_name -> fleet.v1.TaskOptions
-	9,  // 19: fleet.v1.TaskDetail.output:type_name -> google.protobuf.Struct
-	9,  // 20: fleet.v1.TaskOptions.output_schema:type_name -> google.protobuf.Struct
-	5,  // 21: fleet.v1.TaskOptions.attachments:type_name -> fleet.v1.Attachment
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	11, // 16: fleet.v1.TaskDetail.queue:type_name -> fleet.v1.Queued
+	7,  // 17: fleet.v1.TaskDetail.models:type_name -> fleet.v1.ModelUsage
+	12, // 18: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
+	4,  // 19: fleet.v1.TaskDetail.options:type_name -> fleet.v1.TaskOptions
+	9,  // 20: fleet.v1.TaskDetail.output:type_name -> google.protobuf.Struct
+	9,  // 21: fleet.v1.TaskOptions.output_schema:type_name -> google.protobuf.Struct
+	5,  // 22: fleet.v1.TaskOptions.attachments:type_name -> fleet.v1.Attachment
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_task_proto_init() }
@@ -1462,6 +1475,7 @@ func file_fleet_v1_task_proto_init() {
 	file_fleet_v1_changes_proto_init()
 	file_fleet_v1_check_proto_init()
 	file_fleet_v1_options_proto_init()
+	file_fleet_v1_queue_proto_init()
 	file_fleet_v1_value_proto_init()
 	file_fleet_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_task_proto_msgTypes[1].OneofWrappers = []any{}

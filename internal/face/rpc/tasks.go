@@ -16,14 +16,11 @@ import (
 
 // StartAgentTask starts a task.
 func (f *Fleet) StartAgentTask(ctx context.Context, r *fleetv1.StartAgentTaskRequest) (*fleetv1.StartAgentTaskResponse, error) {
-	options, err := optionsIn(r)
+	start, err := startIn(r)
 	if err != nil {
 		return nil, err
 	}
-	t, err := f.svc.StartTask(ctx, service.StartTaskRequest{
-		Agent: r.GetAgentName(), Description: r.GetTaskDescription(), RequestID: r.GetRequestId(),
-		Timeout: limitIn(r.TimeoutSeconds), Checks: checksIn(r), Options: options, Labels: labelsIn(r.GetLabels()), Attachments: attachmentsIn(r.GetAttachments()),
-	})
+	t, err := f.svc.StartTask(ctx, start)
 	if err != nil {
 		return nil, err
 	}
@@ -31,6 +28,15 @@ func (f *Fleet) StartAgentTask(ctx context.Context, r *fleetv1.StartAgentTaskReq
 		Task: taskOf(t), AgentStatus: fleetv1.Agent_busy,
 		Message: "Task started successfully",
 	}, nil
+}
+
+// startIn returns the task of the request.
+func startIn(r *fleetv1.StartAgentTaskRequest) (service.StartTaskRequest, error) {
+	options, err := optionsIn(r)
+	return service.StartTaskRequest{
+		Agent: r.GetAgentName(), Description: r.GetTaskDescription(), RequestID: r.GetRequestId(),
+		Timeout: limitIn(r.TimeoutSeconds), Checks: checksIn(r), Options: options, Labels: labelsIn(r.GetLabels()), Attachments: attachmentsIn(r.GetAttachments()),
+	}, err
 }
 
 // limitIn returns a time limit. In the core, 0 means that none was given, so a limit of 0 becomes one that the core refuses.

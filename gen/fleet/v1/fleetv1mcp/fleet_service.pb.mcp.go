@@ -348,6 +348,70 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Stop and start the workspace of an agent. If a role is given, the agent has that role from then on.",
 		}, c.RestartAgent, tool.Progress(watch, (*v1.RestartAgentRequest).GetAgentName)),
 		tool.Unary(tool.Spec{
+			Name:     "queue_task",
+			Title:    "Queue task",
+			Method:   v1.FleetService_QueueTask_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       fleetServiceQueueTaskInput,
+			Output:      fleetServiceQueueTaskOutput,
+			Description: "Give an agent a task that starts as soon as it can: when the agent is idle and nothing else is in its way. Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while the agent is busy or offline. `start_agent_task` starts a task now or refuses.",
+		}, c.QueueTask),
+		tool.Unary(tool.Spec{
+			Name:     "update_queued_task",
+			Title:    "Update queued task",
+			Method:   v1.FleetService_UpdateQueuedTask_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       fleetServiceUpdateQueuedTaskInput,
+			Output:      fleetServiceUpdateQueuedTaskOutput,
+			Description: "Change the priority, the times, the key or the dependencies of a pending task.",
+		}, c.UpdateQueuedTask),
+		tool.Unary(tool.Spec{
+			Name:     "hold_task",
+			Title:    "Hold task",
+			Method:   v1.FleetService_HoldTask_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       fleetServiceHoldTaskInput,
+			Output:      fleetServiceHoldTaskOutput,
+			Description: "Keep a pending task from starting until `release_task`.",
+		}, c.HoldTask),
+		tool.Unary(tool.Spec{
+			Name:     "release_task",
+			Title:    "Release task",
+			Method:   v1.FleetService_ReleaseTask_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       fleetServiceReleaseTaskInput,
+			Output:      fleetServiceReleaseTaskOutput,
+			Description: "Let a held task start when nothing else is in its way.",
+		}, c.ReleaseTask),
+		tool.Unary(tool.Spec{
+			Name:     "stop_task",
+			Title:    "Stop task",
+			Method:   v1.FleetService_StopTask_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       fleetServiceStopTaskInput,
+			Output:      fleetServiceStopTaskOutput,
+			Description: "Stop a task, whether it waits or runs.",
+		}, c.StopTask),
+		tool.Unary(tool.Spec{
+			Name:     "list_queue",
+			Title:    "List queue",
+			Method:   v1.FleetService_ListQueue_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceListQueueInput,
+			Output:      fleetServiceListQueueOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "tasks", Unless: ""},
+			Description: "List the pending tasks in the order in which they start, and why each of them waits.",
+		}, c.ListQueue),
+		tool.Unary(tool.Spec{
+			Name:     "show_queue",
+			Title:    "Show queue",
+			Method:   v1.FleetService_ShowQueue_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceShowQueueInput,
+			Output:      fleetServiceShowQueueOutput,
+			Description: "Sum up the pending tasks: how many there are, why they wait, and how long.",
+		}, c.ShowQueue),
+		tool.Unary(tool.Spec{
 			Name:     "set_labels",
 			Title:    "Set labels",
 			Method:   v1.FleetService_SetLabels_FullMethodName,
@@ -888,6 +952,102 @@ const fleetServiceRestartAgentOutput = `{"type":"object","properties":{
 "unfinished":{"type":"boolean","description":"Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same request_id waits on."}
 },"required":["agent","message"]}`
 
+const fleetServiceQueueTaskInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent to assign the task to."},
+"task_description":{"type":"string","minLength":1,"maxLength":1048576,"description":"Description of the task to be performed."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
+"timeout_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given."},
+"checks":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"Shell commands that check the work when the agent says that it is done, in addition to the checks of its project and role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed."},
+"retries":{"type":"integer","maximum":10,"minimum":0,"description":"How often the agent may try again after failed checks; it gets their output. The default comes from its role or project, or else is 1."},
+"check_timeout_seconds":{"type":"integer","maximum":86400,"minimum":1,"description":"Seconds that each check may take, at most a day. The default comes from the role or the project, or else is 600."},
+"model":{"type":"string","description":"Model for this task."},
+"effort":{"type":"string","description":"How much the model thinks, such as low, medium or high."},
+"max_turns":{"type":"integer","description":"The task fails after so many turns."},
+"max_cost_usd":{"type":"number","description":"The task fails when it has cost so many US dollars."},
+"append_system_prompt":{"type":"string","description":"Instructions for this task, after those of the role."},
+"output_schema":{"type":"object","description":"A JSON Schema of an object, which the task has to return as its output."},
+"attachments":{"type":"array","items":{"$ref":"#/$defs/NewAttachment"},"maxItems":20,"description":"Files for the task, together at most 20 MiB."},
+"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":32,"description":"Labels besides those of the agent, such as {\"env\": \"prod\"}, to select the task by; at most 32. A key has at most 63 characters, letters, digits and - _ . /, and a value at most 253, also with : @ and +."},
+"priority":{"type":"integer","maximum":100,"minimum":-100,"description":"Priority from -100 to 100, by default 0. Higher ones start first; each minute of waiting counts as one more."},
+"not_before":{"type":"string","format":"date-time","description":"The task does not start before this time."},
+"expires":{"type":"string","format":"date-time","description":"The task is stopped if it has not started by this time."},
+"exclusive":{"type":"string","maxLength":200,"description":"A key of your choice: at most one task with it runs in the fleet at a time."},
+"depends_on":{"type":"array","items":{"$ref":"#/$defs/Dependency"},"description":"The tasks that must end before this one starts, at most 64."},
+"hold":{"type":"boolean","description":"Keep the task from starting until ` + "`" + `release_task` + "`" + `."}
+},"required":["agent_name","task_description"],"additionalProperties":false}`
+
+const fleetServiceQueueTaskOutput = `{"type":"object","properties":{
+"task":{"$ref":"#/$defs/Task","description":"The task."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["task","message"]}`
+
+const fleetServiceUpdateQueuedTaskInput = `{"type":"object","properties":{
+"task_id":{"type":"string","minLength":1,"description":"Id of the task, or a unique prefix of the id."},
+"priority":{"type":"integer","maximum":100,"minimum":-100,"description":"Priority from -100 to 100, by default 0. Higher ones start first; each minute of waiting counts as one more."},
+"not_before":{"type":"string","format":"date-time","description":"The task does not start before this time."},
+"expires":{"type":"string","format":"date-time","description":"The task is stopped if it has not started by this time."},
+"exclusive":{"type":"string","maxLength":200,"description":"A key of your choice: at most one task with it runs in the fleet at a time."},
+"depends_on":{"type":"array","items":{"$ref":"#/$defs/Dependency"},"description":"The tasks that must end before this one starts, at most 64."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceUpdateQueuedTaskOutput = `{"type":"object","properties":{
+"task":{"$ref":"#/$defs/Task","description":"The task."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["task","message"]}`
+
+const fleetServiceHoldTaskInput = `{"type":"object","properties":{
+"task_id":{"type":"string","minLength":1,"description":"Id of the task, or a unique prefix of the id."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceHoldTaskOutput = `{"type":"object","properties":{
+"task":{"$ref":"#/$defs/Task","description":"The task."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["task","message"]}`
+
+const fleetServiceReleaseTaskInput = `{"type":"object","properties":{
+"task_id":{"type":"string","minLength":1,"description":"Id of the task, or a unique prefix of the id."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceReleaseTaskOutput = `{"type":"object","properties":{
+"task":{"$ref":"#/$defs/Task","description":"The task."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["task","message"]}`
+
+const fleetServiceStopTaskInput = `{"type":"object","properties":{
+"task_id":{"type":"string","minLength":1,"description":"Id of the task, or a unique prefix of the id."},
+"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+},"required":["task_id"],"additionalProperties":false}`
+
+const fleetServiceStopTaskOutput = `{"type":"object","properties":{
+"task":{"$ref":"#/$defs/Task","description":"The task."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["task","message"]}`
+
+const fleetServiceListQueueInput = `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Only tasks for the agent with this name."},
+"selector":{"type":"string","description":"Only tasks whose labels match this selector, such as env=prod,team in (web,api),stage!=test,owned,!old."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many tasks, by default 100; next_cursor says where to continue."}
+},"additionalProperties":false}`
+
+const fleetServiceListQueueOutput = `{"type":"object","properties":{
+"tasks":{"type":"array","items":{"$ref":"#/$defs/QueuedTask"},"description":"The tasks."},
+"total_count":{"type":"integer","description":"Number of all matching tasks."},
+"next_cursor":{"type":"string","description":"Cursor of the next tasks; absent at the end."}
+},"required":["tasks","total_count"]}`
+
+const fleetServiceShowQueueInput = `{"type":"object","properties":{},"additionalProperties":false}`
+
+const fleetServiceShowQueueOutput = `{"type":"object","properties":{
+"pending":{"type":"integer","description":"Number of pending tasks."},
+"reasons":{"type":"object","additionalProperties":{"type":"integer"},"description":"Number of pending tasks by the first reason why they wait."},
+"oldest":{"type":["string","null"],"format":"date-time","description":"When the oldest of them was queued; null when there is none."},
+"overtake_seconds":{"type":"integer","description":"Seconds after which a task of the lowest priority comes before every new task, whatever the priority of that is."}
+},"required":["pending","reasons","oldest","overtake_seconds"]}`
+
 const fleetServiceSetLabelsInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent; leave it out to label a task."},
 "task_id":{"type":"string","description":"Id of the task, or a unique prefix of the id; leave it out to label an agent."},
@@ -1001,6 +1161,11 @@ var fleetServiceInputs = tool.Defs{
 "media_type":{"type":"string","description":"Media type, such as image/png; Fleet recognises common types."},
 "content":{"type":"string","contentEncoding":"base64","description":"Content of the file."}
 },"required":["name","content"],"additionalProperties":false,"description":"NewAttachment is a file for a task."}`,
+	"Dependency": `{"type":"object","properties":{
+"task_id":{"type":"string","description":"Id of the task, or a unique prefix of the id."},
+"ended":{"type":"boolean","description":"Whether the other task starts however this one ends. Otherwise this one must complete."},
+"give_result":{"type":"boolean","description":"Whether the summary of this task and the branch with its work are added to the description of the other one."}
+},"additionalProperties":false,"description":"Dependency is a task that must end before another one starts."}`,
 }
 
 var fleetServiceOutputs = tool.Defs{
@@ -1082,7 +1247,7 @@ var fleetServiceOutputs = tool.Defs{
 "id":{"type":"string","description":"Id of the task."},
 "agent_name":{"type":"string","description":"Name of the agent that has the task."},
 "summary":{"type":"string","description":"The agent's report at the end, shortened to 500 characters; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."},
-"status":{"type":"string","enum":["pending","running","completed","failed","stopped"],"description":"Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."},
+"status":{"type":"string","enum":["pending","running","completed","failed","stopped"],"description":"Progress of the task.\n- pending: The task waits to start, see ` + "`" + `queue_task` + "`" + `.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."},
 "source":{"type":"string","enum":["agent","human","ai_controller"],"description":"Who assigned the task.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."},
 "created_at":{"type":["string","null"],"format":"date-time","description":"When the task was created."},
 "started_at":{"type":["string","null"],"format":"date-time","description":"When the task started; null until then."},
@@ -1151,7 +1316,7 @@ var fleetServiceOutputs = tool.Defs{
 	"Event": `{"type":"object","properties":{
 "cursor":{"type":"string","description":"Position in the log, a decimal number; a cursor for ` + "`" + `watch_fleet` + "`" + `. Later events have higher positions."},
 "time":{"type":["string","null"],"format":"date-time","description":"When it happened."},
-"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them."},
+"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited."},
 "agent_name":{"type":"string","description":"Name of the agent that the event is about."},
 "task_id":{"type":"string","description":"Id of the task that the event is about; empty when it is only about the agent."},
 "text":{"type":"string","description":"A description of the event, or the output itself."},
@@ -1265,7 +1430,7 @@ var fleetServiceOutputs = tool.Defs{
 "id":{"type":"string","description":"Id of the task."},
 "agent_name":{"type":"string","description":"Name of the agent that has the task."},
 "summary":{"type":"string","description":"The agent's report at the end; empty if it had nothing to say. Until then, and if the task failed or was stopped without a report, the first line of the description."},
-"status":{"type":"string","enum":["pending","running","completed","failed","stopped"],"description":"Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."},
+"status":{"type":"string","enum":["pending","running","completed","failed","stopped"],"description":"Progress of the task.\n- pending: The task waits to start, see ` + "`" + `queue_task` + "`" + `.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."},
 "source":{"type":"string","enum":["agent","human","ai_controller"],"description":"Who assigned the task.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."},
 "created_at":{"type":["string","null"],"format":"date-time","description":"When the task was created."},
 "started_at":{"type":["string","null"],"format":"date-time","description":"When the task started; null until then."},
@@ -1299,6 +1464,7 @@ var fleetServiceOutputs = tool.Defs{
 "cost_basis":{"type":"string","description":"How the cost is known: reported by the agent's program, priced by Fleet from tokens and the prices of models, or unknown if a model has no price, so that the cost is too low. Absent when nothing is known about the cost."},
 "denied_calls":{"type":"integer","description":"Number of tool calls that were denied; absent when none was."},
 "labels":{"type":["object","null"],"description":"The task's labels; absent when it has none."},
+"queue":{"anyOf":[{"$ref":"#/$defs/Queued","description":"When and how the task starts; absent unless it is pending."},{"type":"null"}]},
 "models":{"type":"array","items":{"$ref":"#/$defs/ModelUsage"},"description":"Usage by model; empty if the agent does not report its requests."},
 "context_tokens":{"type":"integer","description":"Number of tokens in the conversation after its newest request; absent if it is not known."},
 "context_window":{"type":"integer","description":"Number of tokens that fit into the conversation; absent if it is not known."},
@@ -1328,6 +1494,27 @@ var fleetServiceOutputs = tool.Defs{
 "output_tokens":{"type":"integer","description":"Number of output tokens."},
 "tool_calls":{"type":"integer","description":"Number of tool calls."}
 },"required":["model","input_tokens","output_tokens","tool_calls"],"description":"TaskUsage is a task's usage of its agent's model."}`,
+	"Queued": `{"type":"object","properties":{
+"position":{"type":"integer","description":"Position in the queue of the whole fleet, from 1."},
+"waits":{"type":"array","items":{"$ref":"#/$defs/Wait"},"description":"Why the task waits; what blocks it now comes first."},
+"priority":{"type":"integer","description":"Priority; higher ones start first. Each minute of waiting counts as one more."},
+"not_before":{"type":["string","null"],"format":"date-time","description":"The task does not start before this time; absent when there is none."},
+"expires":{"type":["string","null"],"format":"date-time","description":"The task is stopped if it has not started by this time; absent when there is none."},
+"held_by":{"type":"string","description":"Name of the principal that holds the task; absent when nobody does."},
+"exclusive":{"type":"string","description":"At most one task with this key runs at a time; absent when there is no key."},
+"depends_on":{"type":"array","items":{"$ref":"#/$defs/Dependency"},"description":"The tasks that it starts after."}
+},"required":["position","waits","priority","depends_on"],"description":"Queued says when and how a pending task starts."}`,
+	"Wait": `{"type":"object","properties":{
+"reason":{"type":"string","description":"The reason: held, not_before, dependency, dependency_failed, exclusive, agent_busy, agent_offline, place_down, principal_limit, unconfined or behind."},
+"subject":{"type":"string","description":"What the task waits for, such as the id of a task or the name of an agent; empty when nothing has a name."},
+"text":{"type":"string","description":"The reason, as a sentence."},
+"until":{"type":["string","null"],"format":"date-time","description":"When the reason ends; absent when that is not known."}
+},"required":["reason","subject","text"],"description":"Wait is one reason why a task is pending."}`,
+	"Dependency": `{"type":"object","properties":{
+"task_id":{"type":"string","description":"Id of the task, or a unique prefix of the id."},
+"ended":{"type":"boolean","description":"Whether the other task starts however this one ends. Otherwise this one must complete."},
+"give_result":{"type":"boolean","description":"Whether the summary of this task and the branch with its work are added to the description of the other one."}
+},"required":["task_id","ended","give_result"],"description":"Dependency is a task that must end before another one starts."}`,
 	"ModelUsage": `{"type":"object","properties":{
 "model":{"type":"string","description":"The model, as its provider calls it; empty if it is not known."},
 "requests":{"type":"integer","description":"Number of answered requests."},
@@ -1427,6 +1614,14 @@ var fleetServiceOutputs = tool.Defs{
 "rules":{"type":"array","items":{"type":"string"},"description":"Rules that ` + "`" + `answer_question` + "`" + ` allows if it remembers the permission, in the syntax of the role's permissions; empty if it cannot be remembered."},
 "remember":{"type":"string","enum":["once","task","agent"],"description":"For how long the permission was allowed; absent until it was.\n- once: For this call.\n- task: For such calls in the same task.\n- agent: For such calls of the agent, until ` + "`" + `remove_agent_rule` + "`" + ` removes the rule."}
 },"required":["id","task_id","agent_name","owner","kind","status","text","tool","options","asked_at","expires_at","rules"],"description":"Question is a permission or an answer that an agent asks for while it works on a task. The agent waits for it."}`,
+	"QueuedTask": `{"type":"object","properties":{
+"id":{"type":"string","description":"Id of the task."},
+"agent_name":{"type":"string","description":"Name of the agent that will work on it."},
+"owner":{"type":"string","description":"Name of the principal that owns the agent."},
+"summary":{"type":"string","description":"The first line of the task's description."},
+"created_at":{"type":["string","null"],"format":"date-time","description":"When the task was queued."},
+"queue":{"anyOf":[{"$ref":"#/$defs/Queued","description":"When and how it starts."},{"type":"null"}]}
+},"required":["id","agent_name","owner","summary","created_at","queue"],"description":"QueuedTask is a task in the queue."}`,
 	"AuditEntry": `{"type":"object","properties":{
 "id":{"type":"string","description":"Id of the line; later lines have higher ids."},
 "time":{"type":["string","null"],"format":"date-time","description":"When the call began."},

@@ -1,0 +1,153 @@
+package rpc
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// QueueTask adds a task to the queue.
+func (f *Fleet) QueueTask(ctx context.Context, r *fleetv1.QueueTaskRequest) (*fleetv1.QueueTaskResponse, error) {
+	start, err := startIn(&fleetv1.StartAgentTaskRequest{
+		AgentName: r.GetAgentName(), TaskDescription: r.GetTaskDescription(), RequestId: r.GetRequestId(), TimeoutSeconds: r.TimeoutSeconds,
+		Checks: r.GetChecks(), Retries: r.Retries, CheckTimeoutSeconds: r.CheckTimeoutSeconds, Model: r.Model, Effort: r.Effort,
+		MaxTurns: r.MaxTurns, MaxCostUsd: r.MaxCostUsd, AppendSystemPrompt: r.AppendSystemPrompt, OutputSchema: r.GetOutputSchema(),
+		Attachments: r.GetAttachments(), Labels: r.GetLabels(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	q := service.QueueTaskRequest{StartTaskRequest: start, Hold: r.GetHold(), Entry: fleet.QueueEntry{
+		Priority: int(r.GetPriority()), Exclusive: r.GetExclusive(), After: dependenciesIn(r.GetDependsOn()),
+	}}
+	if q.Entry.NotBefore, err = timeIn("not_before", r.GetNotBefore()); err != nil {
+		return nil, err
+	}
+	if q.Entry.Expires, err = timeIn("expires", r.GetExpires()); err != nil {
+		return nil, err
+	}
+	t, err := f.svc.QueueTask(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.QueueTaskResponse{Task: taskOf(t), Message: "Task queued successfully"}, nil
+}
+
+func dependenciesIn(all []*fleetv1.Dependency) (after []fleet.Dependency) {
+	for _, d := range all {
+		after = append(after, fleet.Dependency{TaskID: d.GetTaskId(), Ended: d.GetEnded(), Result: d.GetGiveResult()})
+	}
+	return after
+}
+
+// UpdateQueuedTask changes a pending task.
+func (f *Fleet) UpdateQueuedTask(ctx context.Context, r *fleetv1.UpdateQueuedTaskRequest) (*fleetv1.UpdateQueuedTaskResponse, error) {
+	q := service.UpdateQueuedTaskRequest{TaskID: r.GetTaskId(), Priority: intOf(r.Priority), Exclusive: r.Exclusive, RequestID: r.GetRequestId()}
+	var err error
+	if q.NotBefore, err = optionalTimeIn("not_before", r.GetNotBefore()); err != nil {
+		return nil, err
+	}
+	if q.Expires, err = optionalTimeIn("expires", r.GetExpires()); err != nil {
+		return nil, err
+	}
+	if len(r.GetDependsOn()) > 0 {
+		q.After = new(dependenciesIn(r.GetDependsOn()))
+	}
+	t, err := f.svc.UpdateQueuedTask(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.UpdateQueuedTaskResponse{Task: taskOf(t), Message: "Task changed successfully"}, nil
+}
+
+// optionalTimeIn returns nil if no time is given.
+func optionalTimeIn(field string, at *timestamppb.Timestamp) (*time.Time, error) {
+	if at == nil {
+		return nil, nil //nolint:nilnil // nil leaves the value
+	}
+	t, err := timeIn(field, at)
+	return &t, err
+}
+
+// HoldTask holds a pending task.
+func (f *Fleet) HoldTask(ctx context.Context, r *fleetv1.HoldTaskRequest) (*fleetv1.HoldTaskResponse, error) {
+	t, err := f.svc.HoldTask(ctx, r.GetTaskId(), r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.HoldTaskResponse{Task: taskOf(t), Message: "Task is held"}, nil
+}
+
+// ReleaseTask releases a held task.
+func (f *Fleet) ReleaseTask(ctx context.Context, r *fleetv1.ReleaseTaskRequest) (*fleetv1.ReleaseTaskResponse, error) {
+	t, err := f.svc.ReleaseTask(ctx, r.GetTaskId(), r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ReleaseTaskResponse{Task: taskOf(t), Message: "Task is not held"}, nil
+}
+
+// StopTask stops a task.
+func (f *Fleet) StopTask(ctx context.Context, r *fleetv1.StopTaskRequest) (*fleetv1.StopTaskResponse, error) {
+	t, message, err := f.svc.StopTaskByID(ctx, r.GetTaskId(), r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.StopTaskResponse{Task: taskOf(t), Message: message}, nil
+}
+
+// ListQueue lists pending tasks.
+func (f *Fleet) ListQueue(ctx context.Context, r *fleetv1.ListQueueRequest) (*fleetv1.ListQueueResponse, error) {
+	l, err := f.svc.ListQueue(ctx, service.QueueRequest{
+		Agent: r.GetAgentName(), Selector: r.GetSelector(), PageRequest: fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &fleetv1.ListQueueResponse{Tasks: []*fleetv1.QueuedTask{}, TotalCount: int32Of(l.Total), NextCursor: optional(l.Next)}
+	for _, i := range l.Items {
+		out.Tasks = append(out.Tasks, &fleetv1.QueuedTask{
+			Id: i.ID, AgentName: i.AgentName, Owner: i.Owner, Summary: textOf(i.Title()), CreatedAt: timeOf(i.CreatedAt), Queue: queuedOf(&i),
+		})
+	}
+	return out, nil
+}
+
+// ShowQueue sums up the queue.
+func (f *Fleet) ShowQueue(ctx context.Context, _ *fleetv1.ShowQueueRequest) (*fleetv1.ShowQueueResponse, error) {
+	sum, err := f.svc.ShowQueue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &fleetv1.ShowQueueResponse{
+		Pending: int32Of(sum.Pending), Reasons: map[string]int32{}, Oldest: timeOf(sum.Oldest), OvertakeSeconds: int32Of(int(sum.Overtake.Seconds())),
+	}
+	for reason, n := range sum.Reasons {
+		out.Reasons[string(reason)] = int32Of(n)
+	}
+	return out, nil
+}
+
+// queuedOf returns nil if the task is not pending.
+func queuedOf(i *service.QueueItem) *fleetv1.Queued {
+	if i == nil {
+		return nil
+	}
+	e := i.Entry
+	out := &fleetv1.Queued{
+		Position: int32Of(i.Position), Priority: int32Of(e.Priority), NotBefore: timeOf(e.NotBefore), Expires: timeOf(e.Expires),
+		HeldBy: optional(e.HeldBy), Exclusive: optional(textOf(e.Exclusive)), Waits: []*fleetv1.Wait{}, DependsOn: []*fleetv1.Dependency{},
+	}
+	for _, w := range i.Waits {
+		out.Waits = append(out.Waits, &fleetv1.Wait{Reason: string(w.Reason), Subject: textOf(w.Subject), Text: textOf(w.Text), Until: timeOf(w.Until)})
+	}
+	for _, d := range e.After {
+		out.DependsOn = append(out.DependsOn, &fleetv1.Dependency{TaskId: d.TaskID, Ended: d.Ended, GiveResult: d.Result})
+	}
+	return out
+}
