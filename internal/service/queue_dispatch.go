@@ -87,7 +87,8 @@ func (s *Service) startPending(ctx context.Context, id string) error {
 	})
 }
 
-// resultsOf returns what the tasks whose results are wanted have reported, as an addition to a prompt.
+// resultsOf returns what the tasks whose results are wanted have reported, as an addition to a prompt. Each line begins with #, so that
+// a shell, which runs some prompts, takes it for a comment.
 func resultsOf(tx fleet.ReadTx, after []fleet.Dependency) (string, error) {
 	var b strings.Builder
 	for _, dep := range after {
@@ -102,11 +103,13 @@ func resultsOf(tx fleet.ReadTx, after []fleet.Dependency) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, "\n\n## Result of the earlier task %q of agent %s (%s)\n", t.Title(), t.AgentName, t.Status)
+		fmt.Fprintf(&b, "\n\n# Result of the earlier task %q of agent %s, which is %s:", t.Title(), t.AgentName, t.Status)
 		if c != nil && c.Branch != "" {
-			fmt.Fprintf(&b, "Its work is on the branch %s.\n", c.Branch)
+			fmt.Fprintf(&b, "\n# its work is on the branch %s", c.Branch)
 		}
-		b.WriteString(t.Headline())
+		for text := range strings.FieldsFuncSeq(t.Headline(), func(r rune) bool { return r == '\n' || r == '\r' }) {
+			b.WriteString("\n# " + text)
+		}
 	}
 	return b.String(), nil
 }

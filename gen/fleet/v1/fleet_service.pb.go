@@ -4546,7 +4546,7 @@ type QueueTaskRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. Description of the task to be performed.
 	TaskDescription string `protobuf:"bytes,2,opt,name=task_description,json=taskDescription,proto3" json:"task_description,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given.
 	TimeoutSeconds *int32 `protobuf:"varint,4,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
@@ -4838,7 +4838,7 @@ type UpdateQueuedTaskRequest struct {
 	Exclusive *string `protobuf:"bytes,5,opt,name=exclusive,proto3,oneof" json:"exclusive,omitempty"`
 	// Optional. The tasks that must end before this one starts, at most 64.
 	DependsOn []*Dependency `protobuf:"bytes,6,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4983,7 +4983,7 @@ type HoldTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the task, or a unique prefix of the id.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5093,7 +5093,7 @@ type ReleaseTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the task, or a unique prefix of the id.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5203,7 +5203,7 @@ type StopTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the task, or a unique prefix of the id.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing.
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6701,7 +6701,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xa03\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xbd3\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -6764,15 +6764,15 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\tStopAgent\x12\x1a.fleet.v1.StopAgentRequest\x1a\x1b.fleet.v1.StopAgentResponse\"5\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/agents/{agent_name}:stop\x12\x87\x01\n" +
 	"\fRestartAgent\x12\x1d.fleet.v1.RestartAgentRequest\x1a\x1e.fleet.v1.RestartAgentResponse\"8\xd2\xf3\x18\n" +
-	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12x\n" +
-	"\tQueueTask\x12\x1a.fleet.v1.QueueTaskRequest\x1a\x1b.fleet.v1.QueueTaskResponse\"2\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02(:\x01*\"#/v1/agents/{agent_name}/tasks:queue\x12}\n" +
-	"\x10UpdateQueuedTask\x12!.fleet.v1.UpdateQueuedTaskRequest\x1a\".fleet.v1.UpdateQueuedTaskResponse\"\"\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/v1/queue/{task_id}\x12j\n" +
-	"\bHoldTask\x12\x19.fleet.v1.HoldTaskRequest\x1a\x1a.fleet.v1.HoldTaskResponse\"'\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/queue/{task_id}/hold\x12v\n" +
-	"\vReleaseTask\x12\x1c.fleet.v1.ReleaseTaskRequest\x1a\x1d.fleet.v1.ReleaseTaskResponse\"*\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/queue/{task_id}/release\x12j\n" +
-	"\bStopTask\x12\x19.fleet.v1.StopTaskRequest\x1a\x1a.fleet.v1.StopTaskResponse\"'\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/tasks/{task_id}/stop\x12\x81\x01\n" +
-	"\tListQueue\x12\x1a.fleet.v1.ListQueueRequest\x1a\x1b.fleet.v1.ListQueueResponse\";\x92\xf4\x18#\n" +
-	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\v\x12\t/v1/queue\x90\x02\x01\x12f\n" +
-	"\tShowQueue\x12\x1a.fleet.v1.ShowQueueRequest\x1a\x1b.fleet.v1.ShowQueueResponse\" \x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/queue:summary\x90\x02\x01\x12c\n" +
+	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12|\n" +
+	"\tQueueTask\x12\x1a.fleet.v1.QueueTaskRequest\x1a\x1b.fleet.v1.QueueTaskResponse\"6\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02(:\x01*\"#/v1/agents/{agent_name}/tasks:queue\x12\x81\x01\n" +
+	"\x10UpdateQueuedTask\x12!.fleet.v1.UpdateQueuedTaskRequest\x1a\".fleet.v1.UpdateQueuedTaskResponse\"&\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/v1/queue/{task_id}\x12n\n" +
+	"\bHoldTask\x12\x19.fleet.v1.HoldTaskRequest\x1a\x1a.fleet.v1.HoldTaskResponse\"+\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/queue/{task_id}/hold\x12z\n" +
+	"\vReleaseTask\x12\x1c.fleet.v1.ReleaseTaskRequest\x1a\x1d.fleet.v1.ReleaseTaskResponse\".\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/queue/{task_id}/release\x12n\n" +
+	"\bStopTask\x12\x19.fleet.v1.StopTaskRequest\x1a\x1a.fleet.v1.StopTaskResponse\"+\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/tasks/{task_id}/stop\x12\x85\x01\n" +
+	"\tListQueue\x12\x1a.fleet.v1.ListQueueRequest\x1a\x1b.fleet.v1.ListQueueResponse\"?\x92\xf4\x18#\n" +
+	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/queue\x90\x02\x01\x12j\n" +
+	"\tShowQueue\x12\x1a.fleet.v1.ShowQueueRequest\x1a\x1b.fleet.v1.ShowQueueResponse\"$\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/queue:summary\x90\x02\x01\x12c\n" +
 	"\tSetLabels\x12\x1a.fleet.v1.SetLabelsRequest\x1a\x1b.fleet.v1.SetLabelsResponse\"\x1d\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/labels\x12z\n" +
 	"\n" +

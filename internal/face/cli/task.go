@@ -26,6 +26,7 @@ ends when the task does.`,
 	cmd.AddCommand(
 		callsTool(p.newTaskRun(), "start_agent_task"),
 		p.newTaskStart(),
+		p.newTaskQueue(),
 		callsTool(p.newTaskShow(), "show_task", "task_id"),
 		callsTool(p.newTaskDiff(), "show_task_changes", "task_id"),
 		callsTool(p.newTaskOutput(), "show_task_output", "task_id"),

@@ -61,8 +61,8 @@ func (o *taskFlags) readFiles(s *session) error {
 // maxAttached is the largest attachment that the API accepts, in bytes.
 const maxAttached = 20 << 20
 
-// start starts the task. If a person uses the agent's program and wait is set, it waits until they have left it.
-func (o *taskFlags) start(ctx context.Context, s *session, agent, description string, wait bool) (*fleetv1.StartAgentTaskResponse, error) {
+// request returns the request with what the flags name.
+func (o *taskFlags) request(s *session, agent, description string) (*fleetv1.StartAgentTaskRequest, error) {
 	var err error
 	if o.req.TaskDescription, err = s.text(description, "description"); err != nil {
 		return nil, err
@@ -70,10 +70,15 @@ func (o *taskFlags) start(ctx context.Context, s *session, agent, description st
 	if o.req.Labels, err = o.labels.values("--label"); err != nil {
 		return nil, err
 	}
-	if err := o.readFiles(s); err != nil {
+	o.req.AgentName = agent
+	return &o.req, o.readFiles(s)
+}
+
+// start starts the task. If a person uses the agent's program and wait is set, it waits until they have left it.
+func (o *taskFlags) start(ctx context.Context, s *session, agent, description string, wait bool) (*fleetv1.StartAgentTaskResponse, error) {
+	if _, err := o.request(s, agent, description); err != nil {
 		return nil, err
 	}
-	o.req.AgentName = agent
 	for {
 		resp, err := s.fleet.StartAgentTask(ctx, &o.req)
 		if err == nil || !wait {

@@ -352,6 +352,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Queue task",
 			Method:   v1.FleetService_QueueTask_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
 			Input:       fleetServiceQueueTaskInput,
 			Output:      fleetServiceQueueTaskOutput,
 			Description: "Give an agent a task that starts as soon as it can: when the agent is idle and nothing else is in its way. Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while the agent is busy or offline. `start_agent_task` starts a task now or refuses.",
@@ -361,6 +362,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Update queued task",
 			Method:   v1.FleetService_UpdateQueuedTask_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
 			Input:       fleetServiceUpdateQueuedTaskInput,
 			Output:      fleetServiceUpdateQueuedTaskOutput,
 			Description: "Change the priority, the times, the key or the dependencies of a pending task.",
@@ -370,6 +372,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Hold task",
 			Method:   v1.FleetService_HoldTask_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
 			Input:       fleetServiceHoldTaskInput,
 			Output:      fleetServiceHoldTaskOutput,
 			Description: "Keep a pending task from starting until `release_task`.",
@@ -379,6 +382,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Release task",
 			Method:   v1.FleetService_ReleaseTask_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
 			Input:       fleetServiceReleaseTaskInput,
 			Output:      fleetServiceReleaseTaskOutput,
 			Description: "Let a held task start when nothing else is in its way.",
@@ -388,6 +392,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Stop task",
 			Method:   v1.FleetService_StopTask_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
 			Input:       fleetServiceStopTaskInput,
 			Output:      fleetServiceStopTaskOutput,
 			Description: "Stop a task, whether it waits or runs.",
@@ -397,6 +402,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "List queue",
 			Method:   v1.FleetService_ListQueue_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
 			Input:       fleetServiceListQueueInput,
 			Output:      fleetServiceListQueueOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "tasks", Unless: ""},
@@ -407,6 +413,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Title:    "Show queue",
 			Method:   v1.FleetService_ShowQueue_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
 			Input:       fleetServiceShowQueueInput,
 			Output:      fleetServiceShowQueueOutput,
 			Description: "Sum up the pending tasks: how many there are, why they wait, and how long.",
@@ -955,7 +962,7 @@ const fleetServiceRestartAgentOutput = `{"type":"object","properties":{
 const fleetServiceQueueTaskInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent to assign the task to."},
 "task_description":{"type":"string","minLength":1,"maxLength":1048576,"description":"Description of the task to be performed."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."},
 "timeout_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given."},
 "checks":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"Shell commands that check the work when the agent says that it is done, in addition to the checks of its project and role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed."},
 "retries":{"type":"integer","maximum":10,"minimum":0,"description":"How often the agent may try again after failed checks; it gets their output. The default comes from its role or project, or else is 1."},
@@ -988,7 +995,7 @@ const fleetServiceUpdateQueuedTaskInput = `{"type":"object","properties":{
 "expires":{"type":"string","format":"date-time","description":"The task is stopped if it has not started by this time."},
 "exclusive":{"type":"string","maxLength":200,"description":"A key of your choice: at most one task with it runs in the fleet at a time."},
 "depends_on":{"type":"array","items":{"$ref":"#/$defs/Dependency"},"description":"The tasks that must end before this one starts, at most 64."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["task_id"],"additionalProperties":false}`
 
 const fleetServiceUpdateQueuedTaskOutput = `{"type":"object","properties":{
@@ -998,7 +1005,7 @@ const fleetServiceUpdateQueuedTaskOutput = `{"type":"object","properties":{
 
 const fleetServiceHoldTaskInput = `{"type":"object","properties":{
 "task_id":{"type":"string","minLength":1,"description":"Id of the task, or a unique prefix of the id."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["task_id"],"additionalProperties":false}`
 
 const fleetServiceHoldTaskOutput = `{"type":"object","properties":{
@@ -1008,7 +1015,7 @@ const fleetServiceHoldTaskOutput = `{"type":"object","properties":{
 
 const fleetServiceReleaseTaskInput = `{"type":"object","properties":{
 "task_id":{"type":"string","minLength":1,"description":"Id of the task, or a unique prefix of the id."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["task_id"],"additionalProperties":false}`
 
 const fleetServiceReleaseTaskOutput = `{"type":"object","properties":{
@@ -1018,7 +1025,7 @@ const fleetServiceReleaseTaskOutput = `{"type":"object","properties":{
 
 const fleetServiceStopTaskInput = `{"type":"object","properties":{
 "task_id":{"type":"string","minLength":1,"description":"Id of the task, or a unique prefix of the id."},
-"request_id":{"type":"string","maxLength":128,"description":"An id that the caller chooses. Repeating the call with the same id returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["task_id"],"additionalProperties":false}`
 
 const fleetServiceStopTaskOutput = `{"type":"object","properties":{

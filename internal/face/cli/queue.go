@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newQueue() *cobra.Command {
+	cmd := Group(&cobra.Command{
+		Use:   "queue",
+		Short: "See and change the tasks that wait to start",
+		Long: `A queued task waits until nothing is in its way, and then starts by itself. "fleet task
+queue AGENT ..." queues one, and "fleet queue why ID" says all reasons why it waits.`,
+		Example: `  fleet task queue papi "make release" --priority 10
+  fleet queue list
+  fleet queue why 3f2a1b0c`,
+	})
+	cmd.AddCommand(
+		p.newQueueList(), p.newQueueShow(), p.newQueueWhy(), p.newQueueSet(),
+		methodCommand(p, &cobra.Command{
+			Use: "hold ID", Short: "Keep a pending task from starting", Example: `  fleet queue hold 3f2a1b0c`,
+			Long: `Keep a pending task from starting until "fleet queue release ID".`,
+		}, fleetv1.FleetServiceClient.HoldTask, &fleetv1.HoldTaskRequest{}, sayMessage[*fleetv1.HoldTaskResponse]),
+		methodCommand(p, &cobra.Command{
+			Use: "release ID", Short: "Let a held task start", Example: `  fleet queue release 3f2a1b0c`,
+			Long: `Let a held task start as soon as nothing else is in its way.`,
+		}, fleetv1.FleetServiceClient.ReleaseTask, &fleetv1.ReleaseTaskRequest{}, sayMessage[*fleetv1.ReleaseTaskResponse]),
+		methodCommand(p, &cobra.Command{
+			Use: "stop ID", Short: "Stop a task, whether it waits or runs", Example: `  fleet queue stop 3f2a1b0c`,
+			Long: `Stop a task, whether it waits or runs. "fleet task stop AGENT" stops the running task of an
+agent.`,
+		}, fleetv1.FleetServiceClient.StopTask, &fleetv1.StopTaskRequest{}, sayMessage[*fleetv1.StopTaskResponse]),
+	)
+	return cmd
+}
+
+func (p *program) newQueueList() *cobra.Command {
+	req := &fleetv1.ListQueueRequest{}
+	cmd := methodCommand(p, &cobra.Command{
+		Use:   "list [AGENT]",
+		Short: "List the tasks that wait, the next one first",
+		Long:  `List the tasks that wait, in the order in which they start, and what each of them waits for.`,
+		Example: `  fleet queue list
+  fleet queue list papi -l env=prod`,
+	}, fleetv1.FleetServiceClient.ListQueue, req, func(s *session, resp *fleetv1.ListQueueResponse) {
+		list(s, resp.GetTasks(), `No task waits. Queue one: fleet task queue AGENT "..."`,
+			column{"ID", func(t *fleetv1.QueuedTask) string {
+				if s.output == wide || s.quiet {
+					return t.GetId()
+				}
+				return t.GetId()[:min(len(t.GetId()), shortID)]
+			}},
+			column{"POSITION", "queue.position"}, column{"AGENT", "agent_name"}, column{"PRIORITY", "queue.priority"}, column{"AGE", "created_at"},
+			column{"WAITS FOR", func(t *fleetv1.QueuedTask) string { return reasonsText(t.GetQueue().GetWaits()) }},
+			column{"TASK", func(t *fleetv1.QueuedTask) string { return truncate(oneLine(t.GetSummary()), descriptionWidth) }})
+		if n := len(resp.GetTasks()); n > 0 && n < int(resp.GetTotalCount()) {
+			s.hint("%d of %d tasks; --limit N shows more.", n, resp.GetTotalCount())
+		}
+	})
+	addSelector(cmd, &req.Selector, "tasks")
+	addOptional(cmd.Flags(), &req.Limit, "limit", "show at most `N` tasks (default 100)")
+	return cmd
+}
+
+// reasonsText returns the names of the reasons.
+func reasonsText(waits []*fleetv1.Wait) string {
+	names := make([]string, len(waits))
+	for i, w := range waits {
+		names[i] = strings.ReplaceAll(w.GetReason(), "_", " ")
+	}
+	return strings.Join(names, ", ")
+}
+
+func (p *program) newQueueShow() *cobra.Command {
+	return methodCommand(p, &cobra.Command{
+		Use:     "show",
+		Short:   "Sum up the tasks that wait",
+		Long:    `Sum up the tasks that wait: how many, for how long, and why.`,
+		Example: `  fleet queue show`,
+	}, fleetv1.FleetServiceClient.ShowQueue, &fleetv1.ShowQueueRequest{}, func(s *session, resp *fleetv1.ShowQueueResponse) {
+		lines := []line{{"Waiting", fmt.Sprint(resp.GetPending()), ""}, {"Oldest", resp.GetOldest(), ""}}
+		for _, reason := range slices.Sorted(maps.Keys(resp.GetReasons())) {
+			lines = append(lines, line{upperFirst(strings.ReplaceAll(reason, "_", " ")), fmt.Sprint(resp.GetReasons()[reason]), ""})
+		}
+		lines = append(lines, line{"Overtaken", "at most " + (time.Duration(resp.GetOvertakeSeconds()) * time.Second).String(), "then a task of the lowest priority comes before new ones"})
+		s.screen.output(s.card(lines...))
+	})
+}
+
+func (p *program) newQueueWhy() *cobra.Command {
+	return methodCommand(p, &cobra.Command{
+		Use:     "why ID",
+		Short:   "Say why a task waits",
+		Long:    `Say all reasons why a task waits; what blocks it now comes first.`,
+		Example: `  fleet queue why 3f2a1b0c`,
+	}, fleetv1.FleetServiceClient.ShowTask, &fleetv1.ShowTaskRequest{}, func(s *session, resp *fleetv1.ShowTaskResponse) {
+		t := resp.GetTask()
+		if t.GetQueue() == nil {
+			s.screen.print("It does not wait: it is " + enumName(t.GetStatus()) + ".\n")
+			return
+		}
+		for _, w := range t.GetQueue().GetWaits() {
+			s.screen.print(strings.ReplaceAll(w.GetReason(), "_", " ") + ": " + printable(w.GetText()) + "\n")
+		}
+		if len(t.GetQueue().GetWaits()) == 0 {
+			s.screen.print("Nothing is in its way: it starts now.\n")
+		}
+	})
+}
+
+// queueFlags are the flags that say when a queued task starts.
+type queueFlags struct {
+	priority           *int32
+	notBefore, expires *timestamppb.Timestamp
+	exclusive          string
+	after, afterEnd    []string
+	giveResult         bool
+}
+
+func (q *queueFlags) addTo(p *program, cmd *cobra.Command) {
+	f := cmd.Flags()
+	addOptional(f, &q.priority, "priority", "start before tasks with a lower `PRIORITY`, from -100 to 100 (default 0)")
+	p.addLaterTime(cmd, &q.notBefore, "not-before", "do not start before `TIME`, or for a duration such as 2h")
+	p.addLaterTime(cmd, &q.expires, "expires", "stop the task if it has not started by `TIME`, or after a duration such as 8h")
+	f.StringVar(&q.exclusive, "exclusive", "", "run at most one task with this `KEY` at a time")
+	f.StringArrayVar(&q.after, "after", nil, "start when the task with this `ID` has completed; can be repeated")
+	f.StringArrayVar(&q.afterEnd, "after-end", nil, "start when the task with this `ID` has ended, however; can be repeated")
+	f.BoolVar(&q.giveResult, "give-result", false, "add the results of these tasks to the description")
+}
+
+func (q *queueFlags) dependencies() (all []*fleetv1.Dependency) {
+	for _, id := range q.after {
+		all = append(all, &fleetv1.Dependency{TaskId: id, GiveResult: q.giveResult})
+	}
+	for _, id := range q.afterEnd {
+		all = append(all, &fleetv1.Dependency{TaskId: id, Ended: true, GiveResult: q.giveResult})
+	}
+	return all
+}
+
+// addLaterTime adds a flag for a time, or for how long it is until then.
+func (p *program) addLaterTime(cmd *cobra.Command, to **timestamppb.Timestamp, name, usage string) {
+	cmd.Flags().Func(name, usage, func(text string) (err error) {
+		if d, failed := duration(text); failed == nil {
+			*to = timestamppb.New(p.deps.Now().Add(d))
+			return nil
+		}
+		*to, err = pointInTime(text, p.deps.Now())
+		return err
+	})
+}
+
+func (p *program) newTaskQueue() *cobra.Command {
+	var task taskFlags
+	var when queueFlags
+	var hold bool
+	cmd := &cobra.Command{
+		Use:   "queue AGENT DESCRIPTION|-|@FILE",
+		Short: "Queue a task, which starts as soon as it can",
+		Long: `Queue a task for an agent. It starts by itself as soon as the agent is idle and nothing
+else is in its way, and goes on waiting while the agent is busy or offline.
+` + describe + `
+
+"fleet queue why ID" says why it waits, and "fleet task wait ID" waits for its end.`,
+		Example: `  fleet task queue papi "make release" --priority 10
+  id=$(fleet task queue papi @build.md -q)
+  fleet task queue sony "Review it" --after "$id" --give-result
+  fleet task queue papi "nightly" --not-before 2h --expires 8h --exclusive nightly`,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			start, err := task.request(s, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			req := &fleetv1.QueueTaskRequest{}
+			data, err := proto.Marshal(start) // the first fields of both requests are the same
+			if err == nil {
+				err = proto.Unmarshal(data, req)
+			}
+			if err != nil {
+				return err
+			}
+			req.Priority, req.NotBefore, req.Expires, req.Exclusive = when.priority, when.notBefore, when.expires, when.exclusive
+			req.DependsOn, req.Hold = when.dependencies(), hold
+			resp, err := s.fleet.QueueTask(ctx, req)
+			return s.print(resp, err, func() {
+				t := resp.GetTask()
+				s.screen.print(printable(t.GetId()) + "\n")
+				s.hint("It waits for %s. See why: fleet queue why %s", t.GetAgentName(), t.GetId())
+			})
+		}),
+	}
+	task.addTo(cmd)
+	when.addTo(p, cmd)
+	cmd.Flags().BoolVar(&hold, "hold", false, "keep the task from starting until \"fleet queue release ID\"")
+	return callsTool(cmd, "queue_task")
+}
+
+func (p *program) newQueueSet() *cobra.Command {
+	var when queueFlags
+	req := &fleetv1.UpdateQueuedTaskRequest{}
+	cmd := &cobra.Command{
+		Use:     "set ID",
+		Short:   "Change when a pending task starts",
+		Long:    `Change the priority, the times, the key or the dependencies of a pending task.`,
+		Example: `  fleet queue set 3f2a1b0c --priority 50`,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			req.TaskId, req.Priority, req.NotBefore, req.Expires = args[0], when.priority, when.notBefore, when.expires
+			if s.cmd.Flags().Changed("exclusive") {
+				req.Exclusive = &when.exclusive
+			}
+			req.DependsOn = when.dependencies()
+			resp, err := s.fleet.UpdateQueuedTask(ctx, req)
+			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
+		}),
+	}
+	when.addTo(p, cmd)
+	addRequestID(cmd, req)
+	return callsTool(cmd, "update_queued_task", "task_id")
+}
