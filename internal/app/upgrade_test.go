@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,6 +36,14 @@ func TestOldProgram(t *testing.T) {
 				`ALTER TABLE tasks ADD COLUMN of_the_future text`,
 				`INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)`,
 			}
+			const oldestQuery = `SELECT oldest FROM compatibility`
+			oldest := func() (least int) {
+				db, err := sql.Open("sqlite", filepath.Join(data, "fleet.db"))
+				require.NoError(t, err)
+				defer func() { require.NoError(t, db.Close()) }()
+				require.NoError(t, db.QueryRowContext(t.Context(), oldestQuery).Scan(&least))
+				return least
+			}
 			upgrade := func() {
 				db, err := sql.Open("sqlite", filepath.Join(data, "fleet.db"))
 				require.NoError(t, err)
@@ -47,6 +56,13 @@ func TestOldProgram(t *testing.T) {
 			if store == "postgres" {
 				url := pgtest.Empty(t)
 				env = append(env, "FLEET_STORE="+url)
+				oldest = func() (least int) {
+					c, err := pgx.Connect(t.Context(), url)
+					require.NoError(t, err)
+					defer func() { require.NoError(t, c.Close(context.WithoutCancel(t.Context()))) }()
+					require.NoError(t, c.QueryRow(t.Context(), oldestQuery).Scan(&least))
+					return least
+				}
 				upgrade = func() {
 					c, err := pgx.Connect(t.Context(), url)
 					require.NoError(t, err)
@@ -73,6 +89,15 @@ func TestOldProgram(t *testing.T) {
 			}
 			this("migrate", "up")
 			upgrade()
+			if least := oldest(); least > 1 { // a migration since then says that older programs cannot work with it
+				cmd := exec.CommandContext(t.Context(), old, "agent", "list", "--embedded")
+				cmd.Env = env
+				out, err := cmd.CombinedOutput()
+				require.Error(t, err)
+				require.Contains(t, string(out), fmt.Sprintf("needs a Fleet that supports at least version %d", least))
+				require.Contains(t, string(out), "use a newer Fleet")
+				return
+			}
 			before("agent", "create", "papi", "--project", "shell", "--spec", "x", "--embedded")
 			require.Contains(t, before("task", "run", "papi", "echo from the old one", "--follow", "--embedded"), "from the old one")
 			require.Contains(t, this("agent", "list", "--embedded"), "papi")

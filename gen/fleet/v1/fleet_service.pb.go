@@ -5487,8 +5487,8 @@ type ShowQueueResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of pending tasks.
 	Pending int32 `protobuf:"varint,1,opt,name=pending,proto3" json:"pending,omitempty"`
-	// Number of pending tasks by the first reason why they wait.
-	Reasons map[string]int32 `protobuf:"bytes,2,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// How many of them wait for each reason, by the first reason of each task; the most frequent first.
+	Reasons []*WaitCount `protobuf:"bytes,2,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// When the oldest of them was queued; null when there is none.
 	Oldest *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=oldest,proto3" json:"oldest,omitempty"`
 	// Seconds after which a task of the lowest priority comes before every new task, whatever the priority of that is.
@@ -5534,7 +5534,7 @@ func (x *ShowQueueResponse) GetPending() int32 {
 	return 0
 }
 
-func (x *ShowQueueResponse) GetReasons() map[string]int32 {
+func (x *ShowQueueResponse) GetReasons() []*WaitCount {
 	if x != nil {
 		return x.Reasons
 	}
@@ -6650,15 +6650,12 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x03 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
 	"\f_next_cursor\"\x12\n" +
-	"\x10ShowQueueRequest\"\x92\x02\n" +
+	"\x10ShowQueueRequest\"\xc1\x01\n" +
 	"\x11ShowQueueResponse\x12\x18\n" +
-	"\apending\x18\x01 \x01(\x05R\apending\x12B\n" +
-	"\areasons\x18\x02 \x03(\v2(.fleet.v1.ShowQueueResponse.ReasonsEntryR\areasons\x128\n" +
+	"\apending\x18\x01 \x01(\x05R\apending\x12-\n" +
+	"\areasons\x18\x02 \x03(\v2\x13.fleet.v1.WaitCountR\areasons\x128\n" +
 	"\x06oldest\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\x06oldest\x12)\n" +
-	"\x10overtake_seconds\x18\x04 \x01(\x05R\x0fovertakeSeconds\x1a:\n" +
-	"\fReasonsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xbb\x02\n" +
+	"\x10overtake_seconds\x18\x04 \x01(\x05R\x0fovertakeSeconds\"\xbb\x02\n" +
 	"\x10SetLabelsRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x02R\tagentName\x12 \n" +
@@ -6803,7 +6800,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -6894,33 +6891,33 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	nil,                                  // 86: fleet.v1.StartAgentTaskRequest.LabelsEntry
 	nil,                                  // 87: fleet.v1.RestartAgentRequest.ParametersEntry
 	nil,                                  // 88: fleet.v1.QueueTaskRequest.LabelsEntry
-	nil,                                  // 89: fleet.v1.ShowQueueResponse.ReasonsEntry
-	nil,                                  // 90: fleet.v1.SetLabelsRequest.LabelsEntry
-	nil,                                  // 91: fleet.v1.SetLabelsResponse.LabelsEntry
-	(*Agent)(nil),                        // 92: fleet.v1.Agent
-	(Agent_Status)(0),                    // 93: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 94: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 95: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 96: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 97: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 98: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 99: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 100: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 101: google.protobuf.Struct
-	(*Role)(nil),                         // 102: fleet.v1.Role
-	(*Project)(nil),                      // 103: fleet.v1.Project
-	(*Event)(nil),                        // 104: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 105: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 106: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 107: fleet.v1.FileChange
-	(StepKind)(0),                        // 108: fleet.v1.StepKind
-	(*Step)(nil),                         // 109: fleet.v1.Step
-	(Task_Status)(0),                     // 110: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 111: fleet.v1.Task.Source
-	(*Question)(nil),                     // 112: fleet.v1.Question
-	(Question_Remember)(0),               // 113: fleet.v1.Question.Remember
-	(*Dependency)(nil),                   // 114: fleet.v1.Dependency
-	(*QueuedTask)(nil),                   // 115: fleet.v1.QueuedTask
+	nil,                                  // 89: fleet.v1.SetLabelsRequest.LabelsEntry
+	nil,                                  // 90: fleet.v1.SetLabelsResponse.LabelsEntry
+	(*Agent)(nil),                        // 91: fleet.v1.Agent
+	(Agent_Status)(0),                    // 92: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 93: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 94: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 95: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 96: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 97: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 98: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 99: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 100: google.protobuf.Struct
+	(*Role)(nil),                         // 101: fleet.v1.Role
+	(*Project)(nil),                      // 102: fleet.v1.Project
+	(*Event)(nil),                        // 103: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 104: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 105: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 106: fleet.v1.FileChange
+	(StepKind)(0),                        // 107: fleet.v1.StepKind
+	(*Step)(nil),                         // 108: fleet.v1.Step
+	(Task_Status)(0),                     // 109: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 110: fleet.v1.Task.Source
+	(*Question)(nil),                     // 111: fleet.v1.Question
+	(Question_Remember)(0),               // 112: fleet.v1.Question.Remember
+	(*Dependency)(nil),                   // 113: fleet.v1.Dependency
+	(*QueuedTask)(nil),                   // 114: fleet.v1.QueuedTask
+	(*WaitCount)(nil),                    // 115: fleet.v1.WaitCount
 	(Share_Access)(0),                    // 116: fleet.v1.Share.Access
 	(*Share)(nil),                        // 117: fleet.v1.Share
 	(*ShowUsageRequest)(nil),             // 118: fleet.v1.ShowUsageRequest
@@ -6944,71 +6941,71 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	84,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
 	85,  // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
-	92,  // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	93,  // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	94,  // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	95,  // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	96,  // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	92,  // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	95,  // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	97,  // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	98,  // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	99,  // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	100, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	92,  // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	101, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	91,  // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	92,  // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	93,  // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	94,  // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	95,  // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	91,  // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	94,  // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	96,  // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	97,  // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	98,  // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	99,  // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	91,  // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	100, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	17,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
 	86,  // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
-	98,  // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	93,  // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	98,  // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	93,  // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	98,  // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	93,  // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	102, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	103, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	96,  // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	104, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	97,  // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	92,  // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	97,  // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	92,  // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	97,  // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	92,  // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	101, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	102, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	95,  // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	103, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,   // 27: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	98,  // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	105, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	106, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	107, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	108, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	109, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	110, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	111, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	95,  // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	97,  // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	104, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	105, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	106, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	107, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	108, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	109, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	110, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	94,  // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	1,   // 37: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	98,  // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	98,  // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	112, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	113, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	112, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	97,  // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	92,  // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	92,  // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	97,  // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	97,  // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	111, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	112, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	111, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	96,  // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	91,  // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	91,  // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
 	87,  // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	92,  // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	101, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	91,  // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	100, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	17,  // 49: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
 	88,  // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
-	95,  // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	95,  // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	114, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	98,  // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
-	95,  // 55: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	95,  // 56: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	114, // 57: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	98,  // 58: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
-	98,  // 59: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
-	98,  // 60: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
-	98,  // 61: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
-	115, // 62: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
-	89,  // 63: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.ShowQueueResponse.ReasonsEntry
-	95,  // 64: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
-	90,  // 65: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
-	91,  // 66: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	94,  // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	94,  // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	113, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	97,  // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
+	94,  // 55: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	94,  // 56: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	113, // 57: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	97,  // 58: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
+	97,  // 59: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
+	97,  // 60: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
+	97,  // 61: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
+	114, // 62: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
+	115, // 63: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
+	94,  // 64: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
+	89,  // 65: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	90,  // 66: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
 	116, // 67: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
 	117, // 68: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
 	117, // 69: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
@@ -7184,7 +7181,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   90,
+			NumMessages:   89,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

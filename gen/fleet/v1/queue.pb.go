@@ -96,6 +96,61 @@ func (x *Wait) GetUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+// WaitCount is how many tasks wait for a reason.
+type WaitCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The reason, see Wait.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Number of tasks.
+	Tasks         int32 `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WaitCount) Reset() {
+	*x = WaitCount{}
+	mi := &file_fleet_v1_queue_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WaitCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WaitCount) ProtoMessage() {}
+
+func (x *WaitCount) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_queue_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WaitCount.ProtoReflect.Descriptor instead.
+func (*WaitCount) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *WaitCount) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *WaitCount) GetTasks() int32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
 // Dependency is a task that must end before another one starts.
 type Dependency struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -111,7 +166,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_fleet_v1_queue_proto_msgTypes[1]
+	mi := &file_fleet_v1_queue_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -123,7 +178,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_queue_proto_msgTypes[1]
+	mi := &file_fleet_v1_queue_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -136,7 +191,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{1}
+	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Dependency) GetTaskId() string {
@@ -185,7 +240,7 @@ type Queued struct {
 
 func (x *Queued) Reset() {
 	*x = Queued{}
-	mi := &file_fleet_v1_queue_proto_msgTypes[2]
+	mi := &file_fleet_v1_queue_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -197,7 +252,7 @@ func (x *Queued) String() string {
 func (*Queued) ProtoMessage() {}
 
 func (x *Queued) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_queue_proto_msgTypes[2]
+	mi := &file_fleet_v1_queue_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -210,7 +265,7 @@ func (x *Queued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queued.ProtoReflect.Descriptor instead.
 func (*Queued) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{2}
+	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Queued) GetPosition() int32 {
@@ -290,7 +345,7 @@ type QueuedTask struct {
 
 func (x *QueuedTask) Reset() {
 	*x = QueuedTask{}
-	mi := &file_fleet_v1_queue_proto_msgTypes[3]
+	mi := &file_fleet_v1_queue_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -302,7 +357,7 @@ func (x *QueuedTask) String() string {
 func (*QueuedTask) ProtoMessage() {}
 
 func (x *QueuedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_queue_proto_msgTypes[3]
+	mi := &file_fleet_v1_queue_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -315,7 +370,7 @@ func (x *QueuedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedTask.ProtoReflect.Descriptor instead.
 func (*QueuedTask) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{3}
+	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *QueuedTask) GetId() string {
@@ -370,7 +425,10 @@ const file_fleet_v1_queue_proto_rawDesc = "" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x125\n" +
 	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\x05until\x88\x01\x01B\b\n" +
-	"\x06_until\"\\\n" +
+	"\x06_until\"9\n" +
+	"\tWaitCount\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05tasks\x18\x02 \x01(\x05R\x05tasks\"\\\n" +
 	"\n" +
 	"Dependency\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x14\n" +
@@ -418,22 +476,23 @@ func file_fleet_v1_queue_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_queue_proto_rawDescData
 }
 
-var file_fleet_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_fleet_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_fleet_v1_queue_proto_goTypes = []any{
 	(*Wait)(nil),                  // 0: fleet.v1.Wait
-	(*Dependency)(nil),            // 1: fleet.v1.Dependency
-	(*Queued)(nil),                // 2: fleet.v1.Queued
-	(*QueuedTask)(nil),            // 3: fleet.v1.QueuedTask
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*WaitCount)(nil),             // 1: fleet.v1.WaitCount
+	(*Dependency)(nil),            // 2: fleet.v1.Dependency
+	(*Queued)(nil),                // 3: fleet.v1.Queued
+	(*QueuedTask)(nil),            // 4: fleet.v1.QueuedTask
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 }
 var file_fleet_v1_queue_proto_depIdxs = []int32{
-	4, // 0: fleet.v1.Wait.until:type_name -> google.protobuf.Timestamp
+	5, // 0: fleet.v1.Wait.until:type_name -> google.protobuf.Timestamp
 	0, // 1: fleet.v1.Queued.waits:type_name -> fleet.v1.Wait
-	4, // 2: fleet.v1.Queued.not_before:type_name -> google.protobuf.Timestamp
-	4, // 3: fleet.v1.Queued.expires:type_name -> google.protobuf.Timestamp
-	1, // 4: fleet.v1.Queued.depends_on:type_name -> fleet.v1.Dependency
-	4, // 5: fleet.v1.QueuedTask.created_at:type_name -> google.protobuf.Timestamp
-	2, // 6: fleet.v1.QueuedTask.queue:type_name -> fleet.v1.Queued
+	5, // 2: fleet.v1.Queued.not_before:type_name -> google.protobuf.Timestamp
+	5, // 3: fleet.v1.Queued.expires:type_name -> google.protobuf.Timestamp
+	2, // 4: fleet.v1.Queued.depends_on:type_name -> fleet.v1.Dependency
+	5, // 5: fleet.v1.QueuedTask.created_at:type_name -> google.protobuf.Timestamp
+	3, // 6: fleet.v1.QueuedTask.queue:type_name -> fleet.v1.Queued
 	7, // [7:7] is the sub-list for method output_type
 	7, // [7:7] is the sub-list for method input_type
 	7, // [7:7] is the sub-list for extension type_name
@@ -447,14 +506,14 @@ func file_fleet_v1_queue_proto_init() {
 		return
 	}
 	file_fleet_v1_queue_proto_msgTypes[0].OneofWrappers = []any{}
-	file_fleet_v1_queue_proto_msgTypes[2].OneofWrappers = []any{}
+	file_fleet_v1_queue_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_queue_proto_rawDesc), len(file_fleet_v1_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -89,8 +87,8 @@ func (p *program) newQueueShow() *cobra.Command {
 		Example: `  fleet queue show`,
 	}, fleetv1.FleetServiceClient.ShowQueue, &fleetv1.ShowQueueRequest{}, func(s *session, resp *fleetv1.ShowQueueResponse) {
 		lines := []line{{"Waiting", fmt.Sprint(resp.GetPending()), ""}, {"Oldest", resp.GetOldest(), ""}}
-		for _, reason := range slices.Sorted(maps.Keys(resp.GetReasons())) {
-			lines = append(lines, line{upperFirst(strings.ReplaceAll(reason, "_", " ")), fmt.Sprint(resp.GetReasons()[reason]), ""})
+		for _, r := range resp.GetReasons() {
+			lines = append(lines, line{upperFirst(strings.ReplaceAll(r.GetReason(), "_", " ")), fmt.Sprint(r.GetTasks()), ""})
 		}
 		lines = append(lines, line{"Overtaken", "at most " + (time.Duration(resp.GetOvertakeSeconds()) * time.Second).String(), "then a task of the lowest priority comes before new ones"})
 		s.screen.output(s.card(lines...))

@@ -1,7 +1,10 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -125,11 +128,14 @@ func (f *Fleet) ShowQueue(ctx context.Context, _ *fleetv1.ShowQueueRequest) (*fl
 		return nil, err
 	}
 	out := &fleetv1.ShowQueueResponse{
-		Pending: int32Of(sum.Pending), Reasons: map[string]int32{}, Oldest: timeOf(sum.Oldest), OvertakeSeconds: int32Of(int(sum.Overtake.Seconds())),
+		Pending: int32Of(sum.Pending), Reasons: []*fleetv1.WaitCount{}, Oldest: timeOf(sum.Oldest), OvertakeSeconds: int32Of(int(sum.Overtake.Seconds())),
 	}
 	for reason, n := range sum.Reasons {
-		out.Reasons[string(reason)] = int32Of(n)
+		out.Reasons = append(out.Reasons, &fleetv1.WaitCount{Reason: string(reason), Tasks: int32Of(n)})
 	}
+	slices.SortFunc(out.Reasons, func(a, b *fleetv1.WaitCount) int {
+		return cmp.Or(cmp.Compare(b.GetTasks(), a.GetTasks()), strings.Compare(a.GetReason(), b.GetReason()))
+	})
 	return out, nil
 }
 

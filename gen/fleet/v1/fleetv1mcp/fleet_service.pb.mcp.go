@@ -1050,7 +1050,7 @@ const fleetServiceShowQueueInput = `{"type":"object","properties":{},"additional
 
 const fleetServiceShowQueueOutput = `{"type":"object","properties":{
 "pending":{"type":"integer","description":"Number of pending tasks."},
-"reasons":{"type":"object","additionalProperties":{"type":"integer"},"description":"Number of pending tasks by the first reason why they wait."},
+"reasons":{"type":"array","items":{"$ref":"#/$defs/WaitCount"},"description":"How many of them wait for each reason, by the first reason of each task; the most frequent first."},
 "oldest":{"type":["string","null"],"format":"date-time","description":"When the oldest of them was queued; null when there is none."},
 "overtake_seconds":{"type":"integer","description":"Seconds after which a task of the lowest priority comes before every new task, whatever the priority of that is."}
 },"required":["pending","reasons","oldest","overtake_seconds"]}`
@@ -1629,6 +1629,10 @@ var fleetServiceOutputs = tool.Defs{
 "created_at":{"type":["string","null"],"format":"date-time","description":"When the task was queued."},
 "queue":{"anyOf":[{"$ref":"#/$defs/Queued","description":"When and how it starts."},{"type":"null"}]}
 },"required":["id","agent_name","owner","summary","created_at","queue"],"description":"QueuedTask is a task in the queue."}`,
+	"WaitCount": `{"type":"object","properties":{
+"reason":{"type":"string","description":"The reason, see Wait."},
+"tasks":{"type":"integer","description":"Number of tasks."}
+},"required":["reason","tasks"],"description":"WaitCount is how many tasks wait for a reason."}`,
 	"AuditEntry": `{"type":"object","properties":{
 "id":{"type":"string","description":"Id of the line; later lines have higher ids."},
 "time":{"type":["string","null"],"format":"date-time","description":"When the call began."},
