@@ -43,7 +43,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"parameters": map[string]any{}, "update": false, "take_over": true,
 		"priority": json.Number("1"), "not_before": nil, "expires": nil, "exclusive": "attack", "hold": true,
 		"depends_on": []any{map[string]any{"task_id": x.task}},
-		"selector": "", "labels": map[string]any{"attacked": "yes"}, "remove": []any{"owner"},
+		"selector":   "", "labels": map[string]any{"attacked": "yes"}, "remove": []any{"owner"},
 		"directory":        "", // a request with project cannot have it
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),
 		"registry_ref": "127.0.0.1:1/an/attack", "keep_unsaved": true,
