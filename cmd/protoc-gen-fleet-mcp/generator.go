@@ -65,7 +65,7 @@ func (g generator) service(s *protogen.Service, set string) error {
 		return err
 	}
 	g.P("return ", toolPackage.Ident("NewSet"), "(", strconv.Quote(set), ", ", lowerFirst(s.GoName), "Inputs, ", lowerFirst(s.GoName), "Outputs,")
-	tools := slices.DeleteFunc(slices.Clone(s.Methods), func(m *protogen.Method) bool { return g.options.Says(m.Desc, noTool) })
+	tools := slices.DeleteFunc(slices.Clone(s.Methods), func(m *protogen.Method) bool { return g.options.Bool(m.Desc, noTool) })
 	for _, m := range tools {
 		if err := g.method(s, m); err != nil {
 			return fmt.Errorf("%s: %w", m.Desc.Name(), err)
@@ -103,7 +103,7 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 		kind = "Stream"
 	}
 	var last []any
-	if g.options.Says(m.Desc, option.LastIsResult) {
+	if g.options.Bool(m.Desc, option.LastIsResult) {
 		kind = "Turn"
 		var err error
 		if last, err = g.lastOf(m); err != nil {
@@ -116,10 +116,10 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 	g.P("Title: ", strconv.Quote(title(m.GoName)), ",")
 	g.P("Method: ", g.file.GoImportPath.Ident(s.GoName+"_"+m.GoName+"_FullMethodName"), ",")
 	g.P("ReadOnly: ", h.readOnly, ", Destructive: ", h.destructive, ", Idempotent: ", h.idempotent, ",")
-	if g.options.Says(m.Desc, contractTool) {
+	if g.options.Bool(m.Desc, contractTool) {
 		g.P("Contract: true,")
 	}
-	if g.options.Says(m.Desc, operatorTool) {
+	if g.options.Bool(m.Desc, operatorTool) {
 		g.P("Operator: true,")
 	}
 	g.P("Input: ", constant(s, m, "Input"), ",")

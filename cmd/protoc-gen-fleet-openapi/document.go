@@ -216,7 +216,7 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method, verb str
 	case download:
 		ok.WithDescription("The content, with `Content-Encoding: gzip`. Without `gzip` in Accept-Encoding the answer is 406.")
 		ok.Content = openapi3.Content{"text/plain": openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema())}
-	case b.options.Says(m.Desc, option.LastIsResult):
+	case b.options.Bool(m.Desc, option.LastIsResult):
 		kind, last := b.options.Last(m.Output)
 		if last == nil {
 			return fmt.Errorf("%s needs an enum field in the response with a value that marks the last message", option.LastIsResult)

@@ -140,7 +140,7 @@ func (b *builder) mayBeNull(f *protogen.Field) bool {
 	if f.Message == nil || f.Desc.IsList() || f.Desc.IsMap() {
 		return false
 	}
-	return isWrapper(f.Message) || b.options.Says(f.Desc, "fleet.v1.nullable")
+	return isWrapper(f.Message) || b.options.Bool(f.Desc, "fleet.v1.nullable")
 }
 
 // isWrapper reports whether the message has the JSON form of the value that it wraps.

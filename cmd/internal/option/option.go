@@ -1,5 +1,6 @@
 // Package option reads Fleet's own options, which fleet/v1/options.proto defines, for the plugins. It uses descriptors
-// instead of the generated Go package of the options. The plugins generate this package, so they must not depend on it.
+// instead of the generated Go package of the options. The plugins generate that Go package, so they must not depend on
+// it.
 package option
 
 import (
@@ -45,8 +46,8 @@ func (r Reader) Get(of protoreflect.Descriptor, name protoreflect.FullName) (pro
 	return m.Get(x.TypeDescriptor()), true
 }
 
-// Says reports whether a boolean option is true.
-func (r Reader) Says(of protoreflect.Descriptor, name protoreflect.FullName) bool {
+// Bool reports whether a boolean option is true.
+func (r Reader) Bool(of protoreflect.Descriptor, name protoreflect.FullName) bool {
 	v, ok := r.Get(of, name)
 	return ok && v.Bool()
 }

@@ -60,7 +60,7 @@ var installed = map[string]string{
 }
 
 // TestInstalledPrograms starts programs that are installed below the home directory of the server's user, in the ways of
-// common tools. What PATH names must work, and nothing of it may be changed; what is beside it must stay hidden.
+// common tools. Programs on PATH must run, must not be writable, and what is beside them must stay hidden.
 func TestInstalledPrograms(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

@@ -148,7 +148,7 @@ func (p *Place) newTree(ctx context.Context, proj project, h home, r *record) (w
 			author.Email = cmp.Or(author.Email, missing.Email)
 		}
 	} else {
-		if hidden := worktree.Hidden(r.Repository); hidden != "" {
+		if hidden := worktree.InaccessibleDir(r.Repository); hidden != "" {
 			return t, fleet.Errorf(fleet.ReasonProvisioningFailed,
 				"confined agents may not read %s, because they have none of root's rights: allow everybody to read it, or run the server as its owner", hidden)
 		}

@@ -13,7 +13,7 @@ import (
 // begun waits until the agent has started the run by itself. If the agent stays idle, begun returns TASK_NOT_FOUND. It
 // does not send the prompt, because the agent might then get the prompt twice.
 func (runners *Runners) begun(ctx context.Context, a fleet.Agent, r fleet.Run, workspace Workspace, api *client) error {
-	t := runners.runs.of(r.TaskID)
+	t := runners.runs.getOrCreate(r.TaskID)
 	rests, failures := 0, 0
 	for {
 		v, err := api.look(ctx)

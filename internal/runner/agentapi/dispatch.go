@@ -41,11 +41,11 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 		return runners.begun(ctx, a, r, workspace, api)
 	}
 	since := workspace.Facts().reported()
-	t := runners.runs.of(r.TaskID)
+	t := runners.runs.getOrCreate(r.TaskID)
 	already, err := runners.deliverOnce(ctx, a, workspace, api, delivery{
 		find: func(v *view) bool { return runners.locate(v, a, r, t) >= 0 },
 		text: func(v *view) (string, error) {
-			if given, _ := t.start(); r.Again && !given && workspace.Facts().restarted(r) {
+			if dispatched, _ := t.dispatchState(); r.Again && !dispatched && workspace.Facts().restarted(r) {
 				return "", fleet.Errorf(fleet.ReasonAgentOffline,
 					"the agent %q restarted while the task was being sent, so the task may be lost: start the task again if it was not done", a.Name)
 			}
@@ -81,7 +81,7 @@ func (runners *Runners) busyWith(a fleet.Agent, v *view) error {
 	if task == "" {
 		return nil
 	}
-	t := runners.runs.of(task)
+	t := runners.runs.getOrCreate(task)
 	if _, ended := t.result(); ended || t.wasInterrupted() {
 		return nil
 	}

@@ -25,7 +25,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
 	}
-	t := runners.runs.of(r.TaskID)
+	t := runners.runs.getOrCreate(r.TaskID)
 	select {
 	case t.turn <- struct{}{}:
 		defer func() { <-t.turn }()
@@ -34,7 +34,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	}
 	f := &follower{runners: runners, find: w.find, agent: a, run: r, sink: sink, transcript: t, resumed: cursor != ""}
 	var err error
-	if f.next, err = t.after(cursor); err != nil {
+	if f.next, err = t.indexAfter(cursor); err != nil {
 		return fleet.Outcome{}, err
 	}
 	o, err := f.follow(ctx)
@@ -195,11 +195,11 @@ func (f *follower) atRest(v *view, i, end int) bool {
 
 // missing handles a conversation without the run.
 func (f *follower) missing() (fleet.Outcome, bool, error) {
-	given, _ := f.transcript.start()
+	dispatched, _ := f.transcript.dispatchState()
 	switch {
 	case f.transcript.wasInterrupted():
 		return fleet.Outcome{Status: fleet.TaskStopped, Reason: "the agent was restarted while it was being stopped"}, true, nil
-	case given || f.resumed || f.seen() || f.workspace.Facts().restarted(f.run):
+	case dispatched || f.resumed || f.seen() || f.workspace.Facts().restarted(f.run):
 		return failed("the agent was restarted while it worked, and no longer knows the task"), true, nil
 	}
 	return fleet.Outcome{}, false, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", f.agent.Name, f.run.TaskID)
@@ -207,7 +207,7 @@ func (f *follower) missing() (fleet.Outcome, bool, error) {
 
 // seen reports whether the run was in the conversation before.
 func (f *follower) seen() bool {
-	_, ok := f.transcript.message()
+	_, ok := f.transcript.ownMessageTime()
 	return ok
 }
 

@@ -19,7 +19,7 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	if err != nil {
 		return nil //nolint:nilerr // the run ends with its workspace
 	}
-	t := runners.runs.of(r.TaskID)
+	t := runners.runs.getOrCreate(r.TaskID)
 	if _, ended := t.result(); ended {
 		return nil
 	}

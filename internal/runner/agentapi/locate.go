@@ -39,7 +39,7 @@ func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcrip
 		if !same {
 			continue
 		}
-		if known, ok := t.message(); ok {
+		if known, ok := t.ownMessageTime(); ok {
 			if known.Equal(m.Time) {
 				t.recall(v.messages[i+1:], r.Messages)
 				return i
@@ -56,7 +56,7 @@ func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcrip
 		}
 	}
 	if at >= 0 {
-		t.found(a.UID, v.messages[at])
+		t.setMessage(a.UID, v.messages[at])
 		t.recall(v.messages[at+1:], r.Messages)
 	}
 	return at

@@ -16,7 +16,7 @@ func failed(reason string) fleet.Outcome {
 // since returns the time, by the host's clock, after which the agent's reports are about the run. The run's message is
 // at i.
 func (f *follower) since(i int) time.Time {
-	if given, since := f.transcript.start(); given {
+	if dispatched, since := f.transcript.dispatchState(); dispatched {
 		return since
 	}
 	return f.view.messages[i].Time.Add(f.workspace.Facts().Ahead - f.view.skew - time.Second)

@@ -29,10 +29,12 @@ func (runners *Runners) Connect(a fleet.Agent, find Find) fleet.Runner {
 
 // Knows reports whether these Runners remember the run, because they have dispatched, followed, interrupted or messaged
 // it.
-func (runners *Runners) Knows(taskID string) bool { return runners.runs.known(taskID) }
+func (runners *Runners) Knows(taskID string) bool { return runners.runs.has(taskID) }
 
 // Waiting returns how many messages are waiting until the run's agent is idle.
-func (runners *Runners) Waiting(taskID string) int { return runners.runs.of(taskID).pendingCount() }
+func (runners *Runners) Waiting(taskID string) int {
+	return runners.runs.getOrCreate(taskID).pendingCount()
+}
 
 // runner runs the tasks of one agent.
 type runner struct {

@@ -88,7 +88,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t := runners.runs.of(r.TaskID)
+	t := runners.runs.getOrCreate(r.TaskID)
 	if t.hasMessage(id) {
 		return nil
 	}

@@ -21,8 +21,8 @@ type runs struct {
 	order  []string
 }
 
-// of returns the transcript of the run. It creates one if there is none.
-func (r *runs) of(taskID string) *transcript {
+// getOrCreate returns the transcript of the run. It creates one if there is none.
+func (r *runs) getOrCreate(taskID string) *transcript {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if t := r.byTask[taskID]; t != nil {
@@ -42,8 +42,8 @@ func (r *runs) of(taskID string) *transcript {
 	return t
 }
 
-// known reports whether there is a transcript of the run.
-func (r *runs) known(taskID string) bool {
+// has reports whether there is a transcript of the run.
+func (r *runs) has(taskID string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byTask[taskID] != nil
@@ -81,16 +81,16 @@ type transcript struct {
 	messageTimes map[string]time.Time // times of the run's later messages, by id
 	waiting      []*pendingMessage    // later messages that are being delivered
 	sealed       bool                 // the run is ending, and accepts no more messages
-	given        bool                 // this process has dispatched the run
+	dispatched   bool                 // this process has dispatched the run
 	since        time.Time            // earlier reports of the agent are not about the run; by the host's clock
 	interrupted  bool
 	ended        bool
 	outcome      fleet.Outcome
 }
 
-// after returns the index of the first output after the cursor. If outputs does not contain the cursor, after empties
-// outputs, so that they begin after the cursor.
-func (t *transcript) after(cursor string) (int, error) {
+// indexAfter returns the index of the first output after the cursor. If outputs does not contain the cursor, indexAfter
+// empties outputs, so that they begin after the cursor.
+func (t *transcript) indexAfter(cursor string) (int, error) {
 	if t.screenReader != nil && cursor == "" && !t.cut {
 		return 0, nil
 	}
@@ -129,15 +129,15 @@ func (t *transcript) trim(n int) int {
 	return n - half
 }
 
-// found records m as the run's message.
-func (t *transcript) found(uid string, m message) {
+// setMessage records m as the run's message.
+func (t *transcript) setMessage(uid string, m message) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.agent, t.at = uid, m.Time
 }
 
-// message returns the time of the run's message, and whether that time is known.
-func (t *transcript) message() (time.Time, bool) {
+// ownMessageTime returns the time of the run's message, and whether that time is known.
+func (t *transcript) ownMessageTime() (time.Time, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.at, !t.at.IsZero()
@@ -177,7 +177,7 @@ func (t *transcript) hasMessageAt(at time.Time) bool {
 func (t *transcript) markDispatched(since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.given, t.since = true, since
+	t.dispatched, t.since = true, since
 }
 
 func (t *transcript) interrupt() {
@@ -192,11 +192,12 @@ func (t *transcript) wasInterrupted() bool {
 	return t.interrupted
 }
 
-// start returns whether this process has dispatched the run, and since when the agent's reports are about the run.
-func (t *transcript) start() (given bool, since time.Time) {
+// dispatchState returns whether this process has dispatched the run, and since when the agent's reports are about the
+// run.
+func (t *transcript) dispatchState() (dispatched bool, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.given, t.since
+	return t.dispatched, t.since
 }
 
 func (t *transcript) end(o fleet.Outcome) {

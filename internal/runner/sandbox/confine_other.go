@@ -21,7 +21,7 @@ func OpenRoot(dir string) (*os.Root, error) {
 
 func confine(Policy) error { return Available() }
 
-func separable() error { return Available() }
+func checkNetworkNamespace() error { return Available() }
 
 func isolate(*os.ProcAttr) {}
 

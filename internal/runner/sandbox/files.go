@@ -159,7 +159,7 @@ func runHelper(ctx context.Context, name string, in []byte, out *limitedBuffer, 
 			Write: r.write, Read: r.read, Override: r.override, Network: Offline,
 			Limits: Limits{Memory: fileMemory, Descriptors: fileDescriptors, CPU: fileTime, FileSize: r.fileSize},
 		},
-		Operation: name, Report: noReport, Proxy: noReport,
+		Operation: name, Report: noDescriptor, Proxy: noDescriptor,
 	})
 	if err != nil {
 		return err

@@ -16,9 +16,9 @@ import (
 // proxyName is the name under which this executable runs as the proxy; see package proxy.
 const proxyName = "fleet-proxy"
 
-// separable returns nil if programs can have their own network namespace. Otherwise it returns an error that wraps
-// ErrUnavailable.
-var separable = sync.OnceValue(func() error {
+// checkNetworkNamespace returns nil if programs can have their own network namespace. Otherwise it returns an error
+// that wraps ErrUnavailable.
+var checkNetworkNamespace = sync.OnceValue(func() error {
 	p, err := Start(Policy{Read: System(), Network: Allow()}, "/bin/sh", []string{"sh", "-c", ":"}, &os.ProcAttr{})
 	if err == nil {
 		_, err = p.Wait()
@@ -96,7 +96,7 @@ func connect(p Policy, proxy int) error {
 	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request); err != nil {
 		return err
 	}
-	if proxy == noReport {
+	if proxy == noDescriptor {
 		return nil
 	}
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: proxyPort, Addr: [4]byte{127, 0, 0, 1}}); err != nil {

@@ -26,7 +26,8 @@ type Policy struct {
 
 	// Mounts gives the program a mount namespace that is read-only except for Write. Then the program cannot change
 	// modes, owners and times of other files, which Landlock does not restrict. The namespace takes about 2 ms. Mounts
-	// has no effect if the process may not create mount namespaces. Root may, and the supervisor of a run in a user namespace of its own.
+	// has no effect if the process may not create mount namespaces. Root may create them. So may the supervisor of a run
+	// that has its own user namespace.
 	Mounts bool `json:"mounts,omitempty"`
 
 	// Hide are directories in which the program sees only Write and Read. Otherwise it could watch other files there with
@@ -102,7 +103,7 @@ func Choose(m Mode, n Network) (Mode, error) {
 	}
 	err := Available()
 	if err == nil && n.Kind() == allow {
-		err = separable()
+		err = checkNetworkNamespace()
 	}
 	switch {
 	case err == nil:

@@ -17,14 +17,15 @@ const helperName = "fleet-confine"
 type helperRequest struct {
 	Policy  Policy `json:"policy"`
 	Program string `json:"program"` // the executed file
-	Report  int    `json:"report"`  // file descriptor for the reason why the program did not start; noReport means stderr
-	Proxy   int    `json:"proxy"`   // file descriptor over which the proxy gets its socket; noReport means no proxy
+	Report  int    `json:"report"`  // file descriptor for the reason why the program did not start; noDescriptor means stderr
+	Proxy   int    `json:"proxy"`   // file descriptor over which the proxy gets its socket; noDescriptor means no proxy
 
 	// Operation is set if the helper is to do something with files itself, and not to execute a program: see operations.
 	Operation string `json:"operation,omitempty"`
 }
 
-const noReport = -1
+// noDescriptor stands for a file descriptor that the helper does not get.
+const noDescriptor = -1
 
 // Confine changes a command so that the policy confines its program. The command must not be started yet. If the
 // program cannot be started, the command fails with exit code 127 and writes the reason to its standard error.
@@ -35,7 +36,7 @@ func Confine(cmd *exec.Cmd, p Policy) error {
 	if p.Network.Kind() == allow {
 		return errors.New("start a program whose network is a list of addresses with Start: Confine cannot start its proxy")
 	}
-	data, err := json.Marshal(helperRequest{Policy: p, Program: cmd.Path, Report: noReport, Proxy: noReport})
+	data, err := json.Marshal(helperRequest{Policy: p, Program: cmd.Path, Report: noDescriptor, Proxy: noDescriptor})
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Proc
 	defer func() { _ = r.Close() }()
 	with := *attr
 	with.Files = append(append([]*os.File{}, attr.Files...), w)
-	o := helperRequest{Policy: p, Program: program, Report: len(attr.Files), Proxy: noReport}
+	o := helperRequest{Policy: p, Program: program, Report: len(attr.Files), Proxy: noDescriptor}
 	if p.Network.Kind() == allow {
 		isolate(&with)
 		if addresses := p.Network.Allowed(); len(addresses) > 0 {
@@ -102,7 +103,7 @@ func helper(args []string) error {
 	if err := json.Unmarshal([]byte(args[0]), &o); err != nil {
 		return err
 	}
-	if o.Report != noReport {
+	if o.Report != noDescriptor {
 		syscall.CloseOnExec(o.Report)
 	}
 	err := connect(o.Policy, o.Proxy)
@@ -115,7 +116,7 @@ func helper(args []string) error {
 	if err == nil {
 		err = syscall.Exec(o.Program, args[1:], os.Environ())
 	}
-	if o.Report != noReport {
+	if o.Report != noDescriptor {
 		_, _ = fmt.Fprint(os.NewFile(uintptr(o.Report), "report"), err)
 	}
 	return err

@@ -13,7 +13,7 @@ type Spec struct {
 	Dir         string          `json:"dir"`                    // the program's working directory
 	Timeout     time.Duration   `json:"timeout"`                // time limit; 0 means no limit
 	Grace       time.Duration   `json:"grace"`                  // how long the run may take to stop at its time limit before it is killed
-	MaxOutput   int64           `json:"max_output"`             // maximum size of the kept stderr, and minimum size of the kept output, in bytes
+	MaxOutput   int64           `json:"max_output"`             // limit of the kept stderr, in bytes; the limit of the output is at least this
 	RawOutput   int64           `json:"raw_output,omitempty"`   // maximum size of the kept output, in bytes; 0 means MaxOutput
 	SplitStderr bool            `json:"split_stderr,omitempty"` // stderr goes to its own file instead of the output
 	StdinFile   string          `json:"stdin_file,omitempty"`   // file in the run's directory; empty for an empty input

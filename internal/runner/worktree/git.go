@@ -127,7 +127,7 @@ func (g *Git) pipeWarn(ctx context.Context, p *sandbox.Policy, env []string, dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
 	stopGracefully(cmd)
 	if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "GIT_DIR=") }) {
-		ownerOf(dir).run(cmd)
+		ownerOf(dir).setCredential(cmd)
 	}
 	if p != nil && sandbox.Available() == nil && cmd.Err == nil {
 		if err := sandbox.Confine(cmd, *p); err != nil {

@@ -72,7 +72,7 @@ func (t Tree) collectLFS(ctx context.Context) error {
 			continue
 		}
 		from, at := filepath.Join(into, digest), filepath.Join(to, path)
-		if err := errors.Join(own.give(from), own.mkdirAll(filepath.Dir(at))); err != nil {
+		if err := errors.Join(own.chown(from), own.mkdirAll(filepath.Dir(at))); err != nil {
 			return err
 		}
 		if err := os.Rename(from, at); err != nil {

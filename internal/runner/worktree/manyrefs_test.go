@@ -76,7 +76,8 @@ func TestUnreadableRefs(t *testing.T) {
 	}
 }
 
-// TestBrokenBranchIsNamed checks that the answer says that a branch without some of its objects costs the branches beside it.
+// TestBrokenBranchIsNamed checks that the report says that a branch with missing objects also prevents collecting the
+// others.
 func TestBrokenBranchIsNamed(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
@@ -92,8 +93,8 @@ func TestBrokenBranchIsNamed(t *testing.T) {
 	require.Contains(t, strings.Join(examined(t, g, tree).Unsaved, "\n"), "2 other branches and tags (")
 }
 
-// TestLockedRef checks that a branch that the repository cannot take, for example because a killed git has left a lock, costs
-// neither the other branches nor its own commits.
+// TestLockedRef checks that a branch that the repository cannot take, for example because a killed git has left a lock,
+// does not prevent collecting the other branches and its own commits.
 func TestLockedRef(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
@@ -116,7 +117,8 @@ func TestLockedRef(t *testing.T) {
 	require.Empty(t, c.LeftOut)
 }
 
-// TestRefBelowFormerRef checks that a tag that git cannot have beside a tag of an earlier collection costs nothing.
+// TestRefBelowFormerRef checks that a tag that git cannot have beside a tag of an earlier collection does not prevent
+// collecting that tag and the branches.
 func TestRefBelowFormerRef(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
@@ -147,8 +149,8 @@ func TestForgedRemote(t *testing.T) {
 	require.Equal(t, Work{Commits: 1, Branches: []string{"fleet/papi-1"}}, examined(t, g, tree))
 }
 
-// TestFirstBranchIsNamed checks that the agent's first branch, which Remove removes unless it is named, is named if it has commits
-// of its own, however many other branches have some too.
+// TestFirstBranchIsNamed checks that Branches includes the agent's first branch if it has commits, even if many others
+// have some too. Remove removes that branch unless Branches includes it.
 func TestFirstBranchIsNamed(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)

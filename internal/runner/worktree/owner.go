@@ -30,8 +30,8 @@ func ownerOf(dir string) *owner {
 	return &owner{sys.Uid, sys.Gid}
 }
 
-// run makes git run as the owner. A nil owner is this process.
-func (o *owner) run(cmd *exec.Cmd) {
+// setCredential makes git run as the owner. A nil owner is this process.
+func (o *owner) setCredential(cmd *exec.Cmd) {
 	if o == nil {
 		return
 	}
@@ -39,8 +39,8 @@ func (o *owner) run(cmd *exec.Cmd) {
 	cmd.Dir = "/" // the owner may not be able to read the working directory of this process
 }
 
-// give makes the owner the owner of a file that this process has created. A nil owner is this process.
-func (o *owner) give(path string) error {
+// chown makes the owner the owner of a file that this process has created. A nil owner is this process.
+func (o *owner) chown(path string) error {
 	if o == nil {
 		return nil
 	}
@@ -62,12 +62,12 @@ func (o *owner) mkdirAll(dir string) error {
 	if err != nil {
 		return err
 	}
-	return o.give(dir)
+	return o.chown(dir)
 }
 
-// Hidden returns a directory of the repository, or one above it, that confined agents cannot use. It is empty if there
-// is none. Confined agents of a server that runs as root have none of root's rights.
-func Hidden(repository string) string {
+// InaccessibleDir returns a directory of the repository, or one above it, that confined agents cannot use. It is empty
+// if there is none. Confined agents of a server that runs as root have none of root's rights.
+func InaccessibleDir(repository string) string {
 	if os.Geteuid() != 0 {
 		return "" // this process could not read the repository either
 	}

@@ -59,7 +59,8 @@ var kinds = map[int]string{
 	413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 529: "overloaded_error",
 }
 
-// dontRetry tells the client not to repeat the request, so that the test sees this error, unless the step wants that.
+// dontRetry tells the client not to repeat the request, so that the test sees this error. A step that wants a retry sets
+// X-Should-Retry itself.
 func dontRetry(w http.ResponseWriter) {
 	if w.Header().Get("X-Should-Retry") == "" {
 		w.Header().Set("X-Should-Retry", "false")
