@@ -91,7 +91,7 @@ func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 		if err := rec.work(ctx); err != nil {
 			return err
 		}
-		if err := i.mayAnswer(ctx); err != nil {
+		if err := i.checkUnread(ctx); err != nil {
 			return err
 		}
 		resp, err = next(ctx, req)

@@ -66,8 +66,8 @@ func (h *unreadBytes) change(n int64, last bool) {
 	}
 }
 
-// of returns how many bytes of the principal count.
-func (u *unread) of(principal string) int64 {
+// bytesOf returns how many bytes of the principal count.
+func (u *unread) bytesOf(principal string) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.bytes[principal]
@@ -75,7 +75,7 @@ func (u *unread) of(principal string) int64 {
 
 // check returns LIMIT_REACHED if the principal has too many bytes.
 func (u *unread) check(principal string) error {
-	if used := u.of(principal); used > maxUnread {
+	if used := u.bytesOf(principal); used > maxUnread {
 		return fleet.Errorf(fleet.ReasonLimitReached, "the server has %d bytes of answers that you have not read, and the limit is %d: read them, or end their calls", used, maxUnread).
 			AtLimit("unread bytes", used, maxUnread).After(retryUnread)
 	}
@@ -96,8 +96,8 @@ func (u *unread) download(ctx context.Context, principal string, leave func()) (
 	return context.WithValue(ctx, unreadBytesKey{}, h), func() { leave(); h.release() }, nil
 }
 
-// Downloads tells how many bytes the download to which the context belongs has in memory.
-func Downloads(ctx context.Context, bytes int) {
+// SetDownloadSize sets how many bytes the download to which the context belongs has in memory.
+func SetDownloadSize(ctx context.Context, bytes int) {
 	if h, ok := ctx.Value(unreadBytesKey{}).(*unreadBytes); ok {
 		h.resize(int64(bytes))
 	}
@@ -113,8 +113,8 @@ func (i *Interceptor) Unread() (n int64) {
 	return n
 }
 
-// mayAnswer returns LIMIT_REACHED if the caller does not read its answers.
-func (i *Interceptor) mayAnswer(ctx context.Context) error {
+// checkUnread returns LIMIT_REACHED if the caller does not read its answers.
+func (i *Interceptor) checkUnread(ctx context.Context) error {
 	if id := identityOf(ctx); id != nil && id.call != nil {
 		return i.unread.check(id.principal.Name)
 	}
@@ -151,8 +151,7 @@ type answer struct {
 
 // Codec is the codec of a gRPC server with an Interceptor. gRPC takes messages before the client reads them, and ends the context
 // of a call when it has taken the last one. Only the buffer of a message tells when gRPC has sent or dropped it: gRPC gives it back
-// to its pool. If a call ends at the wrong moment, or with the connection, gRPC only forgets the buffer, and the garbage collector
-// must tell.
+// to its pool. If gRPC drops a buffer without returning it to the pool, a cleanup releases its bytes when the collector frees it.
 type Codec struct{ encoding.CodecV2 }
 
 // Marshal returns the message in the wire format.

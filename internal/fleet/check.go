@@ -32,8 +32,8 @@ type Checks struct {
 const (
 	DefaultCheckTimeout = 10 * time.Minute
 	MaxCheckTimeout     = 24 * time.Hour
-	DefaultRetries      = 1
-	MaxRetries          = 10
+	DefaultCheckRetries = 1
+	MaxCheckRetries     = 10
 )
 
 // Valid returns an error that describes what is wrong with the checks.
@@ -48,14 +48,14 @@ func (c Checks) Valid() error {
 		case len(command) > MaxCheckCommand:
 			return Invalid(ReasonInvalidArgument, "checks", "check %d has %d bytes: give at most %d, and put the rest into a script", i+1, len(command), MaxCheckCommand)
 		case strings.ContainsRune(command, 0):
-			return Invalid(ReasonInvalidArgument, "checks", "check %d has a NUL character in it", i+1)
+			return Invalid(ReasonInvalidArgument, "checks", "check %d contains a zero byte: remove the zero byte", i+1)
 		}
 	}
 	if c.Timeout < 0 || c.Timeout > MaxCheckTimeout {
 		return Invalid(ReasonInvalidArgument, "check_timeout_seconds", "check_timeout_seconds is %d: give 1 to %d", int64(c.Timeout.Seconds()), int64(MaxCheckTimeout.Seconds()))
 	}
-	if c.Retries != nil && (*c.Retries < 0 || *c.Retries > MaxRetries) {
-		return Invalid(ReasonInvalidArgument, "retries", "retries is %d: give 0 to %d", *c.Retries, MaxRetries)
+	if c.Retries != nil && (*c.Retries < 0 || *c.Retries > MaxCheckRetries) {
+		return Invalid(ReasonInvalidArgument, "retries", "retries is %d: give 0 to %d", *c.Retries, MaxCheckRetries)
 	}
 	return nil
 }

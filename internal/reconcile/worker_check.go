@@ -16,7 +16,7 @@ import (
 // retries returns how often the agent may try again after failed checks.
 func retries(c fleet.Checks) int {
 	if c.Retries == nil {
-		return fleet.DefaultRetries
+		return fleet.DefaultCheckRetries
 	}
 	return *c.Retries
 }

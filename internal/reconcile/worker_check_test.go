@@ -226,7 +226,7 @@ func TestChecks(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, checking, nil)
 		h.Create("papi")
-		less, more := -1, fleet.MaxRetries+1
+		less, more := -1, fleet.MaxCheckRetries+1
 		for _, c := range []fleet.Checks{
 			{Commands: make([]string, fleet.MaxChecks+1)},
 			{Commands: []string{" "}},

@@ -50,11 +50,11 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 	if w.filter.Selector, err = fleet.ParseSelector("selector", r.Selector); err != nil {
 		return err
 	}
-	if err := aside(func() error { return w.begin(ctx, p, r) }); err != nil {
+	if err := onOwnStack(func() error { return w.begin(ctx, p, r) }); err != nil {
 		return err
 	}
 	var signal <-chan struct{}
-	if r.Follow && !w.over {
+	if r.Follow && !w.alreadyEnded {
 		var cancel func()
 		signal, cancel = s.tail.Subscribe()
 		defer cancel()
@@ -65,7 +65,7 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	for over, woken := !r.Follow || w.over, false; ; {
+	for last, woken := !r.Follow || w.alreadyEnded, false; ; {
 		more, sent, err := w.next(ctx, woken, send)
 		switch {
 		case err != nil:
@@ -83,7 +83,7 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 			default:
 				continue
 			}
-		case over:
+		case last:
 			if sent == 0 {
 				return send(nil, w.cursor())
 			}
@@ -94,7 +94,7 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 		case <-signal:
 			woken = true
 		case <-timeout:
-			over, woken = true, false
+			last, woken = true, false
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -103,14 +103,14 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 
 // watch is one running call of Watch.
 type watch struct {
-	s      *Service
-	p      fleet.Principal
-	ref    string // of the watched agent; empty if all are watched
-	filter fleet.EventFilter
-	after  int64
-	left   int  // events that may still be sent; negative means no limit
-	ended  bool // the end of the watched task was sent
-	over   bool // the watched task had ended before the call
+	s            *Service
+	p            fleet.Principal
+	ref          string // of the watched agent; empty if all are watched
+	filter       fleet.EventFilter
+	after        int64
+	left         int  // events that may still be sent; negative means no limit
+	ended        bool // the end of the watched task was sent
+	alreadyEnded bool // the watched task had ended before the call
 
 	shares   *state.Shares // the shares that the filter was derived from
 	sharesAt int64         // the tail's SharesAt when the shares were read
@@ -121,7 +121,7 @@ func (w *watch) cursor() string { return strconv.FormatInt(w.after, 10) }
 
 func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) error {
 	w.sharesAt = w.s.tail.SharesAt()
-	if _, err := w.look(ctx); err != nil {
+	if _, err := w.refreshShares(ctx); err != nil {
 		return err
 	}
 	switch {
@@ -141,7 +141,7 @@ func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) er
 				if err != nil {
 					return err
 				}
-				w.over, w.filter.TaskID = !t.Active(), t.ID // a caller may give a prefix of the id
+				w.alreadyEnded, w.filter.TaskID = !t.Active(), t.ID // a caller may give a prefix of the id
 			}
 			switch r.Cursor {
 			case "now":
@@ -244,14 +244,14 @@ func (w *watch) read(ctx context.Context, woken bool, limit int) (events []fleet
 		}
 		w.sharesAt = at
 		changed := false
-		if err := aside(func() (err error) { changed, err = w.look(ctx); return err }); err != nil {
+		if err := onOwnStack(func() (err error) { changed, err = w.refreshShares(ctx); return err }); err != nil {
 			return nil, 0, err
 		}
 		if !changed {
 			return events, upTo, nil
 		}
 	}
-	err = aside(func() error {
+	err = onOwnStack(func() error {
 		for {
 			err := w.s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 				if upTo, err = tx.LastSeq(); err != nil {
@@ -263,7 +263,7 @@ func (w *watch) read(ctx context.Context, woken bool, limit int) (events []fleet
 			if err != nil {
 				return err
 			}
-			if changed, err := w.look(ctx); err != nil || !changed {
+			if changed, err := w.refreshShares(ctx); err != nil || !changed {
 				return err
 			}
 		}
@@ -271,9 +271,9 @@ func (w *watch) read(ctx context.Context, woken bool, limit int) (events []fleet
 	return events, upTo, err
 }
 
-// look updates the filter if shares have changed, and reports whether the filter may have changed. The caller then reads its
-// events again.
-func (w *watch) look(ctx context.Context) (changed bool, err error) {
+// refreshShares updates the filter if shares have changed, and reports whether the filter may have changed. The caller
+// then reads its events again.
+func (w *watch) refreshShares(ctx context.Context) (changed bool, err error) {
 	if w.p.Admin() && w.shares != nil {
 		return false, nil
 	}
@@ -310,9 +310,9 @@ func (w *watch) look(ctx context.Context) (changed bool, err error) {
 	return true, nil
 }
 
-// aside calls f in another goroutine and waits for it. A store needs a large stack, which a watcher's goroutine would keep
-// while it waits for events.
-func aside(f func() error) (err error) {
+// onOwnStack calls f in another goroutine and waits for it. A store needs a large stack, which a watcher's goroutine
+// would keep while it waits for events.
+func onOwnStack(f func() error) (err error) {
 	panicked := make(chan any, 1)
 	go func() {
 		defer func() { panicked <- recover() }()

@@ -19,10 +19,10 @@ func (p *program) newAgentRescue() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rescue AGENT",
 		Short: "Fetch the unpushed work of an agent, even of a deleted one",
-		Long: `Fetch the work that an agent had not pushed into a git repository. Commits that no
-remote has become branches below rescue/AGENT/. The agent's working tree, including
-uncommitted changes, becomes the branch rescue/AGENT/tree. The tree at the end of
-each task is below refs/fleet/.
+		Long: `Fetch the work that an agent had not pushed into a git repository. Branches with
+commits that are on no remote are saved below rescue/AGENT/. The agent's working tree,
+including uncommitted changes, becomes the branch rescue/AGENT/tree. The tree at the
+end of each task is below refs/fleet/.
 
 The agent may have been deleted: Fleet keeps its work as long as payloads. The
 repository must have the commits that the agent began with; run git fetch first.

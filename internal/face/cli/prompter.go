@@ -10,8 +10,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// prompter asks the person at the terminal what the agent asks during a task that the command follows. The person answers with one
-// key. If a question is answered elsewhere, its prompt goes.
+// prompter shows the agent's questions, during a task that the command follows, to the person at the terminal. The
+// person answers with one key. A question answered elsewhere disappears.
 type prompter struct {
 	s     *session
 	task  *fleetv1.Task

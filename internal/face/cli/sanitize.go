@@ -44,10 +44,10 @@ func escapeDocument(document string) string {
 // colours. A carriage return becomes a line break, because the text after it would hide the text before it. A sequence
 // may be split between two calls.
 type sanitizer struct {
-	colors   bool
-	state    sanitizerState
-	pending  strings.Builder // a sequence that may be a colour
-	returned bool            // the last character was a carriage return
+	colors  bool
+	state   sanitizerState
+	pending strings.Builder // a sequence that may be a colour
+	afterCR bool            // the last character was a carriage return
 }
 
 type sanitizerState int
@@ -72,8 +72,8 @@ func (f *sanitizer) clean(text string) string {
 }
 
 func (f *sanitizer) step(b *strings.Builder, r rune) {
-	if f.returned && r != '\r' {
-		f.returned = false
+	if f.afterCR && r != '\r' {
+		f.afterCR = false
 		if r != '\n' {
 			b.WriteByte('\n')
 		}
@@ -139,7 +139,7 @@ func (f *sanitizer) inText(b *strings.Builder, r rune) {
 	case r == 0x90 || r == 0x98 || r == 0x9d || r == 0x9e || r == 0x9f:
 		f.state = skipping
 	case r == '\r':
-		f.returned = true
+		f.afterCR = true
 	case r == '\n' || r == '\t' || !unicode.IsControl(r) && !isDirectional(r):
 		b.WriteRune(r)
 	}

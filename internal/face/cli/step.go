@@ -45,8 +45,8 @@ func (s *session) stepLine(e *fleetv1.Event) (line string, c color) {
 	return mark + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", len(mark))), c
 }
 
-// aside prints lines on standard error.
-func (s *session) aside(lines string, c color) {
+// printEventLine prints the lines of an event on standard error if events are shown.
+func (s *session) printEventLine(lines string, c color) {
 	if !s.printsEvents() || lines == "" {
 		return
 	}

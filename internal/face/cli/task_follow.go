@@ -120,7 +120,7 @@ func (m *monitor) show(e *fleetv1.Event) {
 		}
 	case fleetv1.Event_task_started:
 		if s.verbose {
-			s.aside("started", cyan)
+			s.printEventLine("started", cyan)
 		}
 	case fleetv1.Event_task_ended:
 		m.ended = true
@@ -139,7 +139,7 @@ func (m *monitor) show(e *fleetv1.Event) {
 	if doing != "" && e.GetType() != fleetv1.Event_task_detail {
 		m.progress.say(m.task.GetAgentName() + ": " + doing)
 	}
-	s.aside(line, c)
+	s.printEventLine(line, c)
 	m.prompter.notice(s, e)
 	if rule := m.denials.rule(e); rule != "" {
 		s.hint("To allow this, add %q to allowed_tools of the agent's role.", rule)

@@ -51,7 +51,7 @@ func (s *session) taskLogs(ctx context.Context, id string, lines int, follow boo
 		if e.GetType() == fleetv1.Event_task_output {
 			s.screen.output(e.GetText())
 		} else {
-			s.aside(s.stepLine(e))
+			s.printEventLine(s.stepLine(e))
 			if follow && !hasEnded(task.GetStatus()) {
 				prompter.notice(s, e)
 			}

@@ -11,14 +11,14 @@ import (
 
 // KeepStreams returns a channel that keeps its streams from the garbage collector. The finalizer of a freed stream
 // would end the stream's context outside the synctest bubble of the test, which is an error.
-func KeepStreams(c *inprocgrpc.Channel) grpc.ClientConnInterface { return keeping{c} }
+func KeepStreams(c *inprocgrpc.Channel) grpc.ClientConnInterface { return streamKeeper{c} }
 
-type keeping struct{ *inprocgrpc.Channel }
+type streamKeeper struct{ *inprocgrpc.Channel }
 
 var streams sync.Map
 
 // NewStream implements grpc.ClientConnInterface.
-func (k keeping) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (k streamKeeper) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := k.Channel.NewStream(ctx, desc, method, opts...)
 	streams.Store(stream, nil)
 	return stream, err

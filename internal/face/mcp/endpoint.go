@@ -74,15 +74,15 @@ func read(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 }
 
 func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
-	ctx, caller, unknown := e.identify(r.Context(), r.Header.Values("Authorization"))
+	ctx, caller, identifyErr := e.identify(r.Context(), r.Header.Values("Authorization"))
 	maxBody := e.maxBody
-	if e.challenge != nil && wire.HTTPStatus(unknown) == http.StatusUnauthorized {
+	if e.challenge != nil && wire.HTTPStatus(identifyErr) == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", e.challenge(r))
-		wire.WriteError(w, unknown)
+		wire.WriteError(w, identifyErr)
 		return
 	}
-	refused := e.refused(ctx)
-	if unknown != nil || refused != nil {
+	limitErr := e.refused(ctx)
+	if identifyErr != nil || limitErr != nil {
 		maxBody = min(maxBody, maxUnknownBody)
 	}
 	body, err := read(w, r, maxBody)
@@ -91,17 +91,17 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		if errors.As(err, &tooLarge) {
 			w.Header().Set("Connection", "close")
 			switch {
-			case unknown != nil:
-				wire.WriteError(w, unknown)
+			case identifyErr != nil:
+				wire.WriteError(w, identifyErr)
 				return
-			case refused != nil:
-				refuseLimited(w, nil, refused)
+			case limitErr != nil:
+				refuseLimited(w, nil, limitErr)
 				return
 			}
 			refuse(w, http.StatusRequestEntityTooLarge, mcp.INVALID_REQUEST, fmt.Sprintf("the message is larger than %d bytes; send less", tooLarge.Limit))
 			return
 		}
-		refuse(w, http.StatusBadRequest, mcp.PARSE_ERROR, "the message could not be read to its end")
+		refuse(w, http.StatusBadRequest, mcp.PARSE_ERROR, "the request body ended early: send the message again")
 		return
 	}
 	m, problem := open(body)
@@ -109,8 +109,8 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, problem.Code, problem.Message)
 		return
 	}
-	if refused != nil && m.Method != string(mcp.MethodToolsCall) { // a call of a tool reports the error in its result, which models read
-		refuseLimited(w, m.ID, refused)
+	if limitErr != nil && m.Method != string(mcp.MethodToolsCall) { // a call of a tool reports the error in its result, which models read
+		refuseLimited(w, m.ID, limitErr)
 		return
 	}
 	out := &stream{w: w, timeout: e.timeout, leave: func() {}}
@@ -131,7 +131,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case m.Method == string(mcp.MethodInitialize):
 			header.Del(server.HeaderKeySessionID)
-			if unknown == nil { // unknown callers need no session
+			if identifyErr == nil { // unknown callers need no session
 				out.begin = func() string { return e.sessions.begin(caller) }
 			}
 		case id != "" && !e.sessions.has(caller, id):

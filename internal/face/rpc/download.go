@@ -63,7 +63,7 @@ func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.
 // sendContent sends the content in messages of at most payloadChunk bytes. The first message also has the info, and is sent
 // even if the content is empty. memory is the number of bytes that the content has in memory.
 func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], kind string, info *fleetv1.PayloadInfo, memory int, content io.Reader) error {
-	admission.Downloads(out.Context(), memory+payloadChunk)
+	admission.SetDownloadSize(out.Context(), memory+payloadChunk)
 	about, err := anypb.New(info)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func Address(t testing.TB) string {
 		l, err := net.Listen("tcp", address)
 		if err == nil {
 			require.NoError(t, l.Close())
-			Release()
+			WaitForForks()
 			return address
 		}
 	}
@@ -44,10 +44,10 @@ func Address(t testing.TB) string {
 	return ""
 }
 
-// Release waits until every program that this process is starting has started. Until then, such a program holds copies
-// of this process's open files, so an address can be in use even though its listener is closed. Call Release before a
+// WaitForForks waits until every program that this process is starting has started. Until then, such a program holds copies
+// of this process's open files, so an address can be in use even though its listener is closed. Call WaitForForks before a
 // server starts again at its address.
-func Release() {
+func WaitForForks() {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 }

@@ -11,8 +11,7 @@ const redacted = "[redacted]"
 // minSecret is the minimum length of a secret, in bytes. Shorter values would occur in ordinary text.
 const minSecret = 6
 
-// secretForms match keys as providers and programs show them: with a well-known prefix, with stars in the middle, or as
-// a header value.
+// secretForms match keys as providers and programs show them: with a well-known prefix, or with stars in the middle.
 var secretForms = []*regexp.Regexp{
 	regexp.MustCompile(`\b(?:sk|pk|rk|gsk|xai|nvapi|fleet)[-_][A-Za-z0-9_*.-]{8,}`),
 	regexp.MustCompile(`\bAIza[A-Za-z0-9_*.-]{8,}`),

@@ -78,7 +78,7 @@ func (r Request) text() (string, error) {
 	for _, f := range []struct{ name, text string }{{"prompt", r.Prompt}, {"context", r.Context}} {
 		switch {
 		case !utf8.ValidString(f.text):
-			return "", fleet.Invalid(fleet.ReasonInvalidArgument, f.name, "%s is not valid UTF-8 text", f.name)
+			return "", fleet.Invalid(fleet.ReasonInvalidArgument, f.name, "%s is not valid UTF-8: send UTF-8", f.name)
 		case strings.ContainsRune(f.text, 0):
 			return "", fleet.Invalid(fleet.ReasonInvalidArgument, f.name, "%s contains a zero byte: remove the zero byte", f.name)
 		}
@@ -138,7 +138,7 @@ func (r *run) runAlone(ctx context.Context, prompt string) error {
 	if old, err := r.fleet.Before(ctx, r.call); err != nil {
 		return err
 	} else if old != nil {
-		return r.repeated(ctx, old.TaskID, prompt)
+		return r.awaitEarlierTask(ctx, old.TaskID, prompt)
 	}
 	l := r.launch()
 	l.OneTask = r.d.OutputFormat != outputJSON // an agent that answers in JSON may be asked again
@@ -148,7 +148,7 @@ func (r *run) runAlone(ctx context.Context, prompt string) error {
 		return err
 	}
 	if v.UID != l.UID { // a concurrent call of the same request was faster
-		return r.repeated(ctx, v.Task.ID, prompt)
+		return r.awaitEarlierTask(ctx, v.Task.ID, prompt)
 	}
 	if !l.OneTask {
 		defer r.remove(ctx, v.UID)
@@ -159,8 +159,8 @@ func (r *run) runAlone(ctx context.Context, prompt string) error {
 	return r.answer(ctx, v.Task, prompt)
 }
 
-// repeated waits for the task that an earlier call of the same request has started, and sets its result.
-func (r *run) repeated(ctx context.Context, taskID, prompt string) error {
+// awaitEarlierTask waits for the task that an earlier call of the same request has started, and sets its result.
+func (r *run) awaitEarlierTask(ctx context.Context, taskID, prompt string) error {
 	task, err := r.follow(ctx, taskID)
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error
 			return nil
 		}
 		r.cfg.Logger.DebugContext(ctx, "subagent answer does not match its definition", slog.String("subagent", r.d.Name), slog.String("task", r.result.TaskID), slog.Int("attempt", attempt))
-		again, err := r.again(ctx, task, attempt, prompt, text, problems)
+		again, err := r.askAgain(ctx, task, attempt, prompt, text, problems)
 		if err != nil {
 			return err
 		}
@@ -214,10 +214,10 @@ func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error
 // sentBack is the beginning of the prompt with which a subagent is asked again.
 const sentBack = "Your answer cannot be used: "
 
-// again asks the subagent once more, with the problems of its answer. It returns OUTPUT_INVALID if the subagent was
+// askAgain asks the subagent once more, with the problems of its answer. It returns OUTPUT_INVALID if the subagent was
 // asked as often as the configuration allows.
-func (r *run) again(ctx context.Context, task *fleet.Task, attempt int, prompt, answer string, problems []string) (*fleet.Task, error) {
-	if next, err := r.askedAgain(ctx, task); err != nil || next != nil {
+func (r *run) askAgain(ctx context.Context, task *fleet.Task, attempt int, prompt, answer string, problems []string) (*fleet.Task, error) {
+	if next, err := r.earlierRetry(ctx, task); err != nil || next != nil {
 		return next, err
 	}
 	wrong := strings.Join(problems, "; ")
@@ -241,9 +241,9 @@ func (r *run) again(ctx context.Context, task *fleet.Task, attempt int, prompt, 
 	return next, err
 }
 
-// askedAgain returns the task in which an earlier call of the same request asked the subagent again after this task. It
-// returns nil if there is none.
-func (r *run) askedAgain(ctx context.Context, task *fleet.Task) (*fleet.Task, error) {
+// earlierRetry returns the task in which an earlier call of the same request asked the subagent again after this task.
+// It returns nil if there is none.
+func (r *run) earlierRetry(ctx context.Context, task *fleet.Task) (*fleet.Task, error) {
 	const recent = 100
 	tasks, err := r.fleet.TasksByUID(ctx, task.AgentUID, recent) // newest first
 	if err != nil {
@@ -268,7 +268,7 @@ func (r *run) take(ctx context.Context, task *fleet.Task) (string, error) {
 	u.Model = t.Usage.Model
 	u.InputTokens, u.OutputTokens, u.ToolCalls = u.InputTokens+t.Usage.InputTokens, u.OutputTokens+t.Usage.OutputTokens, u.ToolCalls+t.Usage.ToolCalls
 	if t.Status != fleet.TaskCompleted {
-		return "", r.failed(t)
+		return "", r.taskError(t)
 	}
 	if t.PayloadSize == 0 {
 		return t.Summary, nil
@@ -277,8 +277,8 @@ func (r *run) take(ctx context.Context, task *fleet.Task) (string, error) {
 	return string(payload), err
 }
 
-// failed returns the error of a task that did not complete.
-func (r *run) failed(t *fleet.Task) error {
+// taskError returns the error of a task that did not complete.
+func (r *run) taskError(t *fleet.Task) error {
 	reason, words := fleet.ReasonTaskFailed, "failed"
 	switch {
 	case t.Status == fleet.TaskStopped:

@@ -52,8 +52,8 @@ type Cut struct {
 	KeepLast   bool   // for a list: leave out items from the beginning, before anything else is shortened
 }
 
-// use reports whether the answer to the request can be fetched in smaller portions.
-func (p Portion) use(q protoreflect.Message) bool {
+// applies reports whether the answer to the request can be fetched in smaller portions.
+func (p Portion) applies(q protoreflect.Message) bool {
 	if p.Limit == "" {
 		return false
 	}
@@ -64,7 +64,7 @@ func (p Portion) use(q protoreflect.Message) bool {
 // prepare lowers the request's limit for a text to what fits into a result, so that no service reads and sends
 // megabytes that would be thrown away.
 func (s Spec) prepare(ctx context.Context, q, response protoreflect.Message) {
-	if !s.Portion.use(q) {
+	if !s.Portion.applies(q) {
 		return
 	}
 	if f := fieldAt(response.Descriptor(), s.Portion.Of); f != nil && f.Kind() == protoreflect.StringKind && !f.IsList() {
@@ -87,7 +87,7 @@ func (s Spec) answer(ctx context.Context, q, m proto.Message, again func() (prot
 		return success(ctx, b, "")
 	}
 	keep := ""
-	if s.Portion.use(q.ProtoReflect()) {
+	if s.Portion.applies(q.ProtoReflect()) {
 		if m, b, err = s.lower(q.ProtoReflect(), m, b, most, again); err != nil {
 			return failure(ctx, err)
 		}
@@ -134,7 +134,7 @@ func (s Spec) lower(q protoreflect.Message, m proto.Message, b []byte, most int,
 			return nil, nil, err
 		}
 		room := most - noteRoom - min(rest, most/2) // the rest of the answer can be shortened to half of the result
-		fits, err := s.fitting(m, n, len(b)-rest, room, most, end)
+		fits, err := s.countThatFits(m, n, len(b)-rest, room, most, end)
 		if err != nil || n <= 1 || fits >= n {
 			return m, b, err
 		}
@@ -180,9 +180,9 @@ func (s Spec) keptEnd(before, after proto.Message) keptEnd {
 	return lastItems
 }
 
-// fitting returns how many of the list's n items, or of the text's n bytes, fit into the room. size is their total
-// size.
-func (s Spec) fitting(m proto.Message, n, size, room, most int, end keptEnd) (int, error) {
+// countThatFits returns how many of the list's n items, or of the text's n bytes, fit into the room. size is their
+// total size.
+func (s Spec) countThatFits(m proto.Message, n, size, room, most int, end keptEnd) (int, error) {
 	in, f := parentAt(m.ProtoReflect(), s.Portion.Of)
 	if f == nil || !f.IsList() || f.Message() == nil {
 		if size <= room {
