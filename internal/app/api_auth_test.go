@@ -64,7 +64,7 @@ func startedBy(ctx context.Context, t *testing.T, c fleetv1.FleetServiceClient, 
 	return r.GetTask().GetSource().String()
 }
 
-// restStart starts a task over REST with the headers, and returns the source of the task.
+// restStart starts a task over REST with the headers, and returns the response body.
 func (f *testFleet) restStart(t *testing.T, header map[string]string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/v1/agents/papi/tasks", strings.NewReader(`{"task_description":"done"}`))

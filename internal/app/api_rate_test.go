@@ -39,8 +39,8 @@ func newClock() *clock {
 
 func (c *clock) add(d time.Duration) { c.now.Add(int64(d)) }
 
-// on changes the options of a server so that it uses the clock.
-func (c *clock) on(o *Options) {
+// install changes the options of a server so that it uses the clock.
+func (c *clock) install(o *Options) {
 	core := o.Core
 	o.Core = func(s *state.Config) {
 		core(s)
@@ -54,7 +54,7 @@ func TestRequestRates(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
 	f := newTestFleet(t, fleetConfig{
-		Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}, Limits: fleet.Limits{RequestsPerSecond: 9}, Options: clock.on,
+		Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}, Limits: fleet.Limits{RequestsPerSecond: 9}, Options: clock.install,
 	})
 	list := func(face, by string) *apiError {
 		r, err := faces[face](f, t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: by})
@@ -95,13 +95,13 @@ func TestRequestRates(t *testing.T) {
 	require.NotNil(t, list("grpc", "alice"))
 }
 
-// TestRequestRatesOfAProject sends too many requests about the agents of a project. Each face must refuse them, and calls about
-// nothing in the project go on.
+// TestRequestRatesOfAProject sends too many requests about the agents of a project. Each face must refuse them, and
+// calls that do not concern the project must succeed.
 func TestRequestRatesOfAProject(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
 	f := newTestFleet(t, fleetConfig{
-		Tokens: map[string]tokenConfig{"alice": {}}, Limits: fleet.Limits{Projects: map[string]fleet.ProjectLimits{"Setup": {RequestsPerSecond: 4}}}, Options: clock.on,
+		Tokens: map[string]tokenConfig{"alice": {}}, Limits: fleet.Limits{Projects: map[string]fleet.ProjectLimits{"Setup": {RequestsPerSecond: 4}}}, Options: clock.install,
 	})
 	send := func(face, method string, args map[string]any) *apiError {
 		r, err := faces[face](f, t.Context(), call{method: methods[method], args: args, by: "alice"})
@@ -135,7 +135,7 @@ func TestInventedMethods(t *testing.T) {
 	t.Parallel()
 	const name = "/invented/\xff"
 	f := newTestFleet(t, fleetConfig{
-		Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}, Limits: fleet.Limits{RequestsPerSecond: 3}, Options: newClock().on,
+		Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}, Limits: fleet.Limits{RequestsPerSecond: 3}, Options: newClock().install,
 	})
 	seen := map[codes.Code]int{}
 	for _, by := range []string{"alice", "not-a-token"} {
@@ -224,7 +224,7 @@ func TestCompressedAnswers(t *testing.T) {
 	require.NoError(t, err)
 	_, err = events.Header()
 	require.NoError(t, err)
-	require.Equal(t, []string{encoding.Identity, encoding.Identity}, answers.seen())
+	require.Equal(t, []string{encoding.Identity, encoding.Identity}, answers.list())
 }
 
 // encodings is a stats.Handler of a client that keeps how the answers are compressed.
@@ -233,7 +233,7 @@ type encodings struct {
 	names []string
 }
 
-func (e *encodings) seen() []string {
+func (e *encodings) list() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.names
@@ -281,7 +281,7 @@ func (f *testFleet) refusesRequests(t *testing.T) (resp *http.Response) {
 func TestRequestRatesOfReplicas(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	one, two := newTestReplicas(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Limits: fleet.Limits{RequestsPerSecond: 10}, Options: clock.on})
+	one, two := newTestReplicas(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Limits: fleet.Limits{RequestsPerSecond: 10}, Options: clock.install})
 	allowed := func(servers ...*testFleet) (n int) {
 		clock.add(5 * time.Second)
 		for range 100 {

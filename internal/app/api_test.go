@@ -137,12 +137,12 @@ func (b *behaviour) faces() []string {
 	}
 	return slices.DeleteFunc(all, func(face string) bool {
 		return b.Faces != nil && !slices.Contains(b.Faces, face) ||
-			!slices.ContainsFunc(b.Cases, func(c apiCase) bool { return c.on(face) })
+			!slices.ContainsFunc(b.Cases, func(c apiCase) bool { return c.runsOn(face) })
 	})
 }
 
-// on reports whether the case can run on the face.
-func (c *apiCase) on(face string) bool {
+// runsOn reports whether the case can run on the face.
+func (c *apiCase) runsOn(face string) bool {
 	switch m := methods[c.Call]; {
 	case c.Large && underRace && face != "grpc": // JSON of 16 MB takes longer than all other cases together
 		return false
@@ -182,7 +182,7 @@ func (b *behaviour) run(t *testing.T, face string) {
 		require.NoError(t, s.do(t.Context(), st))
 	}
 	for i, c := range b.Cases {
-		if !c.on(face) {
+		if !c.runsOn(face) {
 			continue
 		}
 		name := c.Name

@@ -54,8 +54,8 @@ func newCatalog(cfg Config) *definition.Catalog {
 
 // newModels returns the place of agents on models. It returns BACKEND_UNAVAILABLE in a build without cgo.
 func (p *places) newModels() (fleet.Place, error) {
-	if run.Lacks != "" {
-		return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "this program lacks %s: build it with CGO_ENABLED=1", run.Lacks)
+	if run.MissingFeatures != "" {
+		return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "this program lacks %s: build it with CGO_ENABLED=1", run.MissingFeatures)
 	}
 	place, err := p.get("local")
 	if err != nil {

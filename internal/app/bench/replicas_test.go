@@ -16,8 +16,8 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// BenchmarkReplicas measures tasks on replicas that share a Postgres server, beside pgbench with as many connections as
-// they write with, on the same Postgres server. A turn lasts until everything that its calls have begun has ended.
+// BenchmarkReplicas compares tasks on replicas that share a Postgres server with pgbench on that server, with as many
+// connections. A turn lasts until everything that its calls have begun has ended.
 func BenchmarkReplicas(b *testing.B) {
 	// d is longer than elsewhere, because pgbench is started anew in each of its turns. Our turns must last about as long as
 	// those of pgbench. In short turns, much of our work would run during checkpoints and vacuums that pgbench has caused.
@@ -94,8 +94,8 @@ var (
 // direct is the database of pgbench. It has the content of a fleet, but no server uses it.
 const direct = "direct"
 
-// pgbench returns a turn in which that many connections run the script with the benchmark of Postgres. Each runs it at
-// least 50 times, if there are enough agents. The first 5 runs do not count, since statements are prepared in them.
+// pgbench returns a turn that runs the script with pgbench on the given number of connections. Each runs it at least 50
+// times, if there are enough agents. The first 5 runs do not count, since statements are prepared in them.
 func pgbench(pg *pgtest.Server, agents, connections int, script string) turn {
 	rate := 0.0 // runs per second of all connections
 	return func(b *testing.B, d time.Duration) (took []float64, _ float64) {

@@ -28,7 +28,7 @@ func TestDownload(t *testing.T) {
 	b.goTo("/tasks/" + id)
 	b.press("Download result")
 	path := filepath.Join(dir, "task-"+id+".txt")
-	waittest.Until(t, "the result is not saved", func() bool {
+	waittest.Until(t, "the browser does not signal that a file is saved", func() bool {
 		saved, err := os.ReadFile(path)
 		return err == nil && string(saved) == "hello\n"
 	})

@@ -2,5 +2,5 @@
 
 package run
 
-// Lacks names the features that are missing from this build of the program. It is empty if none are missing.
-const Lacks = ""
+// MissingFeatures names the features that are missing from this build of the program. It is empty if none are missing.
+const MissingFeatures = ""

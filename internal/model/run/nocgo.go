@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Lacks names the features that are missing from this build of the program.
-const Lacks = "agents of cagent, because it was built without cgo"
+// MissingFeatures names the features that are missing from this build of the program.
+const MissingFeatures = "agents of cagent, because it was built without cgo"
 
 // Main prints that runs need cgo, and returns exit code 1.
 func Main() int {
