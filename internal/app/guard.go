@@ -63,8 +63,8 @@ func (g *guard) enter(ctx context.Context) (context.Context, func(), error) {
 // inherited is the context of a stream of the in-process channel, with the values of its client's context. The channel
 // itself passes on only the end of that context.
 type inherited struct {
-	context.Context
-	client context.Context //nolint:containedctx // only for its values
+	context.Context                 //nolint:containedctx // it is one
+	client          context.Context //nolint:containedctx // only for its values
 }
 
 // Value returns the value of the stream's context, or else of the client's.

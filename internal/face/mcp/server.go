@@ -34,13 +34,13 @@ func withAll(sets []tool.Set) []tool.Set {
 	count := map[string]int{}
 	for _, s := range sets {
 		for _, t := range s.Tools {
-			count[t.Tool.Name]++
+			count[t.Name]++
 		}
 	}
 	all := tool.Set{Name: allTools}
 	for _, s := range sets {
 		for _, t := range s.Tools {
-			if count[t.Tool.Name] == 1 {
+			if count[t.Name] == 1 {
 				all.Tools = append(all.Tools, t)
 			}
 		}
@@ -66,7 +66,7 @@ func (c Config) chooses(t tool.Tool) bool {
 }
 
 func matches(pattern string, t tool.Tool) bool {
-	ok, err := path.Match(pattern, t.Tool.Name)
+	ok, err := path.Match(pattern, t.Name)
 	return ok && err == nil
 }
 
@@ -111,7 +111,7 @@ func find(sets []tool.Set, name string) (tool.Set, error) {
 func newServer(set tool.Set, c Config) *server.MCPServer {
 	tools, methods := make([]server.ServerTool, len(set.Tools)), map[string]string{}
 	for i, t := range set.Tools {
-		tools[i], methods[t.Tool.Name] = server.ServerTool{Tool: t.Tool, Handler: t.Handler}, t.Method
+		tools[i], methods[t.Name] = server.ServerTool{Tool: t.Tool, Handler: t.Handler}, t.Method
 	}
 	// This is a hook because a filter of mcp-go would answer a call of a hidden tool with a protocol error.
 	hooks := &server.Hooks{}
