@@ -300,7 +300,7 @@ func TestDefs(t *testing.T) {
 	set := tool.NewSet("x", nil, defs, tool.Tool{Tool: mcp.Tool{
 		RawInputSchema: json.RawMessage(`{ "type": "object" }`), RawOutputSchema: json.RawMessage(`{"properties":{"a":{"$ref":"#/$defs/a"}, "b":{"$ref":"#/$defs/b"}}}`),
 	}})
-	require.Equal(t, `{"type":"object"}`, string(set.Tools[0].Tool.RawInputSchema))
+	require.Equal(t, `{"type":"object"}`, string(set.Tools[0].RawInputSchema))
 	require.Equal(t, `{"properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/b"}},"$defs":{"a":{"properties":{"b":{"$ref":"#/$defs/b"},"a":{"$ref":"#/$defs/a"}}},"b":{"type":"string"}}}`,
-		string(set.Tools[0].Tool.RawOutputSchema))
+		string(set.Tools[0].RawOutputSchema))
 }
