@@ -8,7 +8,7 @@ import (
 type ListAgentsRequest struct {
 	Project, Role string
 	Status        Status
-	Labels        string // a selector of labels, see ParseSelector
+	Selector      string // of labels, see ParseSelector
 	PageRequest
 }
 

@@ -29,9 +29,6 @@ func (s *Service) ListAgents(ctx context.Context, r fleet.ListAgentsRequest) (*A
 	if err != nil {
 		return nil, err
 	}
-	if _, err := fleet.ParseSelector("selector", r.Labels); err != nil {
-		return nil, err
-	}
 	place, err := s.resolveFilter(ctx, &r)
 	if err != nil {
 		return nil, err

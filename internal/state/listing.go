@@ -35,7 +35,7 @@ type listKey struct {
 	groups                              string // groups of a principal with whom agents are shared
 	projects                            string // projects that the principal is restricted to
 	owner, project, place, role, status string
-	labels                              string // the selector
+	selector                            string // of labels
 	offset, count                       int
 }
 
@@ -47,7 +47,7 @@ func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place strin
 		return nil, err
 	}
 	key := l.key(p)
-	key.labels = r.Labels
+	key.selector = r.Selector
 	key.project, key.place, key.role, key.status, key.offset, key.count = r.Project, place, strings.ToLower(r.Role), string(r.Status), offset, count
 	whole := key
 	whole.offset, whole.count = 0, 0
@@ -59,7 +59,7 @@ func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place strin
 		return rows, nil
 	}
 	if match == nil || !same {
-		selector, err := fleet.ParseSelector("selector", r.Labels)
+		selector, err := fleet.ParseSelector("selector", r.Selector)
 		if err != nil {
 			return nil, err
 		}

@@ -26,8 +26,8 @@ type Queue struct {
 
 // Dependee is a task that others depend on. Its zero value stands for a deleted task.
 type Dependee struct {
-	Status      fleet.TaskStatus
-	Agent, Name string // of its agent, and for people
+	Status fleet.TaskStatus
+	Name   string // for people
 }
 
 // queueEvents are the events after which a task of the queue may be different.
@@ -123,7 +123,7 @@ func (q *Queue) readDependees(tx fleet.ReadTx, tasks []*fleet.QueuedTask, change
 	read := func(id string) error {
 		t, err := tx.Task(id)
 		if err == nil && t != nil {
-			deps[id] = Dependee{t.Status, t.AgentName, t.ID + " (" + t.Title() + ")"}
+			deps[id] = Dependee{t.Status, t.ID + " (" + t.Title() + ")"}
 		} else if err == nil {
 			deps[id] = Dependee{}
 		}

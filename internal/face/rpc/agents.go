@@ -31,7 +31,7 @@ func (f *Fleet) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) 
 
 // ListAgents lists agents.
 func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
-	q := fleet.ListAgentsRequest{Project: r.GetProject(), Role: r.GetRole(), Labels: r.GetSelector(), PageRequest: pageOf(r.Page, r.PageSize)}
+	q := fleet.ListAgentsRequest{Project: r.GetProject(), Role: r.GetRole(), Selector: r.GetSelector(), PageRequest: pageOf(r.Page, r.PageSize)}
 	if r.GetStatus() != fleetv1.Agent_status_unspecified {
 		q.Status = fleet.Status(r.GetStatus().String())
 	}
