@@ -21,11 +21,9 @@ func (r *Reconciler) dispatch(ctx context.Context) {
 		} else if err != nil && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "the queue has no lease, retrying", slog.Any("error", err))
 		}
-		again := time.NewTimer(r.cfg.LeaseTTL / 3) // another server has the lease, or the store does not answer
 		select {
-		case <-again.C:
+		case <-time.After(r.cfg.LeaseTTL / 3): // another server has the lease, or the store does not answer
 		case <-ctx.Done():
-			again.Stop()
 		}
 	}
 }
@@ -41,17 +39,14 @@ func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) 
 			return
 		}
 		var due <-chan time.Time
-		stop := func() bool { return true }
 		if !next.IsZero() {
-			timer := time.NewTimer(max(0, next.Sub(r.now())) + time.Millisecond)
-			due, stop = timer.C, timer.Stop
+			due = time.After(next.Sub(r.now()) + time.Millisecond)
 		}
 		select {
 		case <-signal:
 		case <-due:
 		case <-held.Done():
 		}
-		stop()
 		if held.Err() != nil {
 			return
 		}
