@@ -81,6 +81,7 @@ type Agent struct {
 	Parameters map[string]string
 	Host       HostFacts
 	Labels     Labels
+	Pool       string        // the pool that it was made for; empty if somebody created it
 	Rules      []AllowedRule // what people have allowed it, see Question.Rules
 	Shares     []Share       // kept after the agent's deletion; nil if it is not shared
 

@@ -120,6 +120,7 @@ type ReadTx interface {
 	SessionReader
 	TokenReader
 	IdentityReader
+	ResourceReader
 }
 
 // Tx reads and writes one transaction.
@@ -138,7 +139,7 @@ type Tx interface {
 	// Requests and tools cannot be updated.
 	Update(r Row) error
 
-	// Delete removes a tool, or a task with all that belongs to it: its parts, messages, questions and events. It returns an
+	// Delete removes a tool, a resource, or a task with all that belongs to it: its parts, messages, questions and events. It returns an
 	// error if the task has not ended or does not exist; a tool need not exist. The caller appends an event in the same
 	// transaction. Other rows cannot be deleted.
 	Delete(r Row) error
@@ -164,6 +165,7 @@ func (*Session) row()        {}
 func (*RegisteredTool) row() {}
 func (*Token) row()          {}
 func (*Identity) row()       {}
+func (*Resource) row()       {}
 
 // Part is something that is stored with a task or, if it is *Remains, with an agent.
 type Part interface{ part() }

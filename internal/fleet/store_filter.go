@@ -51,6 +51,15 @@ type Counted struct {
 	Bytes   int      // how many stored bytes the transaction is about to add, besides a new task
 }
 
+// MessageFilter selects the message with the id, or the messages to the task. The zero value selects none.
+type MessageFilter struct{ ID, TaskID string }
+
+// ResourceFilter selects the resources of the kind, or only the one with the name. The zero value selects none.
+type ResourceFilter struct {
+	Kind ResourceKind
+	Name string
+}
+
 // SessionKey is the key of a session: its id, or the key of an open session of an owner.
 type SessionKey struct {
 	ID string

@@ -76,11 +76,8 @@ type TaskReader interface {
 
 // MessageReader reads messages to tasks, and questions of tasks.
 type MessageReader interface {
-	// Message returns the message with the id.
-	Message(id string) (*Message, error)
-
-	// Messages returns the messages to the task, oldest first.
-	Messages(taskID string) ([]*Message, error)
+	// Messages returns the matching messages, oldest first.
+	Messages(f MessageFilter) ([]*Message, error)
 
 	// Questions returns a page of the matching questions, newest first, and the number of all matching questions.
 	Questions(f QuestionFilter, limit, offset int) (questions []*Question, total int, err error)
@@ -109,6 +106,12 @@ type SessionReader interface {
 
 	// Tools returns the tools that the owner has registered, sorted by their first registration.
 	Tools(owner string) ([]*RegisteredTool, error)
+}
+
+// ResourceReader reads resources.
+type ResourceReader interface {
+	// Resources returns the matching resources, sorted by name.
+	Resources(f ResourceFilter) ([]*Resource, error)
 }
 
 // TokenReader reads tokens.

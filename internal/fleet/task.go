@@ -37,9 +37,10 @@ const (
 // Task is one unit of work for an agent.
 type Task struct {
 	ID          string
-	AgentUID    string
+	AgentUID    string // empty while it waits for an agent of a pool or a role
 	AgentName   string
 	Owner       string
+	Project     string // of a task that is inserted without an agent; reads do not set it
 	SessionID   string // the session that the task is a turn of; empty if the task does not belong to a session
 	Description string
 	Source      Source

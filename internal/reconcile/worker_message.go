@@ -75,7 +75,7 @@ func (w *worker) messages(ctx context.Context, t *fleet.Task) (open, given []fle
 // runMessages returns the messages of the task's current run, oldest first: open ones and delivered ones. Messages that
 // were delivered before the current try belong to an earlier run.
 func runMessages(tx fleet.ReadTx, t *fleet.Task) (open, given []fleet.Message, err error) {
-	all, err := tx.Messages(t.ID)
+	all, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
 	for _, m := range all {
 		switch {
 		case m.Open():
@@ -139,7 +139,7 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 		w.log.WarnContext(ctx, "message refused", slog.String("task", m.TaskID), slog.Any("error", err))
 	}
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
-		now, messageErr := tx.Message(m.ID)
+		now, messageErr := fleet.First(tx.Messages(fleet.MessageFilter{ID: m.ID}))
 		t, taskErr := tx.Task(m.TaskID)
 		switch {
 		case messageErr != nil:

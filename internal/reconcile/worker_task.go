@@ -150,7 +150,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 			if !t.HasMessages {
 				return nil
 			}
-			early, err := tx.Messages(t.ID)
+			early, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
 			for _, m := range early {
 				if err := tx.Append(t.Event(fleet.EventTaskMessage, t.Dispatched, m.Text)); err != nil {
 					return err

@@ -70,7 +70,7 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 		if err := s.places.Of(a).Available(); err != nil {
 			return nil, err
 		}
-		if known, err := tx.Message(id(task)); err != nil || known != nil { // a repeated call, whose request is no longer remembered
+		if known, err := fleet.First(tx.Messages(fleet.MessageFilter{ID: id(task)})); err != nil || known != nil { // a repeated call, whose request is no longer remembered
 			return task, err
 		}
 		if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{bytes: len(message), project: a.Project}); err != nil {
@@ -95,7 +95,7 @@ func (s *Service) awaitMessage(ctx context.Context, id string) (m *fleet.Message
 	defer timer.Stop()
 	for {
 		if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			m, err = tx.Message(id)
+			m, err = fleet.First(tx.Messages(fleet.MessageFilter{ID: id}))
 			return err
 		}); err != nil || m == nil || !m.Open() {
 			return m, err

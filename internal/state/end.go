@@ -38,7 +38,7 @@ func refuseMessages(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if !t.HasMessages {
 		return nil
 	}
-	all, err := tx.Messages(t.ID)
+	all, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
 	for _, m := range all {
 		if err == nil && m.Open() {
 			text := fmt.Sprintf("the task of agent %q ended before the message was delivered: start a new task", t.AgentName)

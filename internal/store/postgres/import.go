@@ -16,8 +16,8 @@ import (
 
 // imported are the tables that Import fills. Each table comes after the tables that it refers to.
 var imported = []string{
-	"agents", "agent_configs", "tasks", "task_descriptions", "payloads", "task_changes", "task_checks", "task_attachments", "messages", "questions", "events",
-	"requests", "audit", "tokens", "identities", "sessions", "tools", "agent_remains", "notes", "secrets", "stored", "stored_projects",
+	"agents", "agent_configs", "tasks", "task_descriptions", "task_queue", "payloads", "task_changes", "task_checks", "task_attachments", "messages", "questions", "events",
+	"requests", "audit", "tokens", "identities", "sessions", "tools", "resources", "agent_remains", "notes", "secrets", "stored", "stored_projects",
 	"usage_days",
 }
 

@@ -30,7 +30,7 @@ const (
 
 var (
 	insertTask = numbered(`INSERT INTO tasks (` + record.TaskColumns + `, search, id, revision, name_key, project, toolset)
-		SELECT ` + record.Marks(record.TaskColumns) + `, ?, ?, 1, a.name_key, a.project, a.toolset FROM (SELECT) AS one LEFT JOIN agents AS a ON a.uid = ?`)
+		SELECT ` + record.Marks(record.TaskColumns) + `, ?, ?, 1, coalesce(a.name_key, ''), coalesce(a.project, ?), coalesce(a.toolset, '') FROM (SELECT) AS one LEFT JOIN agents AS a ON a.uid = ?`)
 	changeTask = numbered(`UPDATE tasks SET (` + record.TaskColumns + `) = ROW (` + record.Marks(record.TaskColumns) + `), search = ?, revision = revision + 1
 		WHERE id = ? RETURNING revision`)
 	updateTask = existing("", changeTask)
@@ -51,7 +51,7 @@ func (t *readTx) task(query string, args ...any) (*fleet.Task, error) {
 	return got[0], nil
 }
 
-func agentOf(t *fleet.Task) []string { return []string{t.AgentUID} }
+func agentOf(t *fleet.Task) []string { return []string{record.LockedBy(t)} }
 
 func (t *readTx) ActiveTask(agentUID string) (*fleet.Task, error) {
 	t.lock(record.LockAgent, agentUID)
@@ -88,13 +88,13 @@ func (t *tx) insertTask(task *fleet.Task) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
-	t.lock(record.LockAgent, task.AgentUID)
+	t.lock(record.LockAgent, record.LockedBy(task))
 	if task.SessionID != "" {
 		t.lock(record.LockSession, task.SessionID)
 	}
 	t.share(record.LockHoldings, task.Owner)
 	explain := func(err error) error { return taskError("add", task, err) }
-	err := t.execLater(explain, insertTask, append(record.TaskArgs(task), search(task), task.ID, task.AgentUID)...)
+	err := t.execLater(explain, insertTask, append(record.TaskArgs(task), search(task), task.ID, task.Project, task.AgentUID)...)
 	if rest := task.Description[len(record.Head(task.Description)):]; err == nil && rest != "" {
 		err = t.execLater(explain, putRest, task.ID, rest)
 	}
@@ -103,7 +103,7 @@ func (t *tx) insertTask(task *fleet.Task) error {
 }
 
 func (t *tx) updateTask(task *fleet.Task) error {
-	t.lock(record.LockAgent, task.AgentUID)
+	t.lock(record.LockAgent, record.LockedBy(task))
 	rest := task.Description[len(record.Head(task.Description)):]
 	query := updateShort
 	if rest != "" {

@@ -14,15 +14,15 @@ const (
 
 var insertMessage = insert("messages", messageColumns)
 
-// Message returns the message with the id, see fleet.ReadTx.
-func (t ReadTx) Message(id string) (*fleet.Message, error) {
-	return one(t.DB, LockTask, func(m *fleet.Message) string { return m.TaskID }, scanMessage, selectMessages+`WHERE id = ?`, id)
-}
-
-// Messages returns the messages to the task, see fleet.ReadTx.
-func (t ReadTx) Messages(taskID string) ([]*fleet.Message, error) {
-	t.DB.Lock(LockTask, taskID)
-	return all(t.DB, scanMessage, selectMessages+`WHERE task_id = ? ORDER BY n`, taskID)
+// Messages returns the matching messages, see fleet.ReadTx.
+func (t ReadTx) Messages(f fleet.MessageFilter) ([]*fleet.Message, error) {
+	if f.TaskID == "" {
+		return settled(t.DB, LockTask, func(m *fleet.Message) string { return m.TaskID }, func() ([]*fleet.Message, error) {
+			return all(t.DB, scanMessage, selectMessages+`WHERE id = ?`, f.ID)
+		})
+	}
+	t.DB.Lock(LockTask, f.TaskID)
+	return all(t.DB, scanMessage, selectMessages+`WHERE task_id = ? ORDER BY n`, f.TaskID)
 }
 
 func (t Tx) insertMessage(m *fleet.Message) error {

@@ -21,7 +21,7 @@ func (t ReadTx) Queue(f fleet.QueueFilter) ([]*fleet.QueuedTask, error) {
 	if len(f.TaskIDs) == 0 {
 		return nil, nil
 	}
-	return settled(t.DB, LockAgent, func(q *fleet.QueuedTask) string { return q.AgentUID }, func() ([]*fleet.QueuedTask, error) {
+	return settled(t.DB, LockAgent, func(q *fleet.QueuedTask) string { return LockedBy(&q.Task) }, func() ([]*fleet.QueuedTask, error) {
 		return all(t.DB, scanQueued, selectQueue+` AND id `+t.DB.Dialect().In+` ORDER BY n`, List(f.TaskIDs))
 	})
 }

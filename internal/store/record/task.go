@@ -56,7 +56,7 @@ func optionsText(o fleet.TaskOptions) string {
 // TaskArgs returns the values of TaskColumns.
 func TaskArgs(t *fleet.Task) []any {
 	return []any{
-		t.Trace, t.AgentUID, t.AgentName, t.Owner, string(t.Source), string(t.Status), t.Reason, int64(t.Timeout),
+		t.Trace, maybeText(t.AgentUID), t.AgentName, t.Owner, string(t.Source), string(t.Status), t.Reason, int64(t.Timeout),
 		t.CreatedAt, Maybe(t.StartedAt), Maybe(t.EndedAt), Maybe(t.Dispatched), t.Cursor,
 		t.OutputSize, Maybe(t.StopAsked), t.StopReason, t.Summary, t.PayloadSize, t.ExitCode, t.CostUSD, t.Turns,
 		t.SessionID, t.Usage.Model, t.Usage.InputTokens, t.Usage.OutputTokens, t.Usage.ToolCalls, t.SelfStarted, t.Reported,
@@ -81,7 +81,7 @@ func ScanTask(row Scanner) (*fleet.Task, error) {
 		rest            *string
 		options, output string
 	)
-	err := row.Scan(&t.ID, &t.Trace, &t.AgentUID, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason,
+	err := row.Scan(&t.ID, &t.Trace, textInto{&t.AgentUID}, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason,
 		(*int64)(&t.Timeout), (*Time)(&t.CreatedAt), (*Time)(&t.StartedAt), (*Time)(&t.EndedAt), (*Time)(&t.Dispatched), &t.Cursor,
 		&t.OutputSize, (*Time)(&t.StopAsked), &t.StopReason, &t.Summary, &t.PayloadSize, &t.ExitCode, &t.CostUSD, &t.Turns,
 		&t.SessionID, &t.Usage.Model, &t.Usage.InputTokens, &t.Usage.OutputTokens, &t.Usage.ToolCalls, &t.SelfStarted, &t.Reported,

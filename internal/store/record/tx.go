@@ -80,7 +80,16 @@ const (
 	lockTokens    = "tokens"    // the tokens of an agent
 	lockSubject   = "subject"   // the identity of a subject
 	lockPrincipal = "principal" // the identity of a principal
+	lockResource  = "resource"  // a resource, by kind and name
 )
+
+// LockedBy returns the name by which a task is locked with its agent. A task without an agent is locked alone.
+func LockedBy(t *fleet.Task) string {
+	if t.AgentUID == "" {
+		return "task " + t.ID
+	}
+	return t.AgentUID
+}
 
 // ReadTx reads the rows whose SQL is the same in all databases.
 type ReadTx struct{ DB ReadDB }

@@ -48,3 +48,29 @@ func (j jsonInto) Scan(src any) error {
 	}
 	return fmt.Errorf("JSON is stored as %T", src)
 }
+
+// maybeText returns the text as an argument of a query, or nil, which means NULL, for the empty text.
+func maybeText(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// textInto scans a text from a row. NULL gives the empty text.
+type textInto struct{ to *string }
+
+// Scan implements sql.Scanner.
+func (t textInto) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*t.to = ""
+	case string:
+		*t.to = v
+	case []byte:
+		*t.to = string(v)
+	default:
+		return fmt.Errorf("a text is stored as %T", src)
+	}
+	return nil
+}

@@ -25,6 +25,8 @@ func (t Tx) Insert(r fleet.Row) error {
 		return t.insertToken(r)
 	case *fleet.Identity:
 		return t.insertIdentity(r)
+	case *fleet.Resource:
+		return t.putResource(r)
 	}
 	return t.DB.Failed(fmt.Errorf("insert: no table for %T", r))
 }
@@ -50,8 +52,11 @@ func (t Tx) Update(r fleet.Row) error {
 
 // Delete removes the row, see fleet.Tx. Tasks are deleted by the stores.
 func (t Tx) Delete(r fleet.Row) error {
-	if tool, ok := r.(*fleet.RegisteredTool); ok {
-		return t.deleteTool(tool)
+	switch r := r.(type) {
+	case *fleet.RegisteredTool:
+		return t.deleteTool(r)
+	case *fleet.Resource:
+		return t.deleteResource(r)
 	}
 	return t.DB.Failed(fmt.Errorf("delete: rows of %T stay", r))
 }

@@ -22,7 +22,7 @@ const (
 
 var (
 	insertTask = `INSERT INTO tasks (` + record.TaskColumns + `, id, revision, name_key, project, toolset) VALUES (` + record.Marks(record.TaskColumns) + `, ?, 1,
-		(SELECT name_key FROM agents WHERE uid = ?), (SELECT project FROM agents WHERE uid = ?), (SELECT toolset FROM agents WHERE uid = ?))`
+		coalesce((SELECT name_key FROM agents WHERE uid = ?), ''), coalesce((SELECT project FROM agents WHERE uid = ?), ?), coalesce((SELECT toolset FROM agents WHERE uid = ?), ''))`
 	updateTask = `UPDATE tasks SET (` + record.TaskColumns + `) = (` + record.Marks(record.TaskColumns) + `), revision = revision + 1
 		WHERE id = ? RETURNING revision`
 )
@@ -66,7 +66,7 @@ func (t *tx) insertTask(task *fleet.Task) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
-	if _, err := t.exec(insertTask, append(record.TaskArgs(task), task.ID, task.AgentUID, task.AgentUID, task.AgentUID)...); err != nil {
+	if _, err := t.exec(insertTask, append(record.TaskArgs(task), task.ID, task.AgentUID, task.AgentUID, task.Project, task.AgentUID)...); err != nil {
 		return t.failed(taskError("add", task, err))
 	}
 	if rest := task.Description[len(record.Head(task.Description)):]; rest != "" {

@@ -26,6 +26,7 @@ func Fill(t *testing.T, s fleet.Store) {
 			tx.Insert(newQuestion("t1-1", "t1", a)),
 			tx.Insert(&fleet.Request{Principal: "alice", ID: "r1", Method: "M", CreatedAt: noon}),
 			tx.Insert(newToken("alice", "h1")), tx.Insert(session),
+			tx.Put("t1", &fleet.QueueEntry{Priority: 1, By: "alice"}), fleet.PutResource(tx, "pool", "web", declared{"text"}),
 			tx.Put("u2", &fleet.Remains{KeptAt: noon, Lost: "a file", Bundle: []byte("bundle")}),
 		} {
 			require.NoError(t, err)
@@ -68,9 +69,13 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 		both(t, one, two, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(id) })
 		both(t, one, two, func(tx fleet.ReadTx) (*fleet.TaskChecks, error) { return tx.Checks(id) })
 		both(t, one, two, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(id, true) })
-		both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Message, error) { return tx.Messages(id) })
+		both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Message, error) { return tx.Messages(fleet.MessageFilter{TaskID: id}) })
 	}
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Question, error) { return fleet.QuestionByID(tx, "t1-1") })
+	both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.QueuedTask, error) { return tx.Queue(fleet.QueueFilter{All: true}) })
+	both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Resource, error) {
+		return tx.Resources(fleet.ResourceFilter{Kind: "pool"})
+	})
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Request, error) { return tx.Request("alice", "r1") })
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session(fleet.SessionKey{ID: "s1"}) })
 	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) {

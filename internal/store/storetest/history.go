@@ -203,7 +203,9 @@ var historyCases = []testCase{
 		require.Nil(t, getChanges(t, s, task.ID))
 		require.Nil(t, getChecks(t, s, task.ID))
 		require.Empty(t, events(t, s, fleet.EventFilter{TaskID: task.ID}, 0, 10))
-		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Message, error) { return tx.Message("m1") }))
+		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Message, error) {
+			return fleet.First(tx.Messages(fleet.MessageFilter{ID: "m1"}))
+		}))
 		require.Nil(t, getQuestion(t, s, "t1-1"))
 		found, total := findTasks(t, s, fleet.TaskFilter{Text: "long description"}, 10, 0)
 		require.Empty(t, found)

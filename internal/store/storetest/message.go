@@ -74,10 +74,14 @@ var messageCases = []testCase{
 
 func getMessage(t tb, s fleet.Store, id string) *fleet.Message {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) (*fleet.Message, error) { return tx.Message(id) })
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Message, error) {
+		return fleet.First(tx.Messages(fleet.MessageFilter{ID: id}))
+	})
 }
 
 func getMessages(t tb, s fleet.Store, taskID string) []*fleet.Message {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Message, error) { return tx.Messages(taskID) })
+	return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Message, error) {
+		return tx.Messages(fleet.MessageFilter{TaskID: taskID})
+	})
 }

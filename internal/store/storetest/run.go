@@ -42,6 +42,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Requests", requestCases},
 		{"Sessions", sessionCases},
 		{"Tools", toolCases},
+		{"Resources", resourceCases},
 		{"Tokens", tokenCases},
 		{"Identities", identityCases},
 		{"Projects", projectCases},

@@ -76,6 +76,32 @@ var taskCases = []testCase{
 		update(t, s, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 0)}) })
 	}},
 
+	{"a queued task gets its agent when it starts", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		task := newTask("t1", &fleet.Agent{Owner: "alice"})
+		task.Status, task.Project = fleet.TaskPending, a.Project
+		update(t, s, func(tx fleet.Tx) error {
+			return errors.Join(tx.Insert(task), tx.Put("t1", &fleet.QueueEntry{By: "alice"}))
+		})
+		found := func() []*fleet.Task {
+			return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Task, error) {
+				f, err := tx.FindTasks(fleet.TaskFilter{AgentName: a.Name, Project: a.Project, Toolset: &a.Toolset}, fleet.TaskWindow{Limit: 10})
+				return f.Tasks, err
+			})
+		}
+		require.Empty(t, getTask(t, s, "t1").AgentUID)
+		require.Empty(t, found())
+		update(t, s, func(tx fleet.Tx) error {
+			q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{"t1"}}))
+			require.NoError(t, err)
+			q.AgentUID, q.AgentName, q.Status = a.UID, a.Name, fleet.TaskRunning
+			return tx.Update(&q.Task)
+		})
+		require.Equal(t, a.UID, getTask(t, s, "t1").AgentUID)
+		require.Len(t, found(), 1)
+		require.Equal(t, "t1", read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) }).ID)
+	}},
+
 	{"an agent has one running task", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		waiting := newTask("waiting", a)

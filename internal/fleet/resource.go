@@ -1,0 +1,42 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Resource is something that people declare and name, such as a pool. Few exist of each kind, so they are read as a whole.
+type Resource struct {
+	Kind     ResourceKind
+	Name     string
+	Body     json.RawMessage // what the kind has, see ReadResources
+	Revision int64           // incremented by every write; set by the store
+}
+
+// ResourceKind is a kind of resources. It is a word in messages to people.
+type ResourceKind string
+
+// ReadResources returns the bodies of the resources that match.
+func ReadResources[T any](tx ReadTx, f ResourceFilter) ([]*T, error) {
+	rows, err := tx.Resources(f)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*T, len(rows))
+	for i, r := range rows {
+		out[i] = new(T)
+		if err := json.Unmarshal(r.Body, out[i]); err != nil {
+			return nil, fmt.Errorf("the %s %q is not readable: %w", r.Kind, r.Name, err)
+		}
+	}
+	return out, nil
+}
+
+// PutResource writes the resource with the body, whether it exists or not.
+func PutResource(tx Tx, kind ResourceKind, name string, body any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("the %s %q: %w", kind, name, err)
+	}
+	return tx.Insert(&Resource{Kind: kind, Name: name, Body: b})
+}

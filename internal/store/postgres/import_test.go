@@ -1,0 +1,30 @@
+package postgres_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/store/postgres"
+	"fleet/internal/store/postgres/pgtest"
+)
+
+// TestImportedTables fails if the schema has a table that Import neither fills nor has a reason to leave empty.
+func TestImportedTables(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s, err := postgres.Open(t.Context(), url, postgres.Config{})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	own := []string{ // what servers write for themselves
+		"goose_db_version", "compatibility", "inbox", "sequencer", "leases", "replicas", "stored_changes",
+	}
+	rows, err := dial(t, url).Query(t.Context(), `SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'`)
+	require.NoError(t, err)
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	tables = slices.DeleteFunc(tables, func(name string) bool { return slices.Contains(own, name) })
+	require.ElementsMatch(t, postgres.Imported, tables)
+}
