@@ -41,7 +41,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"question_id": x.question, "answer": "attacked", "remember": "once", "rule": "Bash", "include_answered": true, "or_question": true,
 		"term": "xterm", "columns": json.Number("80"), "rows": json.Number("24"), "input": "YXR0YWNr",
 		"parameters": map[string]any{}, "update": false, "take_over": true,
-		"priority": json.Number("1"), "not_before": nil, "expires": nil, "exclusive": "attack", "hold": true,
+		"priority": json.Number("1"), "not_before": nil, "expires": nil, "exclusive": "attack", "hold": true, "reason": "attack",
 		"depends_on": []any{map[string]any{"task_id": x.task}},
 		"selector":   "", "labels": map[string]any{"attacked": "yes"}, "remove": []any{"owner"},
 		"directory":        "", // a request with project cannot have it

@@ -53,6 +53,8 @@ var goodRequests = map[string]string{
 	"list_replicas":             `{}`,
 	"forget_replica":            `{"name":"nobody"}`,
 	"reload_config":             `{}`,
+	"pause_fleet":               `{"reason":"an upgrade"}`,
+	"resume_fleet":              `{}`,
 	"remove_agent_rule":         `{"agent_name":"papi","rule":"Bash"}`,
 	"start_agent":               `{"agent_name":"papi"}`,
 	"stop_agent":                `{"agent_name":"sony"}`,

@@ -66,6 +66,7 @@ const (
 	ReasonNoRunningTask      Reason = "NO_RUNNING_TASK"
 	ReasonTaskRunning        Reason = "TASK_RUNNING"
 	ReasonTaskNotPending     Reason = "TASK_NOT_PENDING"
+	ReasonFleetPaused        Reason = "FLEET_PAUSED"
 	ReasonBackendUnavailable Reason = "BACKEND_UNAVAILABLE"
 	ReasonProvisioningFailed Reason = "PROVISIONING_FAILED"
 	ReasonUnauthenticated    Reason = "UNAUTHENTICATED"
@@ -115,6 +116,7 @@ var reasonCodes = map[Reason]Code{
 	ReasonNoRunningTask:      NotFound,
 	ReasonTaskRunning:        FailedPrecondition,
 	ReasonTaskNotPending:     FailedPrecondition,
+	ReasonFleetPaused:        Unavailable,
 	ReasonBackendUnavailable: Unavailable,
 	ReasonProvisioningFailed: Unavailable,
 	ReasonUnauthenticated:    Unauthenticated,

@@ -32,6 +32,7 @@ const (
 	EventTaskLabelled  EventType = "task_labelled"
 	EventTaskQueued    EventType = "task_queued"
 	EventTaskAssigned  EventType = "task_assigned"
+	EventFleetChanged  EventType = "fleet_changed"
 )
 
 // OutputEvents are the types of the events that a task's run produces while it works. EventFilter.Quiet leaves them out.

@@ -17,7 +17,8 @@ import (
 type State struct {
 	Tasks []*fleet.QueuedTask // the tasks of the queue that have not ended, in the order in which they were queued
 	Now   time.Time
-	Texts bool // set Wait.Text, which takes time
+	Texts bool         // set Wait.Text, which takes time
+	Pause *fleet.Pause // nil if the fleet is not paused
 
 	Agent      func(uid string) *fleet.AgentView              // nil if the agent is deleted
 	Status     func(taskID string) (fleet.TaskStatus, string) // of a dependency, with a name for people; "" if it was deleted
@@ -119,6 +120,9 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 // ownWaits returns the reasons that do not depend on the agent.
 func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 	e := &q.Entry
+	if d.Pause != nil {
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitHeld, Subject: d.Pause.By, Text: d.Pause.String()})
+	}
 	if e.HeldBy != "" {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitHeld, Subject: e.HeldBy, Text: d.text("held by %s", e.HeldBy)})
 	}

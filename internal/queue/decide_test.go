@@ -32,6 +32,9 @@ func anyState(rt *rapid.T) State {
 		agents[uid] = a
 	}
 	s := State{Now: noon}
+	if rapid.IntRange(0, 9).Draw(rt, "pause") == 0 {
+		s.Pause = &fleet.Pause{By: "root"}
+	}
 	for i := range rapid.IntRange(0, 12).Draw(rt, "tasks") {
 		id := "t" + strconv.Itoa(i)
 		q := &fleet.QueuedTask{Task: fleet.Task{
@@ -80,7 +83,7 @@ func slow(s State) (started []string) {
 	begun := len(running)
 	can := func(q *fleet.QueuedTask) bool {
 		a, e := s.Agent(q.AgentUID), q.Entry
-		if q.Status != fleet.TaskPending || a == nil || a.Status() != fleet.StatusIdle || s.Down(&a.Agent) != nil || e.HeldBy != "" || e.NotBefore.After(s.Now) || !e.Expires.IsZero() && !e.Expires.After(s.Now) {
+		if s.Pause != nil || q.Status != fleet.TaskPending || a == nil || a.Status() != fleet.StatusIdle || s.Down(&a.Agent) != nil || e.HeldBy != "" || e.NotBefore.After(s.Now) || !e.Expires.IsZero() && !e.Expires.After(s.Now) {
 			return false
 		}
 		for _, dep := range e.After {

@@ -15,7 +15,8 @@ type Overview struct {
 	Caller                                        string
 	Scope                                         fleet.Scope // of the caller
 	Projects                                      []string    // to which the caller is restricted; empty: all
-	Limits                                        []LimitUse  // of the caller; for admins also of projects
+	Queue                                         *QueueSummary
+	Limits                                        []LimitUse // of the caller; for admins also of projects
 }
 
 // Overview returns the numbers of agents of ToolsetFleet and of waiting questions, and the usage of the last 24 hours.
@@ -28,6 +29,9 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 		return nil, err
 	}
 	o := &Overview{Caller: p.Name, Scope: p.Scope, Projects: p.Projects}
+	if o.Queue, err = s.ShowQueue(ctx); err != nil {
+		return nil, err
+	}
 	for _, v := range s.snap.All() {
 		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) {
 			o.count(v)

@@ -47,7 +47,7 @@ func (s *Service) ListQueue(ctx context.Context, r QueueRequest) (*QueueList, er
 		}
 		uid = v.UID
 	}
-	all, err := s.queueItems(ctx, p)
+	all, err := s.queueItems(ctx, p, true)
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +61,8 @@ func (s *Service) ListQueue(ctx context.Context, r QueueRequest) (*QueueList, er
 const defaultQueue = 100
 
 // queueItems returns the pending tasks that p may see.
-func (s *Service) queueItems(ctx context.Context, p fleet.Principal) ([]QueueItem, error) {
-	d, err := s.queueDecision(ctx, true)
+func (s *Service) queueItems(ctx context.Context, p fleet.Principal, texts bool) ([]QueueItem, error) {
+	d, err := s.queueDecision(ctx, texts)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +95,7 @@ type QueueSummary struct {
 	Pending  int
 	Reasons  map[fleet.WaitReason]int // pending tasks by their first reason
 	Oldest   time.Time                // when the oldest pending task was queued; zero if none is
+	Paused   *fleet.Pause             // nil if the fleet is not paused
 	Overtake time.Duration            // after this time a task of the lowest priority is before every new one
 }
 
@@ -104,11 +105,11 @@ func (s *Service) ShowQueue(ctx context.Context) (*QueueSummary, error) {
 	if err != nil {
 		return nil, err
 	}
-	items, err := s.queueItems(ctx, p)
+	items, err := s.queueItems(ctx, p, false)
 	if err != nil {
 		return nil, err
 	}
-	sum := &QueueSummary{Pending: len(items), Reasons: map[fleet.WaitReason]int{}, Overtake: 2 * fleet.MaxPriority * fleet.AgeStep}
+	sum := &QueueSummary{Pending: len(items), Reasons: map[fleet.WaitReason]int{}, Overtake: 2 * fleet.MaxPriority * fleet.AgeStep, Paused: s.queue.Pause()}
 	for _, i := range items {
 		if len(i.Waits) > 0 {
 			sum.Reasons[i.Waits[0].Reason]++

@@ -25,7 +25,7 @@ func (s *Service) queueDecision(ctx context.Context, texts bool) (queue.Decision
 		return queue.Decision{}, err
 	}
 	return queue.Decide(queue.State{
-		Tasks: tasks, Now: s.now(), Texts: texts,
+		Tasks: tasks, Now: s.now(), Texts: texts, Pause: s.queue.Pause(),
 		Agent: s.snap.Get,
 		Status: func(id string) (fleet.TaskStatus, string) {
 			d := s.queue.Dependee(id)

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Queue has the tasks of the queue that have not ended, and the tasks that these depend on. It is in memory, so that nobody reads
+// Queue has the tasks of the queue that have not ended, the tasks that these depend on, and whether the fleet is paused. It is in memory, so that nobody reads
 // thousands of rows to decide what starts next.
 type Queue struct {
 	store fleet.Store
@@ -22,6 +22,7 @@ type Queue struct {
 	seq   int64 // events up to it are included
 	tasks map[string]*fleet.QueuedTask
 	deps  map[string]Dependee
+	pause *fleet.Pause
 }
 
 // Dependee is a task that others depend on. Its zero value stands for a deleted task.
@@ -33,6 +34,7 @@ type Dependee struct {
 // queueEvents are the events after which a task of the queue may be different.
 var queueEvents = []fleet.EventType{
 	fleet.EventTaskCreated, fleet.EventTaskQueued, fleet.EventTaskAssigned, fleet.EventTaskEnded, fleet.EventTaskDeleted, fleet.EventTaskLabelled,
+	fleet.EventFleetChanged,
 }
 
 // queueBatch is how many events a refresh reads at a time.
@@ -54,6 +56,7 @@ func (q *Queue) Refresh(ctx context.Context) error {
 	}
 	var changed map[string]bool
 	var tasks []*fleet.QueuedTask
+	var pause *fleet.Pause
 	deps := map[string]Dependee{}
 	err = q.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		changed, seq = map[string]bool{}, q.seq
@@ -67,6 +70,11 @@ func (q *Queue) Refresh(ctx context.Context) error {
 			}
 		} else if tasks, seq, err = readChanges(tx, seq, changed); err != nil {
 			return err
+		}
+		if !begun || changed[""] { // events about the fleet name no task
+			if pause, err = fleet.ReadPause(tx); err != nil {
+				return err
+			}
 		}
 		return q.readDependees(tx, tasks, changed, deps)
 	})
@@ -86,6 +94,9 @@ func (q *Queue) Refresh(ctx context.Context) error {
 	}
 	for id, d := range deps {
 		q.deps[id] = d
+	}
+	if !begun || changed[""] {
+		q.pause = pause
 	}
 	q.begun, q.seq = true, seq
 	return nil
@@ -161,6 +172,13 @@ func (q *Queue) Tasks() []*fleet.QueuedTask {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
 	})
 	return out
+}
+
+// Pause returns nil if the fleet is not paused.
+func (q *Queue) Pause() *fleet.Pause {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.pause
 }
 
 // Dependee returns a task that tasks of the queue depend on.

@@ -133,6 +133,8 @@ const (
 	ErrorReason_RESTART_NEEDED ErrorReason = 47
 	// The task does not wait any more: it runs or has ended. Metadata: task_id, agent_name.
 	ErrorReason_TASK_NOT_PENDING ErrorReason = 48
+	// An admin has paused the fleet, so no task starts; the message says why. A queued task waits. Metadata: by.
+	ErrorReason_FLEET_PAUSED ErrorReason = 55
 )
 
 // Enum value maps for ErrorReason.
@@ -187,6 +189,7 @@ var (
 		46: "CONFIG_INVALID",
 		47: "RESTART_NEEDED",
 		48: "TASK_NOT_PENDING",
+		55: "FLEET_PAUSED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -238,6 +241,7 @@ var (
 		"CONFIG_INVALID":           46,
 		"RESTART_NEEDED":           47,
 		"TASK_NOT_PENDING":         48,
+		"FLEET_PAUSED":             55,
 	}
 )
 
@@ -272,7 +276,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\x98\b\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xaa\b\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -324,7 +328,8 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x13KEPT_WORK_NOT_FOUND\x10-\x12\x12\n" +
 	"\x0eCONFIG_INVALID\x10.\x12\x12\n" +
 	"\x0eRESTART_NEEDED\x10/\x12\x14\n" +
-	"\x10TASK_NOT_PENDING\x100B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x10TASK_NOT_PENDING\x100\x12\x10\n" +
+	"\fFLEET_PAUSED\x107B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

@@ -5493,8 +5493,10 @@ type ShowQueueResponse struct {
 	Oldest *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=oldest,proto3" json:"oldest,omitempty"`
 	// Seconds after which a task of the lowest priority comes before every new task, whatever the priority of that is.
 	OvertakeSeconds int32 `protobuf:"varint,4,opt,name=overtake_seconds,json=overtakeSeconds,proto3" json:"overtake_seconds,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Who has paused the fleet; absent when it is not paused.
+	Paused        *Pause `protobuf:"bytes,5,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ShowQueueResponse) Reset() {
@@ -5553,6 +5555,13 @@ func (x *ShowQueueResponse) GetOvertakeSeconds() int32 {
 		return x.OvertakeSeconds
 	}
 	return 0
+}
+
+func (x *ShowQueueResponse) GetPaused() *Pause {
+	if x != nil {
+		return x.Paused
+	}
+	return nil
 }
 
 // SetLabelsRequest names the agent or the task, and the labels that change.
@@ -6054,7 +6063,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -6650,12 +6659,14 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x03 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
 	"\f_next_cursor\"\x12\n" +
-	"\x10ShowQueueRequest\"\xc1\x01\n" +
+	"\x10ShowQueueRequest\"\xfa\x01\n" +
 	"\x11ShowQueueResponse\x12\x18\n" +
 	"\apending\x18\x01 \x01(\x05R\apending\x12-\n" +
 	"\areasons\x18\x02 \x03(\v2\x13.fleet.v1.WaitCountR\areasons\x128\n" +
 	"\x06oldest\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\x06oldest\x12)\n" +
-	"\x10overtake_seconds\x18\x04 \x01(\x05R\x0fovertakeSeconds\"\xbb\x02\n" +
+	"\x10overtake_seconds\x18\x04 \x01(\x05R\x0fovertakeSeconds\x12,\n" +
+	"\x06paused\x18\x05 \x01(\v2\x0f.fleet.v1.PauseH\x00R\x06paused\x88\x01\x01B\t\n" +
+	"\a_paused\"\xbb\x02\n" +
 	"\x10SetLabelsRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x02R\tagentName\x12 \n" +
@@ -6698,7 +6709,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xbd3\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xa95\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -6769,7 +6780,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\bStopTask\x12\x19.fleet.v1.StopTaskRequest\x1a\x1a.fleet.v1.StopTaskResponse\"+\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/tasks/{task_id}/stop\x12\x85\x01\n" +
 	"\tListQueue\x12\x1a.fleet.v1.ListQueueRequest\x1a\x1b.fleet.v1.ListQueueResponse\"?\x92\xf4\x18#\n" +
 	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/queue\x90\x02\x01\x12j\n" +
-	"\tShowQueue\x12\x1a.fleet.v1.ShowQueueRequest\x1a\x1b.fleet.v1.ShowQueueResponse\"$\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/queue:summary\x90\x02\x01\x12c\n" +
+	"\tShowQueue\x12\x1a.fleet.v1.ShowQueueRequest\x1a\x1b.fleet.v1.ShowQueueResponse\"$\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/queue:summary\x90\x02\x01\x12r\n" +
+	"\n" +
+	"PauseFleet\x12\x1b.fleet.v1.PauseFleetRequest\x1a\x1c.fleet.v1.PauseFleetResponse\")\x98\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/fleet:pause\x90\x02\x02\x12v\n" +
+	"\vResumeFleet\x12\x1c.fleet.v1.ResumeFleetRequest\x1a\x1d.fleet.v1.ResumeFleetResponse\"*\x98\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/fleet:resume\x90\x02\x02\x12c\n" +
 	"\tSetLabels\x12\x1a.fleet.v1.SetLabelsRequest\x1a\x1b.fleet.v1.SetLabelsResponse\"\x1d\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/labels\x12z\n" +
 	"\n" +
@@ -6918,25 +6932,30 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*Dependency)(nil),                   // 113: fleet.v1.Dependency
 	(*QueuedTask)(nil),                   // 114: fleet.v1.QueuedTask
 	(*WaitCount)(nil),                    // 115: fleet.v1.WaitCount
-	(Share_Access)(0),                    // 116: fleet.v1.Share.Access
-	(*Share)(nil),                        // 117: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 118: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 119: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 120: fleet.v1.SearchFleetRequest
-	(*ListAuditRequest)(nil),             // 121: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 122: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 123: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 124: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 125: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 126: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 127: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 128: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 129: fleet.v1.SearchFleetResponse
-	(*ListAuditResponse)(nil),            // 130: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 131: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 132: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 133: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 134: fleet.v1.ReloadConfigResponse
+	(*Pause)(nil),                        // 116: fleet.v1.Pause
+	(Share_Access)(0),                    // 117: fleet.v1.Share.Access
+	(*Share)(nil),                        // 118: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 119: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 120: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 121: fleet.v1.SearchFleetRequest
+	(*PauseFleetRequest)(nil),            // 122: fleet.v1.PauseFleetRequest
+	(*ResumeFleetRequest)(nil),           // 123: fleet.v1.ResumeFleetRequest
+	(*ListAuditRequest)(nil),             // 124: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 125: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 126: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 127: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 128: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 129: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 130: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 131: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 132: fleet.v1.SearchFleetResponse
+	(*PauseFleetResponse)(nil),           // 133: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 134: fleet.v1.ResumeFleetResponse
+	(*ListAuditResponse)(nil),            // 135: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 136: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 137: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 138: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 139: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	84,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
@@ -7004,115 +7023,120 @@ var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	114, // 62: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
 	115, // 63: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
 	94,  // 64: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
-	89,  // 65: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
-	90,  // 66: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
-	116, // 67: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	117, // 68: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	117, // 69: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	117, // 70: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,   // 71: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,   // 72: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,   // 73: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,   // 74: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10,  // 75: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12,  // 76: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	14,  // 77: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	16,  // 78: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	19,  // 79: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	21,  // 80: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	23,  // 81: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	25,  // 82: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	27,  // 83: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	29,  // 84: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	31,  // 85: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	33,  // 86: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	34,  // 87: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	36,  // 88: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	38,  // 89: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	40,  // 90: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	42,  // 91: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	118, // 92: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	119, // 93: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	120, // 94: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	44,  // 95: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	46,  // 96: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	48,  // 97: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	50,  // 98: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	52,  // 99: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	54,  // 100: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	56,  // 101: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	58,  // 102: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	62,  // 103: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
-	64,  // 104: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
-	66,  // 105: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
-	68,  // 106: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
-	70,  // 107: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
-	72,  // 108: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
-	74,  // 109: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
-	76,  // 110: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	78,  // 111: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	80,  // 112: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	82,  // 113: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	121, // 114: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	122, // 115: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	123, // 116: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	124, // 117: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	125, // 118: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	60,  // 119: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,   // 120: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,   // 121: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,   // 122: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,   // 123: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11,  // 124: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13,  // 125: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15,  // 126: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	18,  // 127: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	20,  // 128: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	22,  // 129: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	24,  // 130: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	26,  // 131: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	28,  // 132: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	30,  // 133: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	32,  // 134: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	126, // 135: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	126, // 136: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	37,  // 137: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	39,  // 138: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	41,  // 139: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	43,  // 140: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	127, // 141: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	128, // 142: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	129, // 143: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	45,  // 144: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	47,  // 145: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	49,  // 146: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	51,  // 147: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	53,  // 148: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	55,  // 149: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	57,  // 150: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	59,  // 151: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	63,  // 152: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	65,  // 153: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	67,  // 154: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	69,  // 155: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	71,  // 156: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	73,  // 157: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	75,  // 158: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	77,  // 159: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	79,  // 160: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	81,  // 161: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	83,  // 162: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	130, // 163: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	131, // 164: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	132, // 165: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	133, // 166: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	134, // 167: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	61,  // 168: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	120, // [120:169] is the sub-list for method output_type
-	71,  // [71:120] is the sub-list for method input_type
-	71,  // [71:71] is the sub-list for extension type_name
-	71,  // [71:71] is the sub-list for extension extendee
-	0,   // [0:71] is the sub-list for field type_name
+	116, // 65: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
+	89,  // 66: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	90,  // 67: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	117, // 68: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	118, // 69: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	118, // 70: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	118, // 71: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,   // 72: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,   // 73: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,   // 74: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,   // 75: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10,  // 76: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12,  // 77: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	14,  // 78: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	16,  // 79: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	19,  // 80: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	21,  // 81: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	23,  // 82: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	25,  // 83: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	27,  // 84: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	29,  // 85: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	31,  // 86: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	33,  // 87: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	34,  // 88: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	36,  // 89: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	38,  // 90: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	40,  // 91: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	42,  // 92: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	119, // 93: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	120, // 94: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	121, // 95: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	44,  // 96: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	46,  // 97: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	48,  // 98: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	50,  // 99: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	52,  // 100: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	54,  // 101: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	56,  // 102: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	58,  // 103: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	62,  // 104: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
+	64,  // 105: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
+	66,  // 106: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
+	68,  // 107: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
+	70,  // 108: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
+	72,  // 109: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
+	74,  // 110: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
+	122, // 111: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
+	123, // 112: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
+	76,  // 113: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	78,  // 114: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	80,  // 115: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	82,  // 116: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	124, // 117: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	125, // 118: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	126, // 119: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	127, // 120: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	128, // 121: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	60,  // 122: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,   // 123: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,   // 124: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,   // 125: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,   // 126: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11,  // 127: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13,  // 128: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15,  // 129: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	18,  // 130: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	20,  // 131: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	22,  // 132: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	24,  // 133: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	26,  // 134: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	28,  // 135: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	30,  // 136: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	32,  // 137: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	129, // 138: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	129, // 139: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	37,  // 140: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	39,  // 141: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	41,  // 142: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	43,  // 143: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	130, // 144: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	131, // 145: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	132, // 146: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	45,  // 147: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	47,  // 148: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	49,  // 149: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	51,  // 150: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	53,  // 151: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	55,  // 152: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	57,  // 153: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	59,  // 154: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	63,  // 155: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	65,  // 156: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	67,  // 157: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	69,  // 158: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	71,  // 159: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	73,  // 160: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	75,  // 161: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	133, // 162: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	134, // 163: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	77,  // 164: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	79,  // 165: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	81,  // 166: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	83,  // 167: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	135, // 168: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	136, // 169: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	137, // 170: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	138, // 171: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	139, // 172: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	61,  // 173: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	123, // [123:174] is the sub-list for method output_type
+	72,  // [72:123] is the sub-list for method input_type
+	72,  // [72:72] is the sub-list for extension type_name
+	72,  // [72:72] is the sub-list for extension extendee
+	0,   // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -7126,6 +7150,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_config_proto_init()
 	file_fleet_v1_event_proto_init()
 	file_fleet_v1_options_proto_init()
+	file_fleet_v1_pause_proto_init()
 	file_fleet_v1_place_proto_init()
 	file_fleet_v1_principal_proto_init()
 	file_fleet_v1_project_proto_init()
@@ -7175,6 +7200,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[62].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[70].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[71].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[73].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

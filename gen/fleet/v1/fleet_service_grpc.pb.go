@@ -59,6 +59,8 @@ const (
 	FleetService_StopTask_FullMethodName             = "/fleet.v1.FleetService/StopTask"
 	FleetService_ListQueue_FullMethodName            = "/fleet.v1.FleetService/ListQueue"
 	FleetService_ShowQueue_FullMethodName            = "/fleet.v1.FleetService/ShowQueue"
+	FleetService_PauseFleet_FullMethodName           = "/fleet.v1.FleetService/PauseFleet"
+	FleetService_ResumeFleet_FullMethodName          = "/fleet.v1.FleetService/ResumeFleet"
 	FleetService_SetLabels_FullMethodName            = "/fleet.v1.FleetService/SetLabels"
 	FleetService_ShareAgent_FullMethodName           = "/fleet.v1.FleetService/ShareAgent"
 	FleetService_UnshareAgent_FullMethodName         = "/fleet.v1.FleetService/UnshareAgent"
@@ -184,6 +186,11 @@ type FleetServiceClient interface {
 	ListQueue(ctx context.Context, in *ListQueueRequest, opts ...grpc.CallOption) (*ListQueueResponse, error)
 	// Sum up the pending tasks: how many there are, why they wait, and how long.
 	ShowQueue(ctx context.Context, in *ShowQueueRequest, opts ...grpc.CallOption) (*ShowQueueResponse, error)
+	// Pause the whole fleet: no task starts until `resume_fleet`, and running tasks go on. Queued tasks wait, and calls that would start
+	// a task now fail. Only admins can do this.
+	PauseFleet(ctx context.Context, in *PauseFleetRequest, opts ...grpc.CallOption) (*PauseFleetResponse, error)
+	// Resume the fleet after `pause_fleet`: queued tasks start again. Only admins can do this.
+	ResumeFleet(ctx context.Context, in *ResumeFleetRequest, opts ...grpc.CallOption) (*ResumeFleetResponse, error)
 	// Set labels of an agent or of a task, which may have ended, and remove others.
 	// `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it
 	// starts.
@@ -642,6 +649,26 @@ func (c *fleetServiceClient) ShowQueue(ctx context.Context, in *ShowQueueRequest
 	return out, nil
 }
 
+func (c *fleetServiceClient) PauseFleet(ctx context.Context, in *PauseFleetRequest, opts ...grpc.CallOption) (*PauseFleetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PauseFleetResponse)
+	err := c.cc.Invoke(ctx, FleetService_PauseFleet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ResumeFleet(ctx context.Context, in *ResumeFleetRequest, opts ...grpc.CallOption) (*ResumeFleetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResumeFleetResponse)
+	err := c.cc.Invoke(ctx, FleetService_ResumeFleet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) SetLabels(ctx context.Context, in *SetLabelsRequest, opts ...grpc.CallOption) (*SetLabelsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SetLabelsResponse)
@@ -855,6 +882,11 @@ type FleetServiceServer interface {
 	ListQueue(context.Context, *ListQueueRequest) (*ListQueueResponse, error)
 	// Sum up the pending tasks: how many there are, why they wait, and how long.
 	ShowQueue(context.Context, *ShowQueueRequest) (*ShowQueueResponse, error)
+	// Pause the whole fleet: no task starts until `resume_fleet`, and running tasks go on. Queued tasks wait, and calls that would start
+	// a task now fail. Only admins can do this.
+	PauseFleet(context.Context, *PauseFleetRequest) (*PauseFleetResponse, error)
+	// Resume the fleet after `pause_fleet`: queued tasks start again. Only admins can do this.
+	ResumeFleet(context.Context, *ResumeFleetRequest) (*ResumeFleetResponse, error)
 	// Set labels of an agent or of a task, which may have ended, and remove others.
 	// `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it
 	// starts.
@@ -1012,6 +1044,12 @@ func (UnimplementedFleetServiceServer) ListQueue(context.Context, *ListQueueRequ
 }
 func (UnimplementedFleetServiceServer) ShowQueue(context.Context, *ShowQueueRequest) (*ShowQueueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowQueue not implemented")
+}
+func (UnimplementedFleetServiceServer) PauseFleet(context.Context, *PauseFleetRequest) (*PauseFleetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PauseFleet not implemented")
+}
+func (UnimplementedFleetServiceServer) ResumeFleet(context.Context, *ResumeFleetRequest) (*ResumeFleetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeFleet not implemented")
 }
 func (UnimplementedFleetServiceServer) SetLabels(context.Context, *SetLabelsRequest) (*SetLabelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetLabels not implemented")
@@ -1745,6 +1783,42 @@ func _FleetService_ShowQueue_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_PauseFleet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PauseFleetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).PauseFleet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_PauseFleet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).PauseFleet(ctx, req.(*PauseFleetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ResumeFleet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeFleetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ResumeFleet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ResumeFleet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ResumeFleet(ctx, req.(*ResumeFleetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_SetLabels_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SetLabelsRequest)
 	if err := dec(in); err != nil {
@@ -2075,6 +2149,14 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ShowQueue",
 			Handler:    _FleetService_ShowQueue_Handler,
+		},
+		{
+			MethodName: "PauseFleet",
+			Handler:    _FleetService_PauseFleet_Handler,
+		},
+		{
+			MethodName: "ResumeFleet",
+			Handler:    _FleetService_ResumeFleet_Handler,
 		},
 		{
 			MethodName: "SetLabels",

@@ -603,7 +603,13 @@ type ShowFleetResponse struct {
 	// Scope of the caller.
 	Scope Scope `protobuf:"varint,11,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
 	// Names of the projects that the caller's token is valid for; empty means all projects.
-	Projects      []string `protobuf:"bytes,12,rep,name=projects,proto3" json:"projects,omitempty"`
+	Projects []string `protobuf:"bytes,12,rep,name=projects,proto3" json:"projects,omitempty"`
+	// Number of tasks in the queue, which have not started.
+	Pending int32 `protobuf:"varint,13,opt,name=pending,proto3" json:"pending,omitempty"`
+	// How many of them wait for each reason, by the first reason of each task; the most frequent first.
+	PendingReasons []*WaitCount `protobuf:"bytes,14,rep,name=pending_reasons,json=pendingReasons,proto3" json:"pending_reasons,omitempty"`
+	// Who has paused the fleet; absent when it is not paused.
+	Paused        *Pause `protobuf:"bytes,15,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -718,6 +724,27 @@ func (x *ShowFleetResponse) GetScope() Scope {
 func (x *ShowFleetResponse) GetProjects() []string {
 	if x != nil {
 		return x.Projects
+	}
+	return nil
+}
+
+func (x *ShowFleetResponse) GetPending() int32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *ShowFleetResponse) GetPendingReasons() []*WaitCount {
+	if x != nil {
+		return x.PendingReasons
+	}
+	return nil
+}
+
+func (x *ShowFleetResponse) GetPaused() *Pause {
+	if x != nil {
+		return x.Paused
 	}
 	return nil
 }
@@ -1020,7 +1047,7 @@ var File_fleet_v1_usage_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/usage.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/scope.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x02\n" +
+	"\x14fleet/v1/usage.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/queue.proto\x1a\x14fleet/v1/scope.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x02\n" +
 	"\x05Usage\x12\x14\n" +
 	"\x05tasks\x18\x01 \x01(\x05R\x05tasks\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x05R\tcompleted\x12\x16\n" +
@@ -1057,7 +1084,7 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\x04rows\x18\x01 \x03(\v2\x12.fleet.v1.UsageRowR\x04rows\x12%\n" +
 	"\x05total\x18\x02 \x01(\v2\x0f.fleet.v1.UsageR\x05total\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x12\n" +
-	"\x10ShowFleetRequest\"\xef\x02\n" +
+	"\x10ShowFleetRequest\"\x80\x04\n" +
 	"\x11ShowFleetResponse\x12\x16\n" +
 	"\x06agents\x18\x01 \x01(\x05R\x06agents\x12\x12\n" +
 	"\x04busy\x18\x02 \x01(\x05R\x04busy\x12\x18\n" +
@@ -1071,7 +1098,11 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\x06limits\x18\n" +
 	" \x03(\v2\x0f.fleet.v1.LimitR\x06limits\x12%\n" +
 	"\x05scope\x18\v \x01(\x0e2\x0f.fleet.v1.ScopeR\x05scope\x12\x1a\n" +
-	"\bprojects\x18\f \x03(\tR\bprojects\"\xe8\x02\n" +
+	"\bprojects\x18\f \x03(\tR\bprojects\x12\x18\n" +
+	"\apending\x18\r \x01(\x05R\apending\x12<\n" +
+	"\x0fpending_reasons\x18\x0e \x03(\v2\x13.fleet.v1.WaitCountR\x0ependingReasons\x12,\n" +
+	"\x06paused\x18\x0f \x01(\v2\x0f.fleet.v1.PauseH\x00R\x06paused\x88\x01\x01B\t\n" +
+	"\a_paused\"\xe8\x02\n" +
 	"\x05Limit\x12\x18\n" +
 	"\asetting\x18\x01 \x01(\tR\asetting\x12\x10\n" +
 	"\x03max\x18\x02 \x01(\x01R\x03max\x12\x17\n" +
@@ -1145,6 +1176,8 @@ var file_fleet_v1_usage_proto_goTypes = []any{
 	(*FoundItem)(nil),             // 12: fleet.v1.FoundItem
 	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 	(Scope)(0),                    // 14: fleet.v1.Scope
+	(*WaitCount)(nil),             // 15: fleet.v1.WaitCount
+	(*Pause)(nil),                 // 16: fleet.v1.Pause
 }
 var file_fleet_v1_usage_proto_depIdxs = []int32{
 	3,  // 0: fleet.v1.UsageRow.usage:type_name -> fleet.v1.Usage
@@ -1157,14 +1190,16 @@ var file_fleet_v1_usage_proto_depIdxs = []int32{
 	3,  // 7: fleet.v1.ShowFleetResponse.last_day:type_name -> fleet.v1.Usage
 	9,  // 8: fleet.v1.ShowFleetResponse.limits:type_name -> fleet.v1.Limit
 	14, // 9: fleet.v1.ShowFleetResponse.scope:type_name -> fleet.v1.Scope
-	1,  // 10: fleet.v1.Limit.kind:type_name -> fleet.v1.Limit.Kind
-	12, // 11: fleet.v1.SearchFleetResponse.items:type_name -> fleet.v1.FoundItem
-	2,  // 12: fleet.v1.FoundItem.kind:type_name -> fleet.v1.FoundItem.Kind
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	15, // 10: fleet.v1.ShowFleetResponse.pending_reasons:type_name -> fleet.v1.WaitCount
+	16, // 11: fleet.v1.ShowFleetResponse.paused:type_name -> fleet.v1.Pause
+	1,  // 12: fleet.v1.Limit.kind:type_name -> fleet.v1.Limit.Kind
+	12, // 13: fleet.v1.SearchFleetResponse.items:type_name -> fleet.v1.FoundItem
+	2,  // 14: fleet.v1.FoundItem.kind:type_name -> fleet.v1.FoundItem.Kind
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_usage_proto_init() }
@@ -1173,8 +1208,11 @@ func file_fleet_v1_usage_proto_init() {
 		return
 	}
 	file_fleet_v1_options_proto_init()
+	file_fleet_v1_pause_proto_init()
+	file_fleet_v1_queue_proto_init()
 	file_fleet_v1_scope_proto_init()
 	file_fleet_v1_usage_proto_msgTypes[1].OneofWrappers = []any{}
+	file_fleet_v1_usage_proto_msgTypes[5].OneofWrappers = []any{}
 	file_fleet_v1_usage_proto_msgTypes[6].OneofWrappers = []any{}
 	file_fleet_v1_usage_proto_msgTypes[7].OneofWrappers = []any{}
 	file_fleet_v1_usage_proto_msgTypes[9].OneofWrappers = []any{}

@@ -87,6 +87,9 @@ func (p *program) newQueueShow() *cobra.Command {
 		Example: `  fleet queue show`,
 	}, fleetv1.FleetServiceClient.ShowQueue, &fleetv1.ShowQueueRequest{}, func(s *session, resp *fleetv1.ShowQueueResponse) {
 		lines := []line{{"Waiting", fmt.Sprint(resp.GetPending()), ""}, {"Oldest", resp.GetOldest(), ""}}
+		if p := resp.GetPaused(); p != nil {
+			lines = append(lines, line{"Paused", p.GetAt(), "by " + p.GetBy() + pauseReason(p)})
+		}
 		for _, r := range resp.GetReasons() {
 			lines = append(lines, line{upperFirst(strings.ReplaceAll(r.GetReason(), "_", " ")), fmt.Sprint(r.GetTasks()), ""})
 		}

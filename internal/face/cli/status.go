@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,13 +14,21 @@ func (p *program) newStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Show the state of the fleet in a few numbers",
 		Long: `Show the state of the fleet in a few numbers: its agents by status, the open
-questions, what the tasks of the last 24 hours used, and your limits.`,
+questions, what the tasks of the last 24 hours used, why the tasks of the queue wait, and your
+limits.`,
 		Example: `  fleet status
   fleet status -o json | jq .questions`,
 	}, fleetv1.FleetServiceClient.ShowFleet, &fleetv1.ShowFleetRequest{}, func(s *session, resp *fleetv1.ShowFleetResponse) {
 		list(s, []*fleetv1.ShowFleetResponse{resp}, "",
-			column{"AGENTS", "agents"}, column{"BUSY", "busy"}, column{"WAITING", "waiting"}, column{"STALLED", "stalled"}, column{"IDLE", "idle"}, column{"OFFLINE", "offline"},
+			column{"AGENTS", "agents"}, column{"BUSY", "busy"}, column{"WAITING", "waiting"}, column{"STALLED", "stalled"}, column{"IDLE", "idle"}, column{"OFFLINE", "offline"}, column{"QUEUED", "pending"},
 			column{"QUESTIONS", "questions"}, column{"TASKS 24H", "last_day.tasks"}, column{"FAILED 24H", "last_day.failed"}, column{"COST 24H", func(r *fleetv1.ShowFleetResponse) string { return cost(r.GetLastDay().GetCostUsd()) }})
+		if p := resp.GetPaused(); p != nil {
+			s.screen.print("\nPaused by " + p.GetBy() + pauseReason(p) + ". Resume it: fleet resume\n")
+		}
+		if len(resp.GetPendingReasons()) > 0 {
+			s.screen.print("\n")
+			list(s, resp.GetPendingReasons(), "", column{"WAITS FOR", func(r *fleetv1.WaitCount) string { return strings.ReplaceAll(r.GetReason(), "_", " ") }}, column{"TASKS", "tasks"})
+		}
 		if len(resp.GetLimits()) > 0 {
 			s.screen.print("\n")
 			list(s, resp.GetLimits(), "", column{"LIMIT", "setting"}, column{"USED", "used"}, column{"MAX", "max"})

@@ -128,15 +128,21 @@ func (f *Fleet) ShowQueue(ctx context.Context, _ *fleetv1.ShowQueueRequest) (*fl
 		return nil, err
 	}
 	out := &fleetv1.ShowQueueResponse{
-		Pending: int32Of(sum.Pending), Reasons: []*fleetv1.WaitCount{}, Oldest: timeOf(sum.Oldest), OvertakeSeconds: int32Of(int(sum.Overtake.Seconds())),
+		Pending: int32Of(sum.Pending), Reasons: reasonsOf(sum), Oldest: timeOf(sum.Oldest), OvertakeSeconds: int32Of(int(sum.Overtake.Seconds())), Paused: pauseOf(sum.Paused),
 	}
+	return out, nil
+}
+
+// reasonsOf returns the numbers of tasks by their first reason, the most frequent first.
+func reasonsOf(sum *service.QueueSummary) []*fleetv1.WaitCount {
+	all := []*fleetv1.WaitCount{}
 	for reason, n := range sum.Reasons {
-		out.Reasons = append(out.Reasons, &fleetv1.WaitCount{Reason: string(reason), Tasks: int32Of(n)})
+		all = append(all, &fleetv1.WaitCount{Reason: string(reason), Tasks: int32Of(n)})
 	}
-	slices.SortFunc(out.Reasons, func(a, b *fleetv1.WaitCount) int {
+	slices.SortFunc(all, func(a, b *fleetv1.WaitCount) int {
 		return cmp.Or(cmp.Compare(b.GetTasks(), a.GetTasks()), strings.Compare(a.GetReason(), b.GetReason()))
 	})
-	return out, nil
+	return all
 }
 
 // queuedOf returns nil if the task is not pending.

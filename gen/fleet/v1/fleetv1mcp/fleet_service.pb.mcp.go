@@ -419,6 +419,26 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Sum up the pending tasks: how many there are, why they wait, and how long.",
 		}, c.ShowQueue),
 		tool.Unary(tool.Spec{
+			Name:     "pause_fleet",
+			Title:    "Pause fleet",
+			Method:   v1.FleetService_PauseFleet_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServicePauseFleetInput,
+			Output:      fleetServicePauseFleetOutput,
+			Description: "Pause the whole fleet: no task starts until `resume_fleet`, and running tasks go on. Queued tasks wait, and calls that would start a task now fail. Only admins can do this.",
+		}, c.PauseFleet),
+		tool.Unary(tool.Spec{
+			Name:     "resume_fleet",
+			Title:    "Resume fleet",
+			Method:   v1.FleetService_ResumeFleet_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceResumeFleetInput,
+			Output:      fleetServiceResumeFleetOutput,
+			Description: "Resume the fleet after `pause_fleet`: queued tasks start again. Only admins can do this.",
+		}, c.ResumeFleet),
+		tool.Unary(tool.Spec{
 			Name:     "set_labels",
 			Title:    "Set labels",
 			Method:   v1.FleetService_SetLabels_FullMethodName,
@@ -851,8 +871,11 @@ const fleetServiceShowFleetOutput = `{"type":"object","properties":{
 "caller":{"type":"string","description":"Name of the caller's principal."},
 "limits":{"type":"array","items":{"$ref":"#/$defs/Limit"},"description":"Limits of the caller and how much of each is used; for admins also those of projects. A resource without a limit is left out."},
 "scope":{"type":"string","enum":["read","run","admin"],"description":"Scope of the caller.\n- read: Read everything that the caller may see.\n- run: Also create agents, start tasks, and change what the caller owns.\n- admin: Also see and change what others own, and manage the server and its tokens."},
-"projects":{"type":"array","items":{"type":"string"},"description":"Names of the projects that the caller's token is valid for; empty means all projects."}
-},"required":["agents","busy","waiting","stalled","idle","offline","questions","last_day","caller","limits","scope","projects"]}`
+"projects":{"type":"array","items":{"type":"string"},"description":"Names of the projects that the caller's token is valid for; empty means all projects."},
+"pending":{"type":"integer","description":"Number of tasks in the queue, which have not started."},
+"pending_reasons":{"type":"array","items":{"$ref":"#/$defs/WaitCount"},"description":"How many of them wait for each reason, by the first reason of each task; the most frequent first."},
+"paused":{"$ref":"#/$defs/Pause","description":"Who has paused the fleet; absent when it is not paused."}
+},"required":["agents","busy","waiting","stalled","idle","offline","questions","last_day","caller","limits","scope","projects","pending","pending_reasons"]}`
 
 const fleetServiceSearchFleetInput = `{"type":"object","properties":{
 "text":{"type":"string","description":"The text. It is searched in the name, project and role of agents, in the summary and the first 4 KiB of the description of tasks, and in questions that wait for an answer. Case is ignored."},
@@ -1052,8 +1075,24 @@ const fleetServiceShowQueueOutput = `{"type":"object","properties":{
 "pending":{"type":"integer","description":"Number of pending tasks."},
 "reasons":{"type":"array","items":{"$ref":"#/$defs/WaitCount"},"description":"How many of them wait for each reason, by the first reason of each task; the most frequent first."},
 "oldest":{"type":["string","null"],"format":"date-time","description":"When the oldest of them was queued; null when there is none."},
-"overtake_seconds":{"type":"integer","description":"Seconds after which a task of the lowest priority comes before every new task, whatever the priority of that is."}
+"overtake_seconds":{"type":"integer","description":"Seconds after which a task of the lowest priority comes before every new task, whatever the priority of that is."},
+"paused":{"$ref":"#/$defs/Pause","description":"Who has paused the fleet; absent when it is not paused."}
 },"required":["pending","reasons","oldest","overtake_seconds"]}`
+
+const fleetServicePauseFleetInput = `{"type":"object","properties":{
+"reason":{"type":"string","maxLength":1000,"description":"Why the fleet is paused, for people; at most 1000 bytes."}
+},"additionalProperties":false}`
+
+const fleetServicePauseFleetOutput = `{"type":"object","properties":{
+"paused":{"$ref":"#/$defs/Pause","description":"The pause."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["paused","message"]}`
+
+const fleetServiceResumeFleetInput = `{"type":"object","properties":{},"additionalProperties":false}`
+
+const fleetServiceResumeFleetOutput = `{"type":"object","properties":{
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["message"]}`
 
 const fleetServiceSetLabelsInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent; leave it out to label a task."},
@@ -1323,7 +1362,7 @@ var fleetServiceOutputs = tool.Defs{
 	"Event": `{"type":"object","properties":{
 "cursor":{"type":"string","description":"Position in the log, a decimal number; a cursor for ` + "`" + `watch_fleet` + "`" + `. Later events have higher positions."},
 "time":{"type":["string","null"],"format":"date-time","description":"When it happened."},
-"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited."},
+"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned","fleet_changed"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited.\n- fleet_changed: An admin has paused or resumed the fleet; text says who, and why. Only admins get it."},
 "agent_name":{"type":"string","description":"Name of the agent that the event is about."},
 "task_id":{"type":"string","description":"Id of the task that the event is about; empty when it is only about the agent."},
 "text":{"type":"string","description":"A description of the event, or the output itself."},
@@ -1592,6 +1631,15 @@ var fleetServiceOutputs = tool.Defs{
 "principal":{"type":"string","description":"Name of the principal whose own limit it is; absent for other limits."},
 "project":{"type":"string","description":"Name of the project whose limit it is; absent for other limits."}
 },"required":["setting","max","kind"],"description":"Limit is a limit and how much of it is used."}`,
+	"WaitCount": `{"type":"object","properties":{
+"reason":{"type":"string","description":"The reason, see Wait."},
+"tasks":{"type":"integer","description":"Number of tasks."}
+},"required":["reason","tasks"],"description":"WaitCount is how many tasks wait for a reason."}`,
+	"Pause": `{"type":"object","properties":{
+"by":{"type":"string","description":"Name of the principal."},
+"reason":{"type":"string","description":"The reason that it gave; empty when it gave none."},
+"at":{"type":["string","null"],"format":"date-time","description":"Since when the fleet is paused."}
+},"required":["by","reason","at"],"description":"Pause says who has paused the fleet, and why."}`,
 	"FoundItem": `{"type":"object","properties":{
 "kind":{"type":"string","enum":["agent","task","question"],"description":"Kind of the result.\n- agent: An agent.\n- task: A task.\n- question: A question that waits for an answer."},
 "id":{"type":"string","description":"Id of the task or the question; absent for an agent."},
@@ -1629,10 +1677,6 @@ var fleetServiceOutputs = tool.Defs{
 "created_at":{"type":["string","null"],"format":"date-time","description":"When the task was queued."},
 "queue":{"anyOf":[{"$ref":"#/$defs/Queued","description":"When and how it starts."},{"type":"null"}]}
 },"required":["id","agent_name","owner","summary","created_at","queue"],"description":"QueuedTask is a task in the queue."}`,
-	"WaitCount": `{"type":"object","properties":{
-"reason":{"type":"string","description":"The reason, see Wait."},
-"tasks":{"type":"integer","description":"Number of tasks."}
-},"required":["reason","tasks"],"description":"WaitCount is how many tasks wait for a reason."}`,
 	"AuditEntry": `{"type":"object","properties":{
 "id":{"type":"string","description":"Id of the line; later lines have higher ids."},
 "time":{"type":["string","null"],"format":"date-time","description":"When the call began."},

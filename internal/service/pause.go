@@ -1,0 +1,46 @@
+package service
+
+import (
+	"context"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// PauseFleet lets no task start until ResumeFleet. Running tasks go on. If the fleet is paused already, the new reason
+// replaces the old one. The interceptor lets only admins call it.
+func (s *Service) PauseFleet(ctx context.Context, reason string) (*fleet.Pause, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pause := &fleet.Pause{By: p.Name, Reason: strings.TrimSpace(reason), At: s.now()}
+	if len(pause.Reason) > fleet.MaxPauseReason {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "reason", "reason has %d bytes: use at most %d", len(pause.Reason), fleet.MaxPauseReason)
+	}
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		if err := fleet.PutResource(tx, fleet.PauseKind, fleet.PauseName, pause); err != nil {
+			return err
+		}
+		return tx.Append(&fleet.Event{Time: pause.At, Type: fleet.EventFleetChanged, Text: pause.String()})
+	})
+	return pause, err
+}
+
+// ResumeFleet ends PauseFleet. It returns nil if the fleet was not paused. The interceptor lets only admins call it.
+func (s *Service) ResumeFleet(ctx context.Context) (pause *fleet.Pause, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.Update(ctx, func(tx fleet.Tx) (err error) {
+		if pause, err = fleet.ReadPause(tx); err != nil || pause == nil {
+			return err
+		}
+		if err := tx.Delete(&fleet.Resource{Kind: fleet.PauseKind, Name: fleet.PauseName}); err != nil {
+			return err
+		}
+		return tx.Append(&fleet.Event{Time: s.now(), Type: fleet.EventFleetChanged, Text: "the fleet was resumed by " + p.Name})
+	})
+	return pause, err
+}
