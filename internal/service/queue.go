@@ -68,7 +68,7 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	task := s.newTask(ctx, p, &v.Agent, r.Description, r.Timeout, s.now())
 	task.Status, task.StartedAt = fleet.TaskPending, time.Time{}
 	task.Options, task.Labels = r.Options, v.Labels.With(r.Labels)
-	if err := task.Labels.Valid("labels"); err != nil {
+	if err := task.Labels.Validate("labels"); err != nil {
 		return nil, err
 	}
 	if err := insertTask(tx, task); err != nil {
