@@ -33,6 +33,7 @@ var accessNeeded = map[string]string{
 	"list_audit": "admin", "list_principals": "admin", "list_replicas": "admin", "forget_replica": "admin", "reload_config": "admin", "pause_fleet": "admin", "resume_fleet": "admin",
 	"create_token": "admin", "list_tokens": "admin", "rotate_token": "admin", "revoke_token": "admin",
 
+	"update_pool": "alike", "delete_pool": "alike", "list_pools": "alike", "show_pool": "alike",
 	"create_agent": "alike", "list_agent_projects": "alike", "list_agent_roles": "alike",
 
 	"agent_start": "alike", "agent_status": "alike", "agent_list": "alike", "agent_complete": "alike", "agent_stop": "alike", "append_payload": "alike",
@@ -44,7 +45,7 @@ var accessNeeded = map[string]string{
 
 	"check_health": "alike", "show_server": "alike",
 
-	"rotate_own_token": "caller", // about the caller alone
+	"rotate_own_token": "caller", "create_pool": "caller", // about the caller alone
 }
 
 // The callers of TestAccess beside alice, who owns the agent, and root, an admin. The agent is shared with each viewer to view,

@@ -41,6 +41,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"question_id": x.question, "answer": "attacked", "remember": "once", "rule": "Bash", "include_answered": true, "or_question": true,
 		"term": "xterm", "columns": json.Number("80"), "rows": json.Number("24"), "input": "YXR0YWNr",
 		"parameters": map[string]any{}, "update": false, "take_over": true,
+		"pool": "", "new_agent": false, "max_idle_seconds": json.Number("60"), "max_agents": json.Number("1"), "min_idle": json.Number("0"), "max_creating": json.Number("1"), "reuse": "any", "groups": []any{},
 		"priority": json.Number("1"), "not_before": nil, "expires": nil, "exclusive": "attack", "hold": true, "reason": "attack",
 		"depends_on": []any{map[string]any{"task_id": x.task}},
 		"selector":   "", "labels": map[string]any{"attacked": "yes"}, "remove": []any{"owner"},
@@ -79,6 +80,15 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 			delete(args, "task_id")
 		} else {
 			delete(args, "agent_name")
+		}
+	}
+	if strings.HasSuffix(string(m.Name()), "Pool") { // the attacker has a pool of this name
+		delete(args, "request_id")
+		args["name"] = strings.TrimSuffix(name, "!")
+	}
+	if m.Name() == "QueueTask" { // it takes an agent, a pool or a project
+		for _, other := range []string{"project", "role", "max_idle_seconds"} {
+			delete(args, other)
 		}
 	}
 	if m.Name() == "WaitTasks" { // a short wait

@@ -82,6 +82,7 @@ type Agent struct {
 	Host       HostFacts
 	Labels     Labels
 	Pool       string        // the pool that it was made for; empty if somebody created it
+	MaxIdle    time.Duration // it is deleted after so long without a task; 0: never
 	Rules      []AllowedRule // what people have allowed it, see Question.Rules
 	Shares     []Share       // kept after the agent's deletion; nil if it is not shared
 

@@ -66,6 +66,8 @@ const (
 	ReasonNoRunningTask      Reason = "NO_RUNNING_TASK"
 	ReasonTaskRunning        Reason = "TASK_RUNNING"
 	ReasonTaskNotPending     Reason = "TASK_NOT_PENDING"
+	ReasonPoolNotFound       Reason = "POOL_NOT_FOUND"
+	ReasonPoolExists         Reason = "POOL_EXISTS"
 	ReasonFleetPaused        Reason = "FLEET_PAUSED"
 	ReasonBackendUnavailable Reason = "BACKEND_UNAVAILABLE"
 	ReasonProvisioningFailed Reason = "PROVISIONING_FAILED"
@@ -116,6 +118,8 @@ var reasonCodes = map[Reason]Code{
 	ReasonNoRunningTask:      NotFound,
 	ReasonTaskRunning:        FailedPrecondition,
 	ReasonTaskNotPending:     FailedPrecondition,
+	ReasonPoolNotFound:       NotFound,
+	ReasonPoolExists:         AlreadyExists,
 	ReasonFleetPaused:        Unavailable,
 	ReasonBackendUnavailable: Unavailable,
 	ReasonProvisioningFailed: Unavailable,

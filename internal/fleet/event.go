@@ -32,6 +32,7 @@ const (
 	EventTaskLabelled  EventType = "task_labelled"
 	EventTaskQueued    EventType = "task_queued"
 	EventTaskAssigned  EventType = "task_assigned"
+	EventPoolChanged   EventType = "pool_changed"
 	EventFleetChanged  EventType = "fleet_changed"
 )
 

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// QueueEntry says when and how a pending task starts. It stays with the task after that.
+// QueueEntry says where, when and how a pending task starts. It stays with the task after that.
 type QueueEntry struct {
+	Target    Target       `json:"target,omitzero"` // where it runs; zero if it was queued for one agent
 	Priority  int          `json:"priority,omitempty"`
 	NotBefore time.Time    `json:"not_before,omitzero"`
 	Expires   time.Time    `json:"expires,omitzero"` // when the task is stopped if it has not started; zero: never
@@ -17,6 +18,40 @@ type QueueEntry struct {
 	By    string `json:"by"`
 	Kind  Kind   `json:"kind"`
 	Scope Scope  `json:"scope"`
+}
+
+// Target is where a queued task may run: on the agents of a pool, or on the owner's agents with a role in a project.
+type Target struct {
+	Pool string `json:"pool,omitempty"` // name of the pool, whose project and role the other fields have
+	ProjectRole
+}
+
+// ProjectRole is a role in a project of a place.
+type ProjectRole struct {
+	Place   string `json:"place,omitempty"`
+	Project string `json:"project,omitempty"`
+	Role    string `json:"role,omitempty"`
+}
+
+// Has reports whether the agent has the role.
+func (r ProjectRole) Has(a *Agent) bool {
+	return a.Place == r.Place && a.Project == r.Project && a.Role == r.Role
+}
+
+// Takes reports whether the owner's agent is one of those where the task may run. An agent that was made for one task is not.
+func (t Target) Takes(owner string, a *Agent) bool {
+	if a.Owner != owner || a.Toolset != ToolsetFleet || a.Pool != t.Pool {
+		return false
+	}
+	return t.Pool != "" || t.Has(a) && a.MaxIdle == 0
+}
+
+// String names the target for people.
+func (t Target) String() string {
+	if t.Pool != "" {
+		return "pool " + t.Pool
+	}
+	return t.Project + "/" + t.Role
 }
 
 // Dependency is a task that must end before another one starts.
@@ -48,6 +83,13 @@ type QueuedTask struct {
 	Entry QueueEntry
 }
 
+// Dependee is a task that others depend on. Its zero value stands for a deleted task.
+type Dependee struct {
+	Status   TaskStatus
+	Name     string // for people
+	AgentUID string
+}
+
 // QueueFilter selects tasks that have an entry in the queue and have not ended: those with the ids, or all.
 type QueueFilter struct {
 	TaskIDs []string
@@ -66,6 +108,9 @@ const (
 	WaitExclusive        WaitReason = "exclusive"
 	WaitAgentBusy        WaitReason = "agent_busy"
 	WaitAgentOffline     WaitReason = "agent_offline"
+	WaitNoAgent          WaitReason = "no_agent"
+	WaitPoolFull         WaitReason = "pool_full"
+	WaitProvisioning     WaitReason = "provisioning"
 	WaitPlaceDown        WaitReason = "place_down"
 	WaitPrincipalLimit   WaitReason = "principal_limit"
 	WaitUnconfined       WaitReason = "unconfined"

@@ -137,6 +137,12 @@ func (t *Task) Title() string {
 	return Shorten(strings.TrimSpace(t.Description), MaxTitle)
 }
 
+// Slug returns the words of the title as a part of a name: letters and digits, with hyphens between words.
+func (t Task) Slug() string {
+	words := strings.FieldsFunc(strings.ToLower(t.Title()), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	return strings.Join(words, "-")
+}
+
 // These limit the texts of a task in lists, in characters.
 const (
 	MaxRowDescription = 200

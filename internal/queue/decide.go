@@ -20,9 +20,11 @@ type State struct {
 	Texts bool         // set Wait.Text, which takes time
 	Pause *fleet.Pause // nil if the fleet is not paused
 
-	Agent      func(uid string) *fleet.AgentView              // nil if the agent is deleted
-	Status     func(taskID string) (fleet.TaskStatus, string) // of a dependency, with a name for people; "" if it was deleted
-	Down       func(a *fleet.Agent) error                     // why the agent's place cannot be used; nil if it can
+	Agents     []*fleet.AgentView // all that are not deleted
+	Pools      []*fleet.Pool
+	Agent      func(uid string) *fleet.AgentView // nil if the agent is deleted
+	Dependee   func(taskID string) fleet.Dependee
+	Down       func(a *fleet.Agent) error // why the agent's place cannot be used; nil if it can
 	Unconfined func(q *fleet.QueuedTask, a *fleet.Agent) error
 	Room       func(owner string) (free int, limited bool) // how many more tasks of the owner may run
 }
@@ -30,18 +32,32 @@ type State struct {
 // Decision says what becomes of the pending tasks.
 type Decision struct {
 	Order []*fleet.QueuedTask     // the pending tasks, the next one first
-	Start []*fleet.QueuedTask     // those that start now
+	Start []Start                 // those that start now
 	Waits map[string][]fleet.Wait // why the others wait, by id; what blocks them now comes first
 	End   map[string]string       // why tasks can never start, by id
 	Next  time.Time               // when the decision may change by itself; zero if it does not
+
+	Create map[*fleet.Pool]int // how many agents to create
+	Retire []*fleet.AgentView  // agents to delete, because they have been idle for too long
+}
+
+// Start is a task that starts on an agent.
+type Start struct {
+	Task  *fleet.QueuedTask
+	Agent *fleet.AgentView
 }
 
 // Decide decides about the pending tasks of the state.
 func Decide(s State) Decision {
 	d := &decider{
-		State: s, Decision: Decision{Order: order(s.Tasks, s.Now), Waits: map[string][]fleet.Wait{}, End: map[string]string{}},
+		State: s, Decision: Decision{Order: order(s.Tasks, s.Now), Waits: map[string][]fleet.Wait{}, End: map[string]string{}, Create: map[*fleet.Pool]int{}},
 		taken: map[string]*fleet.QueuedTask{}, keys: map[string]*fleet.QueuedTask{}, started: map[string]int{}, ahead: map[string]int{},
+		pools: map[string]*fleet.Pool{}, crews: map[crewKey]*crew{},
 	}
+	for _, p := range s.Pools {
+		d.pools[p.Key()] = p
+	}
+	d.gather()
 	for _, q := range s.Tasks {
 		if q.Status == fleet.TaskRunning && q.Entry.Exclusive != "" {
 			d.keys[q.Entry.Exclusive] = q
@@ -50,6 +66,7 @@ func Decide(s State) Decision {
 	for _, q := range d.Order {
 		d.decide(q)
 	}
+	d.adjust()
 	return d.Decision
 }
 
@@ -87,24 +104,37 @@ type decider struct {
 	keys    map[string]*fleet.QueuedTask // what runs or starts now, by exclusive key
 	started map[string]int               // how many tasks start now, by owner
 	ahead   map[string]int               // how many tasks wait only for their agent, by agent
+	pools   map[string]*fleet.Pool       // by key
+	crews   map[crewKey]*crew
 }
 
 func (d *decider) decide(q *fleet.QueuedTask) {
-	a := d.Agent(q.AgentUID)
-	switch {
-	case !q.Entry.Expires.IsZero() && !q.Entry.Expires.After(d.Now):
+	if !q.Entry.Expires.IsZero() && !q.Entry.Expires.After(d.Now) {
 		d.End[q.ID] = "it expired before it could start"
 		return
-	case a == nil:
+	}
+	a, only := d.onlyAgent(q)
+	switch {
+	case only && a == nil:
 		d.End[q.ID] = "its agent was deleted"
+		return
+	case q.Entry.Target.Pool != "" && d.pool(q.Entry.Target.Pool, q.Owner) == nil:
+		d.End[q.ID] = "its pool was deleted"
 		return
 	}
 	d.sooner(q.Entry.Expires)
-	own := d.ownWaits(q)
-	waits := append(own, d.agentWaits(q, a)...)
+	own := append(d.ownWaits(q), d.ownerWaits(q)...)
+	waits := own
+	if only {
+		waits = append(waits, d.agentWaits(q, a)...)
+	} else {
+		var more []fleet.Wait
+		a, more = d.choose(q, len(own) == 0)
+		waits = append(waits, more...)
+	}
 	if len(waits) == 0 {
-		d.Start = append(d.Start, q)
-		d.taken[q.AgentUID] = q
+		d.Start = append(d.Start, Start{q, a})
+		d.taken[a.UID] = q
 		d.started[q.Owner]++
 		if q.Entry.Exclusive != "" {
 			d.keys[q.Entry.Exclusive] = q
@@ -112,10 +142,29 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 		return
 	}
 	d.Waits[q.ID] = waits
-	if len(own) == 0 {
-		d.ahead[q.AgentUID]++
+	if len(own) == 0 && only {
+		d.ahead[a.UID]++
 	}
 }
+
+// onlyAgent returns the agent that the task must run on. only is false if several agents would do. If a task of a pool depends on
+// another one whose agent it shall have, it waits for that agent as long as it exists.
+func (d *decider) onlyAgent(q *fleet.QueuedTask) (a *fleet.AgentView, only bool) {
+	if q.AgentUID != "" {
+		return d.Agent(q.AgentUID), true
+	}
+	if p := d.pool(q.Entry.Target.Pool, q.Owner); p != nil && p.Reuse == fleet.ReuseSame {
+		for _, dep := range q.Entry.After {
+			if a := d.Agent(d.Dependee(dep.TaskID).AgentUID); a != nil && a.Pool == p.Name && a.Owner == p.Owner && a.Desired != fleet.DesiredDeleted {
+				return a, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// pool returns the owner's pool with the name; nil if there is none.
+func (d *decider) pool(name, owner string) *fleet.Pool { return d.pools[fleet.PoolKey(name, owner)] }
 
 // ownWaits returns the reasons that do not depend on the agent.
 func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
@@ -131,7 +180,8 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 		d.sooner(e.NotBefore)
 	}
 	for _, dep := range e.After {
-		switch status, name := d.Status(dep.TaskID); {
+		other := d.Dependee(dep.TaskID)
+		switch status, name := other.Status, other.Name; {
 		case status == "":
 			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependencyFailed, Subject: dep.TaskID, Text: "the task that it depends on was deleted"})
 		case !status.Ended():
@@ -154,19 +204,30 @@ func (d *decider) exclusiveText(q, other *fleet.QueuedTask) string {
 	return d.text("the task %s of agent %q runs with the key %q", other.ID, other.AgentName, q.Entry.Exclusive)
 }
 
-// agentWaits returns the reasons that depend on the agent and its owner.
+// ownerWaits returns the reasons that depend on the owner of the task.
+func (d *decider) ownerWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
+	if free, limited := d.Room(q.Owner); limited && d.started[q.Owner] >= free {
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitPrincipalLimit, Subject: q.Owner, Text: d.text("%s has as many running tasks as the limit allows", q.Owner)})
+	}
+	return waits
+}
+
+// agentWaits returns the reasons that depend on the agent.
 func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []fleet.Wait) {
 	switch a.Status() {
 	case fleet.StatusBusy:
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitAgentBusy, Subject: a.Task.ID, Text: d.text("agent %q works on %s (%s)", a.Name, a.Task.ID, a.Task.Title())})
 	case fleet.StatusOffline:
-		text := d.text("agent %q is offline, its workspace is %s", a.Name, a.State)
-		if a.StateReason != "" {
-			text += d.text(" (%s)", a.StateReason)
+		w := fleet.Wait{Reason: fleet.WaitAgentOffline, Subject: a.Name, Text: d.text("agent %q is offline, its workspace is %s", a.Name, a.State)}
+		if a.State.Moving() && a.Desired == fleet.DesiredRunning {
+			w.Reason, w.Text = fleet.WaitProvisioning, d.text("agent %q starts, its workspace is %s", a.Name, a.State)
 		}
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitAgentOffline, Subject: a.Name, Text: text})
+		if a.StateReason != "" {
+			w.Text += d.text(" (%s)", a.StateReason)
+		}
+		waits = append(waits, w)
 	case fleet.StatusIdle:
-		if next := d.taken[q.AgentUID]; next != nil {
+		if next := d.taken[a.UID]; next != nil {
 			waits = append(waits, fleet.Wait{Reason: fleet.WaitAgentBusy, Subject: next.ID, Text: d.text("agent %q starts %s (%s)", a.Name, next.ID, next.Title())})
 		}
 	}
@@ -176,10 +237,7 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 	if err := d.Unconfined(q, &a.Agent); err != nil {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitUnconfined, Subject: a.Name, Text: err.Error()})
 	}
-	if free, limited := d.Room(q.Owner); limited && d.started[q.Owner] >= free {
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitPrincipalLimit, Subject: q.Owner, Text: d.text("%s has as many running tasks as the limit allows", q.Owner)})
-	}
-	if n := d.ahead[q.AgentUID]; n > 0 && len(waits) > 0 { // a task that something else holds up is overtaken
+	if n := d.ahead[a.UID]; n > 0 && len(waits) > 0 { // a task that something else holds up is overtaken
 		text := "1 task of the agent comes first"
 		if n > 1 {
 			text = d.text("%d tasks of the agent come first", n)

@@ -18,20 +18,30 @@ var noon = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 // anyState draws a fleet with a queue.
 func anyState(rt *rapid.T) State {
 	agents := map[string]*fleet.AgentView{}
-	statuses := map[string]fleet.TaskStatus{}
+	deps := map[string]fleet.Dependee{}
 	down := rapid.Bool().Draw(rt, "down")
-	for i := range rapid.IntRange(1, 4).Draw(rt, "agents") {
+	s := State{Now: noon, Pools: anyPools(rt)}
+	for i := range rapid.IntRange(1, 6).Draw(rt, "agents") {
 		uid := "u" + strconv.Itoa(i)
-		a := &fleet.AgentView{Agent: fleet.Agent{UID: uid, Name: uid, State: fleet.StateRunning, Desired: fleet.DesiredRunning, Place: rapid.SampledFrom([]string{"local", "coder"}).Draw(rt, "place")}}
-		switch rapid.IntRange(0, 4).Draw(rt, "agent") {
+		a := &fleet.AgentView{Agent: fleet.Agent{
+			UID: uid, Name: uid, State: fleet.StateRunning, Desired: fleet.DesiredRunning, Place: rapid.SampledFrom([]string{"local", "coder"}).Draw(rt, "place"),
+			Owner: rapid.SampledFrom([]string{"alice", "bob"}).Draw(rt, "agent's owner"), Role: rapid.SampledFrom([]string{"coder", "tester"}).Draw(rt, "role"), Project: "web",
+			Pool: rapid.SampledFrom([]string{"", "", "p0", "p1", "gone"}).Draw(rt, "pool"), MaxIdle: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(rt, "max idle"),
+			UpdatedAt: noon.Add(-time.Duration(rapid.IntRange(0, 3).Draw(rt, "idle")) * time.Minute),
+		}}
+		switch rapid.IntRange(0, 5).Draw(rt, "agent") {
 		case 0:
 			a.Task = &fleet.Task{ID: "busy-" + uid, AgentUID: uid, Status: fleet.TaskRunning}
 		case 1:
 			a.State = fleet.StateStopped
+		case 2:
+			a.State = fleet.StateStarting
+		case 3:
+			a.Desired = fleet.DesiredDeleted
 		}
 		agents[uid] = a
+		s.Agents = append(s.Agents, a)
 	}
-	s := State{Now: noon}
 	if rapid.IntRange(0, 9).Draw(rt, "pause") == 0 {
 		s.Pause = &fleet.Pause{By: "root"}
 	}
@@ -41,7 +51,17 @@ func anyState(rt *rapid.T) State {
 			ID: id, AgentUID: "u" + strconv.Itoa(rapid.IntRange(0, 4).Draw(rt, "of")), Owner: rapid.SampledFrom([]string{"alice", "bob"}).Draw(rt, "owner"),
 			Status: fleet.TaskPending, CreatedAt: noon.Add(-time.Duration(12-i) * 20 * time.Second),
 		}}
-		q.Entry = fleet.QueueEntry{Priority: rapid.IntRange(-1, 1).Draw(rt, "priority"), By: q.Owner, Exclusive: rapid.SampledFrom([]string{"", "", "k"}).Draw(rt, "key")}
+		target := fleet.Target{}
+		switch rapid.IntRange(0, 2).Draw(rt, "target") {
+		case 0:
+			target = fleet.Target{ProjectRole: fleet.ProjectRole{Place: "local", Project: "web", Role: "coder"}}
+		case 1:
+			target = fleet.Target{Pool: rapid.SampledFrom([]string{"p0", "p1", "none"}).Draw(rt, "target pool")}
+		}
+		if target != (fleet.Target{}) {
+			q.AgentUID = ""
+		}
+		q.Entry = fleet.QueueEntry{Target: target, Priority: rapid.IntRange(-1, 1).Draw(rt, "priority"), By: q.Owner, Exclusive: rapid.SampledFrom([]string{"", "", "k"}).Draw(rt, "key")}
 		switch rapid.IntRange(0, 8).Draw(rt, "kind") {
 		case 0:
 			q.Entry.HeldBy = "alice"
@@ -51,7 +71,10 @@ func anyState(rt *rapid.T) State {
 			q.Entry.Expires = noon
 		case 3:
 			dep := "d" + strconv.Itoa(i)
-			statuses[dep] = rapid.SampledFrom([]fleet.TaskStatus{"", fleet.TaskPending, fleet.TaskCompleted, fleet.TaskFailed}).Draw(rt, "dependency")
+			deps[dep] = fleet.Dependee{
+				Status:   rapid.SampledFrom([]fleet.TaskStatus{"", fleet.TaskPending, fleet.TaskCompleted, fleet.TaskFailed}).Draw(rt, "dependency"),
+				AgentUID: "u" + strconv.Itoa(rapid.IntRange(0, 6).Draw(rt, "dependency's agent")),
+			}
 			q.Entry.After = []fleet.Dependency{{TaskID: dep, Ended: rapid.Bool().Draw(rt, "ended")}}
 		case 4:
 			q.Status = fleet.TaskRunning
@@ -60,7 +83,7 @@ func anyState(rt *rapid.T) State {
 	}
 	room := map[string]int{"alice": rapid.IntRange(0, 3).Draw(rt, "room")}
 	s.Agent = func(uid string) *fleet.AgentView { return agents[uid] }
-	s.Status = func(id string) (fleet.TaskStatus, string) { return statuses[id], id }
+	s.Dependee = func(id string) fleet.Dependee { return deps[id] }
 	s.Down = func(a *fleet.Agent) error {
 		if down && a.Place == "coder" {
 			return errors.New("down")
@@ -72,7 +95,43 @@ func anyState(rt *rapid.T) State {
 	return s
 }
 
-// slow is Decide in an obvious form: as long as some task can start beside those that have been started, the best of them does.
+// anyPools draws pools.
+func anyPools(rt *rapid.T) (pools []*fleet.Pool) {
+	for i := range rapid.IntRange(0, 2).Draw(rt, "pools") {
+		pools = append(pools, &fleet.Pool{
+			Name: "p" + strconv.Itoa(i), Owner: rapid.SampledFrom([]string{"alice", "alice", "bob"}).Draw(rt, "pool's owner"), MinIdle: rapid.IntRange(0, 1).Draw(rt, "min idle"), MaxAgents: rapid.IntRange(1, 3).Draw(rt, "max agents"),
+			MaxCreating: rapid.IntRange(1, 2).Draw(rt, "max creating"), MaxIdle: 2 * time.Minute, Reuse: rapid.SampledFrom([]fleet.Reuse{fleet.ReuseFresh, fleet.ReuseSame, fleet.ReuseAny}).Draw(rt, "reuse"),
+			Draining: rapid.IntRange(0, 4).Draw(rt, "draining") == 0, Failures: rapid.SampledFrom([]int{0, 0, 3, 10}).Draw(rt, "failures"),
+			RetryAt: noon.Add(time.Duration(rapid.IntRange(-1, 1).Draw(rt, "retry")) * time.Minute), ProjectRole: fleet.ProjectRole{Place: "local"},
+		})
+	}
+	return pools
+}
+
+// fits reports whether the agent is one of those that the task may have.
+func fits(s State, q *fleet.QueuedTask, a *fleet.AgentView) bool {
+	if q.AgentUID != "" {
+		return a.UID == q.AgentUID
+	}
+	for _, p := range s.Pools {
+		if p.Name != q.Entry.Target.Pool || p.Owner != q.Owner || p.Reuse != fleet.ReuseSame {
+			continue
+		}
+		for _, dep := range q.Entry.After {
+			if same := s.Agent(s.Dependee(dep.TaskID).AgentUID); same != nil && same.Pool == p.Name && same.Owner == p.Owner && same.Desired != fleet.DesiredDeleted {
+				return a == same
+			}
+		}
+	}
+	t := q.Entry.Target
+	if t.Pool != "" {
+		return a.Pool == t.Pool && a.Owner == q.Owner && slices.ContainsFunc(s.Pools, func(p *fleet.Pool) bool { return p.Name == t.Pool && p.Owner == q.Owner })
+	}
+	return a.Pool == "" && a.MaxIdle == 0 && a.Owner == q.Owner && t.Has(&a.Agent)
+}
+
+// slow is Decide in an obvious form: as long as some task can start beside those that have been started, the best of them does, on
+// the agent that was used last.
 func slow(s State) (started []string) {
 	var running []*fleet.QueuedTask
 	for _, q := range s.Tasks {
@@ -81,19 +140,32 @@ func slow(s State) (started []string) {
 		}
 	}
 	begun := len(running)
+	used := map[string]bool{}
+	agentFor := func(q *fleet.QueuedTask) (best *fleet.AgentView) {
+		for _, a := range s.Agents {
+			better := best == nil || a.UpdatedAt.After(best.UpdatedAt) || a.UpdatedAt.Equal(best.UpdatedAt) && a.UID < best.UID
+			if fits(s, q, a) && a.Status() == fleet.StatusIdle && !used[a.UID] && better {
+				best = a
+			}
+		}
+		if best != nil && s.Down(&best.Agent) != nil {
+			return nil
+		}
+		return best
+	}
 	can := func(q *fleet.QueuedTask) bool {
-		a, e := s.Agent(q.AgentUID), q.Entry
-		if s.Pause != nil || q.Status != fleet.TaskPending || a == nil || a.Status() != fleet.StatusIdle || s.Down(&a.Agent) != nil || e.HeldBy != "" || e.NotBefore.After(s.Now) || !e.Expires.IsZero() && !e.Expires.After(s.Now) {
+		e := q.Entry
+		if s.Pause != nil || q.Status != fleet.TaskPending || agentFor(q) == nil || e.HeldBy != "" || e.NotBefore.After(s.Now) || !e.Expires.IsZero() && !e.Expires.After(s.Now) {
 			return false
 		}
 		for _, dep := range e.After {
-			if status, _ := s.Status(dep.TaskID); status != fleet.TaskCompleted && (!dep.Ended || !status.Ended()) {
+			if status := s.Dependee(dep.TaskID).Status; status != fleet.TaskCompleted && (!dep.Ended || !status.Ended()) {
 				return false
 			}
 		}
 		owned := 0
 		for i, r := range running {
-			if r == q || i >= begun && r.AgentUID == q.AgentUID || e.Exclusive != "" && r.Entry.Exclusive == e.Exclusive {
+			if r == q || e.Exclusive != "" && r.Entry.Exclusive == e.Exclusive {
 				return false
 			}
 			if i >= begun && r.Owner == q.Owner {
@@ -109,8 +181,10 @@ func slow(s State) (started []string) {
 		if i < 0 {
 			return started
 		}
+		a := agentFor(best[i])
+		used[a.UID] = true
 		running = append(running, best[i])
-		started = append(started, best[i].ID)
+		started = append(started, best[i].ID+" on "+a.UID)
 	}
 }
 
@@ -121,14 +195,15 @@ func TestDecide(t *testing.T) {
 		s := anyState(rt)
 		d := Decide(s)
 		var started []string
-		for _, q := range d.Start {
-			started = append(started, q.ID)
+		for _, x := range d.Start {
+			started = append(started, x.Task.ID+" on "+x.Agent.UID)
 		}
 		require.Equal(rt, slow(s), started)
+		checkPools(rt, s, d)
 		for _, q := range d.Order {
 			_, ends := d.End[q.ID]
 			fates := 0
-			for _, is := range []bool{slices.Contains(d.Start, q), len(d.Waits[q.ID]) > 0, ends} {
+			for _, is := range []bool{slices.ContainsFunc(d.Start, func(x Start) bool { return x.Task == q }), len(d.Waits[q.ID]) > 0, ends} {
 				if is {
 					fates++
 				}
@@ -136,6 +211,60 @@ func TestDecide(t *testing.T) {
 			require.Equal(rt, 1, fates, q.ID)
 		}
 	})
+}
+
+// checkPools compares what becomes of the agents with what each pool allows.
+func checkPools(rt *rapid.T, s State, d Decision) {
+	taken := map[string]bool{}
+	for _, x := range d.Start {
+		taken[x.Agent.UID] = true
+	}
+	for _, p := range s.Pools {
+		all, creating, free := 0, 0, 0
+		for _, a := range s.Agents {
+			if a.Pool != p.Name || a.Owner != p.Owner || a.Desired == fleet.DesiredDeleted {
+				continue
+			}
+			all++
+			if a.State == fleet.StateStarting {
+				creating++
+			} else if a.Status() == fleet.StatusIdle && !taken[a.UID] {
+				free++
+			}
+		}
+		n := d.Create[p]
+		if n > 0 {
+			require.LessOrEqual(rt, all+n, p.MaxAgents)
+			require.LessOrEqual(rt, creating+n, p.MaxCreating)
+			require.False(rt, p.Paused() || p.RetryAt.After(s.Now))
+		}
+		waiting := 0 // tasks that only an agent is missing for
+		for _, q := range d.Order {
+			w := d.Waits[q.ID]
+			if q.Entry.Target.Pool == p.Name && q.Owner == p.Owner && len(w) == 1 && (w[0].Reason == fleet.WaitProvisioning || w[0].Reason == fleet.WaitPoolFull) {
+				waiting++
+			}
+		}
+		possible := min(p.MaxAgents-all, p.MaxCreating-creating)
+		if !p.Paused() && !p.RetryAt.After(s.Now) && s.Down(&fleet.Agent{Place: p.Place}) == nil && possible > 0 && waiting > free+creating {
+			require.Positive(rt, n, "tasks wait although the pool could create agents")
+		}
+		left := free
+		for _, a := range d.Retire {
+			if a.Pool == p.Name && a.Owner == p.Owner && a.Status() == fleet.StatusIdle {
+				left--
+			}
+		}
+		if !p.Draining {
+			require.GreaterOrEqual(rt, left, min(free, p.MinIdle))
+		}
+	}
+	for _, a := range d.Retire {
+		require.True(rt, a.Task == nil && !taken[a.UID] && a.Desired != fleet.DesiredDeleted && (a.Pool != "" || a.MaxIdle > 0))
+		for _, q := range d.Order {
+			require.NotEqual(rt, a.UID, q.AgentUID, "a task waits for it")
+		}
+	}
 }
 
 // TestOrder checks that age outweighs priority in time, and that principals take turns.
@@ -173,6 +302,9 @@ func BenchmarkDecide(b *testing.B) {
 			Task:  fleet.Task{ID: "t" + strconv.Itoa(i), AgentUID: "u" + strconv.Itoa(i%1000), Owner: "o" + strconv.Itoa(i%7), Status: fleet.TaskPending, CreatedAt: noon.Add(time.Duration(i-10_000) * time.Second), Description: "work"},
 			Entry: fleet.QueueEntry{Priority: i % 5, By: "o" + strconv.Itoa(i%7)},
 		})
+	}
+	for _, a := range agents {
+		s.Agents = append(s.Agents, a)
 	}
 	s.Agent = func(uid string) *fleet.AgentView { return agents[uid] }
 	s.Down, s.Unconfined = func(*fleet.Agent) error { return nil }, func(*fleet.QueuedTask, *fleet.Agent) error { return nil }

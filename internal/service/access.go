@@ -61,6 +61,32 @@ func accessTo(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet
 	return p.Access(a), nil
 }
 
+// accessToTask is accessTo for the agent of a task, which may not have one yet.
+func accessToTask(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Access, error) {
+	if t.AgentUID != "" || p.OwnsAll(t.Owner) {
+		return accessTo(tx, p, t.Owner, t.AgentUID)
+	}
+	q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}}))
+	if err != nil || q == nil {
+		return fleet.AccessNone, err
+	}
+	return accessToPending(p, q), nil
+}
+
+// accessToPending returns what p may do with a pending task without an agent. The principal that has queued it for a pool of somebody
+// else may do everything that it may do with an agent that is shared with it.
+func accessToPending(p fleet.Principal, q *fleet.QueuedTask) fleet.Access {
+	switch t := q.Entry.Target; {
+	case !p.Reaches(t.Place, t.Project):
+		return fleet.AccessNone
+	case p.Owns(q.Owner):
+		return fleet.AccessOwn
+	case p.Name == q.Entry.By && p.AgentUID == "":
+		return fleet.AccessRun
+	}
+	return fleet.AccessNone
+}
+
 // requireAccess returns PERMISSION_DENIED if p may see the agent but does not have the needed access to it, and
 // AGENT_NOT_FOUND if p may not see the agent.
 func requireAccess(p fleet.Principal, a *fleet.Agent, needed fleet.Access) error {

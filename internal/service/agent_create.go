@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/state"
 )
 
 // CreateAgentRequest describes the agent to create.
@@ -33,7 +35,7 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	if err := checkText(fleet.ReasonSpecRequired, "spec", "the agent's spec", r.Spec); err != nil {
 		return nil, "", err
 	}
-	if err := r.Labels.Validate("labels"); err != nil {
+	if err := r.Labels.Valid("labels"); err != nil {
 		return nil, "", err
 	}
 	c := Call{Method: "CreateAgent", RequestID: r.RequestID, Body: r}
@@ -61,60 +63,99 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 
 // insertAgent checks whether the agent may be created, and adds it to the store.
 func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r CreateAgentRequest) (Made, error) {
-	project, place, err := s.places.FindInFleet(ctx, r.Project)
+	n, err := s.newAgent(ctx, r)
 	if err != nil {
-		return Made{}, asInvalid(err, "project")
-	}
-	if err := place.Known(ctx); err != nil {
-		return Made{}, err
-	}
-	role, err := place.Catalog.Role(ctx, project.Name, r.Role)
-	if err != nil {
-		return Made{}, asInvalid(err, "role")
-	}
-	if err := project.CheckParameters(role, r.Parameters); err != nil {
 		return Made{}, err
 	}
 	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
-		if err := place.Available(); err != nil {
+		a, err := s.addAgent(ctx, tx, p, n)
+		if err != nil {
 			return Made{}, err
 		}
-		if same, err := place.SameName(tx, r.Name, p.Name); err != nil || same != nil {
-			if same != nil {
-				err = agentExists(same.Name)
-			}
-			return Made{}, err
+		if n.project.SpecIsTask {
+			t := s.newTask(ctx, p, a, a.Spec, 0, a.CreatedAt)
+			t.SelfStarted = true
+			err = insertTask(tx, t)
 		}
-		wanted := increase{agents: 1, project: project.Name}
-		if project.SpecIsTask {
-			wanted.tasks = 1
-		}
-		if err := admit(ctx, s.Limits(), tx, p, p.Name, wanted); err != nil {
-			return Made{}, err
-		}
-		now := s.now()
-		a := &fleet.Agent{
-			UID: s.cfg.NewID(), Name: r.Name, Owner: p.Name, Place: place.Name, Project: project.Name, Role: role.Name, Spec: r.Spec, Parameters: r.Parameters, Labels: r.Labels.With(nil),
-			State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now, Trace: fleet.TraceFrom(ctx),
-		}
-		if err := s.checkConfined(p, a); err != nil {
-			return Made{}, err
-		}
-		if err := tx.Insert(a); err != nil {
-			return Made{}, err
-		}
-		made := Made{AgentUID: a.UID}
-		if err := tx.Append(a.Event(fleet.EventAgentCreated, now, fmt.Sprintf("agent created in project %s as %s", a.Project, a.Role))); err != nil {
-			return Made{}, err
-		}
-		if !project.SpecIsTask {
-			return made, nil
-		}
-		t := s.newTask(ctx, p, a, a.Spec, 0, now)
-		t.SelfStarted = true
-		return made, insertTask(tx, t)
+		return Made{AgentUID: a.UID}, err
 	})
 	return made, err
+}
+
+// newAgent is an agent to add, with what its place says about the request.
+type newAgent struct {
+	CreateAgentRequest
+	place   *state.ManagedPlace
+	project fleet.Project
+	role    fleet.Role
+	pool    string
+	maxIdle time.Duration
+	oneTask bool
+	shares  []fleet.Share
+}
+
+// newAgent checks what the request names.
+func (s *Service) newAgent(ctx context.Context, r CreateAgentRequest) (n newAgent, err error) {
+	n.CreateAgentRequest = r
+	n.project, n.role, n.place, err = s.projectRole(ctx, r.Project, r.Role)
+	if err == nil {
+		err = n.project.CheckParameters(n.role, r.Parameters)
+	}
+	return n, err
+}
+
+// projectRole finds the role of the project.
+func (s *Service) projectRole(ctx context.Context, name, roleName string) (project fleet.Project, role fleet.Role, place *state.ManagedPlace, err error) {
+	if project, place, err = s.places.FindInFleet(ctx, name); err != nil {
+		return project, role, place, asInvalid(err, "project")
+	}
+	if err = place.Known(ctx); err != nil {
+		return project, role, place, err
+	}
+	role, err = place.Catalog.Role(ctx, project.Name, roleName)
+	return project, role, place, asInvalid(err, "role")
+}
+
+// addAgent adds the agent to the store.
+func (s *Service) addAgent(ctx context.Context, tx fleet.Tx, p fleet.Principal, n newAgent) (*fleet.Agent, error) {
+	if err := n.place.Available(); err != nil {
+		return nil, err
+	}
+	if same, err := n.place.SameName(tx, n.Name, p.Name); err != nil || same != nil {
+		if same != nil {
+			err = agentExists(same.Name)
+		}
+		return nil, err
+	}
+	wanted := increase{agents: 1, project: n.project.Name}
+	if n.project.SpecIsTask {
+		wanted.tasks = 1
+	}
+	if err := admit(ctx, s.Limits(), tx, p, p.Name, wanted); err != nil {
+		return nil, err
+	}
+	now := s.now()
+	a := &fleet.Agent{
+		UID: s.cfg.NewID(), Name: n.Name, Owner: p.Name, Place: n.place.Name, Project: n.project.Name, Role: n.role.Name, Spec: n.Spec, Parameters: n.Parameters, Labels: n.Labels.With(nil),
+		Pool: n.pool, MaxIdle: n.maxIdle, OneTask: n.oneTask, Shares: n.shares,
+		State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now, Trace: fleet.TraceFrom(ctx),
+	}
+	if err := s.checkConfined(p, a); err != nil {
+		return nil, err
+	}
+	if err := tx.Insert(a); err != nil {
+		return nil, err
+	}
+	events := []*fleet.Event{a.Event(fleet.EventAgentCreated, now, fmt.Sprintf("agent created in project %s as %s", a.Project, a.Role))}
+	for _, share := range a.Shares {
+		events = append(events, a.Event(fleet.EventAgentShared, now, fmt.Sprintf("shared with %s to %s by %s", share.Grantee, share.Access, share.By)))
+	}
+	for _, e := range events {
+		if err := tx.Append(e); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
 }
 
 func agentExists(name string) *fleet.Error {

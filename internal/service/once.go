@@ -148,7 +148,7 @@ func (s *Service) madeTask(ctx context.Context, made Made) (t *fleet.Task, err e
 		if t, err = startedTask(tx, made); err != nil {
 			return err
 		}
-		access, err := accessTo(tx, p, t.Owner, t.AgentUID)
+		access, err := accessToTask(tx, p, t)
 		if err == nil && access == fleet.AccessNone {
 			err = taskNotFound(made.TaskID)
 		}

@@ -9,11 +9,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// QueueTaskRequest describes a task that starts as soon as it can.
+// QueueTaskRequest describes a task that starts as soon as it can. Agent, Pool or Project names where.
 type QueueTaskRequest struct {
 	StartTaskRequest
-	Entry fleet.QueueEntry // without the principal
-	Hold  bool
+	Pool          string
+	Project, Role string
+	NewAgent      bool             // a new agent with the role works on it, and is deleted after MaxIdle without a task
+	MaxIdle       time.Duration    // 0: fleet.DefaultMaxIdle; only with NewAgent
+	Entry         fleet.QueueEntry // without the target and the principal
+	Hold          bool
 }
 
 // QueueTask adds a task to the queue. It is pending until nothing is in its way, and then starts by itself.
@@ -23,21 +27,17 @@ func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Tas
 		return nil, err
 	}
 	r.Attachments = withMediaTypes(r.Attachments)
-	err = s.checkTask(r.StartTaskRequest)
-	if err == nil {
-		err = r.Entry.Valid(s.now())
-	}
-	if err != nil {
+	if err := s.checkQueued(r); err != nil {
 		return nil, err
 	}
 	r.Options.Attachments = len(r.Attachments)
 	if err := s.queue.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	c := Call{Method: "QueueTask", RequestID: r.RequestID, Body: []any{r.body(), r.Entry, r.Hold}}
-	v, _, err := s.agent(ctx, r.Agent, fleet.AccessRun)
+	c := Call{Method: "QueueTask", RequestID: r.RequestID, Body: []any{r.body(), r.Pool, r.Project, r.Role, r.NewAgent, r.MaxIdle, r.Entry, r.Hold}}
+	to, err := s.assignee(ctx, p, r)
 	c.Refused = err
-	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) { return s.queueTask(ctx, tx, p, v, r) })
+	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) { return s.queueTask(ctx, tx, p, to, r) })
 	if err != nil {
 		return nil, err
 	}
@@ -46,29 +46,54 @@ func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Tas
 	return queued, nil
 }
 
-func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, r QueueTaskRequest) (*fleet.Task, error) {
-	v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
+// checkQueued returns INVALID_ARGUMENT if a value of the request is not valid for any agent.
+func (s *Service) checkQueued(r QueueTaskRequest) error {
+	if err := s.checkTask(r.StartTaskRequest); err != nil {
+		return err
+	}
+	refuse := func(field, format string, args ...any) error {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, field, format, args...)
+	}
+	switch {
+	case r.Agent == "" && r.Pool == "" && r.Project == "":
+		return refuse("agent_name", "nothing says where the task runs: give agent_name, pool, or project")
+	case r.Agent != "" && r.Pool != "":
+		return refuse("pool", "agent_name and pool are both given: give one of them")
+	case r.Project != "" && (r.Agent != "" || r.Pool != ""):
+		return refuse("project", "project is given besides agent_name or pool: give one of them")
+	case r.Role != "" && r.Project == "":
+		return refuse("role", "role needs project: the agent or the pool has its own role")
+	case r.NewAgent && r.Project == "":
+		return refuse("new_agent", "new_agent needs project, in which the agent is created")
+	case r.MaxIdle < 0 || r.MaxIdle > fleet.MaxPoolIdle:
+		return refuse("max_idle_seconds", "max_idle_seconds is %d: give 1 to %d", int64(r.MaxIdle.Seconds()), int64(fleet.MaxPoolIdle.Seconds()))
+	}
+	return r.Entry.Valid(s.now())
+}
+
+func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal, to assignee, r QueueTaskRequest) (*fleet.Task, error) {
+	a, err := s.assigneeForUpdate(ctx, tx, p, to)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.supports(p, &v.Agent, r.StartTaskRequest); err != nil {
+	if err := s.supports(p, a, r.StartTaskRequest); err != nil {
 		return nil, err
 	}
-	if err := s.admitPending(ctx, tx, p, &v.Agent, sizeOf(r.Attachments)+len(r.Description)); err != nil {
+	if err := s.admitPending(ctx, tx, p, a, sizeOf(r.Attachments)+len(r.Description)); err != nil {
 		return nil, err
 	}
 	e := r.Entry
 	if e.After, err = s.dependencies(tx, p, "", e.After); err != nil {
 		return nil, err
 	}
-	e.By, e.Kind, e.Scope = p.Name, p.Kind, p.Scope
+	e.Target, e.By, e.Kind, e.Scope = to.target, p.Name, p.Kind, p.Scope
 	if r.Hold {
 		e.HeldBy = p.Name
 	}
-	task := s.newTask(ctx, p, &v.Agent, r.Description, r.Timeout, s.now())
-	task.Status, task.StartedAt = fleet.TaskPending, time.Time{}
-	task.Options, task.Labels = r.Options, v.Labels.With(r.Labels)
-	if err := task.Labels.Validate("labels"); err != nil {
+	task := s.newTask(ctx, p, a, r.Description, r.Timeout, s.now())
+	task.Status, task.StartedAt, task.Project = fleet.TaskPending, time.Time{}, a.Project
+	task.Options, task.Labels = r.Options, a.Labels.With(r.Labels)
+	if err := task.Labels.Valid("labels"); err != nil {
 		return nil, err
 	}
 	if err := insertTask(tx, task); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,20 +22,23 @@ func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return time.Time{}, err
 	}
+	if err := s.adjustPools(ctx, d); err != nil {
+		return time.Time{}, err
+	}
 	for id, why := range d.End {
 		if err := s.endPending(ctx, id, why); err != nil {
 			return time.Time{}, err
 		}
 	}
 	next = d.Next
-	for _, q := range d.Start {
-		err := s.startPending(ctx, q.ID)
+	for _, start := range d.Start {
+		err := s.startPending(ctx, start.Task.ID, start.Agent.UID)
 		switch reason := fleet.ReasonOf(err); {
 		case err == nil:
 		case reason == fleet.ReasonInternal || reason == fleet.ReasonBackendUnavailable || ctx.Err() != nil:
 			return time.Time{}, err
 		default: // the fleet has changed since the decision, or a limit that it does not know is reached
-			s.log.DebugContext(ctx, "a task of the queue did not start", slog.String("task", q.ID), slog.Any("error", err))
+			s.log.DebugContext(ctx, "a task of the queue did not start", slog.String("task", start.Task.ID), slog.Any("error", err))
 			if again := s.now().Add(dispatchAgain); next.IsZero() || again.Before(next) {
 				next = again
 			}
@@ -43,19 +47,19 @@ func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 	return next, nil
 }
 
-// startPending starts a pending task, if it still may start.
-func (s *Service) startPending(ctx context.Context, id string) error {
+// startPending starts a pending task on the agent, if it still may start.
+func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		found, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{id}}))
 		if err != nil || found == nil || found.Status != fleet.TaskPending || found.Entry.HeldBy != "" {
 			return err
 		}
 		p, t := onBehalf(found), &found.Task
-		v, err := state.AgentView(tx, t.AgentUID)
+		v, err := state.AgentView(tx, agentUID)
 		switch {
 		case err != nil:
 			return err
-		case v == nil || !v.DeletedAt.IsZero() || v.Desired == fleet.DesiredDeleted:
+		case v == nil || t.AgentUID != "" && t.AgentUID != v.UID || t.AgentUID == "" && !found.Entry.Target.Takes(t.Owner, &v.Agent) || !v.DeletedAt.IsZero() || v.Desired == fleet.DesiredDeleted:
 			return fleet.AgentNotFound(t.AgentName)
 		case v.Status() == fleet.StatusBusy:
 			return agentBusy(v.Name, v.Task)
@@ -73,7 +77,13 @@ func (s *Service) startPending(ctx context.Context, id string) error {
 			return err
 		}
 		now := s.now()
-		t.Status, t.StartedAt, t.Description, t.Labels = fleet.TaskRunning, now, t.Description+results, v.Labels.With(t.Labels)
+		if t.AgentUID == "" {
+			t.AgentUID, t.AgentName, t.Labels = v.UID, v.Name, v.Labels.With(t.Labels)
+			if found.Entry.Target.Pool != "" && !s.follows(found, v) {
+				v.Conversed, v.SessionID = false, ""
+			}
+		}
+		t.Status, t.StartedAt, t.Description = fleet.TaskRunning, now, t.Description+results
 		if err := tx.Update(t); err != nil {
 			return err
 		}
@@ -85,6 +95,16 @@ func (s *Service) startPending(ctx context.Context, id string) error {
 		e.Status = string(t.Status)
 		return tx.Append(e)
 	})
+}
+
+// follows reports whether the task goes on with the conversation of an earlier task that it depends on.
+func (s *Service) follows(q *fleet.QueuedTask, v *fleet.AgentView) bool {
+	for _, p := range s.queue.Pools() {
+		if p.Name == v.Pool && p.Owner == v.Owner && p.Reuse != fleet.ReuseSame {
+			return false
+		}
+	}
+	return slices.ContainsFunc(q.Entry.After, func(d fleet.Dependency) bool { return s.queue.Dependee(d.TaskID).AgentUID == v.UID })
 }
 
 // resultsOf returns what the tasks whose results are wanted have reported, as an addition to a prompt. Each line begins with #, so that

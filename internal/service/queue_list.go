@@ -68,7 +68,10 @@ func (s *Service) queueItems(ctx context.Context, p fleet.Principal, texts bool)
 	}
 	items := []QueueItem{}
 	for i, q := range d.Order {
-		if a := s.snap.Get(q.AgentUID); a == nil && !p.OwnsAll(q.Owner) || a != nil && !p.Sees(&a.Agent) {
+		switch a := s.snap.Get(q.AgentUID); {
+		case a != nil && p.Sees(&a.Agent) || a == nil && p.OwnsAll(q.Owner):
+		case q.AgentUID == "" && accessToPending(p, q) != fleet.AccessNone:
+		default:
 			continue
 		}
 		items = append(items, QueueItem{QueuedTask: q, Position: i + 1, Waits: d.Waits[q.ID]})

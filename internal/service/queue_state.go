@@ -13,10 +13,7 @@ func (s *Service) queueDecision(ctx context.Context, texts bool) (queue.Decision
 	if err := s.queue.Refresh(ctx); err != nil {
 		return queue.Decision{}, err
 	}
-	tasks := s.queue.Tasks()
-	if len(tasks) == 0 {
-		return queue.Decision{}, nil
-	}
+	tasks, pools := s.queue.Tasks(), s.queue.Pools()
 	if err := s.snap.Refresh(ctx); err != nil {
 		return queue.Decision{}, err
 	}
@@ -26,11 +23,8 @@ func (s *Service) queueDecision(ctx context.Context, texts bool) (queue.Decision
 	}
 	return queue.Decide(queue.State{
 		Tasks: tasks, Now: s.now(), Texts: texts, Pause: s.queue.Pause(),
-		Agent: s.snap.Get,
-		Status: func(id string) (fleet.TaskStatus, string) {
-			d := s.queue.Dependee(id)
-			return d.Status, d.Name
-		},
+		Agent:  s.snap.Get,
+		Agents: s.snap.All(), Pools: pools, Dependee: s.queue.Dependee,
 		Down:       func(a *fleet.Agent) error { return s.places.Of(a).Available() },
 		Unconfined: func(q *fleet.QueuedTask, a *fleet.Agent) error { return s.checkConfined(onBehalf(q), a) },
 		Room:       func(owner string) (int, bool) { r, limited := room[owner]; return r, limited },

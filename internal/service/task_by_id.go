@@ -21,7 +21,7 @@ func (s *Service) task(tx fleet.ReadTx, p fleet.Principal, id string, needed fle
 	if err != nil || p.OwnsAll(t.Owner) {
 		return t, err
 	}
-	access, err := accessTo(tx, p, t.Owner, t.AgentUID)
+	access, err := accessToTask(tx, p, t)
 	if err == nil && access == fleet.AccessNone { // the prefix matched a task of a share that has ended meanwhile
 		err = taskNotFound(id)
 	}
@@ -40,7 +40,7 @@ func (s *Service) seenTask(tx fleet.ReadTx, p fleet.Principal, id string) (*flee
 		return nil, err
 	}
 	if t != nil {
-		if access, err := accessTo(tx, p, t.Owner, t.AgentUID); err != nil || access != fleet.AccessNone {
+		if access, err := accessToTask(tx, p, t); err != nil || access != fleet.AccessNone {
 			return t, err
 		}
 	}

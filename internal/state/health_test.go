@@ -110,10 +110,10 @@ func TestLeasesNotRenewed(t *testing.T) {
 	h.Create("papi")
 	h.Start("papi", "wait ever")
 	fails.Store(true)
-	h.WaitObserved(func() bool {
+	h.Observed(func() bool {
 		health := h.Health(t.Context())
 		return health.Ready && len(health.Degraded) == 1 && health.Degraded[0].Part == "leases"
 	})
 	fails.Store(false)
-	h.WaitObserved(func() bool { return len(h.Health(t.Context()).Degraded) == 0 })
+	h.Observed(func() bool { return len(h.Health(t.Context()).Degraded) == 0 })
 }

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Queue has the tasks of the queue that have not ended, the tasks that these depend on, and whether the fleet is paused. It is in memory, so that nobody reads
-// thousands of rows to decide what starts next.
+// Queue has the tasks of the queue that have not ended, the tasks that these depend on, the pools, and whether the fleet is
+// paused. It is in memory, so that nobody reads thousands of rows to decide what starts next.
 type Queue struct {
 	store fleet.Store
 
@@ -21,20 +21,15 @@ type Queue struct {
 	begun bool
 	seq   int64 // events up to it are included
 	tasks map[string]*fleet.QueuedTask
-	deps  map[string]Dependee
+	deps  map[string]fleet.Dependee
+	pools []*fleet.Pool
 	pause *fleet.Pause
-}
-
-// Dependee is a task that others depend on. Its zero value stands for a deleted task.
-type Dependee struct {
-	Status fleet.TaskStatus
-	Name   string // for people
 }
 
 // queueEvents are the events after which a task of the queue may be different.
 var queueEvents = []fleet.EventType{
 	fleet.EventTaskCreated, fleet.EventTaskQueued, fleet.EventTaskAssigned, fleet.EventTaskEnded, fleet.EventTaskDeleted, fleet.EventTaskLabelled,
-	fleet.EventFleetChanged,
+	fleet.EventPoolChanged, fleet.EventFleetChanged,
 }
 
 // queueBatch is how many events a refresh reads at a time.
@@ -56,8 +51,9 @@ func (q *Queue) Refresh(ctx context.Context) error {
 	}
 	var changed map[string]bool
 	var tasks []*fleet.QueuedTask
+	var pools []*fleet.Pool
 	var pause *fleet.Pause
-	deps := map[string]Dependee{}
+	deps := map[string]fleet.Dependee{}
 	err = q.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		changed, seq = map[string]bool{}, q.seq
 		clear(deps)
@@ -71,7 +67,10 @@ func (q *Queue) Refresh(ctx context.Context) error {
 		} else if tasks, seq, err = readChanges(tx, seq, changed); err != nil {
 			return err
 		}
-		if !begun || changed[""] { // events about the fleet name no task
+		if !begun || changed[""] { // events about pools and about the fleet name no task
+			if pools, err = fleet.ReadResources[fleet.Pool](tx, fleet.ResourceFilter{Kind: fleet.PoolKind}); err != nil {
+				return err
+			}
 			if pause, err = fleet.ReadPause(tx); err != nil {
 				return err
 			}
@@ -84,7 +83,7 @@ func (q *Queue) Refresh(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !begun {
-		q.tasks, q.deps = map[string]*fleet.QueuedTask{}, map[string]Dependee{}
+		q.tasks, q.deps = map[string]*fleet.QueuedTask{}, map[string]fleet.Dependee{}
 	}
 	for id := range changed {
 		delete(q.tasks, id)
@@ -96,7 +95,7 @@ func (q *Queue) Refresh(ctx context.Context) error {
 		q.deps[id] = d
 	}
 	if !begun || changed[""] {
-		q.pause = pause
+		q.pools, q.pause = pools, pause
 	}
 	q.begun, q.seq = true, seq
 	return nil
@@ -130,13 +129,13 @@ func readChanges(tx fleet.ReadTx, seq int64, changed map[string]bool) (tasks []*
 }
 
 // readDependees reads what the tasks depend on, unless it is known and has not changed.
-func (q *Queue) readDependees(tx fleet.ReadTx, tasks []*fleet.QueuedTask, changed map[string]bool, deps map[string]Dependee) error {
+func (q *Queue) readDependees(tx fleet.ReadTx, tasks []*fleet.QueuedTask, changed map[string]bool, deps map[string]fleet.Dependee) error {
 	read := func(id string) error {
 		t, err := tx.Task(id)
 		if err == nil && t != nil {
-			deps[id] = Dependee{t.Status, t.ID + " (" + t.Title() + ")"}
+			deps[id] = fleet.Dependee{Status: t.Status, Name: t.ID + " (" + t.Title() + ")", AgentUID: t.AgentUID}
 		} else if err == nil {
-			deps[id] = Dependee{}
+			deps[id] = fleet.Dependee{}
 		}
 		return err
 	}
@@ -174,6 +173,13 @@ func (q *Queue) Tasks() []*fleet.QueuedTask {
 	return out
 }
 
+// Pools returns the pools, sorted by name. Callers do not change them.
+func (q *Queue) Pools() []*fleet.Pool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.pools
+}
+
 // Pause returns nil if the fleet is not paused.
 func (q *Queue) Pause() *fleet.Pause {
 	q.mu.Lock()
@@ -182,7 +188,7 @@ func (q *Queue) Pause() *fleet.Pause {
 }
 
 // Dependee returns a task that tasks of the queue depend on.
-func (q *Queue) Dependee(id string) Dependee {
+func (q *Queue) Dependee(id string) fleet.Dependee {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.deps[id]

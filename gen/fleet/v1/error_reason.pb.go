@@ -133,6 +133,10 @@ const (
 	ErrorReason_RESTART_NEEDED ErrorReason = 47
 	// The task does not wait any more: it runs or has ended. Metadata: task_id, agent_name.
 	ErrorReason_TASK_NOT_PENDING ErrorReason = 48
+	// The pool does not exist, or is being deleted. Metadata: pool.
+	ErrorReason_POOL_NOT_FOUND ErrorReason = 49
+	// A pool with this name already exists. Metadata: pool, field.
+	ErrorReason_POOL_EXISTS ErrorReason = 50
 	// An admin has paused the fleet, so no task starts; the message says why. A queued task waits. Metadata: by.
 	ErrorReason_FLEET_PAUSED ErrorReason = 55
 )
@@ -189,6 +193,8 @@ var (
 		46: "CONFIG_INVALID",
 		47: "RESTART_NEEDED",
 		48: "TASK_NOT_PENDING",
+		49: "POOL_NOT_FOUND",
+		50: "POOL_EXISTS",
 		55: "FLEET_PAUSED",
 	}
 	ErrorReason_value = map[string]int32{
@@ -241,6 +247,8 @@ var (
 		"CONFIG_INVALID":           46,
 		"RESTART_NEEDED":           47,
 		"TASK_NOT_PENDING":         48,
+		"POOL_NOT_FOUND":           49,
+		"POOL_EXISTS":              50,
 		"FLEET_PAUSED":             55,
 	}
 )
@@ -276,7 +284,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xaa\b\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xcf\b\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -328,7 +336,9 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x13KEPT_WORK_NOT_FOUND\x10-\x12\x12\n" +
 	"\x0eCONFIG_INVALID\x10.\x12\x12\n" +
 	"\x0eRESTART_NEEDED\x10/\x12\x14\n" +
-	"\x10TASK_NOT_PENDING\x100\x12\x10\n" +
+	"\x10TASK_NOT_PENDING\x100\x12\x12\n" +
+	"\x0ePOOL_NOT_FOUND\x101\x12\x0f\n" +
+	"\vPOOL_EXISTS\x102\x12\x10\n" +
 	"\fFLEET_PAUSED\x107B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (

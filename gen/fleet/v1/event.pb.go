@@ -78,6 +78,8 @@ const (
 	Event_task_queued Event_Type = 22
 	// The pending task was given to its agent; text says how long it has waited.
 	Event_task_assigned Event_Type = 23
+	// A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.
+	Event_pool_changed Event_Type = 24
 	// An admin has paused or resumed the fleet; text says who, and why. Only admins get it.
 	Event_fleet_changed Event_Type = 30
 )
@@ -109,6 +111,7 @@ var (
 		21: "task_labelled",
 		22: "task_queued",
 		23: "task_assigned",
+		24: "pool_changed",
 		30: "fleet_changed",
 	}
 	Event_Type_value = map[string]int32{
@@ -136,6 +139,7 @@ var (
 		"task_labelled":    21,
 		"task_queued":      22,
 		"task_assigned":    23,
+		"pool_changed":     24,
 		"fleet_changed":    30,
 	}
 )
@@ -289,7 +293,7 @@ var File_fleet_v1_event_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x13fleet/v1/step.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa2\a\n" +
+	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x13fleet/v1/step.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\a\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x120\n" +
@@ -300,7 +304,7 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\x04text\x18\x06 \x01(\tB\x06\xba\xf4\x18\x02\b\bR\x04text\x12_\n" +
 	"\x06status\x18\a \x01(\tBG\xba\xf4\x18CB\x14fleet.v1.Task.StatusB\x14fleet.v1.Agent.StateB\x15fleet.v1.Agent.StatusR\x06status\x12\x14\n" +
 	"\x05owner\x18\b \x01(\tR\x05owner\x12'\n" +
-	"\x04step\x18\t \x01(\v2\x0e.fleet.v1.StepH\x00R\x04step\x88\x01\x01\"\xa1\x04\n" +
+	"\x04step\x18\t \x01(\v2\x0e.fleet.v1.StepH\x00R\x04step\x88\x01\x01\"\xb3\x04\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10type_unspecified\x10\x00\x12\x11\n" +
 	"\ragent_created\x10\x01\x12\x11\n" +
@@ -328,7 +332,8 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\vtask_detail\x10\x14\x1a\x06\xca\xf4\x18\x02\b\x05\x12\x19\n" +
 	"\rtask_labelled\x10\x15\x1a\x06\xca\xf4\x18\x02\b\x05\x12\x0f\n" +
 	"\vtask_queued\x10\x16\x12\x11\n" +
-	"\rtask_assigned\x10\x17\x12\x11\n" +
+	"\rtask_assigned\x10\x17\x12\x10\n" +
+	"\fpool_changed\x10\x18\x12\x11\n" +
 	"\rfleet_changed\x10\x1eB\a\n" +
 	"\x05_stepB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 

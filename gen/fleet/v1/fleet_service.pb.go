@@ -4542,7 +4542,7 @@ func (x *ShowAgentLogResponse) GetTruncated() bool {
 // QueueTaskRequest describes the task, and when it starts.
 type QueueTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Name of the agent to assign the task to.
+	// Optional. Name of the agent to assign the task to. Give agent_name, pool or project.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. Description of the task to be performed.
 	TaskDescription string `protobuf:"bytes,2,opt,name=task_description,json=taskDescription,proto3" json:"task_description,omitempty"`
@@ -4586,9 +4586,20 @@ type QueueTaskRequest struct {
 	// Optional. The tasks that must end before this one starts, at most 64.
 	DependsOn []*Dependency `protobuf:"bytes,20,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
 	// Optional. Keep the task from starting until `release_task`.
-	Hold          bool `protobuf:"varint,21,opt,name=hold,proto3" json:"hold,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Hold bool `protobuf:"varint,21,opt,name=hold,proto3" json:"hold,omitempty"`
+	// Optional. Name of the pool whose agents may work on the task; NAME@OWNER for a pool of somebody else, if you have one of this name.
+	Pool string `protobuf:"bytes,22,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Optional. Name of the project whose agents may work on the task; PLACE/PROJECT if several places have it.
+	Project string `protobuf:"bytes,23,opt,name=project,proto3" json:"project,omitempty"`
+	// Optional. Role of these agents in the project; its default role when not given.
+	Role string `protobuf:"bytes,24,opt,name=role,proto3" json:"role,omitempty"`
+	// Optional. Create an agent for the task in the project. It is named after the task, and deleted after max_idle_seconds without a
+	// task; its work is kept.
+	NewAgent bool `protobuf:"varint,25,opt,name=new_agent,json=newAgent,proto3" json:"new_agent,omitempty"`
+	// Optional. After how many seconds without a task the new agent is deleted, at most 30 days; by default 600.
+	MaxIdleSeconds *int32 `protobuf:"varint,26,opt,name=max_idle_seconds,json=maxIdleSeconds,proto3,oneof" json:"max_idle_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *QueueTaskRequest) Reset() {
@@ -4768,6 +4779,41 @@ func (x *QueueTaskRequest) GetHold() bool {
 	return false
 }
 
+func (x *QueueTaskRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *QueueTaskRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *QueueTaskRequest) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *QueueTaskRequest) GetNewAgent() bool {
+	if x != nil {
+		return x.NewAgent
+	}
+	return false
+}
+
+func (x *QueueTaskRequest) GetMaxIdleSeconds() int32 {
+	if x != nil && x.MaxIdleSeconds != nil {
+		return *x.MaxIdleSeconds
+	}
+	return 0
+}
+
 // QueueTaskResponse has the pending task.
 type QueueTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4823,6 +4869,709 @@ func (x *QueueTaskResponse) GetMessage() string {
 	return ""
 }
 
+// CreatePoolRequest describes a pool.
+type CreatePoolRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the pool, with which the names of its agents begin: letters, digits and single inner hyphens, at most 15 characters.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Required. Project of its agents, one of `list_agent_projects`; PLACE/PROJECT if several places have it.
+	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	// Optional. Role of its agents, one of `list_agent_roles`; the project's default role when not given.
+	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
+	// Optional. Specification of the work of its agents.
+	Spec string `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
+	// Optional. How many agents it may have, at most 1000; by default 4.
+	MaxAgents *int32 `protobuf:"varint,5,opt,name=max_agents,json=maxAgents,proto3,oneof" json:"max_agents,omitempty"`
+	// Optional. How many idle agents it keeps ready, by default none.
+	MinIdle *int32 `protobuf:"varint,6,opt,name=min_idle,json=minIdle,proto3,oneof" json:"min_idle,omitempty"`
+	// Optional. How many agents it creates at the same time, by default 4.
+	MaxCreating *int32 `protobuf:"varint,7,opt,name=max_creating,json=maxCreating,proto3,oneof" json:"max_creating,omitempty"`
+	// Optional. After how many seconds without a task an agent is deleted, unless min_idle keeps it; at most 30 days, by default 600.
+	MaxIdleSeconds *int32 `protobuf:"varint,8,opt,name=max_idle_seconds,json=maxIdleSeconds,proto3,oneof" json:"max_idle_seconds,omitempty"`
+	// Optional. Which agent of the pool a task gets, by default any.
+	Reuse Pool_Reuse `protobuf:"varint,9,opt,name=reuse,proto3,enum=fleet.v1.Pool_Reuse" json:"reuse,omitempty"`
+	// Optional. Groups whose members may queue tasks for the pool and see its agents, besides you; at most 100.
+	Groups []string `protobuf:"bytes,10,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Optional. Values of the project's parameters, which `list_agent_projects` shows.
+	Parameters map[string]string `protobuf:"bytes,11,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Optional. Labels of its agents, such as {"env": "prod"}. They also have the label pool with the name of the pool.
+	Labels map[string]string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,13,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreatePoolRequest) Reset() {
+	*x = CreatePoolRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreatePoolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreatePoolRequest) ProtoMessage() {}
+
+func (x *CreatePoolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreatePoolRequest.ProtoReflect.Descriptor instead.
+func (*CreatePoolRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *CreatePoolRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreatePoolRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *CreatePoolRequest) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *CreatePoolRequest) GetSpec() string {
+	if x != nil {
+		return x.Spec
+	}
+	return ""
+}
+
+func (x *CreatePoolRequest) GetMaxAgents() int32 {
+	if x != nil && x.MaxAgents != nil {
+		return *x.MaxAgents
+	}
+	return 0
+}
+
+func (x *CreatePoolRequest) GetMinIdle() int32 {
+	if x != nil && x.MinIdle != nil {
+		return *x.MinIdle
+	}
+	return 0
+}
+
+func (x *CreatePoolRequest) GetMaxCreating() int32 {
+	if x != nil && x.MaxCreating != nil {
+		return *x.MaxCreating
+	}
+	return 0
+}
+
+func (x *CreatePoolRequest) GetMaxIdleSeconds() int32 {
+	if x != nil && x.MaxIdleSeconds != nil {
+		return *x.MaxIdleSeconds
+	}
+	return 0
+}
+
+func (x *CreatePoolRequest) GetReuse() Pool_Reuse {
+	if x != nil {
+		return x.Reuse
+	}
+	return Pool_reuse_unspecified
+}
+
+func (x *CreatePoolRequest) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *CreatePoolRequest) GetParameters() map[string]string {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+func (x *CreatePoolRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *CreatePoolRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// CreatePoolResponse has the new pool.
+type CreatePoolResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pool.
+	Pool *Pool `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreatePoolResponse) Reset() {
+	*x = CreatePoolResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreatePoolResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreatePoolResponse) ProtoMessage() {}
+
+func (x *CreatePoolResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreatePoolResponse.ProtoReflect.Descriptor instead.
+func (*CreatePoolResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *CreatePoolResponse) GetPool() *Pool {
+	if x != nil {
+		return x.Pool
+	}
+	return nil
+}
+
+func (x *CreatePoolResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// UpdatePoolRequest names a pool and what changes about it.
+type UpdatePoolRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the pool; NAME@OWNER for a pool of somebody else, if you have one of this name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. How many agents it may have, at most 1000. Agents beyond it stay until they are idle for too long.
+	MaxAgents *int32 `protobuf:"varint,2,opt,name=max_agents,json=maxAgents,proto3,oneof" json:"max_agents,omitempty"`
+	// Optional. How many idle agents it keeps ready.
+	MinIdle *int32 `protobuf:"varint,3,opt,name=min_idle,json=minIdle,proto3,oneof" json:"min_idle,omitempty"`
+	// Optional. How many agents it creates at the same time.
+	MaxCreating *int32 `protobuf:"varint,4,opt,name=max_creating,json=maxCreating,proto3,oneof" json:"max_creating,omitempty"`
+	// Optional. After how many seconds without a task an agent is deleted, at most 30 days.
+	MaxIdleSeconds *int32 `protobuf:"varint,5,opt,name=max_idle_seconds,json=maxIdleSeconds,proto3,oneof" json:"max_idle_seconds,omitempty"`
+	// Optional. Which agent of the pool a task gets.
+	Reuse Pool_Reuse `protobuf:"varint,6,opt,name=reuse,proto3,enum=fleet.v1.Pool_Reuse" json:"reuse,omitempty"`
+	// Optional. Groups whose members may queue tasks for the pool and see its agents, besides you; at most 100. Agents that exist stay as they are.
+	Groups []string `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdatePoolRequest) Reset() {
+	*x = UpdatePoolRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdatePoolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdatePoolRequest) ProtoMessage() {}
+
+func (x *UpdatePoolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdatePoolRequest.ProtoReflect.Descriptor instead.
+func (*UpdatePoolRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *UpdatePoolRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UpdatePoolRequest) GetMaxAgents() int32 {
+	if x != nil && x.MaxAgents != nil {
+		return *x.MaxAgents
+	}
+	return 0
+}
+
+func (x *UpdatePoolRequest) GetMinIdle() int32 {
+	if x != nil && x.MinIdle != nil {
+		return *x.MinIdle
+	}
+	return 0
+}
+
+func (x *UpdatePoolRequest) GetMaxCreating() int32 {
+	if x != nil && x.MaxCreating != nil {
+		return *x.MaxCreating
+	}
+	return 0
+}
+
+func (x *UpdatePoolRequest) GetMaxIdleSeconds() int32 {
+	if x != nil && x.MaxIdleSeconds != nil {
+		return *x.MaxIdleSeconds
+	}
+	return 0
+}
+
+func (x *UpdatePoolRequest) GetReuse() Pool_Reuse {
+	if x != nil {
+		return x.Reuse
+	}
+	return Pool_reuse_unspecified
+}
+
+func (x *UpdatePoolRequest) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *UpdatePoolRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// UpdatePoolResponse has the pool.
+type UpdatePoolResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pool.
+	Pool *Pool `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdatePoolResponse) Reset() {
+	*x = UpdatePoolResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdatePoolResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdatePoolResponse) ProtoMessage() {}
+
+func (x *UpdatePoolResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdatePoolResponse.ProtoReflect.Descriptor instead.
+func (*UpdatePoolResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *UpdatePoolResponse) GetPool() *Pool {
+	if x != nil {
+		return x.Pool
+	}
+	return nil
+}
+
+func (x *UpdatePoolResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// DeletePoolRequest names a pool.
+type DeletePoolRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the pool; NAME@OWNER for a pool of somebody else, if you have one of this name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeletePoolRequest) Reset() {
+	*x = DeletePoolRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeletePoolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeletePoolRequest) ProtoMessage() {}
+
+func (x *DeletePoolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeletePoolRequest.ProtoReflect.Descriptor instead.
+func (*DeletePoolRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *DeletePoolRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeletePoolRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// DeletePoolResponse has the pool, which exists until its last agent is deleted.
+type DeletePoolResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pool.
+	Pool *Pool `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeletePoolResponse) Reset() {
+	*x = DeletePoolResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeletePoolResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeletePoolResponse) ProtoMessage() {}
+
+func (x *DeletePoolResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeletePoolResponse.ProtoReflect.Descriptor instead.
+func (*DeletePoolResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *DeletePoolResponse) GetPool() *Pool {
+	if x != nil {
+		return x.Pool
+	}
+	return nil
+}
+
+func (x *DeletePoolResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// ListPoolsRequest selects pools.
+type ListPoolsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The next_cursor of the previous page.
+	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Maximum number of pools to return, by default 100.
+	Limit         *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPoolsRequest) Reset() {
+	*x = ListPoolsRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPoolsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPoolsRequest) ProtoMessage() {}
+
+func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
+func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *ListPoolsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListPoolsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+// ListPoolsResponse has a page of pools.
+type ListPoolsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pools, sorted by name.
+	Pools []*Pool `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
+	// Number of all pools.
+	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// Cursor of the next page; absent when this is the last one.
+	NextCursor    *string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPoolsResponse) Reset() {
+	*x = ListPoolsResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPoolsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPoolsResponse) ProtoMessage() {}
+
+func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
+func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *ListPoolsResponse) GetPools() []*Pool {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *ListPoolsResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *ListPoolsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
+// ShowPoolRequest names a pool.
+type ShowPoolRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the pool; NAME@OWNER for a pool of somebody else, if you have one of this name.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowPoolRequest) Reset() {
+	*x = ShowPoolRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowPoolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowPoolRequest) ProtoMessage() {}
+
+func (x *ShowPoolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowPoolRequest.ProtoReflect.Descriptor instead.
+func (*ShowPoolRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *ShowPoolRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ShowPoolResponse has the pool.
+type ShowPoolResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pool.
+	Pool *Pool `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Names of its agents, sorted.
+	AgentNames    []string `protobuf:"bytes,2,rep,name=agent_names,json=agentNames,proto3" json:"agent_names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowPoolResponse) Reset() {
+	*x = ShowPoolResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowPoolResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowPoolResponse) ProtoMessage() {}
+
+func (x *ShowPoolResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowPoolResponse.ProtoReflect.Descriptor instead.
+func (*ShowPoolResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *ShowPoolResponse) GetPool() *Pool {
+	if x != nil {
+		return x.Pool
+	}
+	return nil
+}
+
+func (x *ShowPoolResponse) GetAgentNames() []string {
+	if x != nil {
+		return x.AgentNames
+	}
+	return nil
+}
+
 // UpdateQueuedTaskRequest names a pending task and what changes about it.
 type UpdateQueuedTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4846,7 +5595,7 @@ type UpdateQueuedTaskRequest struct {
 
 func (x *UpdateQueuedTaskRequest) Reset() {
 	*x = UpdateQueuedTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4858,7 +5607,7 @@ func (x *UpdateQueuedTaskRequest) String() string {
 func (*UpdateQueuedTaskRequest) ProtoMessage() {}
 
 func (x *UpdateQueuedTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[62]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4871,7 +5620,7 @@ func (x *UpdateQueuedTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateQueuedTaskRequest.ProtoReflect.Descriptor instead.
 func (*UpdateQueuedTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{62}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *UpdateQueuedTaskRequest) GetTaskId() string {
@@ -4936,7 +5685,7 @@ type UpdateQueuedTaskResponse struct {
 
 func (x *UpdateQueuedTaskResponse) Reset() {
 	*x = UpdateQueuedTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4948,7 +5697,7 @@ func (x *UpdateQueuedTaskResponse) String() string {
 func (*UpdateQueuedTaskResponse) ProtoMessage() {}
 
 func (x *UpdateQueuedTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[63]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4961,7 +5710,7 @@ func (x *UpdateQueuedTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateQueuedTaskResponse.ProtoReflect.Descriptor instead.
 func (*UpdateQueuedTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{63}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *UpdateQueuedTaskResponse) GetTask() *Task {
@@ -4991,7 +5740,7 @@ type HoldTaskRequest struct {
 
 func (x *HoldTaskRequest) Reset() {
 	*x = HoldTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5003,7 +5752,7 @@ func (x *HoldTaskRequest) String() string {
 func (*HoldTaskRequest) ProtoMessage() {}
 
 func (x *HoldTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[64]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5016,7 +5765,7 @@ func (x *HoldTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldTaskRequest.ProtoReflect.Descriptor instead.
 func (*HoldTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{64}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *HoldTaskRequest) GetTaskId() string {
@@ -5046,7 +5795,7 @@ type HoldTaskResponse struct {
 
 func (x *HoldTaskResponse) Reset() {
 	*x = HoldTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5058,7 +5807,7 @@ func (x *HoldTaskResponse) String() string {
 func (*HoldTaskResponse) ProtoMessage() {}
 
 func (x *HoldTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[65]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5071,7 +5820,7 @@ func (x *HoldTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldTaskResponse.ProtoReflect.Descriptor instead.
 func (*HoldTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{65}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *HoldTaskResponse) GetTask() *Task {
@@ -5101,7 +5850,7 @@ type ReleaseTaskRequest struct {
 
 func (x *ReleaseTaskRequest) Reset() {
 	*x = ReleaseTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5113,7 +5862,7 @@ func (x *ReleaseTaskRequest) String() string {
 func (*ReleaseTaskRequest) ProtoMessage() {}
 
 func (x *ReleaseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[66]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5126,7 +5875,7 @@ func (x *ReleaseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseTaskRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{66}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ReleaseTaskRequest) GetTaskId() string {
@@ -5156,7 +5905,7 @@ type ReleaseTaskResponse struct {
 
 func (x *ReleaseTaskResponse) Reset() {
 	*x = ReleaseTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5168,7 +5917,7 @@ func (x *ReleaseTaskResponse) String() string {
 func (*ReleaseTaskResponse) ProtoMessage() {}
 
 func (x *ReleaseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[67]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5181,7 +5930,7 @@ func (x *ReleaseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseTaskResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{67}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ReleaseTaskResponse) GetTask() *Task {
@@ -5211,7 +5960,7 @@ type StopTaskRequest struct {
 
 func (x *StopTaskRequest) Reset() {
 	*x = StopTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5223,7 +5972,7 @@ func (x *StopTaskRequest) String() string {
 func (*StopTaskRequest) ProtoMessage() {}
 
 func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[68]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5236,7 +5985,7 @@ func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskRequest.ProtoReflect.Descriptor instead.
 func (*StopTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{68}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *StopTaskRequest) GetTaskId() string {
@@ -5266,7 +6015,7 @@ type StopTaskResponse struct {
 
 func (x *StopTaskResponse) Reset() {
 	*x = StopTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5278,7 +6027,7 @@ func (x *StopTaskResponse) String() string {
 func (*StopTaskResponse) ProtoMessage() {}
 
 func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[69]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5291,7 +6040,7 @@ func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskResponse.ProtoReflect.Descriptor instead.
 func (*StopTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{69}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *StopTaskResponse) GetTask() *Task {
@@ -5325,7 +6074,7 @@ type ListQueueRequest struct {
 
 func (x *ListQueueRequest) Reset() {
 	*x = ListQueueRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5337,7 +6086,7 @@ func (x *ListQueueRequest) String() string {
 func (*ListQueueRequest) ProtoMessage() {}
 
 func (x *ListQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[70]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5350,7 +6099,7 @@ func (x *ListQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListQueueRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{70}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ListQueueRequest) GetAgentName() string {
@@ -5396,7 +6145,7 @@ type ListQueueResponse struct {
 
 func (x *ListQueueResponse) Reset() {
 	*x = ListQueueResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5408,7 +6157,7 @@ func (x *ListQueueResponse) String() string {
 func (*ListQueueResponse) ProtoMessage() {}
 
 func (x *ListQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[71]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5421,7 +6170,7 @@ func (x *ListQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListQueueResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{71}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListQueueResponse) GetTasks() []*QueuedTask {
@@ -5454,7 +6203,7 @@ type ShowQueueRequest struct {
 
 func (x *ShowQueueRequest) Reset() {
 	*x = ShowQueueRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5466,7 +6215,7 @@ func (x *ShowQueueRequest) String() string {
 func (*ShowQueueRequest) ProtoMessage() {}
 
 func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5479,7 +6228,7 @@ func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowQueueRequest.ProtoReflect.Descriptor instead.
 func (*ShowQueueRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{72}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{82}
 }
 
 // ShowQueueResponse sums up the pending tasks.
@@ -5501,7 +6250,7 @@ type ShowQueueResponse struct {
 
 func (x *ShowQueueResponse) Reset() {
 	*x = ShowQueueResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5513,7 +6262,7 @@ func (x *ShowQueueResponse) String() string {
 func (*ShowQueueResponse) ProtoMessage() {}
 
 func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5526,7 +6275,7 @@ func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowQueueResponse.ProtoReflect.Descriptor instead.
 func (*ShowQueueResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{73}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ShowQueueResponse) GetPending() int32 {
@@ -5584,7 +6333,7 @@ type SetLabelsRequest struct {
 
 func (x *SetLabelsRequest) Reset() {
 	*x = SetLabelsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5596,7 +6345,7 @@ func (x *SetLabelsRequest) String() string {
 func (*SetLabelsRequest) ProtoMessage() {}
 
 func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5609,7 +6358,7 @@ func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsRequest.ProtoReflect.Descriptor instead.
 func (*SetLabelsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{74}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *SetLabelsRequest) GetAgentName() string {
@@ -5660,7 +6409,7 @@ type SetLabelsResponse struct {
 
 func (x *SetLabelsResponse) Reset() {
 	*x = SetLabelsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5672,7 +6421,7 @@ func (x *SetLabelsResponse) String() string {
 func (*SetLabelsResponse) ProtoMessage() {}
 
 func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5685,7 +6434,7 @@ func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsResponse.ProtoReflect.Descriptor instead.
 func (*SetLabelsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{75}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *SetLabelsResponse) GetMessage() string {
@@ -5721,7 +6470,7 @@ type ShareAgentRequest struct {
 
 func (x *ShareAgentRequest) Reset() {
 	*x = ShareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5733,7 +6482,7 @@ func (x *ShareAgentRequest) String() string {
 func (*ShareAgentRequest) ProtoMessage() {}
 
 func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5746,7 +6495,7 @@ func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
 func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{76}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ShareAgentRequest) GetAgentName() string {
@@ -5797,7 +6546,7 @@ type ShareAgentResponse struct {
 
 func (x *ShareAgentResponse) Reset() {
 	*x = ShareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5809,7 +6558,7 @@ func (x *ShareAgentResponse) String() string {
 func (*ShareAgentResponse) ProtoMessage() {}
 
 func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5822,7 +6571,7 @@ func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
 func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{77}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ShareAgentResponse) GetMessage() string {
@@ -5856,7 +6605,7 @@ type UnshareAgentRequest struct {
 
 func (x *UnshareAgentRequest) Reset() {
 	*x = UnshareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5868,7 +6617,7 @@ func (x *UnshareAgentRequest) String() string {
 func (*UnshareAgentRequest) ProtoMessage() {}
 
 func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5881,7 +6630,7 @@ func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
 func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{78}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *UnshareAgentRequest) GetAgentName() string {
@@ -5925,7 +6674,7 @@ type UnshareAgentResponse struct {
 
 func (x *UnshareAgentResponse) Reset() {
 	*x = UnshareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5937,7 +6686,7 @@ func (x *UnshareAgentResponse) String() string {
 func (*UnshareAgentResponse) ProtoMessage() {}
 
 func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5950,7 +6699,7 @@ func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
 func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{79}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *UnshareAgentResponse) GetMessage() string {
@@ -5978,7 +6727,7 @@ type ListAgentSharesRequest struct {
 
 func (x *ListAgentSharesRequest) Reset() {
 	*x = ListAgentSharesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5990,7 +6739,7 @@ func (x *ListAgentSharesRequest) String() string {
 func (*ListAgentSharesRequest) ProtoMessage() {}
 
 func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6003,7 +6752,7 @@ func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{80}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ListAgentSharesRequest) GetAgentName() string {
@@ -6024,7 +6773,7 @@ type ListAgentSharesResponse struct {
 
 func (x *ListAgentSharesResponse) Reset() {
 	*x = ListAgentSharesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6036,7 +6785,7 @@ func (x *ListAgentSharesResponse) String() string {
 func (*ListAgentSharesResponse) ProtoMessage() {}
 
 func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6049,7 +6798,7 @@ func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{81}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ListAgentSharesResponse) GetShares() []*Share {
@@ -6557,11 +7306,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\xae\n" +
-	"\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\x86\f\n" +
 	"\x10QueueTaskRequest\x12&\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12=\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x02R\tagentName\x12=\n" +
 	"\x10task_description\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"R\x0ftaskDescription\x120\n" +
 	"\n" +
@@ -6588,7 +7336,12 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\texclusive\x18\x13 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01R\texclusive\x128\n" +
 	"\n" +
 	"depends_on\x18\x14 \x03(\v2\x14.fleet.v1.DependencyB\x03\xe0A\x01R\tdependsOn\x12\x17\n" +
-	"\x04hold\x18\x15 \x01(\bB\x03\xe0A\x01R\x04hold\x1a9\n" +
+	"\x04hold\x18\x15 \x01(\bB\x03\xe0A\x01R\x04hold\x12\x1f\n" +
+	"\x04pool\x18\x16 \x01(\tB\v\xe0A\x01\xd8\xf3\x181\xb8\xf6\x18\x01R\x04pool\x12!\n" +
+	"\aproject\x18\x17 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
+	"\x04role\x18\x18 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x12 \n" +
+	"\tnew_agent\x18\x19 \x01(\bB\x03\xe0A\x01R\bnewAgent\x12>\n" +
+	"\x10max_idle_seconds\x18\x1a \x01(\x05B\x0f\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01H\tR\x0emaxIdleSeconds\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x12\n" +
@@ -6602,10 +7355,86 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"_max_turnsB\x0f\n" +
 	"\r_max_cost_usdB\x17\n" +
 	"\x15_append_system_promptB\v\n" +
-	"\t_priority\"Q\n" +
+	"\t_priorityB\x13\n" +
+	"\x11_max_idle_seconds\"Q\n" +
 	"\x11QueueTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xac\x03\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x83\a\n" +
+	"\x11CreatePoolRequest\x12D\n" +
+	"\x04name\x18\x01 \x01(\tB0\xe0A\x02\xbaH&r$\x10\x01\x18\x0f2\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xb8\xf6\x18\x01R\x04name\x12(\n" +
+	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
+	"\x04role\x18\x03 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x12$\n" +
+	"\x04spec\x18\x04 \x01(\tB\x10\xe0A\x01\xbaH\x06r\x04(\x80\x80@\xd8\xf3\x18\tR\x04spec\x121\n" +
+	"\n" +
+	"max_agents\x18\x05 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x00R\tmaxAgents\x88\x01\x01\x12-\n" +
+	"\bmin_idle\x18\x06 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\xe8\a(\x00H\x01R\aminIdle\x88\x01\x01\x125\n" +
+	"\fmax_creating\x18\a \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x02R\vmaxCreating\x88\x01\x01\x12>\n" +
+	"\x10max_idle_seconds\x18\b \x01(\x05B\x0f\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01H\x03R\x0emaxIdleSeconds\x88\x01\x01\x12/\n" +
+	"\x05reuse\x18\t \x01(\x0e2\x14.fleet.v1.Pool.ReuseB\x03\xe0A\x01R\x05reuse\x12\x1b\n" +
+	"\x06groups\x18\n" +
+	" \x03(\tB\x03\xe0A\x01R\x06groups\x12X\n" +
+	"\n" +
+	"parameters\x18\v \x03(\v2+.fleet.v1.CreatePoolRequest.ParametersEntryB\v\xe0A\x01\xbaH\x05\x9a\x01\x02\x10dR\n" +
+	"parameters\x12L\n" +
+	"\x06labels\x18\f \x03(\v2'.fleet.v1.CreatePoolRequest.LabelsEntryB\v\xe0A\x01\xbaH\x05\x9a\x01\x02\x10 R\x06labels\x120\n" +
+	"\n" +
+	"request_id\x18\r \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x1a=\n" +
+	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\r\n" +
+	"\v_max_agentsB\v\n" +
+	"\t_min_idleB\x0f\n" +
+	"\r_max_creatingB\x13\n" +
+	"\x11_max_idle_seconds\"R\n" +
+	"\x12CreatePoolResponse\x12\"\n" +
+	"\x04pool\x18\x01 \x01(\v2\x0e.fleet.v1.PoolR\x04pool\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xd2\x03\n" +
+	"\x11UpdatePoolRequest\x12\"\n" +
+	"\x04name\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x04name\x121\n" +
+	"\n" +
+	"max_agents\x18\x02 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x00R\tmaxAgents\x88\x01\x01\x12-\n" +
+	"\bmin_idle\x18\x03 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\xe8\a(\x00H\x01R\aminIdle\x88\x01\x01\x125\n" +
+	"\fmax_creating\x18\x04 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x02R\vmaxCreating\x88\x01\x01\x12>\n" +
+	"\x10max_idle_seconds\x18\x05 \x01(\x05B\x0f\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01H\x03R\x0emaxIdleSeconds\x88\x01\x01\x12/\n" +
+	"\x05reuse\x18\x06 \x01(\x0e2\x14.fleet.v1.Pool.ReuseB\x03\xe0A\x01R\x05reuse\x12\x1b\n" +
+	"\x06groups\x18\a \x03(\tB\x03\xe0A\x01R\x06groups\x120\n" +
+	"\n" +
+	"request_id\x18\b \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestIdB\r\n" +
+	"\v_max_agentsB\v\n" +
+	"\t_min_idleB\x0f\n" +
+	"\r_max_creatingB\x13\n" +
+	"\x11_max_idle_seconds\"R\n" +
+	"\x12UpdatePoolResponse\x12\"\n" +
+	"\x04pool\x18\x01 \x01(\v2\x0e.fleet.v1.PoolR\x04pool\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"i\n" +
+	"\x11DeletePoolRequest\x12\"\n" +
+	"\x04name\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x04name\x120\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"R\n" +
+	"\x12DeletePoolResponse\x12\"\n" +
+	"\x04pool\x18\x01 \x01(\v2\x0e.fleet.v1.PoolR\x04pool\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"`\n" +
+	"\x10ListPoolsRequest\x12\x1b\n" +
+	"\x06cursor\x18\x01 \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\x02 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\x90\x01\n" +
+	"\x11ListPoolsResponse\x12$\n" +
+	"\x05pools\x18\x01 \x03(\v2\x0e.fleet.v1.PoolR\x05pools\x12\x1f\n" +
+	"\vtotal_count\x18\x02 \x01(\x05R\n" +
+	"totalCount\x12$\n" +
+	"\vnext_cursor\x18\x03 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"5\n" +
+	"\x0fShowPoolRequest\x12\"\n" +
+	"\x04name\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x04name\"W\n" +
+	"\x10ShowPoolResponse\x12\"\n" +
+	"\x04pool\x18\x01 \x01(\v2\x0e.fleet.v1.PoolR\x04pool\x12\x1f\n" +
+	"\vagent_names\x18\x02 \x03(\tR\n" +
+	"agentNames\"\xac\x03\n" +
 	"\x17UpdateQueuedTaskRequest\x12'\n" +
 	"\atask_id\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x06taskId\x126\n" +
 	"\bpriority\x18\x02 \x01(\x05B\x15\xe0A\x01\xbaH\x0f\x1a\r\x18d(\x9c\xff\xff\xff\xff\xff\xff\xff\xff\x01H\x00R\bpriority\x88\x01\x01\x12>\n" +
@@ -6709,7 +7538,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xa95\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xbf9\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -6772,14 +7601,23 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\tStopAgent\x12\x1a.fleet.v1.StopAgentRequest\x1a\x1b.fleet.v1.StopAgentResponse\"5\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/agents/{agent_name}:stop\x12\x87\x01\n" +
 	"\fRestartAgent\x12\x1d.fleet.v1.RestartAgentRequest\x1a\x1e.fleet.v1.RestartAgentResponse\"8\xd2\xf3\x18\n" +
-	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12|\n" +
-	"\tQueueTask\x12\x1a.fleet.v1.QueueTaskRequest\x1a\x1b.fleet.v1.QueueTaskResponse\"6\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02(:\x01*\"#/v1/agents/{agent_name}/tasks:queue\x12\x81\x01\n" +
+	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12b\n" +
+	"\tQueueTask\x12\x1a.fleet.v1.QueueTaskRequest\x1a\x1b.fleet.v1.QueueTaskResponse\"\x1c\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/v1/queue\x12\x81\x01\n" +
 	"\x10UpdateQueuedTask\x12!.fleet.v1.UpdateQueuedTaskRequest\x1a\".fleet.v1.UpdateQueuedTaskResponse\"&\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/v1/queue/{task_id}\x12n\n" +
 	"\bHoldTask\x12\x19.fleet.v1.HoldTaskRequest\x1a\x1a.fleet.v1.HoldTaskResponse\"+\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/queue/{task_id}/hold\x12z\n" +
 	"\vReleaseTask\x12\x1c.fleet.v1.ReleaseTaskRequest\x1a\x1d.fleet.v1.ReleaseTaskResponse\".\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/queue/{task_id}/release\x12n\n" +
 	"\bStopTask\x12\x19.fleet.v1.StopTaskRequest\x1a\x1a.fleet.v1.StopTaskResponse\"+\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/tasks/{task_id}/stop\x12\x85\x01\n" +
 	"\tListQueue\x12\x1a.fleet.v1.ListQueueRequest\x1a\x1b.fleet.v1.ListQueueResponse\"?\x92\xf4\x18#\n" +
-	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/queue\x90\x02\x01\x12j\n" +
+	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/queue\x90\x02\x01\x12e\n" +
+	"\n" +
+	"CreatePool\x12\x1b.fleet.v1.CreatePoolRequest\x1a\x1c.fleet.v1.CreatePoolResponse\"\x1c\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/v1/pools\x12l\n" +
+	"\n" +
+	"UpdatePool\x12\x1b.fleet.v1.UpdatePoolRequest\x1a\x1c.fleet.v1.UpdatePoolResponse\"#\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/pools/{name}\x12i\n" +
+	"\n" +
+	"DeletePool\x12\x1b.fleet.v1.DeletePoolRequest\x1a\x1c.fleet.v1.DeletePoolResponse\" \xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x12*\x10/v1/pools/{name}\x12\x85\x01\n" +
+	"\tListPools\x12\x1a.fleet.v1.ListPoolsRequest\x1a\x1b.fleet.v1.ListPoolsResponse\"?\x92\xf4\x18#\n" +
+	"\x05limit\x12\x05pools\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/pools\x90\x02\x01\x12f\n" +
+	"\bShowPool\x12\x19.fleet.v1.ShowPoolRequest\x1a\x1a.fleet.v1.ShowPoolResponse\"#\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/pools/{name}\x90\x02\x01\x12j\n" +
 	"\tShowQueue\x12\x1a.fleet.v1.ShowQueueRequest\x1a\x1b.fleet.v1.ShowQueueResponse\"$\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/queue:summary\x90\x02\x01\x12r\n" +
 	"\n" +
 	"PauseFleet\x12\x1b.fleet.v1.PauseFleetRequest\x1a\x1c.fleet.v1.PauseFleetResponse\")\x98\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/fleet:pause\x90\x02\x02\x12v\n" +
@@ -6814,7 +7652,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -6880,263 +7718,296 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ShowAgentLogResponse)(nil),         // 61: fleet.v1.ShowAgentLogResponse
 	(*QueueTaskRequest)(nil),             // 62: fleet.v1.QueueTaskRequest
 	(*QueueTaskResponse)(nil),            // 63: fleet.v1.QueueTaskResponse
-	(*UpdateQueuedTaskRequest)(nil),      // 64: fleet.v1.UpdateQueuedTaskRequest
-	(*UpdateQueuedTaskResponse)(nil),     // 65: fleet.v1.UpdateQueuedTaskResponse
-	(*HoldTaskRequest)(nil),              // 66: fleet.v1.HoldTaskRequest
-	(*HoldTaskResponse)(nil),             // 67: fleet.v1.HoldTaskResponse
-	(*ReleaseTaskRequest)(nil),           // 68: fleet.v1.ReleaseTaskRequest
-	(*ReleaseTaskResponse)(nil),          // 69: fleet.v1.ReleaseTaskResponse
-	(*StopTaskRequest)(nil),              // 70: fleet.v1.StopTaskRequest
-	(*StopTaskResponse)(nil),             // 71: fleet.v1.StopTaskResponse
-	(*ListQueueRequest)(nil),             // 72: fleet.v1.ListQueueRequest
-	(*ListQueueResponse)(nil),            // 73: fleet.v1.ListQueueResponse
-	(*ShowQueueRequest)(nil),             // 74: fleet.v1.ShowQueueRequest
-	(*ShowQueueResponse)(nil),            // 75: fleet.v1.ShowQueueResponse
-	(*SetLabelsRequest)(nil),             // 76: fleet.v1.SetLabelsRequest
-	(*SetLabelsResponse)(nil),            // 77: fleet.v1.SetLabelsResponse
-	(*ShareAgentRequest)(nil),            // 78: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 79: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 80: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 81: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 82: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 83: fleet.v1.ListAgentSharesResponse
-	nil,                                  // 84: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 85: fleet.v1.CreateAgentRequest.LabelsEntry
-	nil,                                  // 86: fleet.v1.StartAgentTaskRequest.LabelsEntry
-	nil,                                  // 87: fleet.v1.RestartAgentRequest.ParametersEntry
-	nil,                                  // 88: fleet.v1.QueueTaskRequest.LabelsEntry
-	nil,                                  // 89: fleet.v1.SetLabelsRequest.LabelsEntry
-	nil,                                  // 90: fleet.v1.SetLabelsResponse.LabelsEntry
-	(*Agent)(nil),                        // 91: fleet.v1.Agent
-	(Agent_Status)(0),                    // 92: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 93: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 94: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 95: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 96: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 97: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 98: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 99: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 100: google.protobuf.Struct
-	(*Role)(nil),                         // 101: fleet.v1.Role
-	(*Project)(nil),                      // 102: fleet.v1.Project
-	(*Event)(nil),                        // 103: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 104: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 105: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 106: fleet.v1.FileChange
-	(StepKind)(0),                        // 107: fleet.v1.StepKind
-	(*Step)(nil),                         // 108: fleet.v1.Step
-	(Task_Status)(0),                     // 109: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 110: fleet.v1.Task.Source
-	(*Question)(nil),                     // 111: fleet.v1.Question
-	(Question_Remember)(0),               // 112: fleet.v1.Question.Remember
-	(*Dependency)(nil),                   // 113: fleet.v1.Dependency
-	(*QueuedTask)(nil),                   // 114: fleet.v1.QueuedTask
-	(*WaitCount)(nil),                    // 115: fleet.v1.WaitCount
-	(*Pause)(nil),                        // 116: fleet.v1.Pause
-	(Share_Access)(0),                    // 117: fleet.v1.Share.Access
-	(*Share)(nil),                        // 118: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 119: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 120: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 121: fleet.v1.SearchFleetRequest
-	(*PauseFleetRequest)(nil),            // 122: fleet.v1.PauseFleetRequest
-	(*ResumeFleetRequest)(nil),           // 123: fleet.v1.ResumeFleetRequest
-	(*ListAuditRequest)(nil),             // 124: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 125: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 126: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 127: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 128: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 129: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 130: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 131: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 132: fleet.v1.SearchFleetResponse
-	(*PauseFleetResponse)(nil),           // 133: fleet.v1.PauseFleetResponse
-	(*ResumeFleetResponse)(nil),          // 134: fleet.v1.ResumeFleetResponse
-	(*ListAuditResponse)(nil),            // 135: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 136: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 137: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 138: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 139: fleet.v1.ReloadConfigResponse
+	(*CreatePoolRequest)(nil),            // 64: fleet.v1.CreatePoolRequest
+	(*CreatePoolResponse)(nil),           // 65: fleet.v1.CreatePoolResponse
+	(*UpdatePoolRequest)(nil),            // 66: fleet.v1.UpdatePoolRequest
+	(*UpdatePoolResponse)(nil),           // 67: fleet.v1.UpdatePoolResponse
+	(*DeletePoolRequest)(nil),            // 68: fleet.v1.DeletePoolRequest
+	(*DeletePoolResponse)(nil),           // 69: fleet.v1.DeletePoolResponse
+	(*ListPoolsRequest)(nil),             // 70: fleet.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),            // 71: fleet.v1.ListPoolsResponse
+	(*ShowPoolRequest)(nil),              // 72: fleet.v1.ShowPoolRequest
+	(*ShowPoolResponse)(nil),             // 73: fleet.v1.ShowPoolResponse
+	(*UpdateQueuedTaskRequest)(nil),      // 74: fleet.v1.UpdateQueuedTaskRequest
+	(*UpdateQueuedTaskResponse)(nil),     // 75: fleet.v1.UpdateQueuedTaskResponse
+	(*HoldTaskRequest)(nil),              // 76: fleet.v1.HoldTaskRequest
+	(*HoldTaskResponse)(nil),             // 77: fleet.v1.HoldTaskResponse
+	(*ReleaseTaskRequest)(nil),           // 78: fleet.v1.ReleaseTaskRequest
+	(*ReleaseTaskResponse)(nil),          // 79: fleet.v1.ReleaseTaskResponse
+	(*StopTaskRequest)(nil),              // 80: fleet.v1.StopTaskRequest
+	(*StopTaskResponse)(nil),             // 81: fleet.v1.StopTaskResponse
+	(*ListQueueRequest)(nil),             // 82: fleet.v1.ListQueueRequest
+	(*ListQueueResponse)(nil),            // 83: fleet.v1.ListQueueResponse
+	(*ShowQueueRequest)(nil),             // 84: fleet.v1.ShowQueueRequest
+	(*ShowQueueResponse)(nil),            // 85: fleet.v1.ShowQueueResponse
+	(*SetLabelsRequest)(nil),             // 86: fleet.v1.SetLabelsRequest
+	(*SetLabelsResponse)(nil),            // 87: fleet.v1.SetLabelsResponse
+	(*ShareAgentRequest)(nil),            // 88: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 89: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 90: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 91: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 92: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 93: fleet.v1.ListAgentSharesResponse
+	nil,                                  // 94: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 95: fleet.v1.CreateAgentRequest.LabelsEntry
+	nil,                                  // 96: fleet.v1.StartAgentTaskRequest.LabelsEntry
+	nil,                                  // 97: fleet.v1.RestartAgentRequest.ParametersEntry
+	nil,                                  // 98: fleet.v1.QueueTaskRequest.LabelsEntry
+	nil,                                  // 99: fleet.v1.CreatePoolRequest.ParametersEntry
+	nil,                                  // 100: fleet.v1.CreatePoolRequest.LabelsEntry
+	nil,                                  // 101: fleet.v1.SetLabelsRequest.LabelsEntry
+	nil,                                  // 102: fleet.v1.SetLabelsResponse.LabelsEntry
+	(*Agent)(nil),                        // 103: fleet.v1.Agent
+	(Agent_Status)(0),                    // 104: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 105: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 106: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 107: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 108: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 109: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 110: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 111: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 112: google.protobuf.Struct
+	(*Role)(nil),                         // 113: fleet.v1.Role
+	(*Project)(nil),                      // 114: fleet.v1.Project
+	(*Event)(nil),                        // 115: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 116: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 117: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 118: fleet.v1.FileChange
+	(StepKind)(0),                        // 119: fleet.v1.StepKind
+	(*Step)(nil),                         // 120: fleet.v1.Step
+	(Task_Status)(0),                     // 121: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 122: fleet.v1.Task.Source
+	(*Question)(nil),                     // 123: fleet.v1.Question
+	(Question_Remember)(0),               // 124: fleet.v1.Question.Remember
+	(*Dependency)(nil),                   // 125: fleet.v1.Dependency
+	(Pool_Reuse)(0),                      // 126: fleet.v1.Pool.Reuse
+	(*Pool)(nil),                         // 127: fleet.v1.Pool
+	(*QueuedTask)(nil),                   // 128: fleet.v1.QueuedTask
+	(*WaitCount)(nil),                    // 129: fleet.v1.WaitCount
+	(*Pause)(nil),                        // 130: fleet.v1.Pause
+	(Share_Access)(0),                    // 131: fleet.v1.Share.Access
+	(*Share)(nil),                        // 132: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 133: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 134: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 135: fleet.v1.SearchFleetRequest
+	(*PauseFleetRequest)(nil),            // 136: fleet.v1.PauseFleetRequest
+	(*ResumeFleetRequest)(nil),           // 137: fleet.v1.ResumeFleetRequest
+	(*ListAuditRequest)(nil),             // 138: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 139: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 140: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 141: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 142: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 143: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 144: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 145: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 146: fleet.v1.SearchFleetResponse
+	(*PauseFleetResponse)(nil),           // 147: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 148: fleet.v1.ResumeFleetResponse
+	(*ListAuditResponse)(nil),            // 149: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 150: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 151: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 152: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 153: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	84,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	85,  // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
-	91,  // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	92,  // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	93,  // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	94,  // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	95,  // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	91,  // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	94,  // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	96,  // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	97,  // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	98,  // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	99,  // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	91,  // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	100, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	94,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	95,  // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
+	103, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	104, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	105, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	106, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	107, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	103, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	106, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	108, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	109, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	110, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	111, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	103, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	112, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	17,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	86,  // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
-	97,  // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	92,  // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	97,  // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	92,  // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	97,  // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	92,  // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	101, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	102, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	95,  // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	103, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	96,  // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
+	109, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	104, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	109, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	104, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	109, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	104, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	113, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	114, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	107, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	115, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,   // 27: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	97,  // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	104, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	105, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	106, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	107, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	108, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	109, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	110, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	94,  // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	109, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	116, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	117, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	118, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	119, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	120, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	121, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	122, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	106, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	1,   // 37: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	97,  // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	97,  // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	111, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	112, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	111, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	96,  // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	91,  // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	91,  // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	87,  // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	91,  // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	100, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	109, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	109, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	123, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	124, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	123, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	108, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	103, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	103, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	97,  // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	103, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	112, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	17,  // 49: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	88,  // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
-	94,  // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	94,  // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	113, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	97,  // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
-	94,  // 55: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	94,  // 56: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	113, // 57: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	97,  // 58: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
-	97,  // 59: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
-	97,  // 60: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
-	97,  // 61: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
-	114, // 62: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
-	115, // 63: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
-	94,  // 64: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
-	116, // 65: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
-	89,  // 66: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
-	90,  // 67: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
-	117, // 68: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	118, // 69: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	118, // 70: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	118, // 71: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,   // 72: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,   // 73: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,   // 74: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,   // 75: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10,  // 76: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12,  // 77: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	14,  // 78: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	16,  // 79: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	19,  // 80: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	21,  // 81: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	23,  // 82: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	25,  // 83: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	27,  // 84: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	29,  // 85: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	31,  // 86: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	33,  // 87: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	34,  // 88: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	36,  // 89: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	38,  // 90: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	40,  // 91: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	42,  // 92: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	119, // 93: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	120, // 94: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	121, // 95: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	44,  // 96: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	46,  // 97: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	48,  // 98: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	50,  // 99: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	52,  // 100: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	54,  // 101: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	56,  // 102: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	58,  // 103: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	62,  // 104: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
-	64,  // 105: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
-	66,  // 106: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
-	68,  // 107: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
-	70,  // 108: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
-	72,  // 109: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
-	74,  // 110: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
-	122, // 111: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
-	123, // 112: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
-	76,  // 113: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	78,  // 114: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	80,  // 115: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	82,  // 116: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	124, // 117: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	125, // 118: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	126, // 119: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	127, // 120: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	128, // 121: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	60,  // 122: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,   // 123: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,   // 124: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,   // 125: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,   // 126: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11,  // 127: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13,  // 128: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15,  // 129: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	18,  // 130: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	20,  // 131: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	22,  // 132: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	24,  // 133: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	26,  // 134: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	28,  // 135: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	30,  // 136: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	32,  // 137: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	129, // 138: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	129, // 139: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	37,  // 140: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	39,  // 141: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	41,  // 142: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	43,  // 143: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	130, // 144: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	131, // 145: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	132, // 146: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	45,  // 147: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	47,  // 148: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	49,  // 149: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	51,  // 150: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	53,  // 151: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	55,  // 152: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	57,  // 153: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	59,  // 154: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	63,  // 155: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	65,  // 156: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	67,  // 157: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	69,  // 158: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	71,  // 159: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	73,  // 160: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	75,  // 161: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	133, // 162: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
-	134, // 163: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
-	77,  // 164: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	79,  // 165: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	81,  // 166: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	83,  // 167: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	135, // 168: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	136, // 169: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	137, // 170: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	138, // 171: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	139, // 172: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	61,  // 173: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	123, // [123:174] is the sub-list for method output_type
-	72,  // [72:123] is the sub-list for method input_type
-	72,  // [72:72] is the sub-list for extension type_name
-	72,  // [72:72] is the sub-list for extension extendee
-	0,   // [0:72] is the sub-list for field type_name
+	98,  // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
+	106, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	106, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	125, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	109, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
+	126, // 55: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	99,  // 56: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
+	100, // 57: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
+	127, // 58: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
+	126, // 59: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	127, // 60: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
+	127, // 61: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
+	127, // 62: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
+	127, // 63: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
+	106, // 64: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	106, // 65: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	125, // 66: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	109, // 67: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
+	109, // 68: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
+	109, // 69: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
+	109, // 70: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
+	128, // 71: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
+	129, // 72: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
+	106, // 73: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
+	130, // 74: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
+	101, // 75: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	102, // 76: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	131, // 77: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	132, // 78: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	132, // 79: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	132, // 80: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,   // 81: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,   // 82: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,   // 83: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,   // 84: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10,  // 85: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12,  // 86: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	14,  // 87: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	16,  // 88: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	19,  // 89: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	21,  // 90: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	23,  // 91: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	25,  // 92: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	27,  // 93: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	29,  // 94: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	31,  // 95: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	33,  // 96: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	34,  // 97: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	36,  // 98: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	38,  // 99: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	40,  // 100: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	42,  // 101: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	133, // 102: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	134, // 103: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	135, // 104: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	44,  // 105: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	46,  // 106: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	48,  // 107: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	50,  // 108: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	52,  // 109: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	54,  // 110: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	56,  // 111: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	58,  // 112: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	62,  // 113: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
+	74,  // 114: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
+	76,  // 115: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
+	78,  // 116: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
+	80,  // 117: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
+	82,  // 118: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
+	64,  // 119: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
+	66,  // 120: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
+	68,  // 121: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
+	70,  // 122: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
+	72,  // 123: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
+	84,  // 124: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
+	136, // 125: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
+	137, // 126: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
+	86,  // 127: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	88,  // 128: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	90,  // 129: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	92,  // 130: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	138, // 131: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	139, // 132: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	140, // 133: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	141, // 134: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	142, // 135: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	60,  // 136: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,   // 137: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,   // 138: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,   // 139: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,   // 140: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11,  // 141: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13,  // 142: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15,  // 143: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	18,  // 144: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	20,  // 145: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	22,  // 146: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	24,  // 147: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	26,  // 148: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	28,  // 149: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	30,  // 150: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	32,  // 151: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	143, // 152: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	143, // 153: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	37,  // 154: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	39,  // 155: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	41,  // 156: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	43,  // 157: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	144, // 158: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	145, // 159: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	146, // 160: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	45,  // 161: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	47,  // 162: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	49,  // 163: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	51,  // 164: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	53,  // 165: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	55,  // 166: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	57,  // 167: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	59,  // 168: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	63,  // 169: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	75,  // 170: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	77,  // 171: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	79,  // 172: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	81,  // 173: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	83,  // 174: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	65,  // 175: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
+	67,  // 176: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
+	69,  // 177: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
+	71,  // 178: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
+	73,  // 179: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
+	85,  // 180: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	147, // 181: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	148, // 182: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	87,  // 183: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	89,  // 184: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	91,  // 185: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	93,  // 186: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	149, // 187: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	150, // 188: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	151, // 189: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	152, // 190: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	153, // 191: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	61,  // 192: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	137, // [137:193] is the sub-list for method output_type
+	81,  // [81:137] is the sub-list for method input_type
+	81,  // [81:81] is the sub-list for extension type_name
+	81,  // [81:81] is the sub-list for extension extendee
+	0,   // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -7198,16 +8069,20 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[58].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[60].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[62].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[70].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[71].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[73].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[64].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[68].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[69].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[72].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[80].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[81].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[83].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   89,
+			NumMessages:   101,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -58,6 +58,11 @@ const (
 	FleetService_ReleaseTask_FullMethodName          = "/fleet.v1.FleetService/ReleaseTask"
 	FleetService_StopTask_FullMethodName             = "/fleet.v1.FleetService/StopTask"
 	FleetService_ListQueue_FullMethodName            = "/fleet.v1.FleetService/ListQueue"
+	FleetService_CreatePool_FullMethodName           = "/fleet.v1.FleetService/CreatePool"
+	FleetService_UpdatePool_FullMethodName           = "/fleet.v1.FleetService/UpdatePool"
+	FleetService_DeletePool_FullMethodName           = "/fleet.v1.FleetService/DeletePool"
+	FleetService_ListPools_FullMethodName            = "/fleet.v1.FleetService/ListPools"
+	FleetService_ShowPool_FullMethodName             = "/fleet.v1.FleetService/ShowPool"
 	FleetService_ShowQueue_FullMethodName            = "/fleet.v1.FleetService/ShowQueue"
 	FleetService_PauseFleet_FullMethodName           = "/fleet.v1.FleetService/PauseFleet"
 	FleetService_ResumeFleet_FullMethodName          = "/fleet.v1.FleetService/ResumeFleet"
@@ -170,8 +175,9 @@ type FleetServiceClient interface {
 	StopAgent(ctx context.Context, in *StopAgentRequest, opts ...grpc.CallOption) (*StopAgentResponse, error)
 	// Stop and start the workspace of an agent. If a role is given, the agent has that role from then on.
 	RestartAgent(ctx context.Context, in *RestartAgentRequest, opts ...grpc.CallOption) (*RestartAgentResponse, error)
-	// Give an agent a task that starts as soon as it can: when the agent is idle and nothing else is in its way.
-	// Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while the agent is busy or
+	// Queue a task, which starts as soon as an agent is idle and nothing else is in its way: on one agent, on any agent of a pool, on any of
+	// your agents with a role in a project, or on a new agent.
+	// Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while agents are busy or
 	// offline. `start_agent_task` starts a task now or refuses.
 	QueueTask(ctx context.Context, in *QueueTaskRequest, opts ...grpc.CallOption) (*QueueTaskResponse, error)
 	// Change the priority, the times, the key or the dependencies of a pending task.
@@ -184,6 +190,16 @@ type FleetServiceClient interface {
 	StopTask(ctx context.Context, in *StopTaskRequest, opts ...grpc.CallOption) (*StopTaskResponse, error)
 	// List the pending tasks in the order in which they start, and why each of them waits.
 	ListQueue(ctx context.Context, in *ListQueueRequest, opts ...grpc.CallOption) (*ListQueueResponse, error)
+	// Create a pool: a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle.
+	CreatePool(ctx context.Context, in *CreatePoolRequest, opts ...grpc.CallOption) (*CreatePoolResponse, error)
+	// Change how many agents a pool has, and how long they stay. A pool that has given up after failed creations tries again.
+	UpdatePool(ctx context.Context, in *UpdatePoolRequest, opts ...grpc.CallOption) (*UpdatePoolResponse, error)
+	// Delete a pool: it takes no new tasks, and its agents are deleted when the tasks that wait for it have ended. Their work is kept.
+	DeletePool(ctx context.Context, in *DeletePoolRequest, opts ...grpc.CallOption) (*DeletePoolResponse, error)
+	// List the pools that you may use.
+	ListPools(ctx context.Context, in *ListPoolsRequest, opts ...grpc.CallOption) (*ListPoolsResponse, error)
+	// Show a pool: what it may have, what its agents do, and why it creates none if it does not.
+	ShowPool(ctx context.Context, in *ShowPoolRequest, opts ...grpc.CallOption) (*ShowPoolResponse, error)
 	// Sum up the pending tasks: how many there are, why they wait, and how long.
 	ShowQueue(ctx context.Context, in *ShowQueueRequest, opts ...grpc.CallOption) (*ShowQueueResponse, error)
 	// Pause the whole fleet: no task starts until `resume_fleet`, and running tasks go on. Queued tasks wait, and calls that would start
@@ -639,6 +655,56 @@ func (c *fleetServiceClient) ListQueue(ctx context.Context, in *ListQueueRequest
 	return out, nil
 }
 
+func (c *fleetServiceClient) CreatePool(ctx context.Context, in *CreatePoolRequest, opts ...grpc.CallOption) (*CreatePoolResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreatePoolResponse)
+	err := c.cc.Invoke(ctx, FleetService_CreatePool_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) UpdatePool(ctx context.Context, in *UpdatePoolRequest, opts ...grpc.CallOption) (*UpdatePoolResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdatePoolResponse)
+	err := c.cc.Invoke(ctx, FleetService_UpdatePool_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) DeletePool(ctx context.Context, in *DeletePoolRequest, opts ...grpc.CallOption) (*DeletePoolResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeletePoolResponse)
+	err := c.cc.Invoke(ctx, FleetService_DeletePool_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ListPools(ctx context.Context, in *ListPoolsRequest, opts ...grpc.CallOption) (*ListPoolsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPoolsResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListPools_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ShowPool(ctx context.Context, in *ShowPoolRequest, opts ...grpc.CallOption) (*ShowPoolResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowPoolResponse)
+	err := c.cc.Invoke(ctx, FleetService_ShowPool_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) ShowQueue(ctx context.Context, in *ShowQueueRequest, opts ...grpc.CallOption) (*ShowQueueResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ShowQueueResponse)
@@ -866,8 +932,9 @@ type FleetServiceServer interface {
 	StopAgent(context.Context, *StopAgentRequest) (*StopAgentResponse, error)
 	// Stop and start the workspace of an agent. If a role is given, the agent has that role from then on.
 	RestartAgent(context.Context, *RestartAgentRequest) (*RestartAgentResponse, error)
-	// Give an agent a task that starts as soon as it can: when the agent is idle and nothing else is in its way.
-	// Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while the agent is busy or
+	// Queue a task, which starts as soon as an agent is idle and nothing else is in its way: on one agent, on any agent of a pool, on any of
+	// your agents with a role in a project, or on a new agent.
+	// Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while agents are busy or
 	// offline. `start_agent_task` starts a task now or refuses.
 	QueueTask(context.Context, *QueueTaskRequest) (*QueueTaskResponse, error)
 	// Change the priority, the times, the key or the dependencies of a pending task.
@@ -880,6 +947,16 @@ type FleetServiceServer interface {
 	StopTask(context.Context, *StopTaskRequest) (*StopTaskResponse, error)
 	// List the pending tasks in the order in which they start, and why each of them waits.
 	ListQueue(context.Context, *ListQueueRequest) (*ListQueueResponse, error)
+	// Create a pool: a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle.
+	CreatePool(context.Context, *CreatePoolRequest) (*CreatePoolResponse, error)
+	// Change how many agents a pool has, and how long they stay. A pool that has given up after failed creations tries again.
+	UpdatePool(context.Context, *UpdatePoolRequest) (*UpdatePoolResponse, error)
+	// Delete a pool: it takes no new tasks, and its agents are deleted when the tasks that wait for it have ended. Their work is kept.
+	DeletePool(context.Context, *DeletePoolRequest) (*DeletePoolResponse, error)
+	// List the pools that you may use.
+	ListPools(context.Context, *ListPoolsRequest) (*ListPoolsResponse, error)
+	// Show a pool: what it may have, what its agents do, and why it creates none if it does not.
+	ShowPool(context.Context, *ShowPoolRequest) (*ShowPoolResponse, error)
 	// Sum up the pending tasks: how many there are, why they wait, and how long.
 	ShowQueue(context.Context, *ShowQueueRequest) (*ShowQueueResponse, error)
 	// Pause the whole fleet: no task starts until `resume_fleet`, and running tasks go on. Queued tasks wait, and calls that would start
@@ -1041,6 +1118,21 @@ func (UnimplementedFleetServiceServer) StopTask(context.Context, *StopTaskReques
 }
 func (UnimplementedFleetServiceServer) ListQueue(context.Context, *ListQueueRequest) (*ListQueueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListQueue not implemented")
+}
+func (UnimplementedFleetServiceServer) CreatePool(context.Context, *CreatePoolRequest) (*CreatePoolResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreatePool not implemented")
+}
+func (UnimplementedFleetServiceServer) UpdatePool(context.Context, *UpdatePoolRequest) (*UpdatePoolResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdatePool not implemented")
+}
+func (UnimplementedFleetServiceServer) DeletePool(context.Context, *DeletePoolRequest) (*DeletePoolResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeletePool not implemented")
+}
+func (UnimplementedFleetServiceServer) ListPools(context.Context, *ListPoolsRequest) (*ListPoolsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPools not implemented")
+}
+func (UnimplementedFleetServiceServer) ShowPool(context.Context, *ShowPoolRequest) (*ShowPoolResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowPool not implemented")
 }
 func (UnimplementedFleetServiceServer) ShowQueue(context.Context, *ShowQueueRequest) (*ShowQueueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowQueue not implemented")
@@ -1765,6 +1857,96 @@ func _FleetService_ListQueue_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_CreatePool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreatePoolRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).CreatePool(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_CreatePool_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).CreatePool(ctx, req.(*CreatePoolRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_UpdatePool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdatePoolRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).UpdatePool(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_UpdatePool_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).UpdatePool(ctx, req.(*UpdatePoolRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_DeletePool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeletePoolRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).DeletePool(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_DeletePool_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).DeletePool(ctx, req.(*DeletePoolRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ListPools_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPoolsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListPools(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListPools_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListPools(ctx, req.(*ListPoolsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ShowPool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowPoolRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ShowPool(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ShowPool_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ShowPool(ctx, req.(*ShowPoolRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_ShowQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShowQueueRequest)
 	if err := dec(in); err != nil {
@@ -2145,6 +2327,26 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListQueue",
 			Handler:    _FleetService_ListQueue_Handler,
+		},
+		{
+			MethodName: "CreatePool",
+			Handler:    _FleetService_CreatePool_Handler,
+		},
+		{
+			MethodName: "UpdatePool",
+			Handler:    _FleetService_UpdatePool_Handler,
+		},
+		{
+			MethodName: "DeletePool",
+			Handler:    _FleetService_DeletePool_Handler,
+		},
+		{
+			MethodName: "ListPools",
+			Handler:    _FleetService_ListPools_Handler,
+		},
+		{
+			MethodName: "ShowPool",
+			Handler:    _FleetService_ShowPool_Handler,
 		},
 		{
 			MethodName: "ShowQueue",

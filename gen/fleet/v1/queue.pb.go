@@ -22,11 +22,68 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Reuse says which agent a task gets.
+type Pool_Reuse int32
+
+const (
+	// The same as any.
+	Pool_reuse_unspecified Pool_Reuse = 0
+	// Any agent that is idle, in a new conversation.
+	Pool_any Pool_Reuse = 1
+	// The agent of the task that it depends on, in the same conversation; otherwise any.
+	Pool_same Pool_Reuse = 2
+	// A new agent, which is deleted after the task.
+	Pool_fresh Pool_Reuse = 3
+)
+
+// Enum value maps for Pool_Reuse.
+var (
+	Pool_Reuse_name = map[int32]string{
+		0: "reuse_unspecified",
+		1: "any",
+		2: "same",
+		3: "fresh",
+	}
+	Pool_Reuse_value = map[string]int32{
+		"reuse_unspecified": 0,
+		"any":               1,
+		"same":              2,
+		"fresh":             3,
+	}
+)
+
+func (x Pool_Reuse) Enum() *Pool_Reuse {
+	p := new(Pool_Reuse)
+	*p = x
+	return p
+}
+
+func (x Pool_Reuse) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Pool_Reuse) Descriptor() protoreflect.EnumDescriptor {
+	return file_fleet_v1_queue_proto_enumTypes[0].Descriptor()
+}
+
+func (Pool_Reuse) Type() protoreflect.EnumType {
+	return &file_fleet_v1_queue_proto_enumTypes[0]
+}
+
+func (x Pool_Reuse) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Pool_Reuse.Descriptor instead.
+func (Pool_Reuse) EnumDescriptor() ([]byte, []int) {
+	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{5, 0}
+}
+
 // Wait is one reason why a task is pending.
 type Wait struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The reason: held, not_before, dependency, dependency_failed, exclusive, agent_busy, agent_offline, place_down, principal_limit,
-	// unconfined or behind.
+	// The reason: held, not_before, dependency, dependency_failed, exclusive, agent_busy, agent_offline, no_agent, pool_full, provisioning,
+	// place_down, principal_limit, unconfined or behind.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What the task waits for, such as the id of a task or the name of an agent; empty when nothing has a name.
 	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
@@ -233,7 +290,13 @@ type Queued struct {
 	// At most one task with this key runs at a time; absent when there is no key.
 	Exclusive *string `protobuf:"bytes,7,opt,name=exclusive,proto3,oneof" json:"exclusive,omitempty"`
 	// The tasks that it starts after.
-	DependsOn     []*Dependency `protobuf:"bytes,8,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
+	DependsOn []*Dependency `protobuf:"bytes,8,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
+	// Name of the pool whose agents may work on it; absent when it is for no pool.
+	Pool *string `protobuf:"bytes,9,opt,name=pool,proto3,oneof" json:"pool,omitempty"`
+	// Project whose agents may work on it; absent when it is for one agent.
+	Project *string `protobuf:"bytes,10,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// Role of these agents; absent when it is for one agent.
+	Role          *string `protobuf:"bytes,11,opt,name=role,proto3,oneof" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,14 +387,35 @@ func (x *Queued) GetDependsOn() []*Dependency {
 	return nil
 }
 
+func (x *Queued) GetPool() string {
+	if x != nil && x.Pool != nil {
+		return *x.Pool
+	}
+	return ""
+}
+
+func (x *Queued) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *Queued) GetRole() string {
+	if x != nil && x.Role != nil {
+		return *x.Role
+	}
+	return ""
+}
+
 // QueuedTask is a task in the queue.
 type QueuedTask struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the task.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Name of the agent that will work on it.
+	// Name of the agent that will work on it; empty when that is not decided yet.
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Name of the principal that owns the agent.
+	// Name of the principal that owns the agent, or the agents that may work on it.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The first line of the task's description.
 	Summary string `protobuf:"bytes,4,opt,name=summary,proto3" json:"summary,omitempty"`
@@ -415,6 +499,250 @@ func (x *QueuedTask) GetQueue() *Queued {
 	return nil
 }
 
+// Pool is a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle.
+type Pool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the pool.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Name of the principal that owns its agents.
+	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Place of its agents.
+	Place string `protobuf:"bytes,3,opt,name=place,proto3" json:"place,omitempty"`
+	// Project of its agents.
+	Project string `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
+	// Role of its agents.
+	Role string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
+	// How many agents it may have.
+	MaxAgents int32 `protobuf:"varint,6,opt,name=max_agents,json=maxAgents,proto3" json:"max_agents,omitempty"`
+	// How many idle agents it keeps ready.
+	MinIdle int32 `protobuf:"varint,7,opt,name=min_idle,json=minIdle,proto3" json:"min_idle,omitempty"`
+	// How many agents it creates at the same time.
+	MaxCreating int32 `protobuf:"varint,8,opt,name=max_creating,json=maxCreating,proto3" json:"max_creating,omitempty"`
+	// After how many seconds without a task an agent is deleted, unless min_idle keeps it.
+	MaxIdleSeconds int32 `protobuf:"varint,9,opt,name=max_idle_seconds,json=maxIdleSeconds,proto3" json:"max_idle_seconds,omitempty"`
+	// Which agent a task gets.
+	Reuse Pool_Reuse `protobuf:"varint,10,opt,name=reuse,proto3,enum=fleet.v1.Pool_Reuse" json:"reuse,omitempty"`
+	// Groups whose members may queue tasks for it.
+	Groups []string `protobuf:"bytes,11,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Number of agents that can take a task.
+	Idle int32 `protobuf:"varint,12,opt,name=idle,proto3" json:"idle,omitempty"`
+	// Number of agents that work.
+	Busy int32 `protobuf:"varint,13,opt,name=busy,proto3" json:"busy,omitempty"`
+	// Number of agents that are being created or started.
+	Starting int32 `protobuf:"varint,14,opt,name=starting,proto3" json:"starting,omitempty"`
+	// Number of agents that are neither ready nor starting.
+	Offline int32 `protobuf:"varint,15,opt,name=offline,proto3" json:"offline,omitempty"`
+	// Number of tasks that wait for it.
+	Waiting int32 `protobuf:"varint,16,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// Whether it takes no new tasks and is deleted after the last one.
+	Draining bool `protobuf:"varint,17,opt,name=draining,proto3" json:"draining,omitempty"`
+	// Whether it is in the server's configuration, so that no call changes it.
+	Configured bool `protobuf:"varint,18,opt,name=configured,proto3" json:"configured,omitempty"`
+	// Whether it creates no more agents because that has failed too often. `update_pool` lets it try again.
+	Paused bool `protobuf:"varint,19,opt,name=paused,proto3" json:"paused,omitempty"`
+	// Number of failed creations since the last agent that became ready.
+	Failures int32 `protobuf:"varint,20,opt,name=failures,proto3" json:"failures,omitempty"`
+	// Why the last creation failed; absent when it did not.
+	Failure *string `protobuf:"bytes,21,opt,name=failure,proto3,oneof" json:"failure,omitempty"`
+	// When it creates agents again after a failure; absent when it may now.
+	RetryAt *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=retry_at,json=retryAt,proto3,oneof" json:"retry_at,omitempty"`
+	// When it was created.
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pool) Reset() {
+	*x = Pool{}
+	mi := &file_fleet_v1_queue_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pool) ProtoMessage() {}
+
+func (x *Pool) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_queue_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pool.ProtoReflect.Descriptor instead.
+func (*Pool) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Pool) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Pool) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Pool) GetPlace() string {
+	if x != nil {
+		return x.Place
+	}
+	return ""
+}
+
+func (x *Pool) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *Pool) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Pool) GetMaxAgents() int32 {
+	if x != nil {
+		return x.MaxAgents
+	}
+	return 0
+}
+
+func (x *Pool) GetMinIdle() int32 {
+	if x != nil {
+		return x.MinIdle
+	}
+	return 0
+}
+
+func (x *Pool) GetMaxCreating() int32 {
+	if x != nil {
+		return x.MaxCreating
+	}
+	return 0
+}
+
+func (x *Pool) GetMaxIdleSeconds() int32 {
+	if x != nil {
+		return x.MaxIdleSeconds
+	}
+	return 0
+}
+
+func (x *Pool) GetReuse() Pool_Reuse {
+	if x != nil {
+		return x.Reuse
+	}
+	return Pool_reuse_unspecified
+}
+
+func (x *Pool) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Pool) GetIdle() int32 {
+	if x != nil {
+		return x.Idle
+	}
+	return 0
+}
+
+func (x *Pool) GetBusy() int32 {
+	if x != nil {
+		return x.Busy
+	}
+	return 0
+}
+
+func (x *Pool) GetStarting() int32 {
+	if x != nil {
+		return x.Starting
+	}
+	return 0
+}
+
+func (x *Pool) GetOffline() int32 {
+	if x != nil {
+		return x.Offline
+	}
+	return 0
+}
+
+func (x *Pool) GetWaiting() int32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *Pool) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *Pool) GetConfigured() bool {
+	if x != nil {
+		return x.Configured
+	}
+	return false
+}
+
+func (x *Pool) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *Pool) GetFailures() int32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *Pool) GetFailure() string {
+	if x != nil && x.Failure != nil {
+		return *x.Failure
+	}
+	return ""
+}
+
+func (x *Pool) GetRetryAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RetryAt
+	}
+	return nil
+}
+
+func (x *Pool) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
 var File_fleet_v1_queue_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_queue_proto_rawDesc = "" +
@@ -434,7 +762,7 @@ const file_fleet_v1_queue_proto_rawDesc = "" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x14\n" +
 	"\x05ended\x18\x02 \x01(\bR\x05ended\x12\x1f\n" +
 	"\vgive_result\x18\x03 \x01(\bR\n" +
-	"giveResult\"\x8c\x03\n" +
+	"giveResult\"\xfb\x03\n" +
 	"\x06Queued\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x05R\bposition\x12$\n" +
 	"\x05waits\x18\x02 \x03(\v2\x0e.fleet.v1.WaitR\x05waits\x12\x1a\n" +
@@ -445,14 +773,22 @@ const file_fleet_v1_queue_proto_rawDesc = "" +
 	"\aheld_by\x18\x06 \x01(\tH\x02R\x06heldBy\x88\x01\x01\x12!\n" +
 	"\texclusive\x18\a \x01(\tH\x03R\texclusive\x88\x01\x01\x123\n" +
 	"\n" +
-	"depends_on\x18\b \x03(\v2\x14.fleet.v1.DependencyR\tdependsOnB\r\n" +
+	"depends_on\x18\b \x03(\v2\x14.fleet.v1.DependencyR\tdependsOn\x12\x17\n" +
+	"\x04pool\x18\t \x01(\tH\x04R\x04pool\x88\x01\x01\x12\x1d\n" +
+	"\aproject\x18\n" +
+	" \x01(\tH\x05R\aproject\x88\x01\x01\x12\x17\n" +
+	"\x04role\x18\v \x01(\tH\x06R\x04role\x88\x01\x01B\r\n" +
 	"\v_not_beforeB\n" +
 	"\n" +
 	"\b_expiresB\n" +
 	"\n" +
 	"\b_held_byB\f\n" +
 	"\n" +
-	"_exclusive\"\xce\x01\n" +
+	"_exclusiveB\a\n" +
+	"\x05_poolB\n" +
+	"\n" +
+	"\b_projectB\a\n" +
+	"\x05_role\"\xce\x01\n" +
 	"\n" +
 	"QueuedTask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -462,7 +798,44 @@ const file_fleet_v1_queue_proto_rawDesc = "" +
 	"\asummary\x18\x04 \x01(\tR\asummary\x129\n" +
 	"\n" +
 	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12&\n" +
-	"\x05queue\x18\x06 \x01(\v2\x10.fleet.v1.QueuedR\x05queueB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x05queue\x18\x06 \x01(\v2\x10.fleet.v1.QueuedR\x05queue\"\x94\x06\n" +
+	"\x04Pool\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
+	"\x05place\x18\x03 \x01(\tR\x05place\x12\x18\n" +
+	"\aproject\x18\x04 \x01(\tR\aproject\x12\x12\n" +
+	"\x04role\x18\x05 \x01(\tR\x04role\x12\x1d\n" +
+	"\n" +
+	"max_agents\x18\x06 \x01(\x05R\tmaxAgents\x12\x19\n" +
+	"\bmin_idle\x18\a \x01(\x05R\aminIdle\x12!\n" +
+	"\fmax_creating\x18\b \x01(\x05R\vmaxCreating\x12(\n" +
+	"\x10max_idle_seconds\x18\t \x01(\x05R\x0emaxIdleSeconds\x12*\n" +
+	"\x05reuse\x18\n" +
+	" \x01(\x0e2\x14.fleet.v1.Pool.ReuseR\x05reuse\x12\x16\n" +
+	"\x06groups\x18\v \x03(\tR\x06groups\x12\x12\n" +
+	"\x04idle\x18\f \x01(\x05R\x04idle\x12\x12\n" +
+	"\x04busy\x18\r \x01(\x05R\x04busy\x12\x1a\n" +
+	"\bstarting\x18\x0e \x01(\x05R\bstarting\x12\x18\n" +
+	"\aoffline\x18\x0f \x01(\x05R\aoffline\x12\x18\n" +
+	"\awaiting\x18\x10 \x01(\x05R\awaiting\x12\x1a\n" +
+	"\bdraining\x18\x11 \x01(\bR\bdraining\x12\x1e\n" +
+	"\n" +
+	"configured\x18\x12 \x01(\bR\n" +
+	"configured\x12\x16\n" +
+	"\x06paused\x18\x13 \x01(\bR\x06paused\x12\x1a\n" +
+	"\bfailures\x18\x14 \x01(\x05R\bfailures\x12\x1d\n" +
+	"\afailure\x18\x15 \x01(\tH\x00R\afailure\x88\x01\x01\x12:\n" +
+	"\bretry_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampH\x01R\aretryAt\x88\x01\x01\x129\n" +
+	"\n" +
+	"created_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"<\n" +
+	"\x05Reuse\x12\x15\n" +
+	"\x11reuse_unspecified\x10\x00\x12\a\n" +
+	"\x03any\x10\x01\x12\b\n" +
+	"\x04same\x10\x02\x12\t\n" +
+	"\x05fresh\x10\x03B\n" +
+	"\n" +
+	"\b_failureB\v\n" +
+	"\t_retry_atB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_queue_proto_rawDescOnce sync.Once
@@ -476,28 +849,34 @@ func file_fleet_v1_queue_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_queue_proto_rawDescData
 }
 
-var file_fleet_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_fleet_v1_queue_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_fleet_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_fleet_v1_queue_proto_goTypes = []any{
-	(*Wait)(nil),                  // 0: fleet.v1.Wait
-	(*WaitCount)(nil),             // 1: fleet.v1.WaitCount
-	(*Dependency)(nil),            // 2: fleet.v1.Dependency
-	(*Queued)(nil),                // 3: fleet.v1.Queued
-	(*QueuedTask)(nil),            // 4: fleet.v1.QueuedTask
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(Pool_Reuse)(0),               // 0: fleet.v1.Pool.Reuse
+	(*Wait)(nil),                  // 1: fleet.v1.Wait
+	(*WaitCount)(nil),             // 2: fleet.v1.WaitCount
+	(*Dependency)(nil),            // 3: fleet.v1.Dependency
+	(*Queued)(nil),                // 4: fleet.v1.Queued
+	(*QueuedTask)(nil),            // 5: fleet.v1.QueuedTask
+	(*Pool)(nil),                  // 6: fleet.v1.Pool
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 }
 var file_fleet_v1_queue_proto_depIdxs = []int32{
-	5, // 0: fleet.v1.Wait.until:type_name -> google.protobuf.Timestamp
-	0, // 1: fleet.v1.Queued.waits:type_name -> fleet.v1.Wait
-	5, // 2: fleet.v1.Queued.not_before:type_name -> google.protobuf.Timestamp
-	5, // 3: fleet.v1.Queued.expires:type_name -> google.protobuf.Timestamp
-	2, // 4: fleet.v1.Queued.depends_on:type_name -> fleet.v1.Dependency
-	5, // 5: fleet.v1.QueuedTask.created_at:type_name -> google.protobuf.Timestamp
-	3, // 6: fleet.v1.QueuedTask.queue:type_name -> fleet.v1.Queued
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	7,  // 0: fleet.v1.Wait.until:type_name -> google.protobuf.Timestamp
+	1,  // 1: fleet.v1.Queued.waits:type_name -> fleet.v1.Wait
+	7,  // 2: fleet.v1.Queued.not_before:type_name -> google.protobuf.Timestamp
+	7,  // 3: fleet.v1.Queued.expires:type_name -> google.protobuf.Timestamp
+	3,  // 4: fleet.v1.Queued.depends_on:type_name -> fleet.v1.Dependency
+	7,  // 5: fleet.v1.QueuedTask.created_at:type_name -> google.protobuf.Timestamp
+	4,  // 6: fleet.v1.QueuedTask.queue:type_name -> fleet.v1.Queued
+	0,  // 7: fleet.v1.Pool.reuse:type_name -> fleet.v1.Pool.Reuse
+	7,  // 8: fleet.v1.Pool.retry_at:type_name -> google.protobuf.Timestamp
+	7,  // 9: fleet.v1.Pool.created_at:type_name -> google.protobuf.Timestamp
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_queue_proto_init() }
@@ -507,18 +886,20 @@ func file_fleet_v1_queue_proto_init() {
 	}
 	file_fleet_v1_queue_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_queue_proto_msgTypes[3].OneofWrappers = []any{}
+	file_fleet_v1_queue_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_queue_proto_rawDesc), len(file_fleet_v1_queue_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   5,
+			NumEnums:      1,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_fleet_v1_queue_proto_goTypes,
 		DependencyIndexes: file_fleet_v1_queue_proto_depIdxs,
+		EnumInfos:         file_fleet_v1_queue_proto_enumTypes,
 		MessageInfos:      file_fleet_v1_queue_proto_msgTypes,
 	}.Build()
 	File_fleet_v1_queue_proto = out.File

@@ -58,7 +58,7 @@ func (p *program) newQueueList() *cobra.Command {
 				}
 				return t.GetId()[:min(len(t.GetId()), shortID)]
 			}},
-			column{"POSITION", "queue.position"}, column{"AGENT", "agent_name"}, column{"PRIORITY", "queue.priority"}, column{"AGE", "created_at"},
+			column{"POSITION", "queue.position"}, column{"AGENT", queuedFor}, column{"PRIORITY", "queue.priority"}, column{"AGE", "created_at"},
 			column{"WAITS FOR", func(t *fleetv1.QueuedTask) string { return reasonsText(t.GetQueue().GetWaits()) }},
 			column{"TASK", func(t *fleetv1.QueuedTask) string { return truncate(oneLine(t.GetSummary()), descriptionWidth) }})
 		if n := len(resp.GetTasks()); n > 0 && n < int(resp.GetTotalCount()) {
@@ -77,6 +77,18 @@ func reasonsText(waits []*fleetv1.Wait) string {
 		names[i] = strings.ReplaceAll(w.GetReason(), "_", " ")
 	}
 	return strings.Join(names, ", ")
+}
+
+// queuedFor names where the task runs, as in "fleet task queue".
+func queuedFor(t *fleetv1.QueuedTask) string {
+	switch q := t.GetQueue(); {
+	case t.GetAgentName() != "":
+		return t.GetAgentName()
+	case q.GetPool() != "":
+		return "pool:" + q.GetPool()
+	default:
+		return "project:" + q.GetProject() + " " + q.GetRole()
+	}
 }
 
 func (p *program) newQueueShow() *cobra.Command {
@@ -165,44 +177,103 @@ func (p *program) newTaskQueue() *cobra.Command {
 	var task taskFlags
 	var when queueFlags
 	var hold bool
+	var role string
 	cmd := &cobra.Command{
-		Use:   "queue AGENT DESCRIPTION|-|@FILE",
+		Use:   "queue TARGET DESCRIPTION|-|@FILE",
 		Short: "Queue a task, which starts as soon as it can",
-		Long: `Queue a task for an agent. It starts by itself as soon as the agent is idle and nothing
-else is in its way, and goes on waiting while the agent is busy or offline.
+		Long: `Queue a task. It starts by itself as soon as an agent is idle and nothing else is in its
+way, and goes on waiting while agents are busy or offline. TARGET is the name of an
+agent, pool:NAME for an agent of a pool, or project:NAME for any of your agents in the
+project with the role of --role.
 ` + describe + `
 
 "fleet queue why ID" says why it waits, and "fleet task wait ID" waits for its end.`,
 		Example: `  fleet task queue papi "make release" --priority 10
   id=$(fleet task queue papi @build.md -q)
   fleet task queue sony "Review it" --after "$id" --give-result
+  fleet task queue pool:web "Fix the login"
+  fleet task queue project:webshop "Review the last commit" --role reviewer
   fleet task queue papi "nightly" --not-before 2h --expires 8h --exclusive nightly`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			start, err := task.request(s, args[0], args[1])
+			agent, pool, project := targetIn(args[0])
+			req, err := task.queued(s, agent, args[1])
 			if err != nil {
 				return err
 			}
-			req := &fleetv1.QueueTaskRequest{}
-			data, err := proto.Marshal(start) // the first fields of both requests are the same
-			if err == nil {
-				err = proto.Unmarshal(data, req)
-			}
-			if err != nil {
-				return err
-			}
+			req.Pool, req.Project, req.Role = pool, project, role
 			req.Priority, req.NotBefore, req.Expires, req.Exclusive = when.priority, when.notBefore, when.expires, when.exclusive
 			req.DependsOn, req.Hold = when.dependencies(), hold
 			resp, err := s.fleet.QueueTask(ctx, req)
 			return s.print(resp, err, func() {
 				t := resp.GetTask()
 				s.screen.print(printable(t.GetId()) + "\n")
-				s.hint("It waits for %s. See why: fleet queue why %s", t.GetAgentName(), t.GetId())
+				s.hint("It waits for %s. See why: fleet queue why %s", args[0], t.GetId())
 			})
 		}),
 	}
 	task.addTo(cmd)
 	when.addTo(p, cmd)
+	cmd.Flags().StringVar(&role, "role", "", "the `ROLE` of the agents of project:NAME (default: the project's)")
 	cmd.Flags().BoolVar(&hold, "hold", false, "keep the task from starting until \"fleet queue release ID\"")
+	return callsTool(cmd, "queue_task")
+}
+
+// targetIn returns what a target names.
+func targetIn(target string) (agent, pool, project string) {
+	if name, ok := strings.CutPrefix(target, "pool:"); ok {
+		return "", name, ""
+	}
+	if name, ok := strings.CutPrefix(target, "project:"); ok {
+		return "", "", name
+	}
+	return target, "", ""
+}
+
+// queued returns the request with what the flags name.
+func (o *taskFlags) queued(s *session, agent, description string) (*fleetv1.QueueTaskRequest, error) {
+	start, err := o.request(s, agent, description)
+	if err != nil {
+		return nil, err
+	}
+	req := &fleetv1.QueueTaskRequest{}
+	data, err := proto.Marshal(start) // the first fields of both requests are the same
+	if err == nil {
+		err = proto.Unmarshal(data, req)
+	}
+	return req, err
+}
+
+func (p *program) newUp() *cobra.Command {
+	var task taskFlags
+	var role string
+	var maxIdle *int32
+	cmd := &cobra.Command{
+		Use:   "up PROJECT DESCRIPTION|-|@FILE",
+		Short: "Create an agent for one task",
+		Long: `Create an agent in a project and give it a task. It is named after the task, and deleted
+when it has had no task for some time. Its work is kept.
+` + describe + `
+
+Next, follow with "fleet watch --task ID --follow", or wait with "fleet task wait ID".`,
+		Example: `  fleet up webshop "Fix the login"
+  id=$(fleet up webshop @task.md --role reviewer -q) && fleet task wait "$id"`,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			req, err := task.queued(s, "", args[1])
+			if err != nil {
+				return err
+			}
+			req.Project, req.Role, req.NewAgent, req.MaxIdleSeconds = args[0], role, true, maxIdle
+			resp, err := s.fleet.QueueTask(ctx, req)
+			return s.print(resp, err, func() {
+				t := resp.GetTask()
+				s.screen.print(printable(t.GetId()) + "\n")
+				s.hint("The agent %s is being created for it. Follow it: fleet watch --task %s --follow", t.GetAgentName(), t.GetId())
+			})
+		}),
+	}
+	task.addTo(cmd)
+	cmd.Flags().StringVar(&role, "role", "", "the `ROLE` of the agent (default: the project's)")
+	addSeconds(cmd, "max-idle", "delete the agent when it has been idle for `DURATION` (default 10m)", func(n int32) { maxIdle = &n })
 	return callsTool(cmd, "queue_task")
 }
 

@@ -25,9 +25,10 @@ func (f *Fleet) QueueTask(ctx context.Context, r *fleetv1.QueueTaskRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	q := service.QueueTaskRequest{StartTaskRequest: start, Hold: r.GetHold(), Entry: fleet.QueueEntry{
-		Priority: int(r.GetPriority()), Exclusive: r.GetExclusive(), After: dependenciesIn(r.GetDependsOn()),
-	}}
+	q := service.QueueTaskRequest{StartTaskRequest: start, Hold: r.GetHold(), Pool: r.GetPool(), Project: r.GetProject(), Role: r.GetRole(),
+		NewAgent: r.GetNewAgent(), MaxIdle: limitIn(r.MaxIdleSeconds), Entry: fleet.QueueEntry{
+			Priority: int(r.GetPriority()), Exclusive: r.GetExclusive(), After: dependenciesIn(r.GetDependsOn()),
+		}}
 	if q.Entry.NotBefore, err = timeIn("not_before", r.GetNotBefore()); err != nil {
 		return nil, err
 	}
@@ -152,6 +153,7 @@ func queuedOf(i *service.QueueItem) *fleetv1.Queued {
 	}
 	e := i.Entry
 	out := &fleetv1.Queued{
+		Pool: optional(e.Target.Pool), Project: optional(e.Target.Project), Role: optional(e.Target.Role),
 		Position: int32Of(i.Position), Priority: int32Of(e.Priority), NotBefore: timeOf(e.NotBefore), Expires: timeOf(e.Expires),
 		HeldBy: optional(e.HeldBy), Exclusive: optional(textOf(e.Exclusive)), Waits: []*fleetv1.Wait{}, DependsOn: []*fleetv1.Dependency{},
 	}

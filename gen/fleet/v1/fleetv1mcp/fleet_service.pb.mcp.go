@@ -355,7 +355,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Operator:    true,
 			Input:       fleetServiceQueueTaskInput,
 			Output:      fleetServiceQueueTaskOutput,
-			Description: "Give an agent a task that starts as soon as it can: when the agent is idle and nothing else is in its way. Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while the agent is busy or offline. `start_agent_task` starts a task now or refuses.",
+			Description: "Queue a task, which starts as soon as an agent is idle and nothing else is in its way: on one agent, on any agent of a pool, on any of your agents with a role in a project, or on a new agent. Until then the task is pending, and `list_queue` and `show_task` say all reasons why. It goes on waiting while agents are busy or offline. `start_agent_task` starts a task now or refuses.",
 		}, c.QueueTask),
 		tool.Unary(tool.Spec{
 			Name:     "update_queued_task",
@@ -408,6 +408,57 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Portion:     tool.Portion{Limit: "limit", Of: "tasks", Unless: ""},
 			Description: "List the pending tasks in the order in which they start, and why each of them waits.",
 		}, c.ListQueue),
+		tool.Unary(tool.Spec{
+			Name:     "create_pool",
+			Title:    "Create pool",
+			Method:   v1.FleetService_CreatePool_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServiceCreatePoolInput,
+			Output:      fleetServiceCreatePoolOutput,
+			Description: "Create a pool: a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle.",
+		}, c.CreatePool),
+		tool.Unary(tool.Spec{
+			Name:     "update_pool",
+			Title:    "Update pool",
+			Method:   v1.FleetService_UpdatePool_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServiceUpdatePoolInput,
+			Output:      fleetServiceUpdatePoolOutput,
+			Description: "Change how many agents a pool has, and how long they stay. A pool that has given up after failed creations tries again.",
+		}, c.UpdatePool),
+		tool.Unary(tool.Spec{
+			Name:     "delete_pool",
+			Title:    "Delete pool",
+			Method:   v1.FleetService_DeletePool_FullMethodName,
+			ReadOnly: false, Destructive: true, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceDeletePoolInput,
+			Output:      fleetServiceDeletePoolOutput,
+			Description: "Delete a pool: it takes no new tasks, and its agents are deleted when the tasks that wait for it have ended. Their work is kept.",
+		}, c.DeletePool),
+		tool.Unary(tool.Spec{
+			Name:     "list_pools",
+			Title:    "List pools",
+			Method:   v1.FleetService_ListPools_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceListPoolsInput,
+			Output:      fleetServiceListPoolsOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "pools", Unless: ""},
+			Description: "List the pools that you may use.",
+		}, c.ListPools),
+		tool.Unary(tool.Spec{
+			Name:     "show_pool",
+			Title:    "Show pool",
+			Method:   v1.FleetService_ShowPool_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceShowPoolInput,
+			Output:      fleetServiceShowPoolOutput,
+			Description: "Show a pool: what it may have, what its agents do, and why it creates none if it does not.",
+		}, c.ShowPool),
 		tool.Unary(tool.Spec{
 			Name:     "show_queue",
 			Title:    "Show queue",
@@ -983,7 +1034,7 @@ const fleetServiceRestartAgentOutput = `{"type":"object","properties":{
 },"required":["agent","message"]}`
 
 const fleetServiceQueueTaskInput = `{"type":"object","properties":{
-"agent_name":{"type":"string","description":"Name of the agent to assign the task to."},
+"agent_name":{"type":"string","description":"Name of the agent to assign the task to. Give agent_name, pool or project."},
 "task_description":{"type":"string","minLength":1,"maxLength":1048576,"description":"Description of the task to be performed."},
 "request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."},
 "timeout_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given."},
@@ -1003,8 +1054,13 @@ const fleetServiceQueueTaskInput = `{"type":"object","properties":{
 "expires":{"type":"string","format":"date-time","description":"The task is stopped if it has not started by this time."},
 "exclusive":{"type":"string","maxLength":200,"description":"A key of your choice: at most one task with it runs in the fleet at a time."},
 "depends_on":{"type":"array","items":{"$ref":"#/$defs/Dependency"},"description":"The tasks that must end before this one starts, at most 64."},
-"hold":{"type":"boolean","description":"Keep the task from starting until ` + "`" + `release_task` + "`" + `."}
-},"required":["agent_name","task_description"],"additionalProperties":false}`
+"hold":{"type":"boolean","description":"Keep the task from starting until ` + "`" + `release_task` + "`" + `."},
+"pool":{"type":"string","description":"Name of the pool whose agents may work on the task; NAME@OWNER for a pool of somebody else, if you have one of this name."},
+"project":{"type":"string","description":"Name of the project whose agents may work on the task; PLACE/PROJECT if several places have it."},
+"role":{"type":"string","description":"Role of these agents in the project; its default role when not given."},
+"new_agent":{"type":"boolean","description":"Create an agent for the task in the project. It is named after the task, and deleted after max_idle_seconds without a task; its work is kept."},
+"max_idle_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"After how many seconds without a task the new agent is deleted, at most 30 days; by default 600."}
+},"required":["task_description"],"additionalProperties":false}`
 
 const fleetServiceQueueTaskOutput = `{"type":"object","properties":{
 "task":{"$ref":"#/$defs/Task","description":"The task."},
@@ -1068,6 +1124,73 @@ const fleetServiceListQueueOutput = `{"type":"object","properties":{
 "total_count":{"type":"integer","description":"Number of all matching tasks."},
 "next_cursor":{"type":"string","description":"Cursor of the next tasks; absent at the end."}
 },"required":["tasks","total_count"]}`
+
+const fleetServiceCreatePoolInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"maxLength":15,"pattern":"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$","description":"Name of the pool, with which the names of its agents begin: letters, digits and single inner hyphens, at most 15 characters."},
+"project":{"type":"string","minLength":1,"description":"Project of its agents, one of ` + "`" + `list_agent_projects` + "`" + `; PLACE/PROJECT if several places have it."},
+"role":{"type":"string","description":"Role of its agents, one of ` + "`" + `list_agent_roles` + "`" + `; the project's default role when not given."},
+"spec":{"type":"string","maxLength":1048576,"description":"Specification of the work of its agents."},
+"max_agents":{"type":"integer","maximum":1000,"minimum":1,"description":"How many agents it may have, at most 1000; by default 4."},
+"min_idle":{"type":"integer","maximum":1000,"minimum":0,"description":"How many idle agents it keeps ready, by default none."},
+"max_creating":{"type":"integer","maximum":1000,"minimum":1,"description":"How many agents it creates at the same time, by default 4."},
+"max_idle_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"After how many seconds without a task an agent is deleted, unless min_idle keeps it; at most 30 days, by default 600."},
+"reuse":{"type":"string","enum":["any","same","fresh"],"description":"Which agent of the pool a task gets, by default any."},
+"groups":{"type":"array","items":{"type":"string"},"description":"Groups whose members may queue tasks for the pool and see its agents, besides you; at most 100."},
+"parameters":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":100,"description":"Values of the project's parameters, which ` + "`" + `list_agent_projects` + "`" + ` shows."},
+"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":32,"description":"Labels of its agents, such as {\"env\": \"prod\"}. They also have the label pool with the name of the pool."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["name","project"],"additionalProperties":false}`
+
+const fleetServiceCreatePoolOutput = `{"type":"object","properties":{
+"pool":{"$ref":"#/$defs/Pool","description":"The pool."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["pool","message"]}`
+
+const fleetServiceUpdatePoolInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the pool; NAME@OWNER for a pool of somebody else, if you have one of this name."},
+"max_agents":{"type":"integer","maximum":1000,"minimum":1,"description":"How many agents it may have, at most 1000. Agents beyond it stay until they are idle for too long."},
+"min_idle":{"type":"integer","maximum":1000,"minimum":0,"description":"How many idle agents it keeps ready."},
+"max_creating":{"type":"integer","maximum":1000,"minimum":1,"description":"How many agents it creates at the same time."},
+"max_idle_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"After how many seconds without a task an agent is deleted, at most 30 days."},
+"reuse":{"type":"string","enum":["any","same","fresh"],"description":"Which agent of the pool a task gets."},
+"groups":{"type":"array","items":{"type":"string"},"description":"Groups whose members may queue tasks for the pool and see its agents, besides you; at most 100. Agents that exist stay as they are."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceUpdatePoolOutput = `{"type":"object","properties":{
+"pool":{"$ref":"#/$defs/Pool","description":"The pool."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["pool","message"]}`
+
+const fleetServiceDeletePoolInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the pool; NAME@OWNER for a pool of somebody else, if you have one of this name."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceDeletePoolOutput = `{"type":"object","properties":{
+"pool":{"$ref":"#/$defs/Pool","description":"The pool."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["pool","message"]}`
+
+const fleetServiceListPoolsInput = `{"type":"object","properties":{
+"cursor":{"type":"string","description":"The next_cursor of the previous page."},
+"limit":{"type":"integer","minimum":1,"description":"Maximum number of pools to return, by default 100."}
+},"additionalProperties":false}`
+
+const fleetServiceListPoolsOutput = `{"type":"object","properties":{
+"pools":{"type":"array","items":{"$ref":"#/$defs/Pool"},"description":"The pools, sorted by name."},
+"total_count":{"type":"integer","description":"Number of all pools."},
+"next_cursor":{"type":"string","description":"Cursor of the next page; absent when this is the last one."}
+},"required":["pools","total_count"]}`
+
+const fleetServiceShowPoolInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the pool; NAME@OWNER for a pool of somebody else, if you have one of this name."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceShowPoolOutput = `{"type":"object","properties":{
+"pool":{"$ref":"#/$defs/Pool","description":"The pool."},
+"agent_names":{"type":"array","items":{"type":"string"},"description":"Names of its agents, sorted."}
+},"required":["pool","agent_names"]}`
 
 const fleetServiceShowQueueInput = `{"type":"object","properties":{},"additionalProperties":false}`
 
@@ -1362,7 +1485,7 @@ var fleetServiceOutputs = tool.Defs{
 	"Event": `{"type":"object","properties":{
 "cursor":{"type":"string","description":"Position in the log, a decimal number; a cursor for ` + "`" + `watch_fleet` + "`" + `. Later events have higher positions."},
 "time":{"type":["string","null"],"format":"date-time","description":"When it happened."},
-"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned","fleet_changed"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited.\n- fleet_changed: An admin has paused or resumed the fleet; text says who, and why. Only admins get it."},
+"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned","pool_changed","fleet_changed"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited.\n- pool_changed: A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.\n- fleet_changed: An admin has paused or resumed the fleet; text says who, and why. Only admins get it."},
 "agent_name":{"type":"string","description":"Name of the agent that the event is about."},
 "task_id":{"type":"string","description":"Id of the task that the event is about; empty when it is only about the agent."},
 "text":{"type":"string","description":"A description of the event, or the output itself."},
@@ -1548,10 +1671,13 @@ var fleetServiceOutputs = tool.Defs{
 "expires":{"type":["string","null"],"format":"date-time","description":"The task is stopped if it has not started by this time; absent when there is none."},
 "held_by":{"type":"string","description":"Name of the principal that holds the task; absent when nobody does."},
 "exclusive":{"type":"string","description":"At most one task with this key runs at a time; absent when there is no key."},
-"depends_on":{"type":"array","items":{"$ref":"#/$defs/Dependency"},"description":"The tasks that it starts after."}
+"depends_on":{"type":"array","items":{"$ref":"#/$defs/Dependency"},"description":"The tasks that it starts after."},
+"pool":{"type":"string","description":"Name of the pool whose agents may work on it; absent when it is for no pool."},
+"project":{"type":"string","description":"Project whose agents may work on it; absent when it is for one agent."},
+"role":{"type":"string","description":"Role of these agents; absent when it is for one agent."}
 },"required":["position","waits","priority","depends_on"],"description":"Queued says when and how a pending task starts."}`,
 	"Wait": `{"type":"object","properties":{
-"reason":{"type":"string","description":"The reason: held, not_before, dependency, dependency_failed, exclusive, agent_busy, agent_offline, place_down, principal_limit, unconfined or behind."},
+"reason":{"type":"string","description":"The reason: held, not_before, dependency, dependency_failed, exclusive, agent_busy, agent_offline, no_agent, pool_full, provisioning, place_down, principal_limit, unconfined or behind."},
 "subject":{"type":"string","description":"What the task waits for, such as the id of a task or the name of an agent; empty when nothing has a name."},
 "text":{"type":"string","description":"The reason, as a sentence."},
 "until":{"type":["string","null"],"format":"date-time","description":"When the reason ends; absent when that is not known."}
@@ -1671,12 +1797,37 @@ var fleetServiceOutputs = tool.Defs{
 },"required":["id","task_id","agent_name","owner","kind","status","text","tool","options","asked_at","expires_at","rules"],"description":"Question is a permission or an answer that an agent asks for while it works on a task. The agent waits for it."}`,
 	"QueuedTask": `{"type":"object","properties":{
 "id":{"type":"string","description":"Id of the task."},
-"agent_name":{"type":"string","description":"Name of the agent that will work on it."},
-"owner":{"type":"string","description":"Name of the principal that owns the agent."},
+"agent_name":{"type":"string","description":"Name of the agent that will work on it; empty when that is not decided yet."},
+"owner":{"type":"string","description":"Name of the principal that owns the agent, or the agents that may work on it."},
 "summary":{"type":"string","description":"The first line of the task's description."},
 "created_at":{"type":["string","null"],"format":"date-time","description":"When the task was queued."},
 "queue":{"anyOf":[{"$ref":"#/$defs/Queued","description":"When and how it starts."},{"type":"null"}]}
 },"required":["id","agent_name","owner","summary","created_at","queue"],"description":"QueuedTask is a task in the queue."}`,
+	"Pool": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the pool."},
+"owner":{"type":"string","description":"Name of the principal that owns its agents."},
+"place":{"type":"string","description":"Place of its agents."},
+"project":{"type":"string","description":"Project of its agents."},
+"role":{"type":"string","description":"Role of its agents."},
+"max_agents":{"type":"integer","description":"How many agents it may have."},
+"min_idle":{"type":"integer","description":"How many idle agents it keeps ready."},
+"max_creating":{"type":"integer","description":"How many agents it creates at the same time."},
+"max_idle_seconds":{"type":"integer","description":"After how many seconds without a task an agent is deleted, unless min_idle keeps it."},
+"reuse":{"type":"string","enum":["any","same","fresh"],"description":"Which agent a task gets.\n- any: Any agent that is idle, in a new conversation.\n- same: The agent of the task that it depends on, in the same conversation; otherwise any.\n- fresh: A new agent, which is deleted after the task."},
+"groups":{"type":"array","items":{"type":"string"},"description":"Groups whose members may queue tasks for it."},
+"idle":{"type":"integer","description":"Number of agents that can take a task."},
+"busy":{"type":"integer","description":"Number of agents that work."},
+"starting":{"type":"integer","description":"Number of agents that are being created or started."},
+"offline":{"type":"integer","description":"Number of agents that are neither ready nor starting."},
+"waiting":{"type":"integer","description":"Number of tasks that wait for it."},
+"draining":{"type":"boolean","description":"Whether it takes no new tasks and is deleted after the last one."},
+"configured":{"type":"boolean","description":"Whether it is in the server's configuration, so that no call changes it."},
+"paused":{"type":"boolean","description":"Whether it creates no more agents because that has failed too often. ` + "`" + `update_pool` + "`" + ` lets it try again."},
+"failures":{"type":"integer","description":"Number of failed creations since the last agent that became ready."},
+"failure":{"type":"string","description":"Why the last creation failed; absent when it did not."},
+"retry_at":{"type":["string","null"],"format":"date-time","description":"When it creates agents again after a failure; absent when it may now."},
+"created_at":{"type":["string","null"],"format":"date-time","description":"When it was created."}
+},"required":["name","owner","place","project","role","max_agents","min_idle","max_creating","max_idle_seconds","reuse","groups","idle","busy","starting","offline","waiting","draining","configured","paused","failures","created_at"],"description":"Pool is a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle."}`,
 	"AuditEntry": `{"type":"object","properties":{
 "id":{"type":"string","description":"Id of the line; later lines have higher ids."},
 "time":{"type":["string","null"],"format":"date-time","description":"When the call began."},

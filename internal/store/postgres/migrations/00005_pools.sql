@@ -17,6 +17,8 @@ CREATE TRIGGER tasks_assigned BEFORE UPDATE ON tasks FOR EACH ROW
 
 -- The pool that the agent was made for; empty for agents that people create.
 ALTER TABLE agents ADD COLUMN pool text NOT NULL DEFAULT '';
+-- After how many nanoseconds without a task it is deleted; 0 for never.
+ALTER TABLE agents ADD COLUMN max_idle bigint NOT NULL DEFAULT 0;
 
 -- What people declare and name, such as pools.
 CREATE TABLE resources (

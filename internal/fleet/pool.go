@@ -1,0 +1,140 @@
+package fleet
+
+import "time"
+
+// PoolKind is the kind of the resources that are pools.
+const PoolKind ResourceKind = "pool"
+
+// Pool is a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle.
+type Pool struct {
+	Name  string   `json:"name"`
+	Owner string   `json:"owner"` // of its agents
+	By    OnBehalf `json:"by"`    // with what its agents are created
+	ProjectRole
+	Groups     []string          `json:"groups,omitempty"` // their members may queue tasks for it, besides its owner
+	Spec       string            `json:"spec"`             // of its agents
+	Parameters map[string]string `json:"parameters,omitempty"`
+	Labels     Labels            `json:"labels,omitempty"` // of its agents
+
+	MinIdle     int           `json:"min_idle,omitempty"` // idle agents that it keeps ready, as far as MaxAgents allows
+	MaxAgents   int           `json:"max_agents"`
+	MaxCreating int           `json:"max_creating"` // agents that it creates at the same time
+	MaxIdle     time.Duration `json:"max_idle"`     // an agent is deleted after so long without a task, unless MinIdle keeps it
+	Reuse       Reuse         `json:"reuse"`
+
+	Configured bool      `json:"configured,omitempty"` // it is in the configuration, so only that changes it
+	Draining   bool      `json:"draining,omitempty"`   // it takes no new tasks, and is deleted after the last one
+	Creating   []string  `json:"creating,omitempty"`   // uids of agents of which it is not known yet whether they became ready
+	Failures   int       `json:"failures,omitempty"`   // failed creations since the last agent that became ready
+	Failure    string    `json:"failure,omitempty"`    // why the last one failed
+	RetryAt    time.Time `json:"retry_at,omitzero"`    // when it creates agents again
+	CreatedAt  time.Time `json:"created_at"`
+	UpdatedAt  time.Time `json:"updated_at"`
+}
+
+// OnBehalf is what a principal was when it asked for something that Fleet does later.
+type OnBehalf struct {
+	Kind  Kind  `json:"kind"`
+	Scope Scope `json:"scope"`
+}
+
+// Reuse says which agent of a pool a task may get.
+type Reuse string
+
+// The kinds of reuse.
+const (
+	ReuseFresh Reuse = "fresh" // a new agent, which is deleted after the task
+	ReuseSame  Reuse = "same"  // a task that depends on another one gets the agent of that one, and its conversation
+	ReuseAny   Reuse = "any"   // any agent, in a new conversation
+)
+
+// maxPoolName leaves room for a number in the names of the agents.
+const maxPoolName = MaxNameLength - 5
+
+// Limits of pools.
+const (
+	MaxPools       = 100
+	MaxPoolAgents  = 1000
+	MaxPoolIdle    = 30 * 24 * time.Hour
+	PoolPauseAfter = 10 // failed creations in a row after which the pool creates no more agents
+)
+
+// Defaults of pools.
+const (
+	DefaultMaxAgents   = 4
+	DefaultMaxCreating = 4
+	DefaultMaxIdle     = 10 * time.Minute
+)
+
+// Paused reports whether the pool creates no agents because that has failed too often.
+func (p *Pool) Paused() bool { return p.Failures >= PoolPauseAfter }
+
+// Key names the pool in the store and among the pools of all owners, like the reference to an agent.
+func (p *Pool) Key() string { return PoolKey(p.Name, p.Owner) }
+
+// PoolKey returns the key of the owner's pool with the name.
+func PoolKey(name, owner string) string { return name + "@" + owner }
+
+// Target returns the target of tasks for the pool.
+func (p *Pool) Target() Target { return Target{Pool: p.Name, ProjectRole: p.ProjectRole} }
+
+// Admits reports whether the principal may queue tasks for the pool.
+func (p *Pool) Admits(by Principal) bool {
+	if !by.Reaches(p.Place, p.Project) {
+		return false
+	}
+	if by.Owns(p.Owner) {
+		return true
+	}
+	for _, g := range p.Groups {
+		if by.is(Grantee{Group: g}) {
+			return true
+		}
+	}
+	return false
+}
+
+// SetDefaults sets the values that are not given.
+func (p *Pool) SetDefaults() {
+	if p.MaxAgents == 0 {
+		p.MaxAgents = DefaultMaxAgents
+	}
+	if p.MaxCreating == 0 {
+		p.MaxCreating = DefaultMaxCreating
+	}
+	if p.MaxIdle == 0 {
+		p.MaxIdle = DefaultMaxIdle
+	}
+	if p.Reuse == "" {
+		p.Reuse = ReuseAny
+	}
+}
+
+// Validate returns INVALID_ARGUMENT if a value of the pool is not valid.
+func (p *Pool) Validate() error {
+	refuse := func(field, format string, args ...any) error {
+		return Invalid(ReasonInvalidArgument, field, format, args...)
+	}
+	switch {
+	case len(p.Name) > maxPoolName || !namePattern.MatchString(p.Name):
+		return refuse("name", "the pool's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(p.Name, 40), maxPoolName)
+	case p.MaxAgents < 1 || p.MaxAgents > MaxPoolAgents:
+		return refuse("max_agents", "max_agents is %d: give 1 to %d", p.MaxAgents, MaxPoolAgents)
+	case p.MinIdle < 0 || p.MinIdle > MaxPoolAgents:
+		return refuse("min_idle", "min_idle is %d: give 0 to %d", p.MinIdle, MaxPoolAgents)
+	case p.MaxCreating < 1 || p.MaxCreating > MaxPoolAgents:
+		return refuse("max_creating", "max_creating is %d: give 1 to %d", p.MaxCreating, MaxPoolAgents)
+	case p.MaxIdle < time.Second || p.MaxIdle > MaxPoolIdle:
+		return refuse("max_idle_seconds", "max_idle_seconds is %d: give 1 to %d", int64(p.MaxIdle.Seconds()), int64(MaxPoolIdle.Seconds()))
+	case p.Reuse != ReuseFresh && p.Reuse != ReuseSame && p.Reuse != ReuseAny:
+		return refuse("reuse", "reuse is %q: give fresh, same or any", Shorten(string(p.Reuse), 60))
+	case len(p.Groups) > MaxShares:
+		return refuse("groups", "groups has %d names: give at most %d", len(p.Groups), MaxShares)
+	}
+	for _, g := range p.Groups {
+		if err := CheckGroup(g); err != nil {
+			return refuse("groups", "groups: %s", err)
+		}
+	}
+	return p.Labels.Valid("labels")
+}

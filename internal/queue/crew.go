@@ -1,0 +1,204 @@
+package queue
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// crew is the agents that a target takes.
+type crew struct {
+	idle     []*fleet.AgentView // can take a task, those that were used last first; the ones that start one are removed
+	creating int                // are not ready yet
+	offline  int                // are not ready, and will not be by themselves
+	all      int
+	demand   int // tasks that wait only for an agent
+}
+
+// crewKey names a crew: the agents of an owner that are in a pool, or those that are in none and have a role.
+type crewKey struct {
+	pool, owner string
+	role        fleet.ProjectRole
+}
+
+func keyOf(q *fleet.QueuedTask) crewKey {
+	if t := q.Entry.Target; t.Pool == "" {
+		return crewKey{owner: q.Owner, role: t.ProjectRole}
+	}
+	return crewKey{pool: q.Entry.Target.Pool, owner: q.Owner}
+}
+
+// gather fills the crews.
+func (d *decider) gather() {
+	for _, a := range d.Agents {
+		if a.Desired == fleet.DesiredDeleted || a.Toolset != fleet.ToolsetFleet || a.Pool == "" && a.MaxIdle > 0 {
+			continue
+		}
+		key := crewKey{pool: a.Pool, owner: a.Owner}
+		if a.Pool == "" {
+			key = crewKey{owner: a.Owner, role: fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}}
+		}
+		c := d.crew(key)
+		c.all++
+		switch {
+		case a.Status() == fleet.StatusIdle:
+			c.idle = append(c.idle, a)
+		case a.State.Moving() && a.Desired == fleet.DesiredRunning:
+			c.creating++
+		case a.Status() == fleet.StatusOffline:
+			c.offline++
+		}
+	}
+	for _, c := range d.crews {
+		slices.SortFunc(c.idle, func(a, b *fleet.AgentView) int {
+			return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(a.UID, b.UID))
+		})
+	}
+}
+
+func (d *decider) crew(key crewKey) *crew {
+	c := d.crews[key]
+	if c == nil {
+		c = &crew{}
+		d.crews[key] = c
+	}
+	return c
+}
+
+// choose returns an agent for the task, or the reasons why there is none. ready says that the task waits only for an agent.
+func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []fleet.Wait) {
+	key := keyOf(q)
+	c := d.crew(key)
+	var refused error
+	c.idle = slices.DeleteFunc(c.idle, func(a *fleet.AgentView) bool { return d.taken[a.UID] != nil })
+	for _, a := range c.idle {
+		if err := d.Down(&a.Agent); err != nil {
+			return nil, []fleet.Wait{{Reason: fleet.WaitPlaceDown, Subject: a.Place, Text: err.Error()}}
+		}
+		if refused = d.Unconfined(q, &a.Agent); refused == nil {
+			return a, nil
+		}
+	}
+	if ready {
+		c.demand++
+	}
+	switch {
+	case refused != nil:
+		return nil, []fleet.Wait{{Reason: fleet.WaitUnconfined, Subject: q.Entry.Target.String(), Text: refused.Error()}}
+	case key.pool != "":
+		return nil, []fleet.Wait{d.poolWait(d.pool(key.pool, key.owner), c, ready)}
+	}
+	return nil, []fleet.Wait{d.roleWait(q, c)}
+}
+
+// roleWait returns why no agent with a role can take the task.
+func (d *decider) roleWait(q *fleet.QueuedTask, c *crew) fleet.Wait {
+	w := fleet.Wait{Reason: fleet.WaitNoAgent, Subject: q.Entry.Target.String()}
+	t, busy := q.Entry.Target, c.all-len(c.idle)-c.creating-c.offline
+	switch {
+	case c.all == 0:
+		w.Text = d.text("%s has no agent with the role %s of the project %s: create one", q.Owner, t.Role, t.Project)
+	case busy > 0:
+		w.Reason, w.Text = fleet.WaitAgentBusy, d.text("no agent with the role %s of the project %s is idle; %d of %d work", t.Role, t.Project, busy, c.all)
+	default:
+		w.Reason, w.Text = fleet.WaitAgentOffline, d.text("no agent with the role %s of the project %s is ready; there are %d", t.Role, t.Project, c.all)
+	}
+	return w
+}
+
+// poolWait returns why no agent of the pool can take a task.
+func (d *decider) poolWait(p *fleet.Pool, c *crew, ready bool) fleet.Wait {
+	w := fleet.Wait{Reason: fleet.WaitProvisioning, Subject: p.Name}
+	n := c.demand // the position of the task among those that wait for an agent
+	if !ready {
+		n++
+	}
+	switch down := d.Down(&fleet.Agent{Place: p.Place}); {
+	case down != nil:
+		w.Reason, w.Subject, w.Text = fleet.WaitPlaceDown, p.Place, down.Error()
+	case n <= c.creating:
+		w.Text = d.text("an agent of the pool %q is being created", p.Name)
+	case p.Paused():
+		w.Text = d.text("the pool %q creates no agents any more, because %d creations in a row failed, the last one with: %s", p.Name, p.Failures, p.Failure)
+	case p.RetryAt.After(d.Now):
+		w.Text, w.Until = d.text("an agent of the pool %q could not be created: %s; Fleet tries again", p.Name, p.Failure), p.RetryAt
+	case c.all+max(0, n-c.creating) > p.MaxAgents:
+		w.Reason, w.Text = fleet.WaitPoolFull, d.text("the pool %q has %d agents, which is its limit, and none of them is free", p.Name, c.all)
+	case n-c.creating <= d.allowed(p, c):
+		w.Text = d.text("an agent of the pool %q is being created", p.Name)
+	default:
+		w.Text = d.text("the pool %q creates at most %d agents at a time", p.Name, p.MaxCreating)
+	}
+	return w
+}
+
+// allowed returns how many agents the pool may begin to create now.
+func (d *decider) allowed(p *fleet.Pool, c *crew) int {
+	if p.Paused() || p.RetryAt.After(d.Now) || d.Down(&fleet.Agent{Place: p.Place}) != nil {
+		return 0
+	}
+	return max(0, min(p.MaxAgents-c.all, p.MaxCreating-c.creating))
+}
+
+// adjust decides which agents are created and retired.
+func (d *decider) adjust() {
+	for _, p := range d.Pools {
+		c := d.crew(crewKey{pool: p.Name, owner: p.Owner})
+		free, wanted := 0, c.demand
+		for _, a := range c.idle {
+			if d.taken[a.UID] == nil {
+				free++
+			}
+		}
+		if !p.Draining {
+			wanted += p.MinIdle
+		}
+		if n := min(wanted-free-c.creating, d.allowed(p, c)); n > 0 {
+			d.Create[p] = n
+		}
+		if wanted > free+c.creating {
+			d.sooner(p.RetryAt)
+		}
+	}
+	waiting := map[string]bool{} // agents for which tasks wait
+	for _, q := range d.Order {
+		waiting[q.AgentUID] = true
+	}
+	kept := map[*fleet.Pool]int{}
+	byUse := slices.SortedFunc(slices.Values(d.Agents), func(a, b *fleet.AgentView) int {
+		return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(a.UID, b.UID))
+	})
+	for _, a := range byUse {
+		if a.Desired != fleet.DesiredDeleted && a.Task == nil && d.taken[a.UID] == nil && !waiting[a.UID] {
+			d.retire(a, kept)
+		}
+	}
+}
+
+// retire decides whether an agent without a task is deleted. kept counts the idle agents that pools keep.
+func (d *decider) retire(a *fleet.AgentView, kept map[*fleet.Pool]int) {
+	limit, p := a.MaxIdle, d.pool(a.Pool, a.Owner)
+	switch {
+	case a.Pool != "" && (p == nil || p.Draining):
+		if p == nil || d.crew(crewKey{pool: a.Pool, owner: a.Owner}).demand == 0 && !a.State.Moving() {
+			d.Retire = append(d.Retire, a)
+		}
+		return
+	case p != nil:
+		if a.Status() == fleet.StatusIdle && kept[p] < p.MinIdle {
+			kept[p]++
+			return
+		}
+		limit = p.MaxIdle
+	}
+	if limit <= 0 || a.State.Moving() {
+		return
+	}
+	if at := a.UpdatedAt.Add(limit); at.After(d.Now) {
+		d.sooner(at)
+		return
+	}
+	d.Retire = append(d.Retire, a)
+}

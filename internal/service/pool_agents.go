@@ -1,0 +1,214 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"slices"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/queue"
+	"fleet/internal/state"
+)
+
+// poolBackoff is how long a pool waits after a failed creation. It doubles with each further one, up to maxPoolBackoff.
+const (
+	poolBackoff    = 5 * time.Second
+	maxPoolBackoff = 10 * time.Minute
+)
+
+// adjustPools creates and retires agents as the decision says. A failure is recorded in the pool, and does not keep tasks from
+// starting.
+func (s *Service) adjustPools(ctx context.Context, d queue.Decision) error {
+	for _, pool := range s.queue.Pools() {
+		if err := s.watchCreations(ctx, pool); err != nil {
+			return err
+		}
+		if n := d.Create[pool]; n > 0 {
+			if err := s.growPool(ctx, pool, n); err != nil {
+				return err
+			}
+		}
+	}
+	for _, a := range d.Retire {
+		if err := s.retire(ctx, a.UID); err != nil {
+			return err
+		}
+	}
+	return s.removeDrained(ctx)
+}
+
+// watchCreations looks at what has become of the agents that the pool creates.
+func (s *Service) watchCreations(ctx context.Context, pool *fleet.Pool) error {
+	settled := func(a *fleet.AgentView) bool { return a == nil || a.Settled() || a.Desired == fleet.DesiredDeleted }
+	if !slices.ContainsFunc(pool.Creating, func(uid string) bool { return settled(s.snap.Get(uid)) }) {
+		return nil
+	}
+	return s.changePoolByItself(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
+		var failed []*fleet.Agent
+		var ready []string
+		var err error
+		before := len(pool.Creating)
+		pool.Creating = slices.DeleteFunc(pool.Creating, func(uid string) bool {
+			a, readErr := tx.Agent(uid)
+			if readErr != nil {
+				err = readErr
+				return false
+			}
+			switch {
+			case a == nil:
+			case a.Refused != "" || a.Settled() && (a.State == fleet.StateFailed || a.State == fleet.StateUnhealthy):
+				failed = append(failed, a)
+			case a.State == fleet.StateRunning && a.Settled():
+				ready = append(ready, a.Name)
+			default:
+				return a.Settled() || a.Desired == fleet.DesiredDeleted
+			}
+			return true
+		})
+		switch {
+		case err != nil || len(pool.Creating) == before:
+			return "", err
+		case len(failed) > 0:
+		case len(ready) > 0:
+			pool.Failures, pool.Failure, pool.RetryAt = 0, "", time.Time{}
+			return "has created " + fleet.JoinNames(ready), nil
+		default:
+			return "no longer waits for an agent that somebody stopped or deleted", nil
+		}
+		for _, a := range failed {
+			s.noteFailure(pool, orUnknown(a.StateReason))
+			if err := s.deleteIn(tx, a, "its creation for the pool failed"); err != nil {
+				return "", err
+			}
+		}
+		text := "could not create an agent: " + pool.Failure
+		if pool.Paused() {
+			text += "; it creates no more agents until it is changed"
+		}
+		return text, nil
+	})
+}
+
+// noteFailure records a failed creation.
+func (s *Service) noteFailure(pool *fleet.Pool, why string) {
+	pool.Failures++
+	pool.Failure = fleet.Shorten(why, 500)
+	wait := time.Duration(float64(poolBackoff) * math.Pow(2, float64(pool.Failures-1)))
+	pool.RetryAt = s.now().Add(min(wait, maxPoolBackoff))
+}
+
+// growPool begins to create agents for the pool.
+func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) error {
+	p, err := s.ownerOf(ctx, pool)
+	if err != nil {
+		return err
+	}
+	n, err := s.newAgent(fleet.WithPrincipal(ctx, p), CreateAgentRequest{
+		Project: pool.Place + "/" + pool.Project, Role: pool.Role, Spec: pool.Spec, Parameters: pool.Parameters, Labels: pool.Labels.With(fleet.Labels{"pool": pool.Name}),
+	})
+	n.pool, n.oneTask = pool.Name, pool.Reuse == fleet.ReuseFresh
+	for _, g := range pool.Groups {
+		n.shares = append(n.shares, fleet.Share{Grantee: fleet.Grantee{Group: g}, Access: fleet.AccessRun, By: pool.Owner, At: s.now()})
+	}
+	for ; err == nil && count > 0; count-- {
+		err = s.changePoolByItself(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
+			n.Name = s.generatedName(pool.Name)
+			a, err := s.addAgent(ctx, tx, p, n)
+			if fleet.ReasonOf(err) == fleet.ReasonAgentExists { // another name next time
+				return "", nil
+			}
+			if err != nil {
+				return "", err
+			}
+			pool.Creating = append(pool.Creating, a.UID)
+			return "creates " + a.Name, nil
+		})
+	}
+	if reason := fleet.ReasonOf(err); err == nil || reason == fleet.ReasonInternal || ctx.Err() != nil {
+		return err
+	}
+	return s.changePoolByItself(ctx, pool.Key(), func(_ fleet.Tx, pool *fleet.Pool) (string, error) {
+		s.noteFailure(pool, fleet.PublicMessage(err))
+		return "could not create an agent: " + pool.Failure, nil
+	})
+}
+
+// ownerOf returns the principal on whose behalf the pool creates agents.
+func (s *Service) ownerOf(ctx context.Context, pool *fleet.Pool) (p fleet.Principal, err error) {
+	p = fleet.Principal{Name: pool.Owner, Kind: pool.By.Kind, Scope: pool.By.Scope}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		known, err := tx.Identity(fleet.IdentityKey{Principal: pool.Owner})
+		if known != nil {
+			p.Groups = known.Groups
+		}
+		return err
+	})
+	return p, err
+}
+
+// changePoolByItself changes a pool for the dispatcher. change returns the text of the event, or "" if nothing changes.
+func (s *Service) changePoolByItself(ctx context.Context, key string, change func(fleet.Tx, *fleet.Pool) (string, error)) error {
+	return s.store.Update(ctx, func(tx fleet.Tx) error {
+		pool, err := readPool(tx, key)
+		if err != nil || pool == nil {
+			return err
+		}
+		text, err := change(tx, pool)
+		if err != nil || text == "" {
+			return err
+		}
+		return s.putPool(tx, pool, text)
+	})
+}
+
+// retire deletes an agent that has been idle for too long. Its work is kept like that of any deleted agent.
+func (s *Service) retire(ctx context.Context, uid string) error {
+	return s.store.Update(ctx, func(tx fleet.Tx) error {
+		v, err := state.AgentView(tx, uid)
+		if err != nil || v == nil || v.Task != nil || v.Desired == fleet.DesiredDeleted || v.Foreign() {
+			return err
+		}
+		s.log.InfoContext(ctx, "an idle agent is deleted", slog.String("agent", v.Name), slog.String("pool", v.Pool))
+		return s.deleteIn(tx, &v.Agent, "deleted because it was idle")
+	})
+}
+
+// deleteIn requests the deletion of the agent.
+func (s *Service) deleteIn(tx fleet.Tx, a *fleet.Agent, text string) error {
+	if a.Desired == fleet.DesiredDeleted || !a.DeletedAt.IsZero() {
+		return nil
+	}
+	a.Desired, a.Attempts, a.RetryAt, a.UpdatedAt = fleet.DesiredDeleted, 0, time.Time{}, s.now()
+	if err := tx.Update(a); err != nil {
+		return err
+	}
+	return tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, text))
+}
+
+// removeDrained removes the pools that are being deleted and have neither agents nor tasks.
+func (s *Service) removeDrained(ctx context.Context) error {
+	for _, pool := range s.queue.Pools() {
+		if !pool.Draining {
+			continue
+		}
+		v, err := s.poolView(ctx, pool)
+		if err != nil {
+			return err
+		}
+		if len(v.Agents) > 0 || v.Waiting > 0 {
+			continue
+		}
+		err = s.store.Update(ctx, func(tx fleet.Tx) error {
+			if err := tx.Delete(&fleet.Resource{Kind: fleet.PoolKind, Name: pool.Key()}); err != nil {
+				return err
+			}
+			return tx.Append(s.poolEvent(pool, "was deleted"))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

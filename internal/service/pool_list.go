@@ -1,0 +1,82 @@
+package service
+
+import (
+	"context"
+
+	"fleet/internal/fleet"
+)
+
+// PoolView is a pool and what it has.
+type PoolView struct {
+	fleet.Pool
+	Agents                        []*fleet.AgentView // sorted by name
+	Idle, Busy, Starting, Offline int                // agents
+	Waiting                       int                // tasks
+}
+
+// ListPools returns the pools that the caller may see, sorted by name.
+func (s *Service) ListPools(ctx context.Context, r fleet.PageRequest) (pools []*PoolView, total int, next string, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, 0, "", err
+	}
+	if err := s.queue.Refresh(ctx); err != nil {
+		return nil, 0, "", err
+	}
+	for _, pool := range s.queue.Pools() {
+		if !pool.Admits(p) {
+			continue
+		}
+		v, err := s.poolView(ctx, pool)
+		if err != nil {
+			return nil, 0, "", err
+		}
+		pools = append(pools, v)
+	}
+	total = len(pools)
+	pools, next, err = fleet.Cut(pools, r, fleet.MaxPools)
+	return pools, total, next, err
+}
+
+// ShowPool returns the pool that the caller names.
+func (s *Service) ShowPool(ctx context.Context, ref string) (*PoolView, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := s.seenPool(ctx, p, ref)
+	if err != nil {
+		return nil, err
+	}
+	return s.poolView(ctx, pool)
+}
+
+// poolView counts the agents of the pool and the tasks that wait for it.
+func (s *Service) poolView(ctx context.Context, pool *fleet.Pool) (*PoolView, error) {
+	if err := s.snap.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	v := &PoolView{Pool: *pool}
+	for _, a := range s.snap.All() {
+		if a.Pool != pool.Name || a.Owner != pool.Owner {
+			continue
+		}
+		v.Agents = append(v.Agents, a)
+		switch {
+		case a.Status() == fleet.StatusIdle:
+			v.Idle++
+		case a.Status() == fleet.StatusBusy:
+			v.Busy++
+		case a.State.Moving() && a.Desired == fleet.DesiredRunning:
+			v.Starting++
+		default:
+			v.Offline++
+		}
+	}
+	for _, q := range s.queue.Tasks() {
+		if q.Status == fleet.TaskPending && q.Entry.Target.Pool == pool.Name && q.Owner == pool.Owner {
+			v.Waiting++
+		}
+	}
+	return v, nil
+}

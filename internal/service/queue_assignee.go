@@ -1,0 +1,88 @@
+package service
+
+import (
+	"context"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// assignee is who works on a queued task: an agent, a new agent, or one that the dispatcher chooses from a target.
+type assignee struct {
+	agent  *fleet.AgentView // as it was before the transaction
+	added  *newAgent
+	target fleet.Target
+	owner  string // of the agents of the target
+}
+
+// assignee finds what the request names, and checks that p may use it.
+func (s *Service) assignee(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
+	switch {
+	case r.Agent != "":
+		to.agent, _, err = s.agent(ctx, r.Agent, fleet.AccessRun)
+		return to, err
+	case r.Pool != "":
+		pool, err := s.poolFor(ctx, p, r.Pool)
+		if err != nil {
+			return to, err
+		}
+		to.target, to.owner = pool.Target(), pool.Owner
+		return to, nil
+	case r.NewAgent:
+		n, err := s.newAgent(ctx, CreateAgentRequest{
+			Name: s.generatedName(fleet.Task{Description: r.Description}.Slug()), Project: r.Project, Role: r.Role, Spec: r.Description, Labels: r.Labels,
+		})
+		if err == nil && n.project.SpecIsTask {
+			err = startsBySpec(n.project)
+		}
+		if n.maxIdle = r.MaxIdle; n.maxIdle == 0 {
+			n.maxIdle = fleet.DefaultMaxIdle
+		}
+		to.added = &n
+		return to, err
+	}
+	project, role, place, err := s.projectRole(ctx, r.Project, r.Role)
+	if err == nil {
+		to.owner, to.target.ProjectRole = p.Name, fleet.ProjectRole{Place: place.Name, Project: project.Name, Role: role.Name}
+	}
+	return to, err
+}
+
+// startsBySpec refuses a project whose agents begin to work by themselves.
+func startsBySpec(project fleet.Project) error {
+	return fleet.Errorf(fleet.ReasonUnimplemented, "agents of the project %q begin with their spec as a task, so none can wait for another one", project.Name).
+		Next("create the agent with {create_agent}, whose spec is the task")
+}
+
+// assigneeForUpdate returns the agent of a queued task, which it adds if it is a new one. The agent of a target has only what all agents
+// of the target have.
+func (s *Service) assigneeForUpdate(ctx context.Context, tx fleet.Tx, p fleet.Principal, to assignee) (*fleet.Agent, error) {
+	switch {
+	case to.agent != nil:
+		v, err := agentForUpdate(tx, p, to.agent, fleet.AccessRun)
+		if err != nil {
+			return nil, err
+		}
+		return &v.Agent, nil
+	case to.added != nil:
+		return s.addAgent(ctx, tx, p, *to.added)
+	}
+	return &fleet.Agent{
+		Owner: to.owner, Place: to.target.Place, Project: to.target.Project, Role: to.target.Role, Pool: to.target.Pool,
+		State: fleet.StateRunning, Desired: fleet.DesiredRunning,
+	}, nil
+}
+
+// generatedName returns a name for a new agent that begins with the words, as far as they fit.
+func (s *Service) generatedName(words string) string {
+	id := strings.ReplaceAll(s.cfg.NewID(), "-", "")
+	id = id[len(id)-nameTail:]
+	words = strings.Trim(words[:min(len(words), fleet.MaxNameLength-nameTail-1)], "-")
+	if words == "" {
+		return "agent-" + id
+	}
+	return words + "-" + id
+}
+
+// nameTail is how many characters make a generated name unique.
+const nameTail = 4
