@@ -70,8 +70,10 @@ type Config struct {
 	TLS TLS `yaml:"tls"`
 	// Limits limits the resources of each principal.
 	Limits fleet.Limits `yaml:"limits"`
-	Local  Local        `yaml:"local"`
-	Coder  coder.Config `yaml:"coder"`
+	// Pools are the pools that only the configuration changes.
+	Pools []fleet.PoolSetting `yaml:"pools"`
+	Local Local               `yaml:"local"`
+	Coder coder.Config        `yaml:"coder"`
 	// CoderAuth configures which Coder users may call. It is used with auth coder.
 	CoderAuth coderusers.Config `yaml:"coder_auth"`
 	// OIDC configures the issuer of auth oidc.
@@ -225,6 +227,9 @@ func (c Config) Validate() error {
 		return err
 	}
 	if err := c.Limits.Validate(); err != nil {
+		return err
+	}
+	if err := fleet.ValidatePools(c.Pools); err != nil {
 		return err
 	}
 	if err := c.Lifecycle.Validate(drivers()); err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // reloadable are the settings that a running server can change. A key stands for everything below it.
-var reloadable = []string{"limits", "local.projects", "cagent.prices"}
+var reloadable = []string{"limits", "local.projects", "cagent.prices", "pools"}
 
 // reloader applies a configuration to the running server.
 type reloader struct {
@@ -51,6 +51,8 @@ func (a *App) reload(ctx context.Context) (file string, changes []string, err er
 	apply()
 	a.places.prices.Set(next.Cagent.Prices)
 	a.service.SetLimits(next.Limits)
+	a.service.SetPools(next.Pools)
+	a.reconciler.SettingsChanged()
 	a.calls.SetLimits(next.Limits)
 	for _, name := range a.forgetProjects() {
 		a.reconciler.Look(ctx, name) // so that agents say at once whether they accept tasks

@@ -96,6 +96,9 @@ func (p *Pool) Admits(by Principal) bool {
 
 // SetDefaults sets the values that are not given.
 func (p *Pool) SetDefaults() {
+	if p.Spec == "" {
+		p.Spec = "Work on the tasks of the pool " + p.Name + "."
+	}
 	if p.MaxAgents == 0 {
 		p.MaxAgents = DefaultMaxAgents
 	}

@@ -28,6 +28,14 @@ func (r *Reconciler) dispatch(ctx context.Context) {
 	}
 }
 
+// SettingsChanged makes the server that starts tasks look at the settings of the queue.
+func (r *Reconciler) SettingsChanged() {
+	select {
+	case r.settings <- struct{}{}:
+	default:
+	}
+}
+
 // dispatchWith starts pending tasks until the lease is lost or the store fails.
 func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) {
 	for {
@@ -44,6 +52,7 @@ func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) 
 		}
 		select {
 		case <-signal:
+		case <-r.settings:
 		case <-due:
 		case <-held.Done():
 		}

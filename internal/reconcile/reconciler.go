@@ -57,6 +57,7 @@ type Reconciler struct {
 
 	interrupts *state.Interrupts
 	start      func(context.Context) (next time.Time, err error) // starts pending tasks
+	settings   chan struct{}                                     // see SettingsChanged
 	looks      map[*state.ManagedPlace]chan chan<- struct{}      // requests of Look
 
 	mu        sync.Mutex
@@ -79,7 +80,7 @@ func New(s *state.Fleet, start func(context.Context) (next time.Time, err error)
 		looks[p] = make(chan chan<- struct{})
 	}
 	return &Reconciler{
-		looks: looks,
+		looks: looks, settings: make(chan struct{}, 1),
 		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts, start: start,
 		leases:  newLeases(s.Store, s.Worker, s.Config.LeaseTTL, s.Log, s.Places.LeasesRenewed),
 		workers: map[string]*worker{}, opSlots: make(chan struct{}, s.Config.Workers),

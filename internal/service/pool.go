@@ -26,9 +26,6 @@ func (s *Service) CreatePool(ctx context.Context, r CreatePoolRequest) (*PoolVie
 	if err := pool.Validate(); err != nil {
 		return nil, err
 	}
-	if pool.Spec == "" {
-		pool.Spec = "Work on the tasks of the pool " + pool.Name + "."
-	}
 	if err := checkText(fleet.ReasonSpecRequired, "spec", "the spec of the pool's agents", pool.Spec); err != nil {
 		return nil, err
 	}
@@ -89,7 +86,7 @@ func (s *Service) UpdatePool(ctx context.Context, r UpdatePoolRequest) (*PoolVie
 		set(&pool.MaxIdle, r.MaxIdle)
 		set(&pool.Reuse, r.Reuse)
 		set(&pool.Groups, r.Groups)
-		pool.Failures, pool.RetryAt = 0, time.Time{}
+		pool.Failures, pool.Failure, pool.RetryAt = 0, "", time.Time{}
 		return pool, "changed by " + p.Name, pool.Validate()
 	})
 }

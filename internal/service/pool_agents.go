@@ -22,9 +22,6 @@ const (
 // starting.
 func (s *Service) adjustPools(ctx context.Context, d queue.Decision) error {
 	for _, pool := range s.queue.Pools() {
-		if err := s.watchCreations(ctx, pool); err != nil {
-			return err
-		}
 		if n := d.Create[pool]; n > 0 {
 			if err := s.growPool(ctx, pool, n); err != nil {
 				return err
@@ -39,8 +36,20 @@ func (s *Service) adjustPools(ctx context.Context, d queue.Decision) error {
 	return s.removeDrained(ctx)
 }
 
-// watchCreations looks at what has become of the agents that the pool creates.
-func (s *Service) watchCreations(ctx context.Context, pool *fleet.Pool) error {
+// watchCreations looks at what has become of the agents that pools create.
+func (s *Service) watchCreations(ctx context.Context) error {
+	if err := s.snap.Refresh(ctx); err != nil {
+		return err
+	}
+	for _, pool := range s.queue.Pools() {
+		if err := s.watchCreationsOf(ctx, pool); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) watchCreationsOf(ctx context.Context, pool *fleet.Pool) error {
 	settled := func(a *fleet.AgentView) bool { return a == nil || a.Settled() || a.Desired == fleet.DesiredDeleted }
 	if !slices.ContainsFunc(pool.Creating, func(uid string) bool { return settled(s.snap.Get(uid)) }) {
 		return nil

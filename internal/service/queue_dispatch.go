@@ -18,6 +18,15 @@ const dispatchAgain = 5 * time.Second
 // Dispatch starts the pending tasks that can start, and ends those that never can. It returns when it should be called again
 // although nothing happens; zero if it need not. Only one caller in the fleet may call it at a time.
 func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
+	if err := s.queue.Refresh(ctx); err != nil {
+		return time.Time{}, err
+	}
+	if err := s.applyPools(ctx); err != nil {
+		return time.Time{}, err
+	}
+	if err := s.watchCreations(ctx); err != nil {
+		return time.Time{}, err
+	}
 	d, err := s.queueDecision(ctx, false)
 	if err != nil {
 		return time.Time{}, err
@@ -31,6 +40,14 @@ func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 		}
 	}
 	next = d.Next
+	sooner := func(after time.Duration) {
+		if again := s.now().Add(after); next.IsZero() || again.Before(next) {
+			next = again
+		}
+	}
+	if s.poolSettings.Load() != nil {
+		sooner(dispatchAgain)
+	}
 	for _, start := range d.Start {
 		err := s.startPending(ctx, start.Task.ID, start.Agent.UID)
 		switch reason := fleet.ReasonOf(err); {
@@ -39,9 +56,7 @@ func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 			return time.Time{}, err
 		default: // the fleet has changed since the decision, or a limit that it does not know is reached
 			s.log.DebugContext(ctx, "a task of the queue did not start", slog.String("task", start.Task.ID), slog.Any("error", err))
-			if again := s.now().Add(dispatchAgain); next.IsZero() || again.Before(next) {
-				next = again
-			}
+			sooner(dispatchAgain)
 		}
 	}
 	return next, nil

@@ -30,6 +30,8 @@ type Service struct {
 	interrupts *state.Interrupts
 	audit      *AuditLog
 	limits     atomic.Pointer[fleet.Limits]
+
+	poolSettings atomic.Pointer[[]fleet.PoolSetting] // those that Dispatch has not applied yet; nil if there are none
 }
 
 // New returns a service over the state. It starts no background work: requested changes only happen if a Reconciler runs
@@ -37,6 +39,7 @@ type Service struct {
 func New(s *state.Fleet) *Service {
 	svc := &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, queue: s.Queue, interrupts: s.Interrupts, tokens: state.NewBatch(s.Store.TokensByHash), audit: newAuditLog(s.Store, s.Log)}
 	svc.SetLimits(s.Config.Limits)
+	svc.SetPools(s.Config.Pools)
 	s.Snapshot.OnChange(svc.ended.forget)
 	return svc
 }

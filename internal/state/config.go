@@ -35,6 +35,8 @@ type Config struct {
 	LeaseTTL time.Duration
 	// Limits limit what principals and projects may have, and how many calls the server works on.
 	Limits fleet.Limits
+	// Pools are the pools of the configuration.
+	Pools []fleet.PoolSetting
 	// MaxOutput is how much output of a task is stored in the event log, in bytes; 0 means 16 MiB.
 	MaxOutput int64
 	// Price returns the price of a model, and false if the price is unknown; nil means that all are unknown.

@@ -1,0 +1,76 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// SetPools replaces the pools of the configuration. Dispatch creates, changes and drains them.
+func (s *Service) SetPools(all []fleet.PoolSetting) { s.poolSettings.Store(&all) }
+
+// applyPools makes the pools those of the configuration, if it has changed. A pool whose project does not answer is left as it is until
+// the next call.
+func (s *Service) applyPools(ctx context.Context) error {
+	settings := s.poolSettings.Load()
+	if settings == nil {
+		return nil
+	}
+	complete := true
+	configured := map[string]bool{}
+	for _, setting := range *settings {
+		pool := setting.Pool()
+		configured[pool.Key()] = true
+		p, err := s.ownerOf(ctx, &pool)
+		if err != nil {
+			return err
+		}
+		n, err := s.newAgent(fleet.WithPrincipal(ctx, p), CreateAgentRequest{Project: setting.Project, Role: setting.Role, Parameters: pool.Parameters})
+		if err == nil && n.project.SpecIsTask {
+			err = startsBySpec(n.project)
+		}
+		if err != nil {
+			s.log.WarnContext(ctx, "a pool of the configuration cannot be used", slog.String("pool", pool.Name), slog.Any("error", err))
+			complete = complete && fleet.ReasonOf(err) != fleet.ReasonBackendUnavailable
+			continue
+		}
+		pool.ProjectRole = fleet.ProjectRole{Place: n.place.Name, Project: n.project.Name, Role: n.role.Name}
+		if err := s.applyPool(ctx, pool); err != nil {
+			return err
+		}
+	}
+	for _, old := range s.queue.Pools() {
+		if old.Configured && !old.Draining && !configured[old.Key()] {
+			gone := *old
+			gone.Draining = true
+			if err := s.applyPool(ctx, gone); err != nil {
+				return err
+			}
+		}
+	}
+	if complete {
+		s.poolSettings.CompareAndSwap(settings, nil)
+	}
+	return nil
+}
+
+// applyPool writes the pool, unless it is the same already.
+func (s *Service) applyPool(ctx context.Context, pool fleet.Pool) error {
+	known := s.queue.Pools()
+	if i := slices.IndexFunc(known, func(old *fleet.Pool) bool { return old.Key() == pool.Key() }); i >= 0 && known[i].Same(&pool) {
+		return nil
+	}
+	return s.store.Update(ctx, func(tx fleet.Tx) error {
+		old, err := readPool(tx, pool.Key())
+		if err != nil || old != nil && old.Same(&pool) {
+			return err
+		}
+		pool.CreatedAt = s.now()
+		if old != nil {
+			pool.CreatedAt, pool.Creating = old.CreatedAt, old.Creating
+		}
+		return s.putPool(tx, &pool, "is changed by the configuration")
+	})
+}
