@@ -51,6 +51,15 @@ func (d *decider) gather() {
 			c.offline++
 		}
 	}
+	for _, p := range d.Pools {
+		c := d.crew(crewKey{pool: p.Name, owner: p.Owner})
+		for _, uid := range p.Creating {
+			if d.Agent(uid) == nil { // it is not known yet what has become of it
+				c.creating++
+				c.all++
+			}
+		}
+	}
 	for _, c := range d.crews {
 		slices.SortFunc(c.idle, func(a, b *fleet.AgentView) int {
 			return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(a.UID, b.UID))
