@@ -30,8 +30,14 @@ func keyOf(q *fleet.QueuedTask) crewKey {
 	return crewKey{pool: q.Entry.Target.Pool, owner: q.Owner}
 }
 
-// gather fills the crews.
+// gather fills the crews. An agent that a pool creates counts as being created until the pool knows what has become of it.
 func (d *decider) gather() {
+	unsettled := map[string]bool{}
+	for _, p := range d.Pools {
+		for _, uid := range p.Creating {
+			unsettled[uid] = true
+		}
+	}
 	for _, a := range d.Agents {
 		if a.Desired == fleet.DesiredDeleted || a.Toolset != fleet.ToolsetFleet || a.Pool == "" && a.MaxIdle > 0 {
 			continue
@@ -45,7 +51,7 @@ func (d *decider) gather() {
 		switch {
 		case a.Status() == fleet.StatusIdle:
 			c.idle = append(c.idle, a)
-		case a.State.Moving() && a.Desired == fleet.DesiredRunning:
+		case unsettled[a.UID] || a.State.Moving() && a.Desired == fleet.DesiredRunning:
 			c.creating++
 		case a.Status() == fleet.StatusOffline:
 			c.offline++
@@ -54,7 +60,7 @@ func (d *decider) gather() {
 	for _, p := range d.Pools {
 		c := d.crew(crewKey{pool: p.Name, owner: p.Owner})
 		for _, uid := range p.Creating {
-			if d.Agent(uid) == nil { // it is not known yet what has become of it
+			if a := d.Agent(uid); a == nil || a.Desired == fleet.DesiredDeleted {
 				c.creating++
 				c.all++
 			}
