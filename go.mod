@@ -8,6 +8,7 @@ ignore node_modules
 require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2
 	code.dny.dev/ssrf v0.3.0
+	github.com/adhocore/gronx v1.20.4
 	github.com/adrg/xdg v0.5.0
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/chromedp/cdproto v0.159.0

@@ -43,6 +43,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"parameters": map[string]any{}, "update": false, "take_over": true,
 		"pool": "", "new_agent": false, "max_idle_seconds": json.Number("60"), "max_agents": json.Number("1"), "min_idle": json.Number("0"), "max_creating": json.Number("1"), "reuse": "any", "groups": []any{},
 		"priority": json.Number("1"), "not_before": nil, "expires": nil, "exclusive": "attack", "hold": true, "reason": "attack",
+		"cron": "0 3 * * *", "at": nil, "time_zone": "UTC", "missed": "all", "overlap": "queue", "paused": false, "task": map[string]any{"agent_name": strings.TrimSuffix(x.agent, "!"), "task_description": "attack"},
 		"depends_on": []any{map[string]any{"task_id": x.task}},
 		"selector":   "", "labels": map[string]any{"attacked": "yes"}, "remove": []any{"owner"},
 		"directory":        "", // a request with project cannot have it
@@ -74,6 +75,9 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 	}
 	if m.Name() == "AgentStart" { // the attacker uses alice-1 for the agent that it creates
 		args["request_id"] = "alice-2"
+	}
+	if m.Name() == "CreateSchedule" {
+		args["name"] = strings.TrimSuffix(name, "!")
 	}
 	if m.Name() == "SetLabels" { // it takes an agent or a task
 		if strings.HasSuffix(x.agent, "!") {

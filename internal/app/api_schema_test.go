@@ -55,6 +55,11 @@ var goodRequests = map[string]string{
 	"reload_config":             `{}`,
 	"pause_fleet":               `{"reason":"an upgrade"}`,
 	"resume_fleet":              `{}`,
+	"create_schedule":           `{"name":"nightly","cron":"0 3 * * *","task":{"agent_name":"papi","task_description":"done"}}`,
+	"update_schedule":           `{"name":"nobody"}`,
+	"delete_schedule":           `{"name":"nobody"}`,
+	"list_schedules":            `{}`,
+	"show_schedule":             `{"name":"nobody"}`,
 	"remove_agent_rule":         `{"agent_name":"papi","rule":"Bash"}`,
 	"start_agent":               `{"agent_name":"papi"}`,
 	"stop_agent":                `{"agent_name":"sony"}`,
@@ -203,6 +208,8 @@ func around(t *testing.T, f protoreflect.FieldDescriptor, rule string, limit pro
 		n := int(limit.Uint())                         //nolint:gosec // small
 		add(rule, strings.Repeat("é", n/2)+"x", false) // fewer characters than bytes
 		add(rule, strings.Repeat("x", n), true)
+	case "in":
+		add(rule, "none of them", false)
 	case "pattern":
 		for _, s := range []string{"-", "a--b", "-a", "a-", "a b", "a_b", "é", "a\n", "\na", "a/b", "a@b", "a.b"} {
 			add(rule+fmt.Sprintf(" %q", s), s, false)

@@ -23,6 +23,7 @@ var layers = []layer{
 	{"fleet/internal/fleet", nil, nil},
 	{"fleet/internal/notify", nil, nil},
 	{"fleet/internal/queue", []string{"fleet/internal/fleet"}, nil},
+	{"fleet/internal/cron", nil, []string{"github.com/adhocore/gronx"}},
 	{"fleet/internal/loopback", nil, nil},
 	{"fleet/internal/schema", []string{"fleet/internal/fleet"}, []string{"github.com/santhosh-tekuri/jsonschema", "github.com/dlclark/regexp2"}},
 	{"fleet/internal/price", []string{"fleet/internal/fleet"}, nil},

@@ -69,6 +69,8 @@ const (
 	ReasonPoolNotFound       Reason = "POOL_NOT_FOUND"
 	ReasonPoolExists         Reason = "POOL_EXISTS"
 	ReasonFleetPaused        Reason = "FLEET_PAUSED"
+	ReasonScheduleNotFound   Reason = "SCHEDULE_NOT_FOUND"
+	ReasonScheduleExists     Reason = "SCHEDULE_EXISTS"
 	ReasonBackendUnavailable Reason = "BACKEND_UNAVAILABLE"
 	ReasonProvisioningFailed Reason = "PROVISIONING_FAILED"
 	ReasonUnauthenticated    Reason = "UNAUTHENTICATED"
@@ -121,6 +123,8 @@ var reasonCodes = map[Reason]Code{
 	ReasonPoolNotFound:       NotFound,
 	ReasonPoolExists:         AlreadyExists,
 	ReasonFleetPaused:        Unavailable,
+	ReasonScheduleNotFound:   NotFound,
+	ReasonScheduleExists:     AlreadyExists,
 	ReasonBackendUnavailable: Unavailable,
 	ReasonProvisioningFailed: Unavailable,
 	ReasonUnauthenticated:    Unauthenticated,

@@ -34,6 +34,7 @@ const (
 	EventTaskAssigned  EventType = "task_assigned"
 	EventPoolChanged   EventType = "pool_changed"
 	EventFleetChanged  EventType = "fleet_changed"
+	EventSchedule      EventType = "schedule_changed"
 )
 
 // OutputEvents are the types of the events that a task's run produces while it works. EventFilter.Quiet leaves them out.

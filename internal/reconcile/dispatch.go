@@ -48,7 +48,8 @@ func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) 
 		}
 		var due <-chan time.Time
 		if !next.IsZero() {
-			due = time.After(next.Sub(r.now()) + time.Millisecond)
+			// A timer stands still while the machine sleeps, and clocks are corrected.
+			due = time.After(min(next.Sub(r.now())+time.Millisecond, time.Minute))
 		}
 		select {
 		case <-signal:

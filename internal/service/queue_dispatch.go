@@ -15,7 +15,7 @@ import (
 // dispatchAgain is after what time a start is tried again that the decision expected to succeed.
 const dispatchAgain = 5 * time.Second
 
-// Dispatch starts the pending tasks that can start, and ends those that never can. It returns when it should be called again
+// Dispatch queues the tasks of schedules that are due, starts the pending tasks that can start, and ends those that never can. It returns when it should be called again
 // although nothing happens; zero if it need not. Only one caller in the fleet may call it at a time.
 func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 	if err := s.queue.Refresh(ctx); err != nil {
@@ -25,6 +25,10 @@ func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 		return time.Time{}, err
 	}
 	if err := s.watchCreations(ctx); err != nil {
+		return time.Time{}, err
+	}
+	tick, err := s.tick(ctx)
+	if err != nil {
 		return time.Time{}, err
 	}
 	d, err := s.queueDecision(ctx, false)
@@ -40,6 +44,9 @@ func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 		}
 	}
 	next = d.Next
+	if !tick.IsZero() && (next.IsZero() || tick.Before(next)) {
+		next = tick
+	}
 	sooner := func(after time.Duration) {
 		if again := s.now().Add(after); next.IsZero() || again.Before(next) {
 			next = again

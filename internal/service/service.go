@@ -22,7 +22,10 @@ type Service struct {
 	tail   *state.LogTail
 	ended  endedAgents
 	queue  *state.Queue
-	names  sync.Map // the principals of subjects: named, by source and id
+
+	scheduled scheduledReader
+	agenda    map[string]appointment // next ticks of schedules, by name; only tick uses it
+	names     sync.Map               // the principals of subjects: named, by source and id
 
 	// tokens looks up tokens by hash. Every call with a token does that, and so does every open call twice a second. Anybody
 	// can send tokens that do not exist. So lookups at the same time share a query.

@@ -43,6 +43,8 @@ type Config struct {
 	Price func(model string) (fleet.Price, bool)
 	// Schema compiles the output schemas of tasks; nil means that tasks cannot have one.
 	Schema fleet.SchemaCompiler
+	// Cron reads the cron expressions of schedules; nil means that schedules cannot have one.
+	Cron fleet.CronParser
 	// MaxBundle limits the bundle of unpushed work that is kept of a deleted agent, in bytes; 0 means 64 MiB.
 	MaxBundle int
 	// Retention is how long events and request ids are kept; 0 means 30 days, a negative value forever.
@@ -103,6 +105,11 @@ func (c Config) withDefaults() Config {
 	if c.Schema == nil {
 		c.Schema = func([]byte) (func([]byte) []string, error) {
 			return nil, errors.New("this server cannot check schemas")
+		}
+	}
+	if c.Cron == nil {
+		c.Cron = func(string, *time.Location) (func(time.Time) time.Time, error) {
+			return nil, errors.New("this server cannot read cron expressions")
 		}
 	}
 	if c.Price == nil {

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Queue has the tasks of the queue that have not ended, the tasks that these depend on, the pools, and whether the fleet is
+// Queue has the tasks of the queue that have not ended, the tasks that these depend on, the pools, the schedules, and whether the fleet is
 // paused. It is in memory, so that nobody reads thousands of rows to decide what starts next.
 type Queue struct {
 	store fleet.Store
@@ -24,12 +24,13 @@ type Queue struct {
 	deps  map[string]fleet.Dependee
 	pools []*fleet.Pool
 	pause *fleet.Pause
+	sched []*fleet.Schedule
 }
 
 // queueEvents are the events after which a task of the queue may be different.
 var queueEvents = []fleet.EventType{
 	fleet.EventTaskCreated, fleet.EventTaskQueued, fleet.EventTaskAssigned, fleet.EventTaskEnded, fleet.EventTaskDeleted, fleet.EventTaskLabelled,
-	fleet.EventPoolChanged, fleet.EventFleetChanged,
+	fleet.EventPoolChanged, fleet.EventFleetChanged, fleet.EventSchedule,
 }
 
 // queueBatch is how many events a refresh reads at a time.
@@ -53,6 +54,7 @@ func (q *Queue) Refresh(ctx context.Context) error {
 	var tasks []*fleet.QueuedTask
 	var pools []*fleet.Pool
 	var pause *fleet.Pause
+	var sched []*fleet.Schedule
 	deps := map[string]fleet.Dependee{}
 	err = q.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		changed, seq = map[string]bool{}, q.seq
@@ -72,6 +74,9 @@ func (q *Queue) Refresh(ctx context.Context) error {
 				return err
 			}
 			if pause, err = fleet.ReadPause(tx); err != nil {
+				return err
+			}
+			if sched, err = fleet.ReadResources[fleet.Schedule](tx, fleet.ResourceFilter{Kind: fleet.ScheduleKind}); err != nil {
 				return err
 			}
 		}
@@ -95,7 +100,7 @@ func (q *Queue) Refresh(ctx context.Context) error {
 		q.deps[id] = d
 	}
 	if !begun || changed[""] {
-		q.pools, q.pause = pools, pause
+		q.pools, q.pause, q.sched = pools, pause, sched
 	}
 	q.begun, q.seq = true, seq
 	return nil
@@ -185,6 +190,13 @@ func (q *Queue) Pause() *fleet.Pause {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.pause
+}
+
+// Schedules returns the schedules. Callers do not change them.
+func (q *Queue) Schedules() []*fleet.Schedule {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.sched
 }
 
 // Dependee returns a task that tasks of the queue depend on.

@@ -139,6 +139,10 @@ const (
 	ErrorReason_POOL_EXISTS ErrorReason = 50
 	// An admin has paused the fleet, so no task starts; the message says why. A queued task waits. Metadata: by.
 	ErrorReason_FLEET_PAUSED ErrorReason = 55
+	// The schedule does not exist. Metadata: schedule.
+	ErrorReason_SCHEDULE_NOT_FOUND ErrorReason = 56
+	// A schedule with this name already exists. Metadata: schedule, field.
+	ErrorReason_SCHEDULE_EXISTS ErrorReason = 57
 )
 
 // Enum value maps for ErrorReason.
@@ -196,6 +200,8 @@ var (
 		49: "POOL_NOT_FOUND",
 		50: "POOL_EXISTS",
 		55: "FLEET_PAUSED",
+		56: "SCHEDULE_NOT_FOUND",
+		57: "SCHEDULE_EXISTS",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -250,6 +256,8 @@ var (
 		"POOL_NOT_FOUND":           49,
 		"POOL_EXISTS":              50,
 		"FLEET_PAUSED":             55,
+		"SCHEDULE_NOT_FOUND":       56,
+		"SCHEDULE_EXISTS":          57,
 	}
 )
 
@@ -284,7 +292,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xcf\b\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xfc\b\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -339,7 +347,9 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x10TASK_NOT_PENDING\x100\x12\x12\n" +
 	"\x0ePOOL_NOT_FOUND\x101\x12\x0f\n" +
 	"\vPOOL_EXISTS\x102\x12\x10\n" +
-	"\fFLEET_PAUSED\x107B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\fFLEET_PAUSED\x107\x12\x16\n" +
+	"\x12SCHEDULE_NOT_FOUND\x108\x12\x13\n" +
+	"\x0fSCHEDULE_EXISTS\x109B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

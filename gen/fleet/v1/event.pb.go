@@ -82,6 +82,8 @@ const (
 	Event_pool_changed Event_Type = 24
 	// An admin has paused or resumed the fleet; text says who, and why. Only admins get it.
 	Event_fleet_changed Event_Type = 30
+	// A schedule was created, changed or deleted, or dealt with a tick; text says which schedule, and how.
+	Event_schedule_changed Event_Type = 31
 )
 
 // Enum value maps for Event_Type.
@@ -113,6 +115,7 @@ var (
 		23: "task_assigned",
 		24: "pool_changed",
 		30: "fleet_changed",
+		31: "schedule_changed",
 	}
 	Event_Type_value = map[string]int32{
 		"type_unspecified": 0,
@@ -141,6 +144,7 @@ var (
 		"task_assigned":    23,
 		"pool_changed":     24,
 		"fleet_changed":    30,
+		"schedule_changed": 31,
 	}
 )
 
@@ -293,7 +297,7 @@ var File_fleet_v1_event_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x13fleet/v1/step.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\a\n" +
+	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x13fleet/v1/step.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xca\a\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x120\n" +
@@ -304,7 +308,7 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\x04text\x18\x06 \x01(\tB\x06\xba\xf4\x18\x02\b\bR\x04text\x12_\n" +
 	"\x06status\x18\a \x01(\tBG\xba\xf4\x18CB\x14fleet.v1.Task.StatusB\x14fleet.v1.Agent.StateB\x15fleet.v1.Agent.StatusR\x06status\x12\x14\n" +
 	"\x05owner\x18\b \x01(\tR\x05owner\x12'\n" +
-	"\x04step\x18\t \x01(\v2\x0e.fleet.v1.StepH\x00R\x04step\x88\x01\x01\"\xb3\x04\n" +
+	"\x04step\x18\t \x01(\v2\x0e.fleet.v1.StepH\x00R\x04step\x88\x01\x01\"\xc9\x04\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10type_unspecified\x10\x00\x12\x11\n" +
 	"\ragent_created\x10\x01\x12\x11\n" +
@@ -334,7 +338,8 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\vtask_queued\x10\x16\x12\x11\n" +
 	"\rtask_assigned\x10\x17\x12\x10\n" +
 	"\fpool_changed\x10\x18\x12\x11\n" +
-	"\rfleet_changed\x10\x1eB\a\n" +
+	"\rfleet_changed\x10\x1e\x12\x14\n" +
+	"\x10schedule_changed\x10\x1fB\a\n" +
 	"\x05_stepB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (

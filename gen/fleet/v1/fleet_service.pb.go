@@ -5572,6 +5572,877 @@ func (x *ShowPoolResponse) GetAgentNames() []string {
 	return nil
 }
 
+// Schedule queues a task at each of its ticks.
+type Schedule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the schedule.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Name of the principal that owns it, on whose behalf its tasks are queued.
+	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Its cron expression; empty when it has one time.
+	Cron string `protobuf:"bytes,3,opt,name=cron,proto3" json:"cron,omitempty"`
+	// Its only time; absent when it has a cron expression.
+	At *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3,oneof" json:"at,omitempty"`
+	// Time zone of the cron expression.
+	TimeZone string `protobuf:"bytes,5,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// What happens to missed ticks: skip, latest or all.
+	Missed string `protobuf:"bytes,6,opt,name=missed,proto3" json:"missed,omitempty"`
+	// What happens while the task of the last tick has not ended: skip or queue.
+	Overlap string `protobuf:"bytes,7,opt,name=overlap,proto3" json:"overlap,omitempty"`
+	// Labels of its tasks, besides those of task. They also have the label schedule with the name of the schedule.
+	Labels *structpb.Struct `protobuf:"bytes,8,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
+	// The task that it queues, with the fields that were given.
+	Task *structpb.Struct `protobuf:"bytes,9,opt,name=task,proto3,oneof" json:"task,omitempty"`
+	// Whether it queues no tasks.
+	Paused bool `protobuf:"varint,10,opt,name=paused,proto3" json:"paused,omitempty"`
+	// The next tick; absent when there is none, or when it is paused.
+	NextTick *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=next_tick,json=nextTick,proto3,oneof" json:"next_tick,omitempty"`
+	// The last tick that was not missed; absent when there was none.
+	LastTick *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=last_tick,json=lastTick,proto3,oneof" json:"last_tick,omitempty"`
+	// Id of the task that was queued last; absent when there was none.
+	LastTaskId *string `protobuf:"bytes,13,opt,name=last_task_id,json=lastTaskId,proto3,oneof" json:"last_task_id,omitempty"`
+	// Why the last tick has queued no task; absent when it has.
+	LastError *string `protobuf:"bytes,14,opt,name=last_error,json=lastError,proto3,oneof" json:"last_error,omitempty"`
+	// Number of tasks that it has queued.
+	Queued int32 `protobuf:"varint,15,opt,name=queued,proto3" json:"queued,omitempty"`
+	// Number of ticks without a task because that of the last tick had not ended.
+	Skipped int32 `protobuf:"varint,16,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	// Number of ticks without a task because no server ran at the time.
+	Late int32 `protobuf:"varint,17,opt,name=late,proto3" json:"late,omitempty"`
+	// Number of ticks whose task could not be queued.
+	Failed int32 `protobuf:"varint,18,opt,name=failed,proto3" json:"failed,omitempty"`
+	// When it was created.
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Schedule) Reset() {
+	*x = Schedule{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Schedule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Schedule) ProtoMessage() {}
+
+func (x *Schedule) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
+func (*Schedule) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *Schedule) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Schedule) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Schedule) GetCron() string {
+	if x != nil {
+		return x.Cron
+	}
+	return ""
+}
+
+func (x *Schedule) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Schedule) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+func (x *Schedule) GetMissed() string {
+	if x != nil {
+		return x.Missed
+	}
+	return ""
+}
+
+func (x *Schedule) GetOverlap() string {
+	if x != nil {
+		return x.Overlap
+	}
+	return ""
+}
+
+func (x *Schedule) GetLabels() *structpb.Struct {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Schedule) GetTask() *structpb.Struct {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *Schedule) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *Schedule) GetNextTick() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextTick
+	}
+	return nil
+}
+
+func (x *Schedule) GetLastTick() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastTick
+	}
+	return nil
+}
+
+func (x *Schedule) GetLastTaskId() string {
+	if x != nil && x.LastTaskId != nil {
+		return *x.LastTaskId
+	}
+	return ""
+}
+
+func (x *Schedule) GetLastError() string {
+	if x != nil && x.LastError != nil {
+		return *x.LastError
+	}
+	return ""
+}
+
+func (x *Schedule) GetQueued() int32 {
+	if x != nil {
+		return x.Queued
+	}
+	return 0
+}
+
+func (x *Schedule) GetSkipped() int32 {
+	if x != nil {
+		return x.Skipped
+	}
+	return 0
+}
+
+func (x *Schedule) GetLate() int32 {
+	if x != nil {
+		return x.Late
+	}
+	return 0
+}
+
+func (x *Schedule) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *Schedule) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+// CreateScheduleRequest describes a schedule.
+type CreateScheduleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the schedule: letters, digits and single inner hyphens, at most 63 characters.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Required. The task that is queued at each tick, with the fields of `queue_task` except request_id, not_before, expires, depends_on and
+	// attachments.
+	Task *QueueTaskRequest `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	// Optional. When its tasks are queued: a cron expression with the fields minute, hour, day of the month, month and day of the week, such as
+	// "0 3 * * *" for each day at 3:00; or @hourly, @daily, @weekly, @monthly or @yearly.
+	Cron string `protobuf:"bytes,3,opt,name=cron,proto3" json:"cron,omitempty"`
+	// Optional. The time of its only task, instead of cron.
+	At *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	// Optional. Time zone of the cron expression, such as Europe/Berlin, by default UTC.
+	TimeZone string `protobuf:"bytes,5,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// Optional. What happens to the ticks at which no server ran: skip, nothing; latest (by default), the last of them queues a task; all, each of
+	// them does, at most 1000.
+	Missed *string `protobuf:"bytes,6,opt,name=missed,proto3,oneof" json:"missed,omitempty"`
+	// Optional. What happens at a tick while the task of the last tick has not ended: skip (by default), nothing; queue, a task is queued too.
+	Overlap *string `protobuf:"bytes,7,opt,name=overlap,proto3,oneof" json:"overlap,omitempty"`
+	// Optional. Labels of its tasks, such as {"env": "prod"}, besides those of task.
+	Labels map[string]string `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateScheduleRequest) Reset() {
+	*x = CreateScheduleRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateScheduleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateScheduleRequest) ProtoMessage() {}
+
+func (x *CreateScheduleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateScheduleRequest.ProtoReflect.Descriptor instead.
+func (*CreateScheduleRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *CreateScheduleRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreateScheduleRequest) GetTask() *QueueTaskRequest {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *CreateScheduleRequest) GetCron() string {
+	if x != nil {
+		return x.Cron
+	}
+	return ""
+}
+
+func (x *CreateScheduleRequest) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *CreateScheduleRequest) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+func (x *CreateScheduleRequest) GetMissed() string {
+	if x != nil && x.Missed != nil {
+		return *x.Missed
+	}
+	return ""
+}
+
+func (x *CreateScheduleRequest) GetOverlap() string {
+	if x != nil && x.Overlap != nil {
+		return *x.Overlap
+	}
+	return ""
+}
+
+func (x *CreateScheduleRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *CreateScheduleRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// CreateScheduleResponse has the new schedule.
+type CreateScheduleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The schedule.
+	Schedule *Schedule `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateScheduleResponse) Reset() {
+	*x = CreateScheduleResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateScheduleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateScheduleResponse) ProtoMessage() {}
+
+func (x *CreateScheduleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateScheduleResponse.ProtoReflect.Descriptor instead.
+func (*CreateScheduleResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *CreateScheduleResponse) GetSchedule() *Schedule {
+	if x != nil {
+		return x.Schedule
+	}
+	return nil
+}
+
+func (x *CreateScheduleResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// UpdateScheduleRequest names a schedule and what changes about it.
+type UpdateScheduleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the schedule.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. The task that is queued at each tick; it replaces the earlier one as a whole.
+	Task *QueueTaskRequest `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	// Optional. When its tasks are queued: a cron expression with the fields minute, hour, day of the month, month and day of the week, such as
+	// "0 3 * * *" for each day at 3:00; or @hourly, @daily, @weekly, @monthly or @yearly. It replaces at.
+	Cron *string `protobuf:"bytes,3,opt,name=cron,proto3,oneof" json:"cron,omitempty"`
+	// Optional. The time of its only task, which replaces cron.
+	At *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3,oneof" json:"at,omitempty"`
+	// Optional. Time zone of the cron expression, such as Europe/Berlin.
+	TimeZone *string `protobuf:"bytes,5,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	// Optional. What happens to the ticks at which no server ran: skip, nothing; latest, the last of them queues a task; all, each of
+	// them does, at most 1000.
+	Missed *string `protobuf:"bytes,6,opt,name=missed,proto3,oneof" json:"missed,omitempty"`
+	// Optional. What happens at a tick while the task of the last tick has not ended: skip, nothing; queue, a task is queued too.
+	Overlap *string `protobuf:"bytes,7,opt,name=overlap,proto3,oneof" json:"overlap,omitempty"`
+	// Optional. Whether it queues no tasks. Ticks while it is paused are not made up for.
+	Paused *bool `protobuf:"varint,8,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateScheduleRequest) Reset() {
+	*x = UpdateScheduleRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateScheduleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateScheduleRequest) ProtoMessage() {}
+
+func (x *UpdateScheduleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateScheduleRequest.ProtoReflect.Descriptor instead.
+func (*UpdateScheduleRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *UpdateScheduleRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UpdateScheduleRequest) GetTask() *QueueTaskRequest {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *UpdateScheduleRequest) GetCron() string {
+	if x != nil && x.Cron != nil {
+		return *x.Cron
+	}
+	return ""
+}
+
+func (x *UpdateScheduleRequest) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *UpdateScheduleRequest) GetTimeZone() string {
+	if x != nil && x.TimeZone != nil {
+		return *x.TimeZone
+	}
+	return ""
+}
+
+func (x *UpdateScheduleRequest) GetMissed() string {
+	if x != nil && x.Missed != nil {
+		return *x.Missed
+	}
+	return ""
+}
+
+func (x *UpdateScheduleRequest) GetOverlap() string {
+	if x != nil && x.Overlap != nil {
+		return *x.Overlap
+	}
+	return ""
+}
+
+func (x *UpdateScheduleRequest) GetPaused() bool {
+	if x != nil && x.Paused != nil {
+		return *x.Paused
+	}
+	return false
+}
+
+func (x *UpdateScheduleRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// UpdateScheduleResponse has the schedule.
+type UpdateScheduleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The schedule.
+	Schedule *Schedule `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateScheduleResponse) Reset() {
+	*x = UpdateScheduleResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateScheduleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateScheduleResponse) ProtoMessage() {}
+
+func (x *UpdateScheduleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateScheduleResponse.ProtoReflect.Descriptor instead.
+func (*UpdateScheduleResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *UpdateScheduleResponse) GetSchedule() *Schedule {
+	if x != nil {
+		return x.Schedule
+	}
+	return nil
+}
+
+func (x *UpdateScheduleResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// DeleteScheduleRequest names a schedule.
+type DeleteScheduleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the schedule.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteScheduleRequest) Reset() {
+	*x = DeleteScheduleRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteScheduleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteScheduleRequest) ProtoMessage() {}
+
+func (x *DeleteScheduleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteScheduleRequest.ProtoReflect.Descriptor instead.
+func (*DeleteScheduleRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *DeleteScheduleRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeleteScheduleRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// DeleteScheduleResponse says what was done.
+type DeleteScheduleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteScheduleResponse) Reset() {
+	*x = DeleteScheduleResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteScheduleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteScheduleResponse) ProtoMessage() {}
+
+func (x *DeleteScheduleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteScheduleResponse.ProtoReflect.Descriptor instead.
+func (*DeleteScheduleResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *DeleteScheduleResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// ListSchedulesRequest selects schedules.
+type ListSchedulesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The next_cursor of the previous page.
+	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Maximum number of schedules to return, by default 100.
+	Limit         *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSchedulesRequest) Reset() {
+	*x = ListSchedulesRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSchedulesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSchedulesRequest) ProtoMessage() {}
+
+func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSchedulesRequest.ProtoReflect.Descriptor instead.
+func (*ListSchedulesRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{79}
+}
+
+func (x *ListSchedulesRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListSchedulesRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+// ListSchedulesResponse has a page of schedules.
+type ListSchedulesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The schedules, sorted by name.
+	Schedules []*Schedule `protobuf:"bytes,1,rep,name=schedules,proto3" json:"schedules,omitempty"`
+	// Number of all schedules.
+	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// Cursor of the next page; absent when this is the last one.
+	NextCursor    *string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSchedulesResponse) Reset() {
+	*x = ListSchedulesResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSchedulesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSchedulesResponse) ProtoMessage() {}
+
+func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSchedulesResponse.ProtoReflect.Descriptor instead.
+func (*ListSchedulesResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{80}
+}
+
+func (x *ListSchedulesResponse) GetSchedules() []*Schedule {
+	if x != nil {
+		return x.Schedules
+	}
+	return nil
+}
+
+func (x *ListSchedulesResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *ListSchedulesResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
+// ShowScheduleRequest names a schedule.
+type ShowScheduleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the schedule.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowScheduleRequest) Reset() {
+	*x = ShowScheduleRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowScheduleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowScheduleRequest) ProtoMessage() {}
+
+func (x *ShowScheduleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowScheduleRequest.ProtoReflect.Descriptor instead.
+func (*ShowScheduleRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{81}
+}
+
+func (x *ShowScheduleRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ShowScheduleResponse has the schedule.
+type ShowScheduleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The schedule.
+	Schedule      *Schedule `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowScheduleResponse) Reset() {
+	*x = ShowScheduleResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowScheduleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowScheduleResponse) ProtoMessage() {}
+
+func (x *ShowScheduleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowScheduleResponse.ProtoReflect.Descriptor instead.
+func (*ShowScheduleResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{82}
+}
+
+func (x *ShowScheduleResponse) GetSchedule() *Schedule {
+	if x != nil {
+		return x.Schedule
+	}
+	return nil
+}
+
 // UpdateQueuedTaskRequest names a pending task and what changes about it.
 type UpdateQueuedTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5595,7 +6466,7 @@ type UpdateQueuedTaskRequest struct {
 
 func (x *UpdateQueuedTaskRequest) Reset() {
 	*x = UpdateQueuedTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5607,7 +6478,7 @@ func (x *UpdateQueuedTaskRequest) String() string {
 func (*UpdateQueuedTaskRequest) ProtoMessage() {}
 
 func (x *UpdateQueuedTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[72]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5620,7 +6491,7 @@ func (x *UpdateQueuedTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateQueuedTaskRequest.ProtoReflect.Descriptor instead.
 func (*UpdateQueuedTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{72}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *UpdateQueuedTaskRequest) GetTaskId() string {
@@ -5685,7 +6556,7 @@ type UpdateQueuedTaskResponse struct {
 
 func (x *UpdateQueuedTaskResponse) Reset() {
 	*x = UpdateQueuedTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5697,7 +6568,7 @@ func (x *UpdateQueuedTaskResponse) String() string {
 func (*UpdateQueuedTaskResponse) ProtoMessage() {}
 
 func (x *UpdateQueuedTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[73]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5710,7 +6581,7 @@ func (x *UpdateQueuedTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateQueuedTaskResponse.ProtoReflect.Descriptor instead.
 func (*UpdateQueuedTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{73}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *UpdateQueuedTaskResponse) GetTask() *Task {
@@ -5740,7 +6611,7 @@ type HoldTaskRequest struct {
 
 func (x *HoldTaskRequest) Reset() {
 	*x = HoldTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5752,7 +6623,7 @@ func (x *HoldTaskRequest) String() string {
 func (*HoldTaskRequest) ProtoMessage() {}
 
 func (x *HoldTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[74]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5765,7 +6636,7 @@ func (x *HoldTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldTaskRequest.ProtoReflect.Descriptor instead.
 func (*HoldTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{74}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *HoldTaskRequest) GetTaskId() string {
@@ -5795,7 +6666,7 @@ type HoldTaskResponse struct {
 
 func (x *HoldTaskResponse) Reset() {
 	*x = HoldTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5807,7 +6678,7 @@ func (x *HoldTaskResponse) String() string {
 func (*HoldTaskResponse) ProtoMessage() {}
 
 func (x *HoldTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[75]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5820,7 +6691,7 @@ func (x *HoldTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldTaskResponse.ProtoReflect.Descriptor instead.
 func (*HoldTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{75}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *HoldTaskResponse) GetTask() *Task {
@@ -5850,7 +6721,7 @@ type ReleaseTaskRequest struct {
 
 func (x *ReleaseTaskRequest) Reset() {
 	*x = ReleaseTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5862,7 +6733,7 @@ func (x *ReleaseTaskRequest) String() string {
 func (*ReleaseTaskRequest) ProtoMessage() {}
 
 func (x *ReleaseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[76]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5875,7 +6746,7 @@ func (x *ReleaseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseTaskRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{76}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ReleaseTaskRequest) GetTaskId() string {
@@ -5905,7 +6776,7 @@ type ReleaseTaskResponse struct {
 
 func (x *ReleaseTaskResponse) Reset() {
 	*x = ReleaseTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5917,7 +6788,7 @@ func (x *ReleaseTaskResponse) String() string {
 func (*ReleaseTaskResponse) ProtoMessage() {}
 
 func (x *ReleaseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[77]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5930,7 +6801,7 @@ func (x *ReleaseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseTaskResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{77}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ReleaseTaskResponse) GetTask() *Task {
@@ -5960,7 +6831,7 @@ type StopTaskRequest struct {
 
 func (x *StopTaskRequest) Reset() {
 	*x = StopTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5972,7 +6843,7 @@ func (x *StopTaskRequest) String() string {
 func (*StopTaskRequest) ProtoMessage() {}
 
 func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[78]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5985,7 +6856,7 @@ func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskRequest.ProtoReflect.Descriptor instead.
 func (*StopTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{78}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *StopTaskRequest) GetTaskId() string {
@@ -6015,7 +6886,7 @@ type StopTaskResponse struct {
 
 func (x *StopTaskResponse) Reset() {
 	*x = StopTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6027,7 +6898,7 @@ func (x *StopTaskResponse) String() string {
 func (*StopTaskResponse) ProtoMessage() {}
 
 func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[79]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6040,7 +6911,7 @@ func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskResponse.ProtoReflect.Descriptor instead.
 func (*StopTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{79}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *StopTaskResponse) GetTask() *Task {
@@ -6074,7 +6945,7 @@ type ListQueueRequest struct {
 
 func (x *ListQueueRequest) Reset() {
 	*x = ListQueueRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6086,7 +6957,7 @@ func (x *ListQueueRequest) String() string {
 func (*ListQueueRequest) ProtoMessage() {}
 
 func (x *ListQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[80]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6099,7 +6970,7 @@ func (x *ListQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListQueueRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{80}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ListQueueRequest) GetAgentName() string {
@@ -6145,7 +7016,7 @@ type ListQueueResponse struct {
 
 func (x *ListQueueResponse) Reset() {
 	*x = ListQueueResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6157,7 +7028,7 @@ func (x *ListQueueResponse) String() string {
 func (*ListQueueResponse) ProtoMessage() {}
 
 func (x *ListQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[81]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6170,7 +7041,7 @@ func (x *ListQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListQueueResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{81}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ListQueueResponse) GetTasks() []*QueuedTask {
@@ -6203,7 +7074,7 @@ type ShowQueueRequest struct {
 
 func (x *ShowQueueRequest) Reset() {
 	*x = ShowQueueRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6215,7 +7086,7 @@ func (x *ShowQueueRequest) String() string {
 func (*ShowQueueRequest) ProtoMessage() {}
 
 func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[82]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6228,7 +7099,7 @@ func (x *ShowQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowQueueRequest.ProtoReflect.Descriptor instead.
 func (*ShowQueueRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{82}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{93}
 }
 
 // ShowQueueResponse sums up the pending tasks.
@@ -6250,7 +7121,7 @@ type ShowQueueResponse struct {
 
 func (x *ShowQueueResponse) Reset() {
 	*x = ShowQueueResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6262,7 +7133,7 @@ func (x *ShowQueueResponse) String() string {
 func (*ShowQueueResponse) ProtoMessage() {}
 
 func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[83]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6275,7 +7146,7 @@ func (x *ShowQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowQueueResponse.ProtoReflect.Descriptor instead.
 func (*ShowQueueResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{83}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ShowQueueResponse) GetPending() int32 {
@@ -6333,7 +7204,7 @@ type SetLabelsRequest struct {
 
 func (x *SetLabelsRequest) Reset() {
 	*x = SetLabelsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6345,7 +7216,7 @@ func (x *SetLabelsRequest) String() string {
 func (*SetLabelsRequest) ProtoMessage() {}
 
 func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[84]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6358,7 +7229,7 @@ func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsRequest.ProtoReflect.Descriptor instead.
 func (*SetLabelsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{84}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *SetLabelsRequest) GetAgentName() string {
@@ -6409,7 +7280,7 @@ type SetLabelsResponse struct {
 
 func (x *SetLabelsResponse) Reset() {
 	*x = SetLabelsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6421,7 +7292,7 @@ func (x *SetLabelsResponse) String() string {
 func (*SetLabelsResponse) ProtoMessage() {}
 
 func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[85]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6434,7 +7305,7 @@ func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsResponse.ProtoReflect.Descriptor instead.
 func (*SetLabelsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{85}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *SetLabelsResponse) GetMessage() string {
@@ -6470,7 +7341,7 @@ type ShareAgentRequest struct {
 
 func (x *ShareAgentRequest) Reset() {
 	*x = ShareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6482,7 +7353,7 @@ func (x *ShareAgentRequest) String() string {
 func (*ShareAgentRequest) ProtoMessage() {}
 
 func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[86]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6495,7 +7366,7 @@ func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
 func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{86}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ShareAgentRequest) GetAgentName() string {
@@ -6546,7 +7417,7 @@ type ShareAgentResponse struct {
 
 func (x *ShareAgentResponse) Reset() {
 	*x = ShareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6558,7 +7429,7 @@ func (x *ShareAgentResponse) String() string {
 func (*ShareAgentResponse) ProtoMessage() {}
 
 func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[87]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6571,7 +7442,7 @@ func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
 func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{87}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ShareAgentResponse) GetMessage() string {
@@ -6605,7 +7476,7 @@ type UnshareAgentRequest struct {
 
 func (x *UnshareAgentRequest) Reset() {
 	*x = UnshareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6617,7 +7488,7 @@ func (x *UnshareAgentRequest) String() string {
 func (*UnshareAgentRequest) ProtoMessage() {}
 
 func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[88]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6630,7 +7501,7 @@ func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
 func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{88}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *UnshareAgentRequest) GetAgentName() string {
@@ -6674,7 +7545,7 @@ type UnshareAgentResponse struct {
 
 func (x *UnshareAgentResponse) Reset() {
 	*x = UnshareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6686,7 +7557,7 @@ func (x *UnshareAgentResponse) String() string {
 func (*UnshareAgentResponse) ProtoMessage() {}
 
 func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[89]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6699,7 +7570,7 @@ func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
 func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{89}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *UnshareAgentResponse) GetMessage() string {
@@ -6727,7 +7598,7 @@ type ListAgentSharesRequest struct {
 
 func (x *ListAgentSharesRequest) Reset() {
 	*x = ListAgentSharesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6739,7 +7610,7 @@ func (x *ListAgentSharesRequest) String() string {
 func (*ListAgentSharesRequest) ProtoMessage() {}
 
 func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[90]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6752,7 +7623,7 @@ func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{90}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ListAgentSharesRequest) GetAgentName() string {
@@ -6773,7 +7644,7 @@ type ListAgentSharesResponse struct {
 
 func (x *ListAgentSharesResponse) Reset() {
 	*x = ListAgentSharesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6785,7 +7656,7 @@ func (x *ListAgentSharesResponse) String() string {
 func (*ListAgentSharesResponse) ProtoMessage() {}
 
 func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[91]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6798,7 +7669,7 @@ func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{91}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ListAgentSharesResponse) GetShares() []*Share {
@@ -7434,7 +8305,104 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x10ShowPoolResponse\x12\"\n" +
 	"\x04pool\x18\x01 \x01(\v2\x0e.fleet.v1.PoolR\x04pool\x12\x1f\n" +
 	"\vagent_names\x18\x02 \x03(\tR\n" +
-	"agentNames\"\xac\x03\n" +
+	"agentNames\"\xff\x05\n" +
+	"\bSchedule\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x12\n" +
+	"\x04cron\x18\x03 \x01(\tR\x04cron\x12/\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\x02at\x88\x01\x01\x12\x1b\n" +
+	"\ttime_zone\x18\x05 \x01(\tR\btimeZone\x12\x16\n" +
+	"\x06missed\x18\x06 \x01(\tR\x06missed\x12\x18\n" +
+	"\aoverlap\x18\a \x01(\tR\aoverlap\x124\n" +
+	"\x06labels\x18\b \x01(\v2\x17.google.protobuf.StructH\x01R\x06labels\x88\x01\x01\x120\n" +
+	"\x04task\x18\t \x01(\v2\x17.google.protobuf.StructH\x02R\x04task\x88\x01\x01\x12\x16\n" +
+	"\x06paused\x18\n" +
+	" \x01(\bR\x06paused\x12<\n" +
+	"\tnext_tick\x18\v \x01(\v2\x1a.google.protobuf.TimestampH\x03R\bnextTick\x88\x01\x01\x12<\n" +
+	"\tlast_tick\x18\f \x01(\v2\x1a.google.protobuf.TimestampH\x04R\blastTick\x88\x01\x01\x12%\n" +
+	"\flast_task_id\x18\r \x01(\tH\x05R\n" +
+	"lastTaskId\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"last_error\x18\x0e \x01(\tH\x06R\tlastError\x88\x01\x01\x12\x16\n" +
+	"\x06queued\x18\x0f \x01(\x05R\x06queued\x12\x18\n" +
+	"\askipped\x18\x10 \x01(\x05R\askipped\x12\x12\n" +
+	"\x04late\x18\x11 \x01(\x05R\x04late\x12\x16\n" +
+	"\x06failed\x18\x12 \x01(\x05R\x06failed\x129\n" +
+	"\n" +
+	"created_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\x05\n" +
+	"\x03_atB\t\n" +
+	"\a_labelsB\a\n" +
+	"\x05_taskB\f\n" +
+	"\n" +
+	"_next_tickB\f\n" +
+	"\n" +
+	"_last_tickB\x0f\n" +
+	"\r_last_task_idB\r\n" +
+	"\v_last_error\"\xc4\x04\n" +
+	"\x15CreateScheduleRequest\x12D\n" +
+	"\x04name\x18\x01 \x01(\tB0\xe0A\x02\xbaH&r$\x10\x01\x18?2\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xb8\xf6\x18\x01R\x04name\x123\n" +
+	"\x04task\x18\x02 \x01(\v2\x1a.fleet.v1.QueueTaskRequestB\x03\xe0A\x02R\x04task\x12\x17\n" +
+	"\x04cron\x18\x03 \x01(\tB\x03\xe0A\x01R\x04cron\x12/\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\x02at\x12 \n" +
+	"\ttime_zone\x18\x05 \x01(\tB\x03\xe0A\x01R\btimeZone\x128\n" +
+	"\x06missed\x18\x06 \x01(\tB\x1b\xe0A\x01\xbaH\x15r\x13R\x04skipR\x06latestR\x03allH\x00R\x06missed\x88\x01\x01\x124\n" +
+	"\aoverlap\x18\a \x01(\tB\x15\xe0A\x01\xbaH\x0fr\rR\x04skipR\x05queueH\x01R\aoverlap\x88\x01\x01\x12P\n" +
+	"\x06labels\x18\b \x03(\v2+.fleet.v1.CreateScheduleRequest.LabelsEntryB\v\xe0A\x01\xbaH\x05\x9a\x01\x02\x10\x1fR\x06labels\x120\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
+	"\a_missedB\n" +
+	"\n" +
+	"\b_overlap\"b\n" +
+	"\x16CreateScheduleResponse\x12.\n" +
+	"\bschedule\x18\x01 \x01(\v2\x12.fleet.v1.ScheduleR\bschedule\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xef\x03\n" +
+	"\x15UpdateScheduleRequest\x12\"\n" +
+	"\x04name\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x04name\x123\n" +
+	"\x04task\x18\x02 \x01(\v2\x1a.fleet.v1.QueueTaskRequestB\x03\xe0A\x01R\x04task\x12\x1c\n" +
+	"\x04cron\x18\x03 \x01(\tB\x03\xe0A\x01H\x00R\x04cron\x88\x01\x01\x124\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01H\x01R\x02at\x88\x01\x01\x12%\n" +
+	"\ttime_zone\x18\x05 \x01(\tB\x03\xe0A\x01H\x02R\btimeZone\x88\x01\x01\x128\n" +
+	"\x06missed\x18\x06 \x01(\tB\x1b\xe0A\x01\xbaH\x15r\x13R\x04skipR\x06latestR\x03allH\x03R\x06missed\x88\x01\x01\x124\n" +
+	"\aoverlap\x18\a \x01(\tB\x15\xe0A\x01\xbaH\x0fr\rR\x04skipR\x05queueH\x04R\aoverlap\x88\x01\x01\x12 \n" +
+	"\x06paused\x18\b \x01(\bB\x03\xe0A\x01H\x05R\x06paused\x88\x01\x01\x120\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestIdB\a\n" +
+	"\x05_cronB\x05\n" +
+	"\x03_atB\f\n" +
+	"\n" +
+	"_time_zoneB\t\n" +
+	"\a_missedB\n" +
+	"\n" +
+	"\b_overlapB\t\n" +
+	"\a_paused\"b\n" +
+	"\x16UpdateScheduleResponse\x12.\n" +
+	"\bschedule\x18\x01 \x01(\v2\x12.fleet.v1.ScheduleR\bschedule\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"m\n" +
+	"\x15DeleteScheduleRequest\x12\"\n" +
+	"\x04name\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x04name\x120\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"2\n" +
+	"\x16DeleteScheduleResponse\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\"d\n" +
+	"\x14ListSchedulesRequest\x12\x1b\n" +
+	"\x06cursor\x18\x01 \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\x02 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\xa0\x01\n" +
+	"\x15ListSchedulesResponse\x120\n" +
+	"\tschedules\x18\x01 \x03(\v2\x12.fleet.v1.ScheduleR\tschedules\x12\x1f\n" +
+	"\vtotal_count\x18\x02 \x01(\x05R\n" +
+	"totalCount\x12$\n" +
+	"\vnext_cursor\x18\x03 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"9\n" +
+	"\x13ShowScheduleRequest\x12\"\n" +
+	"\x04name\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x04name\"F\n" +
+	"\x14ShowScheduleResponse\x12.\n" +
+	"\bschedule\x18\x01 \x01(\v2\x12.fleet.v1.ScheduleR\bschedule\"\xac\x03\n" +
 	"\x17UpdateQueuedTaskRequest\x12'\n" +
 	"\atask_id\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x06taskId\x126\n" +
 	"\bpriority\x18\x02 \x01(\x05B\x15\xe0A\x01\xbaH\x0f\x1a\r\x18d(\x9c\xff\xff\xff\xff\xff\xff\xff\xff\x01H\x00R\bpriority\x88\x01\x01\x12>\n" +
@@ -7538,7 +8506,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xbf9\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xc3>\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -7618,7 +8586,13 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\tListPools\x12\x1a.fleet.v1.ListPoolsRequest\x1a\x1b.fleet.v1.ListPoolsResponse\"?\x92\xf4\x18#\n" +
 	"\x05limit\x12\x05pools\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/pools\x90\x02\x01\x12f\n" +
 	"\bShowPool\x12\x19.fleet.v1.ShowPoolRequest\x1a\x1a.fleet.v1.ShowPoolResponse\"#\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/pools/{name}\x90\x02\x01\x12j\n" +
-	"\tShowQueue\x12\x1a.fleet.v1.ShowQueueRequest\x1a\x1b.fleet.v1.ShowQueueResponse\"$\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/queue:summary\x90\x02\x01\x12r\n" +
+	"\tShowQueue\x12\x1a.fleet.v1.ShowQueueRequest\x1a\x1b.fleet.v1.ShowQueueResponse\"$\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/queue:summary\x90\x02\x01\x12u\n" +
+	"\x0eCreateSchedule\x12\x1f.fleet.v1.CreateScheduleRequest\x1a .fleet.v1.CreateScheduleResponse\" \xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/v1/schedules\x12|\n" +
+	"\x0eUpdateSchedule\x12\x1f.fleet.v1.UpdateScheduleRequest\x1a .fleet.v1.UpdateScheduleResponse\"'\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/schedules/{name}\x12y\n" +
+	"\x0eDeleteSchedule\x12\x1f.fleet.v1.DeleteScheduleRequest\x1a .fleet.v1.DeleteScheduleResponse\"$\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x16*\x14/v1/schedules/{name}\x12\x99\x01\n" +
+	"\rListSchedules\x12\x1e.fleet.v1.ListSchedulesRequest\x1a\x1f.fleet.v1.ListSchedulesResponse\"G\x92\xf4\x18'\n" +
+	"\x05limit\x12\tschedules\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedules\x90\x02\x01\x12v\n" +
+	"\fShowSchedule\x12\x1d.fleet.v1.ShowScheduleRequest\x1a\x1e.fleet.v1.ShowScheduleResponse\"'\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/schedules/{name}\x90\x02\x01\x12r\n" +
 	"\n" +
 	"PauseFleet\x12\x1b.fleet.v1.PauseFleetRequest\x1a\x1c.fleet.v1.PauseFleetResponse\")\x98\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/fleet:pause\x90\x02\x02\x12v\n" +
 	"\vResumeFleet\x12\x1c.fleet.v1.ResumeFleetRequest\x1a\x1d.fleet.v1.ResumeFleetResponse\"*\x98\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/fleet:resume\x90\x02\x02\x12c\n" +
@@ -7652,7 +8626,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 113)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -7728,286 +8702,323 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ListPoolsResponse)(nil),            // 71: fleet.v1.ListPoolsResponse
 	(*ShowPoolRequest)(nil),              // 72: fleet.v1.ShowPoolRequest
 	(*ShowPoolResponse)(nil),             // 73: fleet.v1.ShowPoolResponse
-	(*UpdateQueuedTaskRequest)(nil),      // 74: fleet.v1.UpdateQueuedTaskRequest
-	(*UpdateQueuedTaskResponse)(nil),     // 75: fleet.v1.UpdateQueuedTaskResponse
-	(*HoldTaskRequest)(nil),              // 76: fleet.v1.HoldTaskRequest
-	(*HoldTaskResponse)(nil),             // 77: fleet.v1.HoldTaskResponse
-	(*ReleaseTaskRequest)(nil),           // 78: fleet.v1.ReleaseTaskRequest
-	(*ReleaseTaskResponse)(nil),          // 79: fleet.v1.ReleaseTaskResponse
-	(*StopTaskRequest)(nil),              // 80: fleet.v1.StopTaskRequest
-	(*StopTaskResponse)(nil),             // 81: fleet.v1.StopTaskResponse
-	(*ListQueueRequest)(nil),             // 82: fleet.v1.ListQueueRequest
-	(*ListQueueResponse)(nil),            // 83: fleet.v1.ListQueueResponse
-	(*ShowQueueRequest)(nil),             // 84: fleet.v1.ShowQueueRequest
-	(*ShowQueueResponse)(nil),            // 85: fleet.v1.ShowQueueResponse
-	(*SetLabelsRequest)(nil),             // 86: fleet.v1.SetLabelsRequest
-	(*SetLabelsResponse)(nil),            // 87: fleet.v1.SetLabelsResponse
-	(*ShareAgentRequest)(nil),            // 88: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 89: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 90: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 91: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 92: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 93: fleet.v1.ListAgentSharesResponse
-	nil,                                  // 94: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 95: fleet.v1.CreateAgentRequest.LabelsEntry
-	nil,                                  // 96: fleet.v1.StartAgentTaskRequest.LabelsEntry
-	nil,                                  // 97: fleet.v1.RestartAgentRequest.ParametersEntry
-	nil,                                  // 98: fleet.v1.QueueTaskRequest.LabelsEntry
-	nil,                                  // 99: fleet.v1.CreatePoolRequest.ParametersEntry
-	nil,                                  // 100: fleet.v1.CreatePoolRequest.LabelsEntry
-	nil,                                  // 101: fleet.v1.SetLabelsRequest.LabelsEntry
-	nil,                                  // 102: fleet.v1.SetLabelsResponse.LabelsEntry
-	(*Agent)(nil),                        // 103: fleet.v1.Agent
-	(Agent_Status)(0),                    // 104: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 105: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 106: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 107: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 108: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 109: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 110: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 111: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 112: google.protobuf.Struct
-	(*Role)(nil),                         // 113: fleet.v1.Role
-	(*Project)(nil),                      // 114: fleet.v1.Project
-	(*Event)(nil),                        // 115: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 116: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 117: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 118: fleet.v1.FileChange
-	(StepKind)(0),                        // 119: fleet.v1.StepKind
-	(*Step)(nil),                         // 120: fleet.v1.Step
-	(Task_Status)(0),                     // 121: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 122: fleet.v1.Task.Source
-	(*Question)(nil),                     // 123: fleet.v1.Question
-	(Question_Remember)(0),               // 124: fleet.v1.Question.Remember
-	(*Dependency)(nil),                   // 125: fleet.v1.Dependency
-	(Pool_Reuse)(0),                      // 126: fleet.v1.Pool.Reuse
-	(*Pool)(nil),                         // 127: fleet.v1.Pool
-	(*QueuedTask)(nil),                   // 128: fleet.v1.QueuedTask
-	(*WaitCount)(nil),                    // 129: fleet.v1.WaitCount
-	(*Pause)(nil),                        // 130: fleet.v1.Pause
-	(Share_Access)(0),                    // 131: fleet.v1.Share.Access
-	(*Share)(nil),                        // 132: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 133: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 134: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 135: fleet.v1.SearchFleetRequest
-	(*PauseFleetRequest)(nil),            // 136: fleet.v1.PauseFleetRequest
-	(*ResumeFleetRequest)(nil),           // 137: fleet.v1.ResumeFleetRequest
-	(*ListAuditRequest)(nil),             // 138: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 139: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 140: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 141: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 142: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 143: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 144: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 145: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 146: fleet.v1.SearchFleetResponse
-	(*PauseFleetResponse)(nil),           // 147: fleet.v1.PauseFleetResponse
-	(*ResumeFleetResponse)(nil),          // 148: fleet.v1.ResumeFleetResponse
-	(*ListAuditResponse)(nil),            // 149: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 150: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 151: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 152: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 153: fleet.v1.ReloadConfigResponse
+	(*Schedule)(nil),                     // 74: fleet.v1.Schedule
+	(*CreateScheduleRequest)(nil),        // 75: fleet.v1.CreateScheduleRequest
+	(*CreateScheduleResponse)(nil),       // 76: fleet.v1.CreateScheduleResponse
+	(*UpdateScheduleRequest)(nil),        // 77: fleet.v1.UpdateScheduleRequest
+	(*UpdateScheduleResponse)(nil),       // 78: fleet.v1.UpdateScheduleResponse
+	(*DeleteScheduleRequest)(nil),        // 79: fleet.v1.DeleteScheduleRequest
+	(*DeleteScheduleResponse)(nil),       // 80: fleet.v1.DeleteScheduleResponse
+	(*ListSchedulesRequest)(nil),         // 81: fleet.v1.ListSchedulesRequest
+	(*ListSchedulesResponse)(nil),        // 82: fleet.v1.ListSchedulesResponse
+	(*ShowScheduleRequest)(nil),          // 83: fleet.v1.ShowScheduleRequest
+	(*ShowScheduleResponse)(nil),         // 84: fleet.v1.ShowScheduleResponse
+	(*UpdateQueuedTaskRequest)(nil),      // 85: fleet.v1.UpdateQueuedTaskRequest
+	(*UpdateQueuedTaskResponse)(nil),     // 86: fleet.v1.UpdateQueuedTaskResponse
+	(*HoldTaskRequest)(nil),              // 87: fleet.v1.HoldTaskRequest
+	(*HoldTaskResponse)(nil),             // 88: fleet.v1.HoldTaskResponse
+	(*ReleaseTaskRequest)(nil),           // 89: fleet.v1.ReleaseTaskRequest
+	(*ReleaseTaskResponse)(nil),          // 90: fleet.v1.ReleaseTaskResponse
+	(*StopTaskRequest)(nil),              // 91: fleet.v1.StopTaskRequest
+	(*StopTaskResponse)(nil),             // 92: fleet.v1.StopTaskResponse
+	(*ListQueueRequest)(nil),             // 93: fleet.v1.ListQueueRequest
+	(*ListQueueResponse)(nil),            // 94: fleet.v1.ListQueueResponse
+	(*ShowQueueRequest)(nil),             // 95: fleet.v1.ShowQueueRequest
+	(*ShowQueueResponse)(nil),            // 96: fleet.v1.ShowQueueResponse
+	(*SetLabelsRequest)(nil),             // 97: fleet.v1.SetLabelsRequest
+	(*SetLabelsResponse)(nil),            // 98: fleet.v1.SetLabelsResponse
+	(*ShareAgentRequest)(nil),            // 99: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 100: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 101: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 102: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 103: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 104: fleet.v1.ListAgentSharesResponse
+	nil,                                  // 105: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 106: fleet.v1.CreateAgentRequest.LabelsEntry
+	nil,                                  // 107: fleet.v1.StartAgentTaskRequest.LabelsEntry
+	nil,                                  // 108: fleet.v1.RestartAgentRequest.ParametersEntry
+	nil,                                  // 109: fleet.v1.QueueTaskRequest.LabelsEntry
+	nil,                                  // 110: fleet.v1.CreatePoolRequest.ParametersEntry
+	nil,                                  // 111: fleet.v1.CreatePoolRequest.LabelsEntry
+	nil,                                  // 112: fleet.v1.CreateScheduleRequest.LabelsEntry
+	nil,                                  // 113: fleet.v1.SetLabelsRequest.LabelsEntry
+	nil,                                  // 114: fleet.v1.SetLabelsResponse.LabelsEntry
+	(*Agent)(nil),                        // 115: fleet.v1.Agent
+	(Agent_Status)(0),                    // 116: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 117: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 118: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 119: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 120: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 121: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 122: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 123: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 124: google.protobuf.Struct
+	(*Role)(nil),                         // 125: fleet.v1.Role
+	(*Project)(nil),                      // 126: fleet.v1.Project
+	(*Event)(nil),                        // 127: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 128: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 129: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 130: fleet.v1.FileChange
+	(StepKind)(0),                        // 131: fleet.v1.StepKind
+	(*Step)(nil),                         // 132: fleet.v1.Step
+	(Task_Status)(0),                     // 133: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 134: fleet.v1.Task.Source
+	(*Question)(nil),                     // 135: fleet.v1.Question
+	(Question_Remember)(0),               // 136: fleet.v1.Question.Remember
+	(*Dependency)(nil),                   // 137: fleet.v1.Dependency
+	(Pool_Reuse)(0),                      // 138: fleet.v1.Pool.Reuse
+	(*Pool)(nil),                         // 139: fleet.v1.Pool
+	(*QueuedTask)(nil),                   // 140: fleet.v1.QueuedTask
+	(*WaitCount)(nil),                    // 141: fleet.v1.WaitCount
+	(*Pause)(nil),                        // 142: fleet.v1.Pause
+	(Share_Access)(0),                    // 143: fleet.v1.Share.Access
+	(*Share)(nil),                        // 144: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 145: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 146: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 147: fleet.v1.SearchFleetRequest
+	(*PauseFleetRequest)(nil),            // 148: fleet.v1.PauseFleetRequest
+	(*ResumeFleetRequest)(nil),           // 149: fleet.v1.ResumeFleetRequest
+	(*ListAuditRequest)(nil),             // 150: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 151: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 152: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 153: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 154: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 155: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 156: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 157: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 158: fleet.v1.SearchFleetResponse
+	(*PauseFleetResponse)(nil),           // 159: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 160: fleet.v1.ResumeFleetResponse
+	(*ListAuditResponse)(nil),            // 161: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 162: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 163: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 164: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 165: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	94,  // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	95,  // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
-	103, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	104, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	105, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	106, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	107, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	103, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	106, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	108, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	109, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	110, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	111, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	103, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	112, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	105, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	106, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
+	115, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	116, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	117, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	118, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	119, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	115, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	118, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	120, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	121, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	122, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	123, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	115, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	124, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	17,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	96,  // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
-	109, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	104, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	109, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	104, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	109, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	104, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	113, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	114, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	107, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	115, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	107, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
+	121, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	116, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	121, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	116, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	121, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	116, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	125, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	126, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	119, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	127, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,   // 27: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	109, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	116, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	117, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	118, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	119, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	120, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	121, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	122, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	106, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	121, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	128, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	129, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	130, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	131, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	132, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	133, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	134, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	118, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	1,   // 37: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	109, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	109, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	123, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	124, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	123, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	108, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	103, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	103, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	97,  // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	103, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	112, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	121, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	121, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	135, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	136, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	135, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	120, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	115, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	115, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	108, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	115, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	124, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	17,  // 49: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	98,  // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
-	106, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	106, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	125, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	109, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
-	126, // 55: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	99,  // 56: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
-	100, // 57: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
-	127, // 58: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
-	126, // 59: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	127, // 60: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
-	127, // 61: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
-	127, // 62: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
-	127, // 63: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
-	106, // 64: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	106, // 65: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	125, // 66: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	109, // 67: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
-	109, // 68: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
-	109, // 69: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
-	109, // 70: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
-	128, // 71: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
-	129, // 72: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
-	106, // 73: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
-	130, // 74: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
-	101, // 75: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
-	102, // 76: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
-	131, // 77: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	132, // 78: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	132, // 79: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	132, // 80: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,   // 81: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,   // 82: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,   // 83: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,   // 84: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10,  // 85: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12,  // 86: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	14,  // 87: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	16,  // 88: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	19,  // 89: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	21,  // 90: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	23,  // 91: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	25,  // 92: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	27,  // 93: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	29,  // 94: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	31,  // 95: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	33,  // 96: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	34,  // 97: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	36,  // 98: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	38,  // 99: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	40,  // 100: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	42,  // 101: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	133, // 102: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	134, // 103: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	135, // 104: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	44,  // 105: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	46,  // 106: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	48,  // 107: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	50,  // 108: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	52,  // 109: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	54,  // 110: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	56,  // 111: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	58,  // 112: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	62,  // 113: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
-	74,  // 114: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
-	76,  // 115: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
-	78,  // 116: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
-	80,  // 117: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
-	82,  // 118: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
-	64,  // 119: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
-	66,  // 120: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
-	68,  // 121: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
-	70,  // 122: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
-	72,  // 123: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
-	84,  // 124: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
-	136, // 125: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
-	137, // 126: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
-	86,  // 127: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	88,  // 128: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	90,  // 129: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	92,  // 130: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	138, // 131: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	139, // 132: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	140, // 133: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	141, // 134: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	142, // 135: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	60,  // 136: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,   // 137: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,   // 138: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,   // 139: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,   // 140: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11,  // 141: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13,  // 142: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15,  // 143: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	18,  // 144: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	20,  // 145: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	22,  // 146: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	24,  // 147: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	26,  // 148: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	28,  // 149: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	30,  // 150: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	32,  // 151: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	143, // 152: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	143, // 153: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	37,  // 154: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	39,  // 155: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	41,  // 156: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	43,  // 157: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	144, // 158: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	145, // 159: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	146, // 160: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	45,  // 161: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	47,  // 162: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	49,  // 163: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	51,  // 164: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	53,  // 165: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	55,  // 166: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	57,  // 167: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	59,  // 168: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	63,  // 169: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	75,  // 170: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	77,  // 171: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	79,  // 172: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	81,  // 173: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	83,  // 174: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	65,  // 175: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
-	67,  // 176: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
-	69,  // 177: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
-	71,  // 178: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
-	73,  // 179: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
-	85,  // 180: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	147, // 181: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
-	148, // 182: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
-	87,  // 183: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	89,  // 184: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	91,  // 185: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	93,  // 186: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	149, // 187: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	150, // 188: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	151, // 189: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	152, // 190: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	153, // 191: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	61,  // 192: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	137, // [137:193] is the sub-list for method output_type
-	81,  // [81:137] is the sub-list for method input_type
-	81,  // [81:81] is the sub-list for extension type_name
-	81,  // [81:81] is the sub-list for extension extendee
-	0,   // [0:81] is the sub-list for field type_name
+	109, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
+	118, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	118, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	137, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	121, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
+	138, // 55: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	110, // 56: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
+	111, // 57: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
+	139, // 58: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
+	138, // 59: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	139, // 60: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
+	139, // 61: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
+	139, // 62: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
+	139, // 63: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
+	118, // 64: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
+	124, // 65: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
+	124, // 66: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
+	118, // 67: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
+	118, // 68: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
+	118, // 69: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	62,  // 70: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
+	118, // 71: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	112, // 72: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
+	74,  // 73: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	62,  // 74: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
+	118, // 75: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	74,  // 76: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	74,  // 77: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
+	74,  // 78: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	118, // 79: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	118, // 80: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	137, // 81: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	121, // 82: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
+	121, // 83: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
+	121, // 84: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
+	121, // 85: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
+	140, // 86: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
+	141, // 87: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
+	118, // 88: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
+	142, // 89: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
+	113, // 90: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	114, // 91: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	143, // 92: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	144, // 93: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	144, // 94: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	144, // 95: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,   // 96: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,   // 97: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,   // 98: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,   // 99: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10,  // 100: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12,  // 101: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	14,  // 102: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	16,  // 103: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	19,  // 104: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	21,  // 105: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	23,  // 106: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	25,  // 107: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	27,  // 108: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	29,  // 109: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	31,  // 110: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	33,  // 111: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	34,  // 112: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	36,  // 113: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	38,  // 114: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	40,  // 115: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	42,  // 116: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	145, // 117: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	146, // 118: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	147, // 119: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	44,  // 120: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	46,  // 121: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	48,  // 122: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	50,  // 123: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	52,  // 124: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	54,  // 125: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	56,  // 126: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	58,  // 127: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	62,  // 128: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
+	85,  // 129: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
+	87,  // 130: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
+	89,  // 131: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
+	91,  // 132: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
+	93,  // 133: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
+	64,  // 134: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
+	66,  // 135: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
+	68,  // 136: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
+	70,  // 137: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
+	72,  // 138: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
+	95,  // 139: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
+	75,  // 140: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
+	77,  // 141: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
+	79,  // 142: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
+	81,  // 143: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
+	83,  // 144: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
+	148, // 145: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
+	149, // 146: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
+	97,  // 147: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	99,  // 148: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	101, // 149: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	103, // 150: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	150, // 151: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	151, // 152: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	152, // 153: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	153, // 154: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	154, // 155: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	60,  // 156: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,   // 157: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,   // 158: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,   // 159: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,   // 160: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11,  // 161: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13,  // 162: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15,  // 163: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	18,  // 164: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	20,  // 165: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	22,  // 166: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	24,  // 167: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	26,  // 168: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	28,  // 169: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	30,  // 170: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	32,  // 171: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	155, // 172: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	155, // 173: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	37,  // 174: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	39,  // 175: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	41,  // 176: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	43,  // 177: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	156, // 178: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	157, // 179: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	158, // 180: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	45,  // 181: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	47,  // 182: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	49,  // 183: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	51,  // 184: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	53,  // 185: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	55,  // 186: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	57,  // 187: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	59,  // 188: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	63,  // 189: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	86,  // 190: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	88,  // 191: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	90,  // 192: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	92,  // 193: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	94,  // 194: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	65,  // 195: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
+	67,  // 196: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
+	69,  // 197: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
+	71,  // 198: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
+	73,  // 199: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
+	96,  // 200: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	76,  // 201: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
+	78,  // 202: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
+	80,  // 203: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
+	82,  // 204: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
+	84,  // 205: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
+	159, // 206: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	160, // 207: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	98,  // 208: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	100, // 209: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	102, // 210: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	104, // 211: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	161, // 212: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	162, // 213: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	163, // 214: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	164, // 215: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	165, // 216: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	61,  // 217: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	157, // [157:218] is the sub-list for method output_type
+	96,  // [96:157] is the sub-list for method input_type
+	96,  // [96:96] is the sub-list for extension type_name
+	96,  // [96:96] is the sub-list for extension extendee
+	0,   // [0:96] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -8073,16 +9084,21 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[68].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[69].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[72].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[73].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[75].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[79].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[80].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[81].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[83].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[91].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[92].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[94].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   101,
+			NumMessages:   113,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -64,6 +64,11 @@ const (
 	FleetService_ListPools_FullMethodName            = "/fleet.v1.FleetService/ListPools"
 	FleetService_ShowPool_FullMethodName             = "/fleet.v1.FleetService/ShowPool"
 	FleetService_ShowQueue_FullMethodName            = "/fleet.v1.FleetService/ShowQueue"
+	FleetService_CreateSchedule_FullMethodName       = "/fleet.v1.FleetService/CreateSchedule"
+	FleetService_UpdateSchedule_FullMethodName       = "/fleet.v1.FleetService/UpdateSchedule"
+	FleetService_DeleteSchedule_FullMethodName       = "/fleet.v1.FleetService/DeleteSchedule"
+	FleetService_ListSchedules_FullMethodName        = "/fleet.v1.FleetService/ListSchedules"
+	FleetService_ShowSchedule_FullMethodName         = "/fleet.v1.FleetService/ShowSchedule"
 	FleetService_PauseFleet_FullMethodName           = "/fleet.v1.FleetService/PauseFleet"
 	FleetService_ResumeFleet_FullMethodName          = "/fleet.v1.FleetService/ResumeFleet"
 	FleetService_SetLabels_FullMethodName            = "/fleet.v1.FleetService/SetLabels"
@@ -202,6 +207,17 @@ type FleetServiceClient interface {
 	ShowPool(ctx context.Context, in *ShowPoolRequest, opts ...grpc.CallOption) (*ShowPoolResponse, error)
 	// Sum up the pending tasks: how many there are, why they wait, and how long.
 	ShowQueue(ctx context.Context, in *ShowQueueRequest, opts ...grpc.CallOption) (*ShowQueueResponse, error)
+	// Create a schedule, which queues a task at each tick of a cron expression, or at one time. Its tasks have the label schedule
+	// with its name.
+	CreateSchedule(ctx context.Context, in *CreateScheduleRequest, opts ...grpc.CallOption) (*CreateScheduleResponse, error)
+	// Change or pause a schedule. Tasks that are queued already stay as they are.
+	UpdateSchedule(ctx context.Context, in *UpdateScheduleRequest, opts ...grpc.CallOption) (*UpdateScheduleResponse, error)
+	// Delete a schedule. Tasks that are queued already stay.
+	DeleteSchedule(ctx context.Context, in *DeleteScheduleRequest, opts ...grpc.CallOption) (*DeleteScheduleResponse, error)
+	// List your schedules, with the next tick of each. Admins see those of all owners.
+	ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error)
+	// Show a schedule: its ticks, and what became of them.
+	ShowSchedule(ctx context.Context, in *ShowScheduleRequest, opts ...grpc.CallOption) (*ShowScheduleResponse, error)
 	// Pause the whole fleet: no task starts until `resume_fleet`, and running tasks go on. Queued tasks wait, and calls that would start
 	// a task now fail. Only admins can do this.
 	PauseFleet(ctx context.Context, in *PauseFleetRequest, opts ...grpc.CallOption) (*PauseFleetResponse, error)
@@ -715,6 +731,56 @@ func (c *fleetServiceClient) ShowQueue(ctx context.Context, in *ShowQueueRequest
 	return out, nil
 }
 
+func (c *fleetServiceClient) CreateSchedule(ctx context.Context, in *CreateScheduleRequest, opts ...grpc.CallOption) (*CreateScheduleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateScheduleResponse)
+	err := c.cc.Invoke(ctx, FleetService_CreateSchedule_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) UpdateSchedule(ctx context.Context, in *UpdateScheduleRequest, opts ...grpc.CallOption) (*UpdateScheduleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateScheduleResponse)
+	err := c.cc.Invoke(ctx, FleetService_UpdateSchedule_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) DeleteSchedule(ctx context.Context, in *DeleteScheduleRequest, opts ...grpc.CallOption) (*DeleteScheduleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteScheduleResponse)
+	err := c.cc.Invoke(ctx, FleetService_DeleteSchedule_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSchedulesResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListSchedules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ShowSchedule(ctx context.Context, in *ShowScheduleRequest, opts ...grpc.CallOption) (*ShowScheduleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowScheduleResponse)
+	err := c.cc.Invoke(ctx, FleetService_ShowSchedule_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) PauseFleet(ctx context.Context, in *PauseFleetRequest, opts ...grpc.CallOption) (*PauseFleetResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PauseFleetResponse)
@@ -959,6 +1025,17 @@ type FleetServiceServer interface {
 	ShowPool(context.Context, *ShowPoolRequest) (*ShowPoolResponse, error)
 	// Sum up the pending tasks: how many there are, why they wait, and how long.
 	ShowQueue(context.Context, *ShowQueueRequest) (*ShowQueueResponse, error)
+	// Create a schedule, which queues a task at each tick of a cron expression, or at one time. Its tasks have the label schedule
+	// with its name.
+	CreateSchedule(context.Context, *CreateScheduleRequest) (*CreateScheduleResponse, error)
+	// Change or pause a schedule. Tasks that are queued already stay as they are.
+	UpdateSchedule(context.Context, *UpdateScheduleRequest) (*UpdateScheduleResponse, error)
+	// Delete a schedule. Tasks that are queued already stay.
+	DeleteSchedule(context.Context, *DeleteScheduleRequest) (*DeleteScheduleResponse, error)
+	// List your schedules, with the next tick of each. Admins see those of all owners.
+	ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error)
+	// Show a schedule: its ticks, and what became of them.
+	ShowSchedule(context.Context, *ShowScheduleRequest) (*ShowScheduleResponse, error)
 	// Pause the whole fleet: no task starts until `resume_fleet`, and running tasks go on. Queued tasks wait, and calls that would start
 	// a task now fail. Only admins can do this.
 	PauseFleet(context.Context, *PauseFleetRequest) (*PauseFleetResponse, error)
@@ -1136,6 +1213,21 @@ func (UnimplementedFleetServiceServer) ShowPool(context.Context, *ShowPoolReques
 }
 func (UnimplementedFleetServiceServer) ShowQueue(context.Context, *ShowQueueRequest) (*ShowQueueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowQueue not implemented")
+}
+func (UnimplementedFleetServiceServer) CreateSchedule(context.Context, *CreateScheduleRequest) (*CreateScheduleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateSchedule not implemented")
+}
+func (UnimplementedFleetServiceServer) UpdateSchedule(context.Context, *UpdateScheduleRequest) (*UpdateScheduleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateSchedule not implemented")
+}
+func (UnimplementedFleetServiceServer) DeleteSchedule(context.Context, *DeleteScheduleRequest) (*DeleteScheduleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteSchedule not implemented")
+}
+func (UnimplementedFleetServiceServer) ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSchedules not implemented")
+}
+func (UnimplementedFleetServiceServer) ShowSchedule(context.Context, *ShowScheduleRequest) (*ShowScheduleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowSchedule not implemented")
 }
 func (UnimplementedFleetServiceServer) PauseFleet(context.Context, *PauseFleetRequest) (*PauseFleetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PauseFleet not implemented")
@@ -1965,6 +2057,96 @@ func _FleetService_ShowQueue_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_CreateSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateScheduleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).CreateSchedule(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_CreateSchedule_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).CreateSchedule(ctx, req.(*CreateScheduleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_UpdateSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateScheduleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).UpdateSchedule(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_UpdateSchedule_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).UpdateSchedule(ctx, req.(*UpdateScheduleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_DeleteSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteScheduleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).DeleteSchedule(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_DeleteSchedule_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).DeleteSchedule(ctx, req.(*DeleteScheduleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ListSchedules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSchedulesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListSchedules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListSchedules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListSchedules(ctx, req.(*ListSchedulesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ShowSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowScheduleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ShowSchedule(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ShowSchedule_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ShowSchedule(ctx, req.(*ShowScheduleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_PauseFleet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PauseFleetRequest)
 	if err := dec(in); err != nil {
@@ -2351,6 +2533,26 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ShowQueue",
 			Handler:    _FleetService_ShowQueue_Handler,
+		},
+		{
+			MethodName: "CreateSchedule",
+			Handler:    _FleetService_CreateSchedule_Handler,
+		},
+		{
+			MethodName: "UpdateSchedule",
+			Handler:    _FleetService_UpdateSchedule_Handler,
+		},
+		{
+			MethodName: "DeleteSchedule",
+			Handler:    _FleetService_DeleteSchedule_Handler,
+		},
+		{
+			MethodName: "ListSchedules",
+			Handler:    _FleetService_ListSchedules_Handler,
+		},
+		{
+			MethodName: "ShowSchedule",
+			Handler:    _FleetService_ShowSchedule_Handler,
 		},
 		{
 			MethodName: "PauseFleet",

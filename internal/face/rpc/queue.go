@@ -16,23 +16,8 @@ import (
 
 // QueueTask adds a task to the queue.
 func (f *Fleet) QueueTask(ctx context.Context, r *fleetv1.QueueTaskRequest) (*fleetv1.QueueTaskResponse, error) {
-	start, err := startIn(&fleetv1.StartAgentTaskRequest{
-		AgentName: r.GetAgentName(), TaskDescription: r.GetTaskDescription(), RequestId: r.GetRequestId(), TimeoutSeconds: r.TimeoutSeconds,
-		Checks: r.GetChecks(), Retries: r.Retries, CheckTimeoutSeconds: r.CheckTimeoutSeconds, Model: r.Model, Effort: r.Effort,
-		MaxTurns: r.MaxTurns, MaxCostUsd: r.MaxCostUsd, AppendSystemPrompt: r.AppendSystemPrompt, OutputSchema: r.GetOutputSchema(),
-		Attachments: r.GetAttachments(), Labels: r.GetLabels(),
-	})
+	q, err := queueTaskIn(r)
 	if err != nil {
-		return nil, err
-	}
-	q := service.QueueTaskRequest{StartTaskRequest: start, Hold: r.GetHold(), Pool: r.GetPool(), Project: r.GetProject(), Role: r.GetRole(),
-		NewAgent: r.GetNewAgent(), MaxIdle: limitIn(r.MaxIdleSeconds), Entry: fleet.QueueEntry{
-			Priority: int(r.GetPriority()), Exclusive: r.GetExclusive(), After: dependenciesIn(r.GetDependsOn()),
-		}}
-	if q.Entry.NotBefore, err = timeIn("not_before", r.GetNotBefore()); err != nil {
-		return nil, err
-	}
-	if q.Entry.Expires, err = timeIn("expires", r.GetExpires()); err != nil {
 		return nil, err
 	}
 	t, err := f.svc.QueueTask(ctx, q)
@@ -40,6 +25,27 @@ func (f *Fleet) QueueTask(ctx context.Context, r *fleetv1.QueueTaskRequest) (*fl
 		return nil, err
 	}
 	return &fleetv1.QueueTaskResponse{Task: taskOf(t), Message: "Task queued successfully"}, nil
+}
+
+func queueTaskIn(r *fleetv1.QueueTaskRequest) (q service.QueueTaskRequest, err error) {
+	start, err := startIn(&fleetv1.StartAgentTaskRequest{
+		AgentName: r.GetAgentName(), TaskDescription: r.GetTaskDescription(), RequestId: r.GetRequestId(), TimeoutSeconds: r.TimeoutSeconds,
+		Checks: r.GetChecks(), Retries: r.Retries, CheckTimeoutSeconds: r.CheckTimeoutSeconds, Model: r.Model, Effort: r.Effort,
+		MaxTurns: r.MaxTurns, MaxCostUsd: r.MaxCostUsd, AppendSystemPrompt: r.AppendSystemPrompt, OutputSchema: r.GetOutputSchema(),
+		Attachments: r.GetAttachments(), Labels: r.GetLabels(),
+	})
+	if err != nil {
+		return q, err
+	}
+	q = service.QueueTaskRequest{StartTaskRequest: start, Hold: r.GetHold(), Pool: r.GetPool(), Project: r.GetProject(), Role: r.GetRole(),
+		NewAgent: r.GetNewAgent(), MaxIdle: limitIn(r.MaxIdleSeconds), Entry: fleet.QueueEntry{
+			Priority: int(r.GetPriority()), Exclusive: r.GetExclusive(), After: dependenciesIn(r.GetDependsOn()),
+		}}
+	if q.Entry.NotBefore, err = timeIn("not_before", r.GetNotBefore()); err != nil {
+		return q, err
+	}
+	q.Entry.Expires, err = timeIn("expires", r.GetExpires())
+	return q, err
 }
 
 func dependenciesIn(all []*fleetv1.Dependency) (after []fleet.Dependency) {

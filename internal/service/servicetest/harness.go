@@ -2,6 +2,7 @@ package servicetest
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -85,6 +86,7 @@ func (h *Harness) Restart() {
 	}
 	h.State = state.New(h.Store, h.places(), h.Config)
 	h.Service = service.New(h.State)
+	h.Service.SetScheduled(func(text json.RawMessage) (r service.QueueTaskRequest, err error) { return r, json.Unmarshal(text, &r) })
 	h.Reconciler = reconcile.New(h.State, h.Dispatch)
 	h.Reconciler.Start()
 }

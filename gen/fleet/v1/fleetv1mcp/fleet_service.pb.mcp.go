@@ -470,6 +470,57 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Sum up the pending tasks: how many there are, why they wait, and how long.",
 		}, c.ShowQueue),
 		tool.Unary(tool.Spec{
+			Name:     "create_schedule",
+			Title:    "Create schedule",
+			Method:   v1.FleetService_CreateSchedule_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServiceCreateScheduleInput,
+			Output:      fleetServiceCreateScheduleOutput,
+			Description: "Create a schedule, which queues a task at each tick of a cron expression, or at one time. Its tasks have the label schedule with its name.",
+		}, c.CreateSchedule),
+		tool.Unary(tool.Spec{
+			Name:     "update_schedule",
+			Title:    "Update schedule",
+			Method:   v1.FleetService_UpdateSchedule_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServiceUpdateScheduleInput,
+			Output:      fleetServiceUpdateScheduleOutput,
+			Description: "Change or pause a schedule. Tasks that are queued already stay as they are.",
+		}, c.UpdateSchedule),
+		tool.Unary(tool.Spec{
+			Name:     "delete_schedule",
+			Title:    "Delete schedule",
+			Method:   v1.FleetService_DeleteSchedule_FullMethodName,
+			ReadOnly: false, Destructive: true, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceDeleteScheduleInput,
+			Output:      fleetServiceDeleteScheduleOutput,
+			Description: "Delete a schedule. Tasks that are queued already stay.",
+		}, c.DeleteSchedule),
+		tool.Unary(tool.Spec{
+			Name:     "list_schedules",
+			Title:    "List schedules",
+			Method:   v1.FleetService_ListSchedules_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceListSchedulesInput,
+			Output:      fleetServiceListSchedulesOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "schedules", Unless: ""},
+			Description: "List your schedules, with the next tick of each. Admins see those of all owners.",
+		}, c.ListSchedules),
+		tool.Unary(tool.Spec{
+			Name:     "show_schedule",
+			Title:    "Show schedule",
+			Method:   v1.FleetService_ShowSchedule_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceShowScheduleInput,
+			Output:      fleetServiceShowScheduleOutput,
+			Description: "Show a schedule: its ticks, and what became of them.",
+		}, c.ShowSchedule),
+		tool.Unary(tool.Spec{
 			Name:     "pause_fleet",
 			Title:    "Pause fleet",
 			Method:   v1.FleetService_PauseFleet_FullMethodName,
@@ -1202,6 +1253,68 @@ const fleetServiceShowQueueOutput = `{"type":"object","properties":{
 "paused":{"$ref":"#/$defs/Pause","description":"Who has paused the fleet; absent when it is not paused."}
 },"required":["pending","reasons","oldest","overtake_seconds"]}`
 
+const fleetServiceCreateScheduleInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"maxLength":63,"pattern":"^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$","description":"Name of the schedule: letters, digits and single inner hyphens, at most 63 characters."},
+"task":{"$ref":"#/$defs/QueueTaskRequest","description":"The task that is queued at each tick, with the fields of ` + "`" + `queue_task` + "`" + ` except request_id, not_before, expires, depends_on and attachments."},
+"cron":{"type":"string","description":"When its tasks are queued: a cron expression with the fields minute, hour, day of the month, month and day of the week, such as \"0 3 * * *\" for each day at 3:00; or @hourly, @daily, @weekly, @monthly or @yearly."},
+"at":{"type":"string","format":"date-time","description":"The time of its only task, instead of cron."},
+"time_zone":{"type":"string","description":"Time zone of the cron expression, such as Europe/Berlin, by default UTC."},
+"missed":{"type":"string","description":"What happens to the ticks at which no server ran: skip, nothing; latest (by default), the last of them queues a task; all, each of them does, at most 1000."},
+"overlap":{"type":"string","description":"What happens at a tick while the task of the last tick has not ended: skip (by default), nothing; queue, a task is queued too."},
+"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":31,"description":"Labels of its tasks, such as {\"env\": \"prod\"}, besides those of task."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["name","task"],"additionalProperties":false}`
+
+const fleetServiceCreateScheduleOutput = `{"type":"object","properties":{
+"schedule":{"$ref":"#/$defs/Schedule","description":"The schedule."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["schedule","message"]}`
+
+const fleetServiceUpdateScheduleInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the schedule."},
+"task":{"$ref":"#/$defs/QueueTaskRequest","description":"The task that is queued at each tick; it replaces the earlier one as a whole."},
+"cron":{"type":"string","description":"When its tasks are queued: a cron expression with the fields minute, hour, day of the month, month and day of the week, such as \"0 3 * * *\" for each day at 3:00; or @hourly, @daily, @weekly, @monthly or @yearly. It replaces at."},
+"at":{"type":"string","format":"date-time","description":"The time of its only task, which replaces cron."},
+"time_zone":{"type":"string","description":"Time zone of the cron expression, such as Europe/Berlin."},
+"missed":{"type":"string","description":"What happens to the ticks at which no server ran: skip, nothing; latest, the last of them queues a task; all, each of them does, at most 1000."},
+"overlap":{"type":"string","description":"What happens at a tick while the task of the last tick has not ended: skip, nothing; queue, a task is queued too."},
+"paused":{"type":"boolean","description":"Whether it queues no tasks. Ticks while it is paused are not made up for."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceUpdateScheduleOutput = `{"type":"object","properties":{
+"schedule":{"$ref":"#/$defs/Schedule","description":"The schedule."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["schedule","message"]}`
+
+const fleetServiceDeleteScheduleInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the schedule."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceDeleteScheduleOutput = `{"type":"object","properties":{
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["message"]}`
+
+const fleetServiceListSchedulesInput = `{"type":"object","properties":{
+"cursor":{"type":"string","description":"The next_cursor of the previous page."},
+"limit":{"type":"integer","minimum":1,"description":"Maximum number of schedules to return, by default 100."}
+},"additionalProperties":false}`
+
+const fleetServiceListSchedulesOutput = `{"type":"object","properties":{
+"schedules":{"type":"array","items":{"$ref":"#/$defs/Schedule"},"description":"The schedules, sorted by name."},
+"total_count":{"type":"integer","description":"Number of all schedules."},
+"next_cursor":{"type":"string","description":"Cursor of the next page; absent when this is the last one."}
+},"required":["schedules","total_count"]}`
+
+const fleetServiceShowScheduleInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the schedule."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceShowScheduleOutput = `{"type":"object","properties":{
+"schedule":{"$ref":"#/$defs/Schedule","description":"The schedule."}
+},"required":["schedule"]}`
+
 const fleetServicePauseFleetInput = `{"type":"object","properties":{
 "reason":{"type":"string","maxLength":1000,"description":"Why the fleet is paused, for people; at most 1000 bytes."}
 },"additionalProperties":false}`
@@ -1335,6 +1448,34 @@ var fleetServiceInputs = tool.Defs{
 "ended":{"type":"boolean","description":"Whether the other task starts however this one ends. Otherwise this one must complete."},
 "give_result":{"type":"boolean","description":"Whether the summary of this task and the branch with its work are added to the description of the other one."}
 },"additionalProperties":false,"description":"Dependency is a task that must end before another one starts."}`,
+	"QueueTaskRequest": `{"type":"object","properties":{
+"agent_name":{"type":"string","description":"Name of the agent to assign the task to. Give agent_name, pool or project."},
+"task_description":{"type":"string","minLength":1,"maxLength":1048576,"description":"Description of the task to be performed."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."},
+"timeout_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given."},
+"checks":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"Shell commands that check the work when the agent says that it is done, in addition to the checks of its project and role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed."},
+"retries":{"type":"integer","maximum":10,"minimum":0,"description":"How often the agent may try again after failed checks; it gets their output. The default comes from its role or project, or else is 1."},
+"check_timeout_seconds":{"type":"integer","maximum":86400,"minimum":1,"description":"Seconds that each check may take, at most a day. The default comes from the role or the project, or else is 600."},
+"model":{"type":"string","description":"Model for this task."},
+"effort":{"type":"string","description":"How much the model thinks, such as low, medium or high."},
+"max_turns":{"type":"integer","description":"The task fails after so many turns."},
+"max_cost_usd":{"type":"number","description":"The task fails when it has cost so many US dollars."},
+"append_system_prompt":{"type":"string","description":"Instructions for this task, after those of the role."},
+"output_schema":{"type":"object","description":"A JSON Schema of an object, which the task has to return as its output."},
+"attachments":{"type":"array","items":{"$ref":"#/$defs/NewAttachment"},"maxItems":20,"description":"Files for the task, together at most 20 MiB."},
+"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":32,"description":"Labels besides those of the agent, such as {\"env\": \"prod\"}, to select the task by; at most 32. A key has at most 63 characters, letters, digits and - _ . /, and a value at most 253, also with : @ and +."},
+"priority":{"type":"integer","maximum":100,"minimum":-100,"description":"Priority from -100 to 100, by default 0. Higher ones start first; each minute of waiting counts as one more."},
+"not_before":{"type":"string","format":"date-time","description":"The task does not start before this time."},
+"expires":{"type":"string","format":"date-time","description":"The task is stopped if it has not started by this time."},
+"exclusive":{"type":"string","maxLength":200,"description":"A key of your choice: at most one task with it runs in the fleet at a time."},
+"depends_on":{"type":"array","items":{"$ref":"#/$defs/Dependency"},"description":"The tasks that must end before this one starts, at most 64."},
+"hold":{"type":"boolean","description":"Keep the task from starting until ` + "`" + `release_task` + "`" + `."},
+"pool":{"type":"string","description":"Name of the pool whose agents may work on the task; NAME@OWNER for a pool of somebody else, if you have one of this name."},
+"project":{"type":"string","description":"Name of the project whose agents may work on the task; PLACE/PROJECT if several places have it."},
+"role":{"type":"string","description":"Role of these agents in the project; its default role when not given."},
+"new_agent":{"type":"boolean","description":"Create an agent for the task in the project. It is named after the task, and deleted after max_idle_seconds without a task; its work is kept."},
+"max_idle_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"After how many seconds without a task the new agent is deleted, at most 30 days; by default 600."}
+},"required":["task_description"],"additionalProperties":false,"description":"QueueTaskRequest describes the task, and when it starts."}`,
 }
 
 var fleetServiceOutputs = tool.Defs{
@@ -1485,7 +1626,7 @@ var fleetServiceOutputs = tool.Defs{
 	"Event": `{"type":"object","properties":{
 "cursor":{"type":"string","description":"Position in the log, a decimal number; a cursor for ` + "`" + `watch_fleet` + "`" + `. Later events have higher positions."},
 "time":{"type":["string","null"],"format":"date-time","description":"When it happened."},
-"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned","pool_changed","fleet_changed"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited.\n- pool_changed: A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.\n- fleet_changed: An admin has paused or resumed the fleet; text says who, and why. Only admins get it."},
+"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned","pool_changed","fleet_changed","schedule_changed"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited.\n- pool_changed: A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.\n- fleet_changed: An admin has paused or resumed the fleet; text says who, and why. Only admins get it.\n- schedule_changed: A schedule was created, changed or deleted, or dealt with a tick; text says which schedule, and how."},
 "agent_name":{"type":"string","description":"Name of the agent that the event is about."},
 "task_id":{"type":"string","description":"Id of the task that the event is about; empty when it is only about the agent."},
 "text":{"type":"string","description":"A description of the event, or the output itself."},
@@ -1828,6 +1969,27 @@ var fleetServiceOutputs = tool.Defs{
 "retry_at":{"type":["string","null"],"format":"date-time","description":"When it creates agents again after a failure; absent when it may now."},
 "created_at":{"type":["string","null"],"format":"date-time","description":"When it was created."}
 },"required":["name","owner","place","project","role","max_agents","min_idle","max_creating","max_idle_seconds","reuse","groups","idle","busy","starting","offline","waiting","draining","configured","paused","failures","created_at"],"description":"Pool is a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle."}`,
+	"Schedule": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the schedule."},
+"owner":{"type":"string","description":"Name of the principal that owns it, on whose behalf its tasks are queued."},
+"cron":{"type":"string","description":"Its cron expression; empty when it has one time."},
+"at":{"type":["string","null"],"format":"date-time","description":"Its only time; absent when it has a cron expression."},
+"time_zone":{"type":"string","description":"Time zone of the cron expression."},
+"missed":{"type":"string","description":"What happens to missed ticks: skip, latest or all."},
+"overlap":{"type":"string","description":"What happens while the task of the last tick has not ended: skip or queue."},
+"labels":{"type":["object","null"],"description":"Labels of its tasks, besides those of task. They also have the label schedule with the name of the schedule."},
+"task":{"type":["object","null"],"description":"The task that it queues, with the fields that were given."},
+"paused":{"type":"boolean","description":"Whether it queues no tasks."},
+"next_tick":{"type":["string","null"],"format":"date-time","description":"The next tick; absent when there is none, or when it is paused."},
+"last_tick":{"type":["string","null"],"format":"date-time","description":"The last tick that was not missed; absent when there was none."},
+"last_task_id":{"type":"string","description":"Id of the task that was queued last; absent when there was none."},
+"last_error":{"type":"string","description":"Why the last tick has queued no task; absent when it has."},
+"queued":{"type":"integer","description":"Number of tasks that it has queued."},
+"skipped":{"type":"integer","description":"Number of ticks without a task because that of the last tick had not ended."},
+"late":{"type":"integer","description":"Number of ticks without a task because no server ran at the time."},
+"failed":{"type":"integer","description":"Number of ticks whose task could not be queued."},
+"created_at":{"type":["string","null"],"format":"date-time","description":"When it was created."}
+},"required":["name","owner","cron","time_zone","missed","overlap","paused","queued","skipped","late","failed","created_at"],"description":"Schedule queues a task at each of its ticks."}`,
 	"AuditEntry": `{"type":"object","properties":{
 "id":{"type":"string","description":"Id of the line; later lines have higher ids."},
 "time":{"type":["string","null"],"format":"date-time","description":"When the call began."},

@@ -1,0 +1,91 @@
+// Package cron says when cron expressions are due. App gives it to the core, which imports no other module.
+package cron
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	_ "time/tzdata" // the machine may have no files of time zones
+
+	"github.com/adhocore/gronx"
+)
+
+// plain is what a field may have, once names of months and days are numbers. The module also knows other forms, such as L and W, which
+// no other cron reads in the same way.
+var plain = regexp.MustCompile(`^[0-9*,/-]+$`)
+
+// leapDay is a time after which every expression that is ever due is due.
+var leapDay = time.Date(2024, 2, 29, 0, 0, 0, 0, time.UTC)
+
+var tags = []string{"@hourly", "@daily", "@weekly", "@monthly", "@yearly"}
+
+// Parse implements fleet.CronParser. An expression has five fields, or is one of the tags.
+//
+// The expression is about what clocks in the zone show. Each time that they show is one tick, also if they show it twice because they
+// are put back: then it is the first of the two moments. Times that they do not show because they are put forward are one tick, at
+// the moment when that happens.
+func Parse(expr string, zone *time.Location) (next func(after time.Time) time.Time, err error) {
+	fields := strings.Fields(expr)
+	if len(fields) != 5 && (len(fields) != 1 || !slices.Contains(tags, fields[0])) {
+		return nil, fmt.Errorf("it has %d fields: give minute, hour, day of the month, month and day of the week, or one of %s", len(fields), strings.Join(tags, ", "))
+	}
+	expr = strings.Join(fields, " ")
+	segments, err := gronx.Segments(expr)
+	if err != nil {
+		return nil, err
+	}
+	for pos, segment := range segments {
+		for part := range strings.SplitSeq(segment, ",") {
+			checker := &gronx.SegmentChecker{} // it checks a part only if it comes to it
+			checker.SetRef(leapDay)
+			if _, err := checker.CheckDue(part, pos); err != nil || !plain.MatchString(part) {
+				return nil, fmt.Errorf("%q cannot be read", part)
+			}
+		}
+	}
+	// The module is only asked about UTC, where no time is shown twice or never.
+	shown := func(after time.Time) time.Time {
+		t, err := gronx.NextTickAfter(expr, after, false)
+		if err != nil {
+			return time.Time{}
+		}
+		return t
+	}
+	if shown(leapDay).IsZero() {
+		return nil, errors.New("there is no such day")
+	}
+	return func(after time.Time) time.Time {
+		local := after.In(zone)
+		for at := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), local.Second(), 0, time.UTC); ; {
+			if at = shown(at); at.IsZero() {
+				return at
+			}
+			if t := moment(at, zone); t.After(after) {
+				return t.UTC()
+			}
+		}
+	}, nil
+}
+
+// moment returns when clocks in the zone first show the time that at shows in UTC, or a later one.
+func moment(at time.Time, zone *time.Location) time.Time {
+	t := time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), 0, 0, zone)
+	start, end := t.ZoneBounds()
+	_, offset := t.Zone()
+	switch local := time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), 0, 0, time.UTC); {
+	case local.After(at): // they are put forward, and t is after that
+		return start
+	case local.Before(at): // they are put forward, and t is before that
+		return end
+	case start.IsZero():
+		return t
+	}
+	_, before := start.Add(-time.Second).Zone()
+	if first := t.Add(-time.Duration(before-offset) * time.Second); first.Before(start) && before > offset {
+		return first
+	}
+	return t
+}

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newSchedule() *cobra.Command {
+	cmd := Group(&cobra.Command{
+		Use:   "schedule",
+		Short: "Queue tasks at certain times",
+		Long: `A schedule queues a task at each tick of a cron expression, or at one time. What happens to
+ticks at which no server ran, and while the last task has not ended, is its choice.`,
+		Example: `  fleet schedule create nightly papi "Update the dependencies" --cron "0 3 * * *" --time-zone Europe/Berlin
+  fleet schedule list`,
+	})
+	cmd.AddCommand(
+		p.newScheduleCreate(), p.newScheduleUpdate(), p.newScheduleList(), p.newScheduleShow(),
+		methodCommand(p, &cobra.Command{
+			Use: "delete NAME", Short: "Delete a schedule", Example: `  fleet schedule delete nightly`,
+			Long: `Delete a schedule. Tasks that it has queued stay.`,
+		}, fleetv1.FleetServiceClient.DeleteSchedule, &fleetv1.DeleteScheduleRequest{}, sayMessage[*fleetv1.DeleteScheduleResponse]),
+	)
+	return cmd
+}
+
+// scheduleFlags are the flags that say when a schedule queues its task.
+type scheduleFlags struct {
+	cron, zone, missed, overlap *string
+	at                          *timestamppb.Timestamp
+}
+
+func (o *scheduleFlags) addTo(p *program, cmd *cobra.Command) {
+	f := cmd.Flags()
+	addOptional(f, &o.cron, "cron", "queue the task at each tick of this `EXPRESSION`, such as \"0 3 * * *\"")
+	p.addLaterTime(cmd, &o.at, "at", "queue the task once, at `TIME` or after a duration such as 2h")
+	addOptional(f, &o.zone, "time-zone", "the `ZONE` of --cron, such as Europe/Berlin (default UTC)")
+	addOptional(f, &o.missed, "missed", "`WHAT` to do about ticks at which no server ran: skip, latest or all (default latest)")
+	addOptional(f, &o.overlap, "overlap", "`WHAT` to do while the last task has not ended: skip or queue (default skip)")
+}
+
+// scheduledTask are the flags of the task of a schedule.
+type scheduledTask struct {
+	task      taskFlags
+	priority  *int32
+	exclusive string
+	role      string
+}
+
+func (o *scheduledTask) addTo(f *pflag.FlagSet, cmd *cobra.Command) {
+	o.task.addTo(cmd)
+	addOptional(f, &o.priority, "priority", "start before tasks with a lower `PRIORITY`, from -100 to 100 (default 0)")
+	f.StringVar(&o.role, "role", "", "the `ROLE` of the agents of project:NAME (default: the project's)")
+	f.StringVar(&o.exclusive, "exclusive", "", "run at most one task with this `KEY` at a time")
+}
+
+func (o *scheduledTask) request(s *session, target, description string) (*fleetv1.QueueTaskRequest, error) {
+	agent, pool, project := targetIn(target)
+	req, err := o.task.queued(s, agent, description)
+	if err != nil {
+		return nil, err
+	}
+	req.Pool, req.Project, req.Role = pool, project, o.role
+	req.Priority, req.Exclusive, req.RequestId = o.priority, o.exclusive, ""
+	return req, nil
+}
+
+func (p *program) newScheduleCreate() *cobra.Command {
+	var when scheduleFlags
+	var task scheduledTask
+	cmd := &cobra.Command{
+		Use:   "create NAME TARGET DESCRIPTION|-|@FILE",
+		Short: "Create a schedule, which queues a task",
+		Long: `Create a schedule, which queues a task at each tick of --cron, or once at --at. The task
+then waits like any other until an agent is idle; "fleet queue" shows it. TARGET is the
+name of an agent, pool:NAME or project:NAME, as for "fleet task queue". The tasks have the
+label schedule=NAME.
+` + describe,
+		Example: `  fleet schedule create nightly papi "Update the dependencies" --cron "0 3 * * *" --time-zone Europe/Berlin
+  fleet schedule create report sony @report.md --cron "0 9 * * mon-fri" --missed skip
+  fleet schedule create triage pool:web "Look at new issues" --cron "*/30 * * * *"
+  fleet schedule create release papi "make release" --at 18:00`,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			t, err := task.request(s, args[1], args[2])
+			if err != nil {
+				return err
+			}
+			resp, err := s.fleet.CreateSchedule(ctx, &fleetv1.CreateScheduleRequest{
+				Name: args[0], Task: t, Cron: given(when.cron), At: when.at, TimeZone: given(when.zone), Missed: when.missed, Overlap: when.overlap, RequestId: task.task.req.GetRequestId(),
+			})
+			return s.print(resp, err, func() {
+				s.say(resp.GetMessage(), args[0])
+				s.sayNext(resp.GetSchedule())
+			})
+		}),
+	}
+	when.addTo(p, cmd)
+	task.addTo(cmd.Flags(), cmd)
+	return callsTool(cmd, "create_schedule")
+}
+
+// given returns "" for nil.
+func given(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+func (s *session) sayNext(sched *fleetv1.Schedule) {
+	switch {
+	case sched.GetPaused():
+		s.hint("It is paused. Resume it: fleet schedule update %s --paused=false", sched.GetName())
+	case sched.GetNextTick() == nil:
+		s.hint("It has no further tick.")
+	default:
+		s.hint("Next tick: %s", s.moment(sched.GetNextTick()))
+	}
+}
+
+func (p *program) newScheduleUpdate() *cobra.Command {
+	var when scheduleFlags
+	var paused bool
+	req := &fleetv1.UpdateScheduleRequest{}
+	cmd := &cobra.Command{
+		Use:   "update NAME",
+		Short: "Change or pause a schedule",
+		Long: `Change when a schedule queues its task, or pause it. Ticks while it is paused are not made up
+for. To change its task, delete it and create it again.`,
+		Example: `  fleet schedule update nightly --cron "0 4 * * *"
+  fleet schedule update nightly --paused
+  fleet schedule update nightly --paused=false`,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			req.Name, req.Cron, req.At, req.TimeZone, req.Missed, req.Overlap = args[0], when.cron, when.at, when.zone, when.missed, when.overlap
+			if s.cmd.Flags().Changed("paused") {
+				req.Paused = &paused
+			}
+			resp, err := s.fleet.UpdateSchedule(ctx, req)
+			return s.print(resp, err, func() {
+				s.say(resp.GetMessage(), args[0])
+				s.sayNext(resp.GetSchedule())
+			})
+		}),
+	}
+	when.addTo(p, cmd)
+	cmd.Flags().BoolVar(&paused, "paused", false, "queue no tasks; --paused=false resumes")
+	addRequestID(cmd, req)
+	return callsTool(cmd, "update_schedule", "schedule")
+}
+
+func (p *program) newScheduleList() *cobra.Command {
+	req := &fleetv1.ListSchedulesRequest{}
+	cmd := methodCommand(p, &cobra.Command{
+		Use: "list", Short: "List your schedules, with the next tick of each", Example: `  fleet schedule list`,
+		Long: `List your schedules, with the next tick of each. Admins see those of all owners.`,
+	}, fleetv1.FleetServiceClient.ListSchedules, req, func(s *session, resp *fleetv1.ListSchedulesResponse) {
+		list(s, resp.GetSchedules(), `No schedules. Create one: fleet schedule create NAME AGENT "..." --cron "0 3 * * *"`,
+			column{"NAME", "name"}, column{"WHEN", scheduleWhen}, column{"ZONE", "time_zone"},
+			column{"NEXT", func(sched *fleetv1.Schedule) string {
+				if sched.GetPaused() {
+					return "paused"
+				}
+				return s.moment(sched.GetNextTick())
+			}},
+			column{"QUEUED", "queued"}, column{"SKIPPED", "skipped"}, column{"LATE", "late"}, column{"FAILED", "failed"},
+			column{"TASK", func(sched *fleetv1.Schedule) string { return truncate(oneLine(scheduleText(sched)), descriptionWidth) }})
+	})
+	addOptional(cmd.Flags(), &req.Limit, "limit", "show at most `N` schedules (default 100)")
+	return cmd
+}
+
+func scheduleWhen(sched *fleetv1.Schedule) string {
+	if sched.GetCron() != "" {
+		return sched.GetCron()
+	}
+	return "once"
+}
+
+func scheduleText(sched *fleetv1.Schedule) string {
+	return sched.GetTask().GetFields()["task_description"].GetStringValue()
+}
+
+func (p *program) newScheduleShow() *cobra.Command {
+	return methodCommand(p, &cobra.Command{
+		Use: "show NAME", Short: "Show a schedule, and what became of its ticks", Example: `  fleet schedule show nightly`,
+		Long: `Show a schedule, its task, and what became of its ticks.`,
+	}, fleetv1.FleetServiceClient.ShowSchedule, &fleetv1.ShowScheduleRequest{}, func(s *session, resp *fleetv1.ShowScheduleResponse) {
+		v := resp.GetSchedule()
+		task, err := protojson.MarshalOptions{Multiline: true}.Marshal(v.GetTask())
+		if err != nil {
+			task = []byte(err.Error())
+		}
+		note := ""
+		if v.GetPaused() {
+			note = "paused"
+		}
+		s.screen.output(s.card(
+			line{"Name", v.GetName(), note}, line{"Owner", v.GetOwner(), ""}, line{"When", scheduleWhen(v), v.GetTimeZone()}, line{"At", v.GetAt(), ""},
+			line{"Missed", v.GetMissed(), "ticks at which no server ran"}, line{"Overlap", v.GetOverlap(), "while the last task has not ended"},
+			line{"Next", v.GetNextTick(), ""}, line{"Last", v.GetLastTick(), v.GetLastTaskId()}, line{"Error", v.GetLastError(), ""},
+			line{"Ticks", fmt.Sprintf("%d queued, %d skipped, %d late, %d failed", v.GetQueued(), v.GetSkipped(), v.GetLate(), v.GetFailed()), ""},
+			line{"Task", strings.TrimSpace(string(task)), ""},
+		))
+	})
+}

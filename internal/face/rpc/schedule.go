@@ -1,0 +1,134 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// Scheduled reads the task of a schedule, which is stored as the JSON form of a QueueTaskRequest: it outlives changes of the program.
+func Scheduled(text json.RawMessage) (service.QueueTaskRequest, error) {
+	r := &fleetv1.QueueTaskRequest{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, r); err != nil {
+		return service.QueueTaskRequest{}, err
+	}
+	return queueTaskIn(r)
+}
+
+// scheduledIn returns nil if no task is given.
+func scheduledIn(r *fleetv1.QueueTaskRequest) (*service.ScheduledTask, error) {
+	if r == nil {
+		return nil, nil //nolint:nilnil // nil leaves the task
+	}
+	q, err := queueTaskIn(r)
+	if err != nil {
+		return nil, err
+	}
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = json.Compact(&b, text) // the module varies the spaces
+	return &service.ScheduledTask{QueueTaskRequest: q, JSON: b.Bytes()}, err
+}
+
+// CreateSchedule adds a schedule.
+func (f *Fleet) CreateSchedule(ctx context.Context, r *fleetv1.CreateScheduleRequest) (*fleetv1.CreateScheduleResponse, error) {
+	q := service.CreateScheduleRequest{RequestID: r.GetRequestId(), Schedule: fleet.Schedule{
+		Name: r.GetName(), Cron: r.GetCron(), TimeZone: r.GetTimeZone(), Missed: fleet.Missed(r.GetMissed()), Overlap: fleet.Overlap(r.GetOverlap()), Labels: labelsIn(r.GetLabels()),
+	}}
+	var err error
+	if q.At, err = timeIn("at", r.GetAt()); err != nil {
+		return nil, err
+	}
+	task, err := scheduledIn(r.GetTask())
+	if err != nil {
+		return nil, err
+	}
+	if task != nil {
+		q.Task = *task
+	}
+	v, err := f.svc.CreateSchedule(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out, err := scheduleOf(v)
+	return &fleetv1.CreateScheduleResponse{Schedule: out, Message: "Schedule created successfully"}, err
+}
+
+// UpdateSchedule changes a schedule.
+func (f *Fleet) UpdateSchedule(ctx context.Context, r *fleetv1.UpdateScheduleRequest) (*fleetv1.UpdateScheduleResponse, error) {
+	q := service.UpdateScheduleRequest{Name: r.GetName(), Cron: r.Cron, TimeZone: r.TimeZone, Paused: r.Paused, RequestID: r.GetRequestId()}
+	if r.Missed != nil {
+		q.Missed = new(fleet.Missed(r.GetMissed()))
+	}
+	if r.Overlap != nil {
+		q.Overlap = new(fleet.Overlap(r.GetOverlap()))
+	}
+	var err error
+	if q.At, err = optionalTimeIn("at", r.GetAt()); err != nil {
+		return nil, err
+	}
+	if q.Task, err = scheduledIn(r.GetTask()); err != nil {
+		return nil, err
+	}
+	v, err := f.svc.UpdateSchedule(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out, err := scheduleOf(v)
+	return &fleetv1.UpdateScheduleResponse{Schedule: out, Message: "Schedule changed successfully"}, err
+}
+
+// DeleteSchedule deletes a schedule.
+func (f *Fleet) DeleteSchedule(ctx context.Context, r *fleetv1.DeleteScheduleRequest) (*fleetv1.DeleteScheduleResponse, error) {
+	if err := f.svc.DeleteSchedule(ctx, r.GetName(), r.GetRequestId()); err != nil {
+		return nil, err
+	}
+	return &fleetv1.DeleteScheduleResponse{Message: "Schedule deleted successfully"}, nil
+}
+
+// ListSchedules lists schedules.
+func (f *Fleet) ListSchedules(ctx context.Context, r *fleetv1.ListSchedulesRequest) (*fleetv1.ListSchedulesResponse, error) {
+	all, total, next, err := f.svc.ListSchedules(ctx, fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)})
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ListSchedulesResponse{Schedules: make([]*fleetv1.Schedule, len(all)), TotalCount: int32Of(total), NextCursor: optional(next)}
+	for i, v := range all {
+		if resp.Schedules[i], err = scheduleOf(v); err != nil {
+			return nil, err
+		}
+	}
+	return resp, nil
+}
+
+// ShowSchedule shows a schedule.
+func (f *Fleet) ShowSchedule(ctx context.Context, r *fleetv1.ShowScheduleRequest) (*fleetv1.ShowScheduleResponse, error) {
+	v, err := f.svc.ShowSchedule(ctx, r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	out, err := scheduleOf(v)
+	return &fleetv1.ShowScheduleResponse{Schedule: out}, err
+}
+
+func scheduleOf(v *service.ScheduleView) (*fleetv1.Schedule, error) {
+	task := &structpb.Struct{}
+	if err := task.UnmarshalJSON(v.Task); err != nil {
+		return nil, err
+	}
+	return &fleetv1.Schedule{
+		Name: v.Name, Owner: v.Owner, Cron: v.Cron, At: timeOf(v.At), TimeZone: v.TimeZone, Missed: string(v.Missed), Overlap: string(v.Overlap), Labels: labelsOf(v.Labels),
+		Task: task, Paused: v.Paused, NextTick: timeOf(v.NextTick), LastTick: timeOf(v.LastTick), LastTaskId: optional(v.LastTask), LastError: optional(textOf(v.LastError)),
+		Queued: int32Of(int(v.Queued)), Skipped: int32Of(int(v.Skipped)), Late: int32Of(int(v.Late)), Failed: int32Of(int(v.Failed)), CreatedAt: timeOf(v.CreatedAt),
+	}, nil
+}

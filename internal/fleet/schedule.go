@@ -1,0 +1,188 @@
+package fleet
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// ScheduleKind is the kind of the resources that are schedules.
+const ScheduleKind ResourceKind = "schedule"
+
+// CronParser returns the function that returns the first tick of a cron expression after a time: the first moment at which clocks in the
+// zone show a time of the expression. It is zero if there is no such tick.
+type CronParser func(expr string, zone *time.Location) (next func(after time.Time) time.Time, err error)
+
+// Schedule queues a task at each of its ticks, on behalf of its owner.
+type Schedule struct {
+	Name     string          `json:"name"`
+	Owner    string          `json:"owner"`
+	Cron     string          `json:"cron,omitempty"`
+	At       time.Time       `json:"at,omitzero"` // the only tick, if it has no cron expression
+	TimeZone string          `json:"time_zone"`   // of the cron expression
+	Missed   Missed          `json:"missed"`
+	Overlap  Overlap         `json:"overlap"`
+	Labels   Labels          `json:"labels,omitempty"` // of the tasks, besides their own
+	Task     json.RawMessage `json:"task"`             // in the form of the API, which old and new servers can read
+	Paused   bool            `json:"paused,omitempty"`
+	// Kind, Scope and Projects are those of the principal that set Task.
+	Kind     Kind     `json:"kind"`
+	Scope    Scope    `json:"scope"`
+	Projects []string `json:"projects,omitempty"`
+
+	Until     time.Time `json:"until"` // the ticks up to this time have been dealt with
+	LastTick  time.Time `json:"last_tick,omitzero"`
+	LastTask  string    `json:"last_task,omitempty"`  // id of the task that was queued last
+	LastError string    `json:"last_error,omitempty"` // why the last tick has queued no task; empty if it has
+	Queued    int64     `json:"queued,omitempty"`     // ticks that have queued a task
+	Skipped   int64     `json:"skipped,omitempty"`    // ticks without a task because that of an earlier tick had not ended
+	Late      int64     `json:"late,omitempty"`       // ticks without a task because no server ran at the time
+	Failed    int64     `json:"failed,omitempty"`     // ticks whose task could not be queued
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Missed says what happens to ticks at which no server ran.
+type Missed string
+
+// The kinds of Missed.
+const (
+	MissedSkip   Missed = "skip"   // nothing
+	MissedLatest Missed = "latest" // the last of them queues a task
+	MissedAll    Missed = "all"    // each of them queues a task
+)
+
+// Overlap says what happens at a tick while the task of the last one has not ended.
+type Overlap string
+
+// The kinds of Overlap.
+const (
+	OverlapSkip  Overlap = "skip"  // nothing
+	OverlapQueue Overlap = "queue" // a task is queued nevertheless
+)
+
+// Limits of schedules.
+const (
+	MaxSchedules    = 1000
+	MaxScheduleName = 63
+	MaxLateTicks    = 1000             // if more ticks were missed, the earlier ones queue no tasks
+	TickGrace       = 60 * time.Second // a tick that is dealt with by then was not missed
+)
+
+// What became of a tick; the status of the event about it.
+const (
+	TickQueued  = "queued"
+	TickSkipped = "skipped"
+	TickLate    = "late"
+	TickFailed  = "failed"
+)
+
+// ScheduleLabel is the label of the tasks of a schedule, with its name.
+const ScheduleLabel = "schedule"
+
+// Seen reports whether the schedule exists for p. Credentials that are restricted to projects only reach schedules of credentials with
+// the same restriction.
+func (s *Schedule) Seen(p Principal) bool {
+	return p.Owns(s.Owner) && (len(p.Projects) == 0 || len(s.Projects) > 0 && !slices.ContainsFunc(s.Projects, func(name string) bool { return !slices.Contains(p.Projects, name) }))
+}
+
+// Ticks returns the function that returns the first tick after a time, which is zero if there is none.
+func (s *Schedule) Ticks(parse CronParser) (next func(after time.Time) time.Time, err error) {
+	if s.Cron == "" {
+		return func(after time.Time) time.Time {
+			if s.At.After(after) {
+				return s.At
+			}
+			return time.Time{}
+		}, nil
+	}
+	zone, err := time.LoadLocation(s.TimeZone)
+	if err != nil || s.TimeZone == "Local" {
+		return nil, Invalid(ReasonInvalidArgument, "time_zone", "there is no time zone %q: give a name such as Europe/Berlin", Shorten(s.TimeZone, 60))
+	}
+	next, err = parse(s.Cron, zone)
+	if err != nil {
+		return nil, Invalid(ReasonInvalidArgument, "cron", "cron %q: %s", Shorten(s.Cron, 60), err)
+	}
+	return next, nil
+}
+
+// SameTicks reports whether both have the same next tick.
+func (s *Schedule) SameTicks(o *Schedule) bool {
+	return s.Cron == o.Cron && s.At.Equal(o.At) && s.TimeZone == o.TimeZone && s.Paused == o.Paused && s.Until.Equal(o.Until)
+}
+
+// Advance deals with the ticks up to now, of which it counts those that queue no task because nobody was there at the time. It returns
+// the first that queues a task, or zero. Call it again until due is false: it deals with one tick that queues a task at a time, and
+// with at most MaxLateTicks others.
+func (s *Schedule) Advance(next func(after time.Time) time.Time, now time.Time) (tick time.Time, due bool) {
+	if s.Paused {
+		return time.Time{}, false
+	}
+	var ticks []time.Time
+	for t := next(s.Until); !t.IsZero() && !t.After(now) && len(ticks) <= MaxLateTicks; t = next(t) {
+		ticks = append(ticks, t)
+	}
+	switch {
+	case len(ticks) == 0:
+		return time.Time{}, false
+	case len(ticks) > MaxLateTicks:
+		s.drop(ticks[:MaxLateTicks])
+		return time.Time{}, true
+	case s.Missed == MissedLatest:
+		s.drop(ticks[:len(ticks)-1])
+		tick = ticks[len(ticks)-1]
+	case s.Missed == MissedSkip:
+		late := slices.IndexFunc(ticks, func(t time.Time) bool { return now.Sub(t) < TickGrace })
+		if late < 0 {
+			s.drop(ticks)
+			return time.Time{}, true
+		}
+		s.drop(ticks[:late])
+		tick = ticks[late]
+	default:
+		tick = ticks[0]
+	}
+	s.Until, s.LastTick = tick, tick
+	return tick, true
+}
+
+// drop counts the ticks as missed.
+func (s *Schedule) drop(ticks []time.Time) {
+	if len(ticks) > 0 {
+		s.Late += int64(len(ticks))
+		s.Until = ticks[len(ticks)-1]
+	}
+}
+
+// Validate returns INVALID_ARGUMENT if a value of the schedule is not valid, and sets the defaults. It returns the ticks.
+func (s *Schedule) Validate(parse CronParser) (next func(after time.Time) time.Time, err error) {
+	if s.TimeZone == "" {
+		s.TimeZone = "UTC"
+	}
+	if s.Missed == "" {
+		s.Missed = MissedLatest
+	}
+	if s.Overlap == "" {
+		s.Overlap = OverlapSkip
+	}
+	refuse := func(field, format string, args ...any) error {
+		return Invalid(ReasonInvalidArgument, field, format, args...)
+	}
+	switch {
+	case len(s.Name) > MaxScheduleName || !namePattern.MatchString(s.Name):
+		return nil, refuse("name", "the schedule's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(s.Name, 80), MaxScheduleName)
+	case s.Cron == "" && s.At.IsZero():
+		return nil, refuse("cron", `cron or at is required: give a cron expression such as "0 3 * * *", or one time`)
+	case s.Cron != "" && !s.At.IsZero():
+		return nil, refuse("at", "cron and at cannot be used together: give one of them")
+	case s.Missed != MissedSkip && s.Missed != MissedLatest && s.Missed != MissedAll:
+		return nil, refuse("missed", "missed is %q: give skip, latest or all", Shorten(string(s.Missed), 60))
+	case s.Overlap != OverlapSkip && s.Overlap != OverlapQueue:
+		return nil, refuse("overlap", "overlap is %q: give skip or queue", Shorten(string(s.Overlap), 60))
+	}
+	if err := s.Labels.Valid("labels"); err != nil {
+		return nil, err
+	}
+	return s.Ticks(parse)
+}

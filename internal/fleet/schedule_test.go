@@ -1,0 +1,115 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// TestAdvance lets time pass for a schedule whose ticks are drawn, with calls at random times, and compares what becomes of each tick
+// with a slow account of it. A call is lost if the server is killed before it is stored.
+func TestAdvance(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	rapid.Check(t, func(rt *rapid.T) {
+		every := time.Duration(rapid.IntRange(1, 90).Draw(rt, "every")) * time.Minute
+		next := func(after time.Time) time.Time { return begin.Add((after.Sub(begin)/every + 1) * every) }
+		s := Schedule{Missed: rapid.SampledFrom([]Missed{MissedSkip, MissedLatest, MissedAll}).Draw(rt, "missed"), Until: begin}
+		var queued []time.Time
+		fates := map[time.Time]int{} // how often a tick was dealt with
+		now := begin
+		for range rapid.IntRange(1, 12).Draw(rt, "calls") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 5*60).Draw(rt, "passes")) * time.Minute / 2)
+			if rapid.Bool().Draw(rt, "killed") {
+				lost := s
+				lost.Advance(next, now)
+				continue
+			}
+			var due []time.Time
+			for at := begin.Add(every); !at.After(now); at = at.Add(every) {
+				if at.After(s.Until) {
+					due = append(due, at)
+				}
+			}
+			var want []time.Time
+			switch {
+			case s.Missed == MissedAll:
+				want = due
+			case s.Missed == MissedLatest && len(due) > 0:
+				want = due[len(due)-1:]
+			case s.Missed == MissedSkip:
+				for _, at := range due {
+					if now.Sub(at) < time.Minute {
+						want = append(want, at)
+					}
+				}
+			}
+			var got []time.Time
+			late := s.Late
+			for {
+				tick, more := s.Advance(next, now)
+				if !more {
+					break
+				}
+				if !tick.IsZero() {
+					require.Equal(rt, tick, s.LastTick)
+					got = append(got, tick)
+				}
+			}
+			require.Equal(rt, want, got)
+			require.EqualValues(rt, len(due)-len(got), s.Late-late)
+			queued = append(queued, got...)
+		}
+		for _, at := range queued {
+			fates[at]++
+			require.Equal(rt, 1, fates[at], at)
+		}
+	})
+}
+
+// TestAdvanceFar checks that a schedule of every minute that nobody has looked at for a year does not take long, and queues the last ticks.
+func TestAdvanceFar(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	now := begin.AddDate(1, 0, 0)
+	every := func(after time.Time) time.Time { return after.Truncate(time.Minute).Add(time.Minute) }
+	for missed, want := range map[Missed]int{MissedAll: 600, MissedLatest: 1, MissedSkip: 1} {
+		s := Schedule{Missed: missed, Until: begin}
+		queued, calls := 0, 0
+		for {
+			tick, due := s.Advance(every, now)
+			if !due {
+				break
+			}
+			calls++
+			if !tick.IsZero() {
+				queued++
+			}
+		}
+		require.Equal(t, want, queued, missed)
+		require.EqualValues(t, 365*1440-want, s.Late, missed)
+		require.LessOrEqual(t, calls, 525+want, missed)
+		require.Equal(t, now, s.Until)
+	}
+}
+
+// TestScheduleSeen checks who sees a schedule.
+func TestScheduleSeen(t *testing.T) {
+	t.Parallel()
+	free, bound := Schedule{Owner: "alice"}, Schedule{Owner: "alice", Projects: []string{"web"}}
+	for _, c := range []struct {
+		p           Principal
+		free, bound bool
+	}{
+		{Principal{Name: "alice"}, true, true},
+		{Principal{Name: "alice", Projects: []string{"web", "api"}}, false, true},
+		{Principal{Name: "alice", Projects: []string{"api"}}, false, false},
+		{Principal{Name: "bob"}, false, false},
+		{Principal{Name: "root", Scope: ScopeAdmin}, true, true},
+	} {
+		require.Equal(t, c.free, free.Seen(c.p), c.p)
+		require.Equal(t, c.bound, bound.Seen(c.p), c.p)
+	}
+}

@@ -1,0 +1,156 @@
+package reconcile_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+)
+
+// clock is a clock that a test sets.
+type clock struct{ at atomic.Pointer[time.Time] }
+
+func newClock(c *state.Config) *clock {
+	k := &clock{}
+	k.at.Store(new(time.Date(2026, 11, 28, 12, 0, 30, 0, time.UTC)))
+	c.Now = func() time.Time { return *k.at.Load() }
+	c.Cron = func(string, *time.Location) (func(time.Time) time.Time, error) { // each minute
+		return func(after time.Time) time.Time { return after.Truncate(time.Minute).Add(time.Minute) }, nil
+	}
+	return k
+}
+
+// pass sets the clock forward, and lets the fleet notice.
+func (k *clock) pass(h *servicetest.Harness, d time.Duration) {
+	h.T.Helper()
+	k.at.Store(new(k.at.Load().Add(d)))
+	require.NoError(h.T, h.Store.Update(h.T.Context(), func(tx fleet.Tx) error {
+		return tx.Append(&fleet.Event{Time: *k.at.Load(), Type: fleet.EventFleetChanged, Text: "time passes"})
+	}))
+}
+
+// schedule creates a schedule for the agent, whose tasks run the script.
+func schedule(h *servicetest.Harness, s fleet.Schedule, agent, script string) {
+	h.T.Helper()
+	task := service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Agent: agent, Description: script}}
+	text, err := json.Marshal(task)
+	require.NoError(h.T, err)
+	s.Cron = "* * * * *"
+	v, err := h.CreateSchedule(h.Context(), service.CreateScheduleRequest{Schedule: s, Task: service.ScheduledTask{QueueTaskRequest: task, JSON: text}})
+	require.NoError(h.T, err)
+	require.False(h.T, v.NextTick.IsZero())
+}
+
+// settled waits until the schedule has dealt with the ticks up to now, and returns it.
+func (k *clock) settled(h *servicetest.Harness, name string) (v *service.ScheduleView) {
+	h.T.Helper()
+	h.Stored(func() bool {
+		var err error
+		v, err = h.ShowSchedule(h.Context(), name)
+		require.NoError(h.T, err)
+		return v.NextTick.IsZero() || v.NextTick.After(*k.at.Load())
+	})
+	return v
+}
+
+// TestSchedule checks what becomes of ticks while a task runs, while no server runs, and while the agent is gone.
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	var k *clock
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { k = newClock(c) })
+	h.Create("papi")
+	schedule(h, fleet.Schedule{Name: "nightly", Labels: fleet.Labels{"env": "prod"}}, "papi", "wait gate")
+	k.pass(h, time.Minute)
+	first := k.settled(h, "nightly")
+	require.EqualValues(t, 1, first.Queued)
+	task, err := h.ShowTask(h.Context(), first.LastTask, nil)
+	require.NoError(t, err)
+	require.Equal(t, fleet.Labels{"schedule": "nightly", "env": "prod"}, task.Labels)
+	k.pass(h, time.Minute)
+	second := k.settled(h, "nightly")
+	require.EqualValues(t, 1, second.Skipped)
+	require.Equal(t, first.LastTask, second.LastTask)
+	h.World.Release("gate")
+	require.Equal(t, fleet.TaskCompleted, h.End(first.LastTask).Status)
+
+	h.Reconciler.Stop()
+	k.pass(h, 10*time.Minute)
+	h.Restart()
+	third := k.settled(h, "nightly")
+	require.EqualValues(t, []int64{2, 1, 9}, []int64{third.Queued, third.Skipped, third.Late})
+	require.Equal(t, fleet.TaskCompleted, h.End(third.LastTask).Status)
+
+	_, err = h.UpdateSchedule(h.Context(), service.UpdateScheduleRequest{Name: "nightly", Paused: new(true)})
+	require.NoError(t, err)
+	k.pass(h, 5*time.Minute)
+	v, err := h.UpdateSchedule(h.Context(), service.UpdateScheduleRequest{Name: "nightly", Paused: new(false)})
+	require.NoError(t, err)
+	require.Equal(t, third.Queued, v.Queued)
+	require.Equal(t, third.Late, v.Late)
+	_, _, err = h.DeleteAgent(h.Context(), "papi", false, "")
+	require.NoError(t, err)
+	k.pass(h, time.Minute)
+	last := k.settled(h, "nightly")
+	require.EqualValues(t, 1, last.Failed)
+	require.Contains(t, last.LastError, `"papi"`)
+	h.Create("papi")
+	k.pass(h, time.Minute)
+	require.Empty(t, k.settled(h, "nightly").LastError)
+}
+
+// TestScheduleOnce lets two servers over one store deal with the ticks of two schedules, while they restart and the store fails now and
+// then. Each tick queues one task.
+func TestScheduleOnce(t *testing.T) {
+	t.Parallel()
+	var k *clock
+	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) {
+		k = newClock(c)
+		c.LeaseTTL = 300 * time.Millisecond
+	})
+	h.Create("papi")
+	names := []string{"one", "two"}
+	for _, name := range names {
+		schedule(h, fleet.Schedule{Name: name, Missed: fleet.MissedAll, Overlap: fleet.OverlapQueue}, "papi", "done")
+	}
+	other := h.Replica()
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+	minutes := 0
+	for range 15 {
+		n := 1 + r.IntN(3)
+		flaky.Fails.Store(0)
+		k.pass(h, time.Duration(n)*time.Minute)
+		minutes += n
+		flaky.Fails.Store(5)
+		switch r.IntN(3) {
+		case 0:
+			h.Restart()
+		case 1:
+			other.Restart()
+		}
+	}
+	flaky.Fails.Store(0)
+	k.pass(h, 0)
+	for _, name := range names {
+		v := k.settled(h, name)
+		require.EqualValues(t, []int64{int64(minutes), 0, 0, 0}, []int64{v.Queued, v.Skipped, v.Late, v.Failed}, name)
+	}
+	seen := map[string]bool{}
+	for _, text := range h.Events(fleet.EventSchedule) {
+		var name, id, at string
+		if n, _ := fmt.Sscanf(text, "the schedule %s has queued the task %s for 2026-11-28 %s", &name, &id, &at); n == 3 {
+			require.False(t, seen[name+at], text)
+			seen[name+at], seen[id] = true, true
+		}
+	}
+	require.Len(t, seen, 4*minutes) // a task and a tick, of two schedules
+}

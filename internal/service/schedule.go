@@ -1,0 +1,313 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// ScheduledTask is the task of a schedule.
+type ScheduledTask struct {
+	QueueTaskRequest
+	JSON json.RawMessage `json:"-"` // in the form that Service.SetScheduled reads
+}
+
+// SetScheduled sets the function that reads the tasks of schedules. Without it, schedules queue nothing.
+func (s *Service) SetScheduled(read scheduledReader) { s.scheduled = read }
+
+// CreateScheduleRequest describes a schedule.
+type CreateScheduleRequest struct {
+	fleet.Schedule // the values besides the owner and the task
+	Task           ScheduledTask
+	RequestID      string `json:"-"`
+}
+
+// ScheduleView is a schedule and its next tick.
+type ScheduleView struct {
+	fleet.Schedule
+	NextTick time.Time // zero if there is none
+}
+
+// CreateSchedule adds a schedule of the caller. Its first tick is after now.
+func (s *Service) CreateSchedule(ctx context.Context, r CreateScheduleRequest) (*ScheduleView, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := s.now()
+	c := Call{Method: "CreateSchedule", RequestID: r.RequestID, Body: []any{r.Schedule, r.Task.QueueTaskRequest}}
+	sched := r.Schedule
+	if _, err := sched.Validate(s.cfg.Cron); err != nil {
+		return nil, err
+	}
+	sched.Owner, sched.Until, sched.CreatedAt = p.Name, now, now
+	if !sched.At.IsZero() && !sched.At.After(now) {
+		c.Refused = fleet.Invalid(fleet.ReasonInvalidArgument, "at", "at is in the past: give a later time")
+	} else {
+		c.Refused = s.setTask(ctx, p, &sched, r.Task)
+	}
+	return s.changeSchedule(ctx, c, sched.Name, func(tx fleet.Tx, _ *fleet.Schedule) (*fleet.Schedule, string, error) {
+		all, err := tx.Resources(fleet.ResourceFilter{Kind: fleet.ScheduleKind})
+		switch {
+		case err != nil:
+			return nil, "", err
+		case slices.ContainsFunc(all, func(other *fleet.Resource) bool { return other.Name == sched.Name }):
+			return nil, "", fleet.Errorf(fleet.ReasonScheduleExists, "a schedule %q already exists", sched.Name).With("schedule", sched.Name).With("field", "name").Next("choose another name")
+		case len(all) >= fleet.MaxSchedules:
+			return nil, "", fleet.LimitReached("schedules", "the fleet has", int64(len(all)), fleet.MaxSchedules, "schedules", "{delete_schedule} deletes one")
+		}
+		return &sched, "was created by " + p.Name, nil
+	})
+}
+
+// setTask checks the task and sets it. It is queued with what p may do.
+func (s *Service) setTask(ctx context.Context, p fleet.Principal, sched *fleet.Schedule, t ScheduledTask) error {
+	refuse := func(field, format string) error {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "task", format, "task."+field)
+	}
+	switch e := t.Entry; {
+	case len(t.JSON) == 0:
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "task", "task is required: give the fields of queue_task")
+	case t.RequestID != "":
+		return refuse("request_id", "%s is for one task, and the schedule queues one at each tick: leave it out")
+	case !e.NotBefore.IsZero():
+		return refuse("not_before", "%s is one time, and the schedule has many: leave it out")
+	case !e.Expires.IsZero():
+		return refuse("expires", "%s is one time, and the schedule has many: leave it out")
+	case len(e.After) > 0:
+		return refuse("depends_on", "%s names tasks of one time, and the schedule has many: leave it out")
+	case len(t.Attachments) > 0:
+		return refuse("attachments", "%s cannot be kept in a schedule: leave them out")
+	}
+	sched.Task, sched.Kind, sched.Scope, sched.Projects = t.JSON, p.Kind, p.Scope, p.Projects
+	r := t.QueueTaskRequest
+	r.Labels = scheduledLabels(sched, r.Labels)
+	if err := r.Labels.Valid("labels"); err != nil {
+		return err
+	}
+	_, err := s.checkScheduled(ctx, p, r)
+	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Field != "" {
+		inTask := *e
+		inTask.Field = "task." + e.Field
+		return inTask.With("field", inTask.Field)
+	}
+	return err
+}
+
+// scheduledLabels returns the labels of the tasks of the schedule.
+func scheduledLabels(sched *fleet.Schedule, own fleet.Labels) fleet.Labels {
+	return sched.Labels.With(own).With(fleet.Labels{fleet.ScheduleLabel: sched.Name})
+}
+
+// UpdateScheduleRequest says what changes about a schedule. Nil leaves a value.
+type UpdateScheduleRequest struct {
+	Name           string
+	Cron, TimeZone *string
+	At             *time.Time
+	Missed         *fleet.Missed
+	Overlap        *fleet.Overlap
+	Paused         *bool
+	Task           *ScheduledTask `json:"-"`
+	RequestID      string         `json:"-"`
+}
+
+// UpdateSchedule changes a schedule. Ticks before the change are not made up for.
+func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (*ScheduleView, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.Cron != nil && r.At != nil {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "at", "cron and at cannot be used together: give one of them")
+	}
+	given := fleet.Schedule{Name: "given", At: s.now()}
+	if r.Cron != nil {
+		given.Cron, given.At = *r.Cron, time.Time{}
+	}
+	set(&given.TimeZone, r.TimeZone)
+	set(&given.Missed, r.Missed)
+	set(&given.Overlap, r.Overlap)
+	if _, err := given.Validate(s.cfg.Cron); err != nil {
+		return nil, err
+	}
+	c := Call{Method: "UpdateSchedule", RequestID: r.RequestID, Body: r}
+	task := fleet.Schedule{Name: r.Name}
+	var refused error
+	if r.Task != nil {
+		c.Body = []any{r, r.Task.QueueTaskRequest}
+		refused = s.setTask(ctx, p, &task, *r.Task)
+	}
+	return s.changeSchedule(ctx, c, r.Name, func(_ fleet.Tx, sched *fleet.Schedule) (*fleet.Schedule, string, error) {
+		switch {
+		case sched == nil || !sched.Seen(p):
+			return nil, "", scheduleNotFound(r.Name)
+		case r.Task != nil && p.Name != sched.Owner:
+			return nil, "", fleet.Errorf(fleet.ReasonPermissionDenied, "the schedule %q queues tasks of %s, who alone can change its task", sched.Name, sched.Owner).With("schedule", sched.Name).
+				Next("pause it with {update_schedule}, and create one of your own with {create_schedule}")
+		case refused != nil:
+			return nil, "", refused
+		}
+		now := s.now()
+		if r.Cron != nil || r.At != nil {
+			sched.Cron, sched.At = "", time.Time{}
+		}
+		set(&sched.Cron, r.Cron)
+		set(&sched.At, r.At)
+		set(&sched.TimeZone, r.TimeZone)
+		set(&sched.Missed, r.Missed)
+		set(&sched.Overlap, r.Overlap)
+		set(&sched.Paused, r.Paused)
+		if r.Task != nil {
+			sched.Task, sched.Kind, sched.Scope, sched.Projects, sched.LastError = task.Task, task.Kind, task.Scope, task.Projects, ""
+		}
+		sched.Until = now
+		if _, err := sched.Validate(s.cfg.Cron); err != nil {
+			return nil, "", err
+		}
+		if r.At != nil && !r.At.After(now) {
+			return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "at", "at is in the past: give a later time")
+		}
+		return sched, "was changed by " + p.Name, nil
+	})
+}
+
+// DeleteSchedule deletes the schedule. Its tasks stay.
+func (s *Service) DeleteSchedule(ctx context.Context, name, requestID string) error {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	_, _, err = s.Once(ctx, Call{Method: "DeleteSchedule", RequestID: requestID, Body: name}, func(tx fleet.Tx) (Made, error) {
+		sched, err := readSchedule(tx, name)
+		if err == nil && (sched == nil || !sched.Seen(p)) {
+			err = scheduleNotFound(name)
+		}
+		if err != nil {
+			return Made{}, err
+		}
+		if err := tx.Delete(&fleet.Resource{Kind: fleet.ScheduleKind, Name: name}); err != nil {
+			return Made{}, err
+		}
+		return Made{TaskID: name}, tx.Append(s.scheduleEvent(sched, "was deleted by "+p.Name))
+	})
+	return err
+}
+
+// ListSchedules returns the schedules that the caller may see, sorted by name.
+func (s *Service) ListSchedules(ctx context.Context, r fleet.PageRequest) (out []*ScheduleView, total int, next string, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, 0, "", err
+	}
+	var all []*fleet.Schedule
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		all, err = fleet.ReadResources[fleet.Schedule](tx, fleet.ResourceFilter{Kind: fleet.ScheduleKind})
+		return err
+	})
+	if err != nil {
+		return nil, 0, "", err
+	}
+	all = slices.DeleteFunc(all, func(sched *fleet.Schedule) bool { return !sched.Seen(p) })
+	total = len(all)
+	if all, next, err = fleet.Cut(all, r, defaultSchedules); err != nil {
+		return nil, 0, "", err
+	}
+	for _, sched := range all {
+		out = append(out, s.scheduleView(sched))
+	}
+	return out, total, next, nil
+}
+
+// defaultSchedules is how many schedules ListSchedules returns by default.
+const defaultSchedules = 100
+
+// ShowSchedule returns the schedule.
+func (s *Service) ShowSchedule(ctx context.Context, name string) (v *ScheduleView, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		sched, err := readSchedule(tx, name)
+		switch {
+		case err != nil:
+			return err
+		case sched == nil || !sched.Seen(p):
+			return scheduleNotFound(name)
+		}
+		v = s.scheduleView(sched)
+		return nil
+	})
+	return v, err
+}
+
+func (s *Service) scheduleView(sched *fleet.Schedule) *ScheduleView {
+	return &ScheduleView{Schedule: *sched, NextTick: s.nextTick(sched)}
+}
+
+// nextTick returns the next tick of the schedule, which may be in the past if nobody has dealt with it yet. It is zero if there is
+// none.
+func (s *Service) nextTick(sched *fleet.Schedule) time.Time {
+	next, err := sched.Ticks(s.cfg.Cron)
+	if err != nil || sched.Paused {
+		return time.Time{}
+	}
+	return next(sched.Until)
+}
+
+// changeSchedule changes the schedule with the name and returns it. change gets nil if it does not exist, and returns the text of the
+// event.
+func (s *Service) changeSchedule(
+	ctx context.Context, c Call, name string, change func(fleet.Tx, *fleet.Schedule) (*fleet.Schedule, string, error),
+) (*ScheduleView, error) {
+	var sched *fleet.Schedule
+	_, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+		old, err := readSchedule(tx, name)
+		if err != nil {
+			return Made{}, err
+		}
+		var text string
+		if sched, text, err = change(tx, old); err != nil {
+			return Made{}, err
+		}
+		return Made{TaskID: name}, s.putSchedule(tx, sched, text, "")
+	})
+	if err != nil {
+		return nil, err
+	}
+	if repeated {
+		return s.ShowSchedule(ctx, name)
+	}
+	return s.scheduleView(sched), nil
+}
+
+// readSchedule returns nil if the schedule does not exist.
+func readSchedule(tx fleet.ReadTx, name string) (*fleet.Schedule, error) {
+	if name == "" {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a schedule, see list_schedules")
+	}
+	return fleet.First(fleet.ReadResources[fleet.Schedule](tx, fleet.ResourceFilter{Kind: fleet.ScheduleKind, Name: name}))
+}
+
+// putSchedule writes the schedule and an event with the text and, if it is about a tick, what became of that.
+func (s *Service) putSchedule(tx fleet.Tx, sched *fleet.Schedule, text, tick string) error {
+	sched.UpdatedAt = s.now()
+	if err := fleet.PutResource(tx, fleet.ScheduleKind, sched.Name, sched); err != nil {
+		return err
+	}
+	e := s.scheduleEvent(sched, text)
+	e.Status = tick
+	return tx.Append(e)
+}
+
+func (s *Service) scheduleEvent(sched *fleet.Schedule, text string) *fleet.Event {
+	return &fleet.Event{Time: s.now(), Type: fleet.EventSchedule, Owner: sched.Owner, Text: "the schedule " + sched.Name + " " + text}
+}
+
+func scheduleNotFound(name string) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonScheduleNotFound, "there is no schedule %q", fleet.Shorten(name, 80)).With("schedule", fleet.Shorten(name, 80)).Next("{list_schedules} lists them")
+}

@@ -1,0 +1,152 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// appointment is the next tick of a schedule, so that it is not computed after each change of the fleet.
+type appointment struct {
+	schedule *fleet.Schedule
+	next     time.Time // zero if there is none
+}
+
+// tick queues the tasks of schedules that are due. It returns when the next one is due; zero if none is.
+func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
+	if s.scheduled == nil {
+		return time.Time{}, nil
+	}
+	if err := s.queue.Refresh(ctx); err != nil {
+		return time.Time{}, err
+	}
+	now := s.now()
+	known := s.agenda
+	s.agenda = map[string]appointment{}
+	for _, sched := range s.queue.Schedules() {
+		a, ok := known[sched.Name]
+		if !ok || !a.schedule.SameTicks(sched) {
+			a = appointment{sched, s.nextTick(sched)}
+		}
+		s.agenda[sched.Name] = a
+		if a.next.IsZero() {
+			continue
+		}
+		if !a.next.After(now) {
+			if err := s.dealWith(ctx, sched); err != nil {
+				return time.Time{}, err
+			}
+			// The event of that has changed the queue, so that Dispatch is called again.
+			continue
+		}
+		if next.IsZero() || a.next.Before(next) {
+			next = a.next
+		}
+	}
+	return next, nil
+}
+
+// dealWith deals with the first due tick of the schedule. The task and the tick are written in one transaction.
+func (s *Service) dealWith(ctx context.Context, sched *fleet.Schedule) error {
+	p := fleet.Principal{Name: sched.Owner, Kind: sched.Kind, Scope: sched.Scope, Projects: sched.Projects}
+	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
+		known, err := tx.Identity(fleet.IdentityKey{Principal: p.Name})
+		if err == nil && known != nil {
+			p.Groups = known.Groups
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	as := fleet.WithPrincipal(ctx, p)
+	r, err := s.scheduled(sched.Task)
+	if err != nil {
+		err = fleet.Errorf(fleet.ReasonInvalidArgument, "its task cannot be read: change it with update_schedule").WithCause(err)
+	}
+	var to assignee
+	if err == nil {
+		r.Labels = scheduledLabels(sched, r.Labels)
+		to, err = s.checkScheduled(as, p, r)
+	}
+	try := func(refused error) error {
+		return s.store.Update(ctx, func(tx fleet.Tx) error {
+			return s.advance(tx, sched, refused, func() (*fleet.Task, error) { return s.queueTask(as, tx, p, to, r) })
+		})
+	}
+	if err == nil {
+		err = try(nil)
+	}
+	if err == nil || fleet.ReasonOf(err) == fleet.ReasonInternal || ctx.Err() != nil {
+		return err
+	}
+	return try(err) // the task cannot be queued, which is recorded
+}
+
+// advance deals with the first due tick of the schedule, which may have changed since it was read. Refused is why its task cannot
+// be queued; nil if that is not known.
+func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add func() (*fleet.Task, error)) error {
+	sched, err := readSchedule(tx, read.Name)
+	if err != nil || sched == nil || !reflect.DeepEqual(sched, read) {
+		return err // the event of the change makes the queue read it again
+	}
+	next, err := sched.Ticks(s.cfg.Cron)
+	if err != nil {
+		return err
+	}
+	late := sched.Late
+	tick, due := sched.Advance(next, s.now())
+	if !due {
+		return nil
+	}
+	if tick.IsZero() {
+		return s.putSchedule(tx, sched, fmt.Sprintf("has missed %d ticks", sched.Late-late), fleet.TickLate)
+	}
+	at := tick.UTC().Format("2006-01-02 15:04 MST")
+	last, err := lastTask(tx, sched)
+	switch {
+	case err != nil:
+		return err
+	case last != nil && sched.Overlap == fleet.OverlapSkip:
+		sched.Skipped++
+		return s.putSchedule(tx, sched, fmt.Sprintf("queues no task for %s, because %s is %s", at, last.ID, last.Status), fleet.TickSkipped)
+	case refused != nil:
+		sched.Failed++
+		sched.LastError = fleet.PublicMessage(refused)
+		return s.putSchedule(tx, sched, fmt.Sprintf("could not queue its task for %s: %s", at, sched.LastError), fleet.TickFailed)
+	}
+	task, err := add()
+	if err != nil {
+		return err
+	}
+	sched.Queued++
+	sched.LastTask, sched.LastError = task.ID, ""
+	return s.putSchedule(tx, sched, fmt.Sprintf("has queued the task %s for %s", task.ID, at), fleet.TickQueued)
+}
+
+// lastTask returns the task that the schedule has queued last, or nil if it has ended or was deleted.
+func lastTask(tx fleet.ReadTx, sched *fleet.Schedule) (*fleet.Task, error) {
+	if sched.LastTask == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	t, err := tx.Task(sched.LastTask)
+	if err != nil || t == nil || t.Status.Ended() {
+		return nil, err
+	}
+	return t, nil
+}
+
+// scheduledReader reads the task of a schedule.
+type scheduledReader = func(json.RawMessage) (QueueTaskRequest, error)
+
+// checkScheduled checks the task of a schedule, and returns who works on it as of now.
+func (s *Service) checkScheduled(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
+	if err := s.checkQueued(r); err != nil {
+		return to, err
+	}
+	return s.assignee(ctx, p, r)
+}
