@@ -39,11 +39,11 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 		return nil, "", err
 	}
 	c := Call{Method: "CreateAgent", RequestID: r.RequestID, Body: r}
-	old, err := s.Before(ctx, c)
+	old, err := s.EarlierResult(ctx, c)
 	if err != nil {
 		return nil, "", err
 	}
-	var made Made
+	var made CallResult
 	if old != nil {
 		made = *old
 	} else if made, err = s.insertAgent(ctx, p, c, r); err != nil {
@@ -62,22 +62,22 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 }
 
 // insertAgent checks whether the agent may be created, and adds it to the store.
-func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r CreateAgentRequest) (Made, error) {
+func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r CreateAgentRequest) (CallResult, error) {
 	n, err := s.newAgent(ctx, r)
 	if err != nil {
-		return Made{}, err
+		return CallResult{}, err
 	}
-	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		a, err := s.addAgent(ctx, tx, p, n)
 		if err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
 		if n.project.SpecIsTask {
 			t := s.newTask(ctx, p, a, a.Spec, 0, a.CreatedAt)
 			t.SelfStarted = true
 			err = insertTask(tx, t)
 		}
-		return Made{AgentUID: a.UID}, err
+		return CallResult{AgentUID: a.UID}, err
 	})
 	return made, err
 }

@@ -102,12 +102,12 @@ func (s *Service) changeDesired(
 	ctx context.Context, method, ref, requestID string, args any, check, change func(*fleet.AgentView) error, text string,
 ) (*fleet.AgentView, error) {
 	c := Call{Method: method, RequestID: requestID, Body: []any{ref, args}}
-	old, err := s.Before(ctx, c)
+	old, err := s.EarlierResult(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	if old != nil {
-		return s.madeAgent(ctx, *old)
+		return s.earlierAgent(ctx, *old)
 	}
 	v, _, err := s.agent(ctx, ref, fleet.AccessOwn)
 	if err != nil {
@@ -118,30 +118,30 @@ func (s *Service) changeDesired(
 			return nil, err
 		}
 	}
-	_, _, err = s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+	_, _, err = s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		now := s.now()
 		current, err := state.AgentView(tx, v.UID)
 		if err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
 		if current == nil || !current.DeletedAt.IsZero() || current.Desired == fleet.DesiredDeleted && method != "DeleteAgent" {
-			return Made{}, fleet.AgentNotFound(v.Name)
+			return CallResult{}, fleet.AgentNotFound(v.Name)
 		}
 		a := &current.Agent
 		if err := s.places.Of(a).Available(); err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
 		if err := change(current); err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
 		if a.Foreign() {
-			return Made{}, foreign(a)
+			return CallResult{}, foreign(a)
 		}
 		a.UpdatedAt, a.Trace = now, fleet.TraceFrom(ctx)
 		if err := tx.Update(a); err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
-		return Made{AgentUID: a.UID}, tx.Append(a.Event(fleet.EventAgentChanged, now, text))
+		return CallResult{AgentUID: a.UID}, tx.Append(a.Event(fleet.EventAgentChanged, now, text))
 	})
 	return v, err
 }

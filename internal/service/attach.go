@@ -37,7 +37,7 @@ func (s *Service) Attach(
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 		defer cancel()
 		const reason = "its terminal was disconnected"
-		if err := s.askStopFor(late, p, task.ID, reason, reason); err != nil {
+		if err := s.requestTaskStopFor(late, p, task.ID, reason, reason); err != nil {
 			s.log.WarnContext(ctx, "task of a disconnected terminal not stopped, its host stops it", "task", task.ID, "error", err)
 		}
 		return nil, err

@@ -50,17 +50,17 @@ type RestoreAgentRequest struct {
 // The error is KEPT_WORK_NOT_FOUND if no workspace of the agent is kept, and AGENT_EXISTS if another agent has its name.
 func (s *Service) RestoreAgent(ctx context.Context, r RestoreAgentRequest) (*fleet.AgentView, string, error) {
 	c := Call{Method: "RestoreAgent", RequestID: r.RequestID, Body: r}
-	old, err := s.Before(ctx, c)
+	old, err := s.EarlierResult(ctx, c)
 	if err != nil {
 		return nil, "", err
 	}
-	var made Made
+	var made CallResult
 	if old != nil {
 		made = *old
 	} else if made, err = s.restore(ctx, c, r); err != nil {
 		return nil, "", err
 	}
-	v, err := s.madeAgent(ctx, made)
+	v, err := s.earlierAgent(ctx, made)
 	if err != nil {
 		return nil, "", err
 	}
@@ -68,48 +68,48 @@ func (s *Service) RestoreAgent(ctx context.Context, r RestoreAgentRequest) (*fle
 }
 
 // restore records that the deleted agent is to be restored.
-func (s *Service) restore(ctx context.Context, c Call, r RestoreAgentRequest) (Made, error) {
+func (s *Service) restore(ctx context.Context, c Call, r RestoreAgentRequest) (CallResult, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
-		return Made{}, err
+		return CallResult{}, err
 	}
 	a, err := s.deletedAgent(ctx, p, r)
 	if err != nil {
-		return Made{}, err
+		return CallResult{}, err
 	}
 	place := s.places.Of(a)
 	kept, err := place.KeptOf(ctx, a.UID)
 	switch {
 	case err != nil:
-		return Made{}, err
+		return CallResult{}, err
 	case kept != nil && a.Toolset != fleet.ToolsetFleet:
-		return Made{}, fleet.Errorf(fleet.ReasonUnimplemented, "agent %q belonged to the toolset %s, so it cannot be restored: copy what you need from %s", a.Name, a.Toolset, kept.Location)
+		return CallResult{}, fleet.Errorf(fleet.ReasonUnimplemented, "agent %q belonged to the toolset %s, so it cannot be restored: copy what you need from %s", a.Name, a.Toolset, kept.Location)
 	case kept == nil:
-		return Made{}, fleet.Errorf(fleet.ReasonKeptWorkNotFound, "nothing is kept of agent %q: all its work was in its repository, or the time for which it was kept is over", a.Name).
+		return CallResult{}, fleet.Errorf(fleet.ReasonKeptWorkNotFound, "nothing is kept of agent %q: all its work was in its repository, or the time for which it was kept is over", a.Name).
 			Next("{list_kept_work} shows the agents that can be restored").With("agent_name", a.Name)
 	}
-	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		now, err := tx.Agent(a.UID)
 		if err != nil || now == nil || now.DeletedAt.IsZero() { // another call has restored it
-			return Made{AgentUID: a.UID}, err
+			return CallResult{AgentUID: a.UID}, err
 		}
 		if same, err := place.SameName(tx, now.Name, now.Owner); err != nil || same != nil {
 			if same != nil {
 				err = fleet.Errorf(fleet.ReasonAgentExists, "another agent has the name %q", same.Name).
 					Next("delete it with {delete_agent} first: its own work is kept too").With("agent_name", same.Name)
 			}
-			return Made{}, err
+			return CallResult{}, err
 		}
 		if err := admit(ctx, s.Limits(), tx, p, now.Owner, increase{agents: 1, project: now.Project}); err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
 		now.DeletedAt, now.State, now.StateReason, now.Desired = time.Time{}, fleet.StateStopped, "it is being restored", fleet.DesiredRunning
 		now.Restart++
 		now.Attempts, now.RetryAt, now.UpdatedAt, now.Trace = 0, time.Time{}, s.now(), fleet.TraceFrom(ctx)
 		if err := tx.Update(now); err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
-		return Made{AgentUID: now.UID}, tx.Append(now.Event(fleet.EventAgentCreated, now.UpdatedAt, "agent restored with its kept directory"))
+		return CallResult{AgentUID: now.UID}, tx.Append(now.Event(fleet.EventAgentCreated, now.UpdatedAt, "agent restored with its kept directory"))
 	})
 	return made, err
 }

@@ -45,11 +45,11 @@ func (s *Service) SetLabels(ctx context.Context, r SetLabelsRequest) (agent stri
 	}
 	v, _, err := s.agent(ctx, r.Agent, fleet.AccessOwn)
 	c.Refused = err
-	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) { return s.labelAgent(tx, p, v, r) })
+	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) { return s.labelAgent(tx, p, v, r) })
 	if err != nil {
 		return "", nil, err
 	}
-	if v, err = s.madeAgent(ctx, made); err != nil {
+	if v, err = s.earlierAgent(ctx, made); err != nil {
 		return "", nil, err
 	}
 	return v.Name, v.Labels, nil
@@ -71,13 +71,13 @@ func (s *Service) labelTask(tx fleet.Tx, p fleet.Principal, r SetLabelsRequest) 
 	return t, tx.Append(t.Event(fleet.EventTaskLabelled, s.now(), labelsText(t.Labels)))
 }
 
-func (s *Service) labelAgent(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, r SetLabelsRequest) (Made, error) {
+func (s *Service) labelAgent(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, r SetLabelsRequest) (CallResult, error) {
 	now, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
 	if err != nil {
-		return Made{}, err
+		return CallResult{}, err
 	}
 	a := &now.Agent
-	made, before := Made{AgentUID: a.UID}, a.Labels
+	made, before := CallResult{AgentUID: a.UID}, a.Labels
 	a.Labels = before.With(r.Labels, r.Remove...)
 	if err := a.Labels.Valid("labels"); err != nil || maps.Equal(before, a.Labels) {
 		return made, err

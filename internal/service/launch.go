@@ -59,7 +59,7 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*fleet.AgentView
 	if err != nil || !repeated {
 		return v, err
 	}
-	return s.launchedBefore(ctx, made)
+	return s.earlierLaunch(ctx, made)
 }
 
 // call identifies the request.
@@ -74,29 +74,29 @@ func (r LaunchRequest) call() Call {
 // launch creates the agent with its first task. also runs in the same transaction and returns the result to remember with
 // the request id; it may be nil. A repeated request creates nothing: launch returns the earlier result.
 func (s *Service) launch(
-	ctx context.Context, p fleet.Principal, r LaunchRequest, also func(fleet.Tx, *fleet.AgentView) (Made, error),
-) (v *fleet.AgentView, made Made, repeated bool, err error) {
+	ctx context.Context, p fleet.Principal, r LaunchRequest, also func(fleet.Tx, *fleet.AgentView) (CallResult, error),
+) (v *fleet.AgentView, made CallResult, repeated bool, err error) {
 	c := r.call()
 	if err := CheckRequestID(r.RequestID); err != nil {
-		return nil, Made{}, false, err
+		return nil, CallResult{}, false, err
 	}
 	if r.UID == "" {
 		r.UID = s.cfg.NewID()
 	}
 	if err := s.launchable(ctx, &r); err != nil {
-		return nil, Made{}, false, err
+		return nil, CallResult{}, false, err
 	}
 	if !p.Reaches(r.Place, r.Project) {
-		return nil, Made{}, false, fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is only valid for agents of these projects: %s", p.Name, fleet.JoinNames(p.Projects))
+		return nil, CallResult{}, false, fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is only valid for agents of these projects: %s", p.Name, fleet.JoinNames(p.Projects))
 	}
-	made, repeated, err = s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+	made, repeated, err = s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		if v, err = s.insertLaunched(ctx, tx, p, r); err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
 		if also != nil {
 			return also(tx, v)
 		}
-		return Made{AgentUID: v.UID, TaskID: taskID(v.Task)}, nil
+		return CallResult{AgentUID: v.UID, TaskID: taskID(v.Task)}, nil
 	})
 	return v, made, repeated, err
 }
@@ -211,8 +211,8 @@ func joinTexts(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, fleet.IsBlank), "\n\n")
 }
 
-// launchedBefore returns the current state of the agent that an earlier request with the same id created.
-func (s *Service) launchedBefore(ctx context.Context, made Made) (v *fleet.AgentView, err error) {
+// earlierLaunch returns the current state of the agent that an earlier request with the same id created.
+func (s *Service) earlierLaunch(ctx context.Context, made CallResult) (v *fleet.AgentView, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		a, err := tx.Agent(made.AgentUID)
 		if err != nil || a == nil {

@@ -89,8 +89,8 @@ func TestTurns(t *testing.T) {
 	_, err = h.Turn(servicetest.As(t.Context(), "bob"), turn)
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 
-	require.NoError(t, h.AskStopTask(h.Context(), first.ID))
-	require.NoError(t, h.AskStopTask(h.Context(), first.ID))
+	require.NoError(t, h.RequestTaskStop(h.Context(), first.ID))
+	require.NoError(t, h.RequestTaskStop(h.Context(), first.ID))
 	task, err := h.FollowTask(h.Context(), first.ID, 0, nil)
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskStopped, task.Status)

@@ -30,8 +30,8 @@ type Call struct {
 	Refused   error  // why the call is refused if it was not executed before; nil if nothing was found against it
 }
 
-// Made names what a call made or changed.
-type Made struct {
+// CallResult names what a call made or changed.
+type CallResult struct {
 	AgentUID string
 	TaskID   string // or the id of a session
 }
@@ -53,8 +53,8 @@ func (c Call) key(p fleet.Principal) (fleet.Request, error) {
 	return r, nil
 }
 
-// madeBefore returns the result of the earlier call with the key; nil if there was no such call.
-func madeBefore(tx fleet.ReadTx, key fleet.Request) (*Made, error) {
+// earlierResult returns the result of the earlier call with the key; nil if there was no such call.
+func earlierResult(tx fleet.ReadTx, key fleet.Request) (*CallResult, error) {
 	old, err := tx.Request(key.Principal, key.ID)
 	if err != nil || old == nil {
 		return nil, err
@@ -62,13 +62,13 @@ func madeBefore(tx fleet.ReadTx, key fleet.Request) (*Made, error) {
 	if old.Method != key.Method || old.BodyHash != key.BodyHash {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id %q was used before with another request: choose a new one", key.ID)
 	}
-	return &Made{AgentUID: old.AgentUID, TaskID: old.TaskID}, nil
+	return &CallResult{AgentUID: old.AgentUID, TaskID: old.TaskID}, nil
 }
 
-// Before returns the result of the same call if it was executed before; nil otherwise. With it, a repeated call can skip
+// EarlierResult returns the result of the same call if it was executed before; nil otherwise. With it, a repeated call can skip
 // slow checks, for example of a place. The result of a fast check can be given to Once with Refused instead. Once decides
 // whether the call is executed.
-func (s *Service) Before(ctx context.Context, c Call) (made *Made, err error) {
+func (s *Service) EarlierResult(ctx context.Context, c Call) (made *CallResult, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil || c.RequestID == "" {
 		return nil, err
@@ -78,7 +78,7 @@ func (s *Service) Before(ctx context.Context, c Call) (made *Made, err error) {
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		made, err = madeBefore(tx, key)
+		made, err = earlierResult(tx, key)
 		return err
 	})
 	return made, err
@@ -86,10 +86,10 @@ func (s *Service) Before(ctx context.Context, c Call) (made *Made, err error) {
 
 // Once executes fn in a transaction and remembers the result. If the same call was executed before, Once does not execute
 // fn. It returns the earlier result, and repeated is true. Otherwise it returns c.Refused if that is set.
-func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (Made, error)) (made Made, repeated bool, err error) {
+func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallResult, error)) (made CallResult, repeated bool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
-		return Made{}, false, err
+		return CallResult{}, false, err
 	}
 	var key fleet.Request
 	if c.RequestID != "" {
@@ -98,12 +98,12 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (Made, 
 		err = c.Refused
 	}
 	if err != nil {
-		return Made{}, false, err
+		return CallResult{}, false, err
 	}
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
 		repeated = false
 		if c.RequestID != "" {
-			old, err := madeBefore(tx, key)
+			old, err := earlierResult(tx, key)
 			if err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (Made, 
 
 // startedTask returns the task that an earlier call with the same request id started. The error is TASK_NOT_FOUND if the
 // task was deleted meanwhile.
-func startedTask(tx fleet.ReadTx, made Made) (*fleet.Task, error) {
+func startedTask(tx fleet.ReadTx, made CallResult) (*fleet.Task, error) {
 	t, err := tx.Task(made.TaskID)
 	if err == nil && t == nil {
 		err = fleet.Errorf(fleet.ReasonTaskNotFound, "this request started task %q, which was deleted meanwhile: use another request_id to start a new one", made.TaskID).
@@ -137,9 +137,9 @@ func startedTask(tx fleet.ReadTx, made Made) (*fleet.Task, error) {
 	return t, err
 }
 
-// madeTask returns the task of the earlier call. The error is TASK_NOT_FOUND if the task was deleted meanwhile, or if the
+// earlierTask returns the task of the earlier call. The error is TASK_NOT_FOUND if the task was deleted meanwhile, or if the
 // caller may no longer see it.
-func (s *Service) madeTask(ctx context.Context, made Made) (t *fleet.Task, err error) {
+func (s *Service) earlierTask(ctx context.Context, made CallResult) (t *fleet.Task, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -157,9 +157,9 @@ func (s *Service) madeTask(ctx context.Context, made Made) (t *fleet.Task, err e
 	return t, err
 }
 
-// madeAgent returns the agent that an earlier call has changed, if the caller may see it now. It may have been deleted
+// earlierAgent returns the agent that an earlier call has changed, if the caller may see it now. It may have been deleted
 // meanwhile.
-func (s *Service) madeAgent(ctx context.Context, made Made) (*fleet.AgentView, error) {
+func (s *Service) earlierAgent(ctx context.Context, made CallResult) (*fleet.AgentView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -176,14 +176,14 @@ func (s *Service) madeAgent(ctx context.Context, made Made) (*fleet.AgentView, e
 
 // onceTask is Once for a call about a task, which it returns.
 func (s *Service) onceTask(ctx context.Context, c Call, fn func(tx fleet.Tx) (*fleet.Task, error)) (task *fleet.Task, err error) {
-	made, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+	made, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		if task, err = fn(tx); err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
-		return Made{AgentUID: task.AgentUID, TaskID: task.ID}, nil
+		return CallResult{AgentUID: task.AgentUID, TaskID: task.ID}, nil
 	})
 	if err == nil && repeated {
-		task, err = s.madeTask(ctx, made)
+		task, err = s.earlierTask(ctx, made)
 	}
 	if err != nil {
 		return nil, err

@@ -168,8 +168,8 @@ func poolNotFound(name string) *fleet.Error {
 // if nothing changes.
 func (s *Service) changePool(ctx context.Context, c Call, key string, change func(fleet.Tx, *fleet.Pool) (*fleet.Pool, string, error)) (*PoolView, error) {
 	var pool *fleet.Pool
-	made, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
-		made := Made{TaskID: key}
+	made, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+		made := CallResult{TaskID: key}
 		old, err := readPool(tx, key)
 		if err != nil {
 			return made, err

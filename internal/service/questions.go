@@ -113,13 +113,13 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 		}
 	}
 	var id string
-	_, repeated, err := s.Once(ctx, Call{Method: "AnswerQuestion", RequestID: r.RequestID, Body: r}, func(tx fleet.Tx) (Made, error) {
+	_, repeated, err := s.Once(ctx, Call{Method: "AnswerQuestion", RequestID: r.RequestID, Body: r}, func(tx fleet.Tx) (CallResult, error) {
 		q, err := s.question(tx, p, r.ID)
 		if err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
 		id = q.ID
-		return Made{AgentUID: q.AgentUID, TaskID: q.TaskID}, s.answer(tx, p, q, r)
+		return CallResult{AgentUID: q.AgentUID, TaskID: q.TaskID}, s.answer(tx, p, q, r)
 	})
 	if err == nil && repeated {
 		err = s.store.View(ctx, func(tx fleet.ReadTx) error {

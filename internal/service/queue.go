@@ -284,7 +284,7 @@ func (s *Service) StopTaskByID(ctx context.Context, id, requestID string) (*flee
 		if _, err := s.waitFor(ctx, task.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Task == nil || v.Task.ID != task.ID }); err != nil {
 			return nil, "", err
 		}
-		if task, err = s.madeTask(ctx, Made{TaskID: task.ID}); err != nil {
+		if task, err = s.earlierTask(ctx, CallResult{TaskID: task.ID}); err != nil {
 			return nil, "", err
 		}
 	}

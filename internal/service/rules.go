@@ -47,30 +47,30 @@ func (s *Service) RemoveRule(ctx context.Context, r RemoveRuleRequest) (*fleet.A
 	c := Call{Method: "RemoveAgentRule", RequestID: r.RequestID, Body: r}
 	v, p, err := s.agent(ctx, r.Agent, fleet.AccessRun)
 	c.Refused = err
-	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		now, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
 		a := &now.Agent
 		before := len(a.Rules)
 		a.Rules = slices.DeleteFunc(slices.Clone(a.Rules), func(old fleet.AllowedRule) bool { return old.Rule == r.Rule })
 		if len(a.Rules) == before {
-			return Made{AgentUID: a.UID}, nil
+			return CallResult{AgentUID: a.UID}, nil
 		}
 		if len(a.Rules) == 0 {
 			a.Rules = nil
 		}
 		a.UpdatedAt = s.now()
 		if err := tx.Update(a); err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
-		return Made{AgentUID: a.UID}, tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, "no longer allowed without a question: "+r.Rule))
+		return CallResult{AgentUID: a.UID}, tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, "no longer allowed without a question: "+r.Rule))
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	if v, err = s.madeAgent(ctx, made); err != nil {
+	if v, err = s.earlierAgent(ctx, made); err != nil {
 		return nil, "", err
 	}
 	return &v.Agent, fmt.Sprintf("Agent '%s' asks again before it uses %s, from its next task on", v.Name, fleet.Shorten(r.Rule, 200)), nil

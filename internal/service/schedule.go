@@ -181,18 +181,18 @@ func (s *Service) DeleteSchedule(ctx context.Context, name, requestID string) er
 	if err != nil {
 		return err
 	}
-	_, _, err = s.Once(ctx, Call{Method: "DeleteSchedule", RequestID: requestID, Body: name}, func(tx fleet.Tx) (Made, error) {
+	_, _, err = s.Once(ctx, Call{Method: "DeleteSchedule", RequestID: requestID, Body: name}, func(tx fleet.Tx) (CallResult, error) {
 		sched, err := readSchedule(tx, name)
 		if err == nil && (sched == nil || !sched.Seen(p)) {
 			err = scheduleNotFound(name)
 		}
 		if err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
 		if err := tx.Delete(&fleet.Resource{Kind: fleet.ScheduleKind, Name: name}); err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
-		return Made{TaskID: name}, tx.Append(s.scheduleEvent(sched, "was deleted by "+p.Name))
+		return CallResult{TaskID: name}, tx.Append(s.scheduleEvent(sched, "was deleted by "+p.Name))
 	})
 	return err
 }
@@ -265,16 +265,16 @@ func (s *Service) changeSchedule(
 	ctx context.Context, c Call, name string, change func(fleet.Tx, *fleet.Schedule) (*fleet.Schedule, string, error),
 ) (*ScheduleView, error) {
 	var sched *fleet.Schedule
-	_, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+	_, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		old, err := readSchedule(tx, name)
 		if err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
 		var text string
 		if sched, text, err = change(tx, old); err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
-		return Made{TaskID: name}, s.putSchedule(tx, sched, text, "")
+		return CallResult{TaskID: name}, s.putSchedule(tx, sched, text, "")
 	})
 	if err != nil {
 		return nil, err

@@ -159,16 +159,16 @@ func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.S
 		x = &c
 		return tx.Insert(x)
 	}
-	var made Made
+	var made CallResult
 	var repeated bool
 	if r.Launch == nil {
-		made, repeated, err = s.Once(ctx, r.Call, func(tx fleet.Tx) (Made, error) {
-			return Made{AgentUID: r.Session.AgentUID, TaskID: r.Session.ID}, insert(tx, r.Session.AgentUID)
+		made, repeated, err = s.Once(ctx, r.Call, func(tx fleet.Tx) (CallResult, error) {
+			return CallResult{AgentUID: r.Session.AgentUID, TaskID: r.Session.ID}, insert(tx, r.Session.AgentUID)
 		})
 	} else {
 		var v *fleet.AgentView
-		v, made, repeated, err = s.launch(ctx, p, *r.Launch, func(tx fleet.Tx, v *fleet.AgentView) (Made, error) {
-			made := Made{AgentUID: v.UID, TaskID: r.Session.ID}
+		v, made, repeated, err = s.launch(ctx, p, *r.Launch, func(tx fleet.Tx, v *fleet.AgentView) (CallResult, error) {
+			made := CallResult{AgentUID: v.UID, TaskID: r.Session.ID}
 			if v.Task != nil {
 				made.TaskID = v.Task.ID
 			}
@@ -179,14 +179,14 @@ func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.S
 		}
 	}
 	if err == nil && repeated {
-		return s.openedBefore(ctx, made)
+		return s.earlierSession(ctx, made)
 	}
 	return x, turn, err
 }
 
-// openedBefore returns the session that an earlier request with the same id opened, and its first turn; nil if it began
+// earlierSession returns the session that an earlier request with the same id opened, and its first turn; nil if it began
 // without a turn.
-func (s *Service) openedBefore(ctx context.Context, made Made) (x *fleet.Session, turn *fleet.Task, err error) {
+func (s *Service) earlierSession(ctx context.Context, made CallResult) (x *fleet.Session, turn *fleet.Task, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		if x, err = tx.Session(fleet.SessionKey{ID: made.TaskID}); err != nil || x != nil {
 			return err
@@ -199,13 +199,13 @@ func (s *Service) openedBefore(ctx context.Context, made Made) (x *fleet.Session
 	return x, turn, err
 }
 
-// OpenedBefore returns the session that the same call opened before; nil if the call is new.
-func (s *Service) OpenedBefore(ctx context.Context, c Call) (*fleet.Session, error) {
-	made, err := s.Before(ctx, c)
+// EarlierSession returns the session that the same call opened before; nil if the call is new.
+func (s *Service) EarlierSession(ctx context.Context, c Call) (*fleet.Session, error) {
+	made, err := s.EarlierResult(ctx, c)
 	if err != nil || made == nil {
 		return nil, err
 	}
-	x, _, err := s.openedBefore(ctx, *made)
+	x, _, err := s.earlierSession(ctx, *made)
 	return x, err
 }
 
@@ -290,7 +290,7 @@ func (s *Service) closeSession(ctx context.Context, x *fleet.Session, reason str
 		if turn == nil {
 			return closed, nil
 		}
-		return closed, s.AskStopTask(ctx, turn.ID)
+		return closed, s.RequestTaskStop(ctx, turn.ID)
 	}
 	if turn != nil {
 		if _, err := s.StopByUID(ctx, a.UID); err != nil {

@@ -94,7 +94,7 @@ func (s *Service) changeShares(
 	if err != nil {
 		return nil, "", err
 	}
-	v, err := s.madeAgent(ctx, made)
+	v, err := s.earlierAgent(ctx, made)
 	if err != nil {
 		return nil, "", err
 	}
@@ -104,16 +104,16 @@ func (s *Service) changeShares(
 	return &v.Agent, fmt.Sprintf("Agent '%s' is not shared with %s", v.Name, r.Grantee), nil
 }
 
-func (s *Service) writeShares(ctx context.Context, c Call, ref string, change func(fleet.Principal, *fleet.Agent) (string, error)) (Made, error) {
+func (s *Service) writeShares(ctx context.Context, c Call, ref string, change func(fleet.Principal, *fleet.Agent) (string, error)) (CallResult, error) {
 	v, p, err := s.agent(ctx, ref, fleet.AccessOwn)
 	c.Refused = err
-	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		now, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
 		if err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
 		a := &now.Agent
-		made := Made{AgentUID: a.UID}
+		made := CallResult{AgentUID: a.UID}
 		text, err := change(p, a)
 		if err != nil || text == "" {
 			return made, err

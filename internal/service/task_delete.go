@@ -16,18 +16,18 @@ func (s *Service) DeleteTask(ctx context.Context, id, requestID string) (string,
 	if id == "" {
 		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "task_id is required").Next("{list_tasks} gives ids")
 	}
-	made, _, err := s.Once(ctx, Call{Method: "DeleteTask", RequestID: requestID, Body: id}, func(tx fleet.Tx) (Made, error) {
+	made, _, err := s.Once(ctx, Call{Method: "DeleteTask", RequestID: requestID, Body: id}, func(tx fleet.Tx) (CallResult, error) {
 		task, err := s.task(tx, p, id, fleet.AccessOwn)
 		if err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
 		if task.Active() {
-			return Made{}, fleet.Errorf(fleet.ReasonTaskRunning, "task %q has not ended", task.ID).With("task_id", task.ID).With("agent_name", task.AgentName).Next("stop it with {stop_agent_task} first")
+			return CallResult{}, fleet.Errorf(fleet.ReasonTaskRunning, "task %q has not ended", task.ID).With("task_id", task.ID).With("agent_name", task.AgentName).Next("stop it with {stop_agent_task} first")
 		}
 		if err := tx.Delete(&fleet.Task{ID: task.ID}); err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
-		return Made{AgentUID: task.AgentUID, TaskID: task.ID}, tx.Append(task.Event(fleet.EventTaskDeleted, s.now(), "task deleted by "+p.Name))
+		return CallResult{AgentUID: task.AgentUID, TaskID: task.ID}, tx.Append(task.Event(fleet.EventTaskDeleted, s.now(), "task deleted by "+p.Name))
 	})
 	return made.TaskID, err
 }

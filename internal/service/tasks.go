@@ -12,17 +12,17 @@ import (
 	"fleet/internal/fleet"
 )
 
-// AskStopTask requests the stop of a running task without waiting. If the task has ended, it does nothing.
-func (s *Service) AskStopTask(ctx context.Context, id string) error {
+// RequestTaskStop requests the stop of a running task without waiting. If the task has ended, it does nothing.
+func (s *Service) RequestTaskStop(ctx context.Context, id string) error {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return err
 	}
-	return s.askStopFor(ctx, p, id, stopReason(p), "stop requested by "+p.Name)
+	return s.requestTaskStopFor(ctx, p, id, stopReason(p), "stop requested by "+p.Name)
 }
 
-// askStopFor requests the stop of a running task for the reason, and writes the text to the event log.
-func (s *Service) askStopFor(ctx context.Context, p fleet.Principal, id, reason, text string) error {
+// requestTaskStopFor requests the stop of a running task for the reason, and writes the text to the event log.
+func (s *Service) requestTaskStopFor(ctx context.Context, p fleet.Principal, id, reason, text string) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		t, err := s.task(tx, p, id, fleet.AccessRun)
 		if err != nil || !t.Active() || !t.StopAsked.IsZero() {
@@ -291,7 +291,7 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 	if err != nil {
 		return nil, nil, "", err
 	}
-	if task, err = s.madeTask(ctx, Made{TaskID: task.ID}); err != nil {
+	if task, err = s.earlierTask(ctx, CallResult{TaskID: task.ID}); err != nil {
 		return nil, nil, "", err
 	}
 	switch task.Status {

@@ -28,17 +28,17 @@ func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, age
 	if err != nil {
 		return nil, err
 	}
-	_, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+	_, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		if before, err = tx.Tools(p.Name); err != nil {
-			return Made{}, err
+			return CallResult{}, err
 		}
 		same := func(t *fleet.RegisteredTool) bool { return t.Name == tool.Name && t.Agent == agent }
 		if len(before) >= most && !slices.ContainsFunc(before, same) {
-			return Made{}, fleet.Errorf(fleet.ReasonLimitReached, "you have %d tools and the limit is %d: remove one, or replace one by registering a tool with its name",
+			return CallResult{}, fleet.Errorf(fleet.ReasonLimitReached, "you have %d tools and the limit is %d: remove one, or replace one by registering a tool with its name",
 				len(before), most).AtLimit("registered tools", int64(len(before)), int64(most)).After(fleet.HeldRetry)
 		}
 		now := s.now()
-		return Made{}, tx.Insert(&fleet.RegisteredTool{Tool: tool, Owner: p.Name, Agent: agent, CreatedAt: now, UpdatedAt: now})
+		return CallResult{}, tx.Insert(&fleet.RegisteredTool{Tool: tool, Owner: p.Name, Agent: agent, CreatedAt: now, UpdatedAt: now})
 	})
 	if repeated {
 		before = nil

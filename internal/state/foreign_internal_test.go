@@ -74,7 +74,7 @@ func setReason(tx fleet.Tx, a *fleet.Agent, reason string) error {
 func TestForeignAgentsAreLoadedWhenNeeded(t *testing.T) {
 	t.Parallel()
 	store := newForeignStore(t)
-	s := newSnapshot(store, newNewest(store), "me")
+	s := newSnapshot(store, newLastEvent(store), "me")
 	known := newForeignAgent(1)
 	set := func(i int, reason string) {
 		require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error { return setReason(tx, newForeignAgent(i), reason) }))
@@ -135,7 +135,7 @@ func TestForeignAgentsAreNotMissed(t *testing.T) {
 	t.Parallel()
 	store := newForeignStore(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newSnapshot(store, newNewest(store), "me")
+		s := newSnapshot(store, newLastEvent(store), "me")
 		agent := rapid.IntRange(0, 9)
 		stored := func(uid string) (v *fleet.AgentView) {
 			require.NoError(rt, store.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {

@@ -19,7 +19,7 @@ import (
 // agent is loaded when it is needed: Refresh loads all agents, and the other refreshes only those that they name.
 type Snapshot struct {
 	store  fleet.Store
-	newest newest
+	newest lastEvent
 	worker string // the owner of the leases of this process's workers
 
 	mu     sync.RWMutex
@@ -40,7 +40,7 @@ type Snapshot struct {
 }
 
 // newSnapshot returns an empty snapshot. The first refresh loads it.
-func newSnapshot(store fleet.Store, n newest, worker string) *Snapshot {
+func newSnapshot(store fleet.Store, n lastEvent, worker string) *Snapshot {
 	return &Snapshot{
 		store: store, newest: n, worker: worker, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{},
 		stale: map[string]struct{}{}, unseen: map[string]struct{}{}, fresh: map[string]struct{}{}, shares: &Shares{},

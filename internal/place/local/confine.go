@@ -127,7 +127,7 @@ func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 	}
 	if r != nil && r.Repository != "" {
 		c.policy.Write = append(c.policy.Write, h.tree(r).GitDir)
-		c.policy.Read = append(c.policy.Read, worktree.Shared(r.Repository)...)
+		c.policy.Read = append(c.policy.Read, worktree.ReadableDirs(r.Repository)...)
 	}
 	c.policy.Read = slices.Concat(c.policy.Read, p.config.Read, proj.Read)
 	c.policy.Write = slices.Concat(c.policy.Write, p.config.Write, proj.Write)

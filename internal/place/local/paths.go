@@ -137,7 +137,7 @@ func (s *paths) addProject(c *Config, p *project) error {
 	if p.Repository != "" && !isRemote(p.Repository) {
 		why := "the repository of the project " + p.Name
 		s.fixed = append(s.fixed, pathUse{path: p.Repository, why: why, contents: true})
-		for _, dir := range worktree.Shared(p.Repository) {
+		for _, dir := range worktree.ReadableDirs(p.Repository) {
 			s.addFixed(dir, why)
 		}
 	}

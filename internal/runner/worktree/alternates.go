@@ -103,8 +103,8 @@ func withAlternates(objects string) []string {
 	return all
 }
 
-// Shared returns the directories of the repository that agents must be able to read.
-func Shared(repository string) []string {
+// ReadableDirs returns the directories of the repository that agents must be able to read.
+func ReadableDirs(repository string) []string {
 	common := commonDir(repository)
 	if common == "" {
 		return nil

@@ -245,7 +245,7 @@ func (g *Git) open(ctx context.Context, t Tree) (*view, error) {
 		if err != nil {
 			return nil, err
 		}
-		v.policy.Read = append(v.policy.Read, append(Shared(t.Repository), t.Dir, t.GitDir)...)
+		v.policy.Read = append(v.policy.Read, append(ReadableDirs(t.Repository), t.Dir, t.GitDir)...)
 		v.policy.Write = append(v.policy.Write, existing(filepath.Join(common, "lfs"))...)
 		if err := g.fillOwn(v, t, common, info); err != nil {
 			v.close()
@@ -285,7 +285,7 @@ func (g *Git) fillOwn(v *view, t Tree, common string, info gitfiles.Info) error 
 // configuration, so they may do only what the agent may do.
 func (g *Git) asAgent(t Tree) *sandbox.Policy {
 	return &sandbox.Policy{
-		Write: []string{t.GitDir}, Read: slices.Concat(sandbox.System(), g.config(), Shared(t.Repository)), Network: sandbox.Offline, Limits: g.limits(),
+		Write: []string{t.GitDir}, Read: slices.Concat(sandbox.System(), g.config(), ReadableDirs(t.Repository)), Network: sandbox.Offline, Limits: g.limits(),
 	}
 }
 

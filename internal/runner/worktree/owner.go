@@ -71,7 +71,7 @@ func InaccessibleDir(repository string) string {
 	if os.Geteuid() != 0 {
 		return "" // this process could not read the repository either
 	}
-	for _, dir := range Shared(repository) {
+	for _, dir := range ReadableDirs(repository) {
 		for need, at := fs.FileMode(0o5), dir; ; need, at = 0o1, filepath.Dir(at) {
 			if info, err := os.Stat(at); err == nil && permissions(info)&need != need {
 				return at

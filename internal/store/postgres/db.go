@@ -49,7 +49,7 @@ func (t *tx) Exec(explain func(error) error, query string, args ...any) error {
 
 // Revise implements record.DB.
 func (t *tx) Revise(revision *int64, explain func(error) error, query string, args ...any) error {
-	return t.reviseLater(revision, explain, translated(&updates, query, func(q string) string { return existing("", numbered(q)) }), args...)
+	return t.reviseLater(revision, explain, translated(&updates, query, func(q string) string { return failIfNoRow("", numbered(q)) }), args...)
 }
 
 // Share implements record.DB.

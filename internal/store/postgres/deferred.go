@@ -11,24 +11,24 @@ import (
 // mostDeferred is the number of deferred writes at which they are sent.
 const mostDeferred = 100
 
-// deferred is a write that is sent together with the next statement of its transaction, at the latest with the commit.
+// deferredWrite is a write that is sent together with the next statement of its transaction, at the latest with the commit.
 // This saves a round trip to the database. If the write fails, that statement fails.
-type deferred struct {
+type deferredWrite struct {
 	query    string
 	args     []any
 	revision *int64            // is set to the revision that the query returns; nil if the query returns no revision
 	explain  func(error) error // converts an error of the database to the error for the caller
 }
 
-// existing returns a query that runs the update and fails with a division by zero if no row was updated. The query must
+// failIfNoRow returns a query that runs the update and fails with a division by zero if no row was updated. The query must
 // fail by itself, because a COMMIT may follow in the same batch. The update must end with RETURNING revision. before is
 // put before the update in the WITH clause, for example "name AS (DELETE ...), "; it may be "".
-func existing(before, update string) string {
+func failIfNoRow(before, update string) string {
 	return `WITH ` + before + `changed AS (` + update + `) SELECT max(revision), 1 / count(*) FROM changed`
 }
 
 // read reads the result of the write, and returns the error for the caller.
-func (w *deferred) read(r pgx.BatchResults) (err error) {
+func (w *deferredWrite) read(r pgx.BatchResults) (err error) {
 	if w.revision == nil {
 		_, err = r.Exec()
 	} else {
@@ -48,13 +48,13 @@ func (t *tx) execLater(explain func(error) error, query string, args ...any) err
 	return t.reviseLater(nil, explain, query, args...)
 }
 
-// reviseLater sends an update with the next statement, and then sets revision. query is the result of existing.
+// reviseLater sends an update with the next statement, and then sets revision. query is the result of failIfNoRow.
 func (t *tx) reviseLater(revision *int64, explain func(error) error, query string, args ...any) error {
 	if t.err != nil {
 		return t.err
 	}
 	t.wrote = true
-	if t.later = append(t.later, deferred{query, args, revision, explain}); len(t.later) < mostDeferred {
+	if t.later = append(t.later, deferredWrite{query, args, revision, explain}); len(t.later) < mostDeferred {
 		return nil
 	}
 	return t.flush()

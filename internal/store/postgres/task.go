@@ -33,9 +33,9 @@ var (
 		SELECT ` + record.Marks(record.TaskColumns) + `, ?, ?, 1, coalesce(a.name_key, ''), coalesce(a.project, ?), coalesce(a.toolset, '') FROM (SELECT) AS one LEFT JOIN agents AS a ON a.uid = ?`)
 	changeTask = numbered(`UPDATE tasks SET (` + record.TaskColumns + `) = ROW (` + record.Marks(record.TaskColumns) + `), search = ?, revision = revision + 1
 		WHERE id = ? RETURNING revision`)
-	updateTask = existing("", changeTask)
+	updateTask = failIfNoRow("", changeTask)
 	// updateShort is for a task whose whole description is in its row.
-	updateShort = existing(`dropped AS (DELETE FROM task_descriptions WHERE task_id = `+mark(strings.Count(record.TaskColumns, ",")+3)+`), `, changeTask)
+	updateShort = failIfNoRow(`dropped AS (DELETE FROM task_descriptions WHERE task_id = `+mark(strings.Count(record.TaskColumns, ",")+3)+`), `, changeTask)
 )
 
 func (t *readTx) Task(id string) (*fleet.Task, error) {

@@ -43,10 +43,10 @@ type readTx struct {
 	early  bool  // the view has changes whose events are not in the log yet
 	err    error // the first failure, or errOver
 	locks  locks
-	near   bool       // a number is near its limit, so it must be counted with an exclusive lock; see counted
-	others int        // how many transactions the server can have at the same time
-	later  []deferred // writes to send with the next statement
-	sent   time.Time  // when the last statement was sent
+	near   bool            // a number is near its limit, so it must be counted with an exclusive lock; see counted
+	others int             // how many transactions the server can have at the same time
+	later  []deferredWrite // writes to send with the next statement
+	sent   time.Time       // when the last statement was sent
 }
 
 // tx is a write transaction.

@@ -151,7 +151,7 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service
 	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), spare)
 	defer done()
 	if ctx.Err() != nil { // the caller has disconnected: stop without waiting; the task records the usage
-		return nil, errors.Join(err, s.core.AskStopTask(stopping, v.Task.ID))
+		return nil, errors.Join(err, s.core.RequestTaskStop(stopping, v.Task.ID))
 	}
 	late := waiting.Err() != nil
 	task, stopErr := s.core.StopByUID(stopping, v.UID)

@@ -17,7 +17,7 @@ type Core interface {
 	Launch(ctx context.Context, r service.LaunchRequest) (*fleet.AgentView, error)
 	FollowTask(ctx context.Context, taskID string, after int64, sink func(fleet.Event) error) (*fleet.Task, error)
 	Payload(ctx context.Context, taskID string) ([]byte, error)
-	AskStopTask(ctx context.Context, id string) error
+	RequestTaskStop(ctx context.Context, id string) error
 	StopByUID(ctx context.Context, agentUID string) (*fleet.Task, error)
 	PlaceWith(driver string) (fleet.Traits, bool)
 	Tools(ctx context.Context) ([]*fleet.RegisteredTool, error)

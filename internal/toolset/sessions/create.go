@@ -112,7 +112,7 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, pla
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "session_name", "the session's name has more than %d characters or contains a NUL character: choose another name", maxName)
 	}
 	c := service.Call{Method: "CreateAgentSession", RequestID: requestID, Body: place.body(agent, name)}
-	if x, err := s.core.OpenedBefore(ctx, c); x != nil || err != nil {
+	if x, err := s.core.EarlierSession(ctx, c); x != nil || err != nil {
 		return x, err
 	}
 	f, err := s.find(ctx, agent)
@@ -146,7 +146,7 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, pla
 	if err == nil {
 		return x, nil
 	}
-	if again, e := s.core.OpenedBefore(ctx, c); again != nil && e == nil { // a concurrent call with the same request id was faster
+	if again, e := s.core.EarlierSession(ctx, c); again != nil && e == nil { // a concurrent call with the same request id was faster
 		return again, nil
 	}
 	return nil, err

@@ -20,7 +20,7 @@ func (s *Service) Interrupt(ctx context.Context, id string) (*fleet.Task, error)
 	if running == nil {
 		return nil, nil
 	}
-	if err := s.core.AskStopTask(ctx, running.ID); err != nil {
+	if err := s.core.RequestTaskStop(ctx, running.ID); err != nil {
 		return nil, err
 	}
 	return s.core.FollowTask(ctx, running.ID, 0, nil)
@@ -143,7 +143,7 @@ func (s *Service) interruptAbandoned(ctx context.Context, task string) {
 	defer cancel()
 	waits, err := s.core.OthersWait(ctx, task, s.process)
 	if err == nil && !waits {
-		err = s.core.AskStopTask(ctx, task)
+		err = s.core.RequestTaskStop(ctx, task)
 	}
 	if err != nil {
 		s.cfg.Logger.WarnContext(ctx, "abandoned turn not interrupted", slog.String("task", task), slog.Any("error", err))

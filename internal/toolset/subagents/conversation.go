@@ -28,7 +28,7 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 	}
 	defer leave()
 	for {
-		old, err := r.fleet.Before(ctx, r.call)
+		old, err := r.fleet.EarlierResult(ctx, r.call)
 		if err != nil {
 			return err
 		}

@@ -135,7 +135,7 @@ func (r *run) launch() service.LaunchRequest {
 
 // runAlone runs the call on an agent made only for this call.
 func (r *run) runAlone(ctx context.Context, prompt string) error {
-	if old, err := r.fleet.Before(ctx, r.call); err != nil {
+	if old, err := r.fleet.EarlierResult(ctx, r.call); err != nil {
 		return err
 	} else if old != nil {
 		return r.awaitEarlierTask(ctx, old.TaskID, prompt)
@@ -324,7 +324,7 @@ func (r *run) stopAndWait(ctx context.Context, taskID string) {
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
-	err := r.fleet.AskStopTask(late, taskID)
+	err := r.fleet.RequestTaskStop(late, taskID)
 	if err == nil {
 		_, err = r.fleet.FollowTask(late, taskID, 0, nil)
 	}
