@@ -128,6 +128,7 @@ func TestMetricsOfServer(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Contains(t, f.restStart(t, map[string]string{"Authorization": f.authorization("alice")}), `"status":"running"`)
+	require.NoError(t, s.do(t.Context(), step{Call: "queue_task", With: map[string]any{"agent_name": "papi", "task_description": "done", "hold": true}, By: "alice"}))
 
 	_, body := f.answerTo(t, http.MethodGet, "http://"+f.HTTPAddr()+"/metrics", f.authorization("root"))
 	for _, m := range telemetry.Metrics() {
@@ -136,6 +137,7 @@ func TestMetricsOfServer(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
+		`fleet_queue_tasks{reason="held"} 1`,
 		`fleet_calls_total{code="OK",face="grpc",method="FleetService/ListAgents"} 1`,
 		`fleet_calls_total{code="OK",face="rest",method="FleetService/ListAgents"} 1`,
 		`fleet_calls_total{code="OK",face="mcp",method="FleetService/ListAgents"} 1`,

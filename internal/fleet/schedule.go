@@ -69,7 +69,7 @@ const (
 	TickGrace       = 60 * time.Second // a tick that is dealt with by then was not missed
 )
 
-// What became of a tick; the status of the event about it.
+// What became of a tick.
 const (
 	TickQueued  = "queued"
 	TickSkipped = "skipped"

@@ -71,7 +71,9 @@ func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 
 // startPending starts a pending task on the agent, if it still may start.
 func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
-	return s.store.Update(ctx, func(tx fleet.Tx) error {
+	delay := time.Duration(-1) // since the agent was free, if the task has waited for that
+	err := s.store.Update(ctx, func(tx fleet.Tx) error {
+		delay = -1
 		found, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{id}}))
 		if err != nil || found == nil || found.Status != fleet.TaskPending || found.Entry.HeldBy != "" {
 			return err
@@ -99,6 +101,9 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 			return err
 		}
 		now := s.now()
+		if v.UpdatedAt.After(t.CreatedAt) {
+			delay = now.Sub(v.UpdatedAt)
+		}
 		if t.AgentUID == "" {
 			t.AgentUID, t.AgentName, t.Labels = v.UID, v.Name, v.Labels.With(t.Labels)
 			if found.Entry.Target.Pool != "" && !s.follows(found, v) {
@@ -117,6 +122,10 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 		e.Status = string(t.Status)
 		return tx.Append(e)
 	})
+	if err == nil && delay >= 0 {
+		s.cfg.Started(delay)
+	}
+	return err
 }
 
 // follows reports whether the task goes on with the conversation of an earlier task that it depends on.

@@ -123,3 +123,21 @@ func (s *Service) ShowQueue(ctx context.Context) (*QueueSummary, error) {
 	}
 	return sum, nil
 }
+
+// QueueFigures returns the figures of the whole queue.
+func (s *Service) QueueFigures(ctx context.Context) (f fleet.QueueFigures, err error) {
+	d, err := s.queueDecision(ctx, false)
+	if err != nil {
+		return f, err
+	}
+	f = fleet.QueueFigures{Tasks: map[fleet.WaitReason]int{}, Oldest: map[fleet.WaitReason]time.Time{}, Paused: s.queue.Pause() != nil}
+	for _, q := range d.Order {
+		for _, w := range d.Waits[q.ID][:min(1, len(d.Waits[q.ID]))] {
+			f.Tasks[w.Reason]++
+			if old, ok := f.Oldest[w.Reason]; !ok || q.CreatedAt.Before(old) {
+				f.Oldest[w.Reason] = q.CreatedAt
+			}
+		}
+	}
+	return f, nil
+}

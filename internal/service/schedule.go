@@ -274,7 +274,7 @@ func (s *Service) changeSchedule(
 		if sched, text, err = change(tx, old); err != nil {
 			return CallResult{}, err
 		}
-		return CallResult{TaskID: name}, s.putSchedule(tx, sched, text, "")
+		return CallResult{TaskID: name}, s.putSchedule(tx, sched, text)
 	})
 	if err != nil {
 		return nil, err
@@ -293,15 +293,13 @@ func readSchedule(tx fleet.ReadTx, name string) (*fleet.Schedule, error) {
 	return fleet.First(fleet.ReadResources[fleet.Schedule](tx, fleet.ResourceFilter{Kind: fleet.ScheduleKind, Name: name}))
 }
 
-// putSchedule writes the schedule and an event with the text and, if it is about a tick, what became of that.
-func (s *Service) putSchedule(tx fleet.Tx, sched *fleet.Schedule, text, tick string) error {
+// putSchedule writes the schedule and an event with the text.
+func (s *Service) putSchedule(tx fleet.Tx, sched *fleet.Schedule, text string) error {
 	sched.UpdatedAt = s.now()
 	if err := fleet.PutResource(tx, fleet.ScheduleKind, sched.Name, sched); err != nil {
 		return err
 	}
-	e := s.scheduleEvent(sched, text)
-	e.Status = tick
-	return tx.Append(e)
+	return tx.Append(s.scheduleEvent(sched, text))
 }
 
 func (s *Service) scheduleEvent(sched *fleet.Schedule, text string) *fleet.Event {

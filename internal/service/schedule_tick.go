@@ -74,9 +74,19 @@ func (s *Service) dealWith(ctx context.Context, sched *fleet.Schedule) error {
 		to, err = s.checkScheduled(as, p, r)
 	}
 	try := func(refused error) error {
-		return s.store.Update(ctx, func(tx fleet.Tx) error {
-			return s.advance(tx, sched, refused, func() (*fleet.Task, error) { return s.queueTask(as, tx, p, to, r) })
+		var late int
+		var outcome string
+		err := s.store.Update(ctx, func(tx fleet.Tx) (err error) {
+			late, outcome, err = s.advance(tx, sched, refused, func() (*fleet.Task, error) { return s.queueTask(as, tx, p, to, r) })
+			return err
 		})
+		if err == nil && late > 0 {
+			s.cfg.Ticked(fleet.TickLate, late)
+		}
+		if err == nil && outcome != "" {
+			s.cfg.Ticked(outcome, 1)
+		}
+		return err
 	}
 	if err == nil {
 		err = try(nil)
@@ -88,44 +98,45 @@ func (s *Service) dealWith(ctx context.Context, sched *fleet.Schedule) error {
 }
 
 // advance deals with the first due tick of the schedule, which may have changed since it was read. Refused is why its task cannot
-// be queued; nil if that is not known.
-func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add func() (*fleet.Task, error)) error {
+// be queued; nil if that is not known. It returns how many ticks were missed, and what became of the due tick; "" if there is none.
+func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add func() (*fleet.Task, error)) (late int, outcome string, err error) {
 	sched, err := readSchedule(tx, read.Name)
 	if err != nil || sched == nil || !reflect.DeepEqual(sched, read) {
-		return err // the event of the change makes the queue read it again
+		return 0, "", err // the event of the change makes the queue read it again
 	}
 	next, err := sched.Ticks(s.cfg.Cron)
 	if err != nil {
-		return err
+		return 0, "", err
 	}
-	late := sched.Late
+	before := sched.Late
 	tick, due := sched.Advance(next, s.now())
 	if !due {
-		return nil
+		return 0, "", nil
 	}
+	late = int(sched.Late - before)
 	if tick.IsZero() {
-		return s.putSchedule(tx, sched, fmt.Sprintf("has missed %d ticks", sched.Late-late), fleet.TickLate)
+		return late, "", s.putSchedule(tx, sched, fmt.Sprintf("has missed %d ticks", late))
 	}
 	at := tick.UTC().Format("2006-01-02 15:04 MST")
 	last, err := lastTask(tx, sched)
 	switch {
 	case err != nil:
-		return err
+		return 0, "", err
 	case last != nil && sched.Overlap == fleet.OverlapSkip:
 		sched.Skipped++
-		return s.putSchedule(tx, sched, fmt.Sprintf("queues no task for %s, because %s is %s", at, last.ID, last.Status), fleet.TickSkipped)
+		return late, fleet.TickSkipped, s.putSchedule(tx, sched, fmt.Sprintf("queues no task for %s, because %s is %s", at, last.ID, last.Status))
 	case refused != nil:
 		sched.Failed++
 		sched.LastError = fleet.PublicMessage(refused)
-		return s.putSchedule(tx, sched, fmt.Sprintf("could not queue its task for %s: %s", at, sched.LastError), fleet.TickFailed)
+		return late, fleet.TickFailed, s.putSchedule(tx, sched, fmt.Sprintf("could not queue its task for %s: %s", at, sched.LastError))
 	}
 	task, err := add()
 	if err != nil {
-		return err
+		return 0, "", err
 	}
 	sched.Queued++
 	sched.LastTask, sched.LastError = task.ID, ""
-	return s.putSchedule(tx, sched, fmt.Sprintf("has queued the task %s for %s", task.ID, at), fleet.TickQueued)
+	return late, fleet.TickQueued, s.putSchedule(tx, sched, fmt.Sprintf("has queued the task %s for %s", task.ID, at))
 }
 
 // lastTask returns the task that the schedule has queued last, or nil if it has ended or was deleted.

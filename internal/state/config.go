@@ -91,6 +91,12 @@ type Config struct {
 	// recorded. It may be nil.
 	EventSent func(lag time.Duration)
 
+	// Started is called when a task of the queue has started on an agent for which it had waited. delay is the time since the agent's
+	// last task has ended, or the agent has changed in another way. It may be nil.
+	Started func(delay time.Duration)
+	// Ticked is called when schedules have dealt with ticks. The outcomes are the constants Tick... of package fleet. It may be nil.
+	Ticked func(outcome string, ticks int)
+
 	Now    func() time.Time // nil means the store's clock
 	NewID  func() string    // nil means random UUIDs
 	Logger *slog.Logger     // nil means no log
@@ -152,6 +158,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.EventSent == nil {
 		c.EventSent = func(time.Duration) {}
+	}
+	if c.Started == nil {
+		c.Started = func(time.Duration) {}
+	}
+	if c.Ticked == nil {
+		c.Ticked = func(string, int) {}
 	}
 	if c.Fault == nil {
 		c.Fault = func(string) {}

@@ -56,6 +56,9 @@ func sources(s fleet.Store) telemetry.Sources {
 	asking := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateRunning}, Task: &fleet.Task{Dispatched: noon, Waiting: 1}}
 	return telemetry.Sources{
 		Store: s, Agents: func() []*fleet.AgentView { return []*fleet.AgentView{queued, asking} },
+		Queue: func(context.Context) (fleet.QueueFigures, error) {
+			return fleet.QueueFigures{Tasks: map[fleet.WaitReason]int{fleet.WaitAgentBusy: 2}, Oldest: map[fleet.WaitReason]time.Time{fleet.WaitAgentBusy: noon.Add(-time.Minute)}, Paused: true}, nil
+		},
 		Places: func() []fleet.PlaceState {
 			return []fleet.PlaceState{{Name: "fake", ObservedAt: noon.Add(-3 * time.Second)}, {Name: "coder", Problem: "it does not answer"}, {Name: "second", ObservedAt: noon, Problem: "a name is taken", Conflicts: true}}
 		},
@@ -104,6 +107,8 @@ func TestMetrics(t *testing.T) {
 	}
 	tel.CallEnded(t.Context(), "/fleet.v1.FleetService/WatchFleet", "mallory", true, 99, time.Hour)
 	tel.EventSent(time.Second)
+	tel.TaskStarted(time.Millisecond)
+	tel.Ticked(fleet.TickLate, 3)
 
 	got := scrape(t, tel)
 	for series, want := range map[string]float64{
@@ -119,6 +124,11 @@ func TestMetrics(t *testing.T) {
 		"fleet_tasks{state=waiting}":                                        1,
 		"fleet_tasks{state=running}":                                        0,
 		"fleet_task_queue_age_seconds":                                      60,
+		"fleet_queue_tasks{reason=agent_busy}":                              2,
+		"fleet_queue_oldest_seconds{reason=agent_busy}":                     60,
+		"fleet_paused":                                                      1,
+		"fleet_queue_start_delay_seconds":                                   1,
+		"fleet_schedule_ticks_total{outcome=late}":                          3,
 		"fleet_events_total{type=task_ended}":                               1,
 		"fleet_tasks_ended_total{status=completed}":                         1,
 		"fleet_tasks_ended_total{status=failed}":                            0,

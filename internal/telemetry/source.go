@@ -15,6 +15,7 @@ type Sources struct {
 	Store fleet.Store
 	// Agents returns the existing agents with their active tasks, from memory.
 	Agents func() []*fleet.AgentView
+	Queue  func(ctx context.Context) (fleet.QueueFigures, error)
 	Places func() []fleet.PlaceState
 	Work   func() fleet.Work
 	// Watchers returns the number of open streams that wait for events. CallsOpen returns the number of all open calls.
@@ -38,7 +39,7 @@ const storePatience = 3 * time.Second
 
 // read lists the metrics that collector sends.
 var read = []Metric{
-	callsOpen, callsWaiting, unreadBytes, agents, tasks, queueAge, workers, leases, renewals, renewFailures, leasesLost,
+	callsOpen, callsWaiting, unreadBytes, agents, tasks, queueAge, queueTasks, oldestTask, paused, workers, leases, renewals, renewFailures, leasesLost,
 	placeUp, snapshotAge, storeUp, storeSize, storeFull, lastEvent, watchers,
 }
 
@@ -63,6 +64,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	send(unreadBytes, float64(c.UnreadBytes()))
 	send(watchers, float64(c.Watchers()))
 	c.fleet(send)
+	c.queue(send)
 	c.places(send)
 	w := c.Work()
 	send(workers, float64(w.Workers-w.Waiting), "running")
@@ -118,6 +120,21 @@ func (c collector) fleet(send sender) {
 		send(tasks, float64(byTask[s]), s)
 	}
 	send(queueAge, oldest.Seconds())
+}
+
+// queue sends the figures of the queue. It leaves them out if the store does not answer in time.
+func (c collector) queue(send sender) {
+	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+	defer cancel()
+	q, err := c.Queue(ctx)
+	if err != nil {
+		return
+	}
+	for reason, n := range q.Tasks {
+		send(queueTasks, float64(n), string(reason))
+		send(oldestTask, max(0, c.Now().Sub(q.Oldest[reason]).Seconds()), string(reason))
+	}
+	send(paused, truth(q.Paused))
 }
 
 // places sends the figures of places.

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"fleet/internal/fleet"
 )
 
 // Telemetry counts and measures what one server does.
@@ -20,6 +22,8 @@ type Telemetry struct {
 	store    storeMetrics
 	eventLag prometheus.Histogram
 	callWait prometheus.Histogram
+	started  prometheus.Histogram
+	ticks    *prometheus.CounterVec
 	answer   http.Handler
 
 	provider *sdk.TracerProvider // nil if nothing is traced
@@ -32,15 +36,20 @@ func New(version string) *Telemetry {
 		version: version, registry: prometheus.NewRegistry(),
 		calls: newCallMetrics(), places: newPlaceMetrics(), store: newStoreMetrics(),
 	}
-	lag, wait := eventLag.histograms(), callWait.histograms()
-	t.eventLag = lag.WithLabelValues().(prometheus.Histogram)  //nolint:forcetypeassert // a HistogramVec makes histograms
-	t.callWait = wait.WithLabelValues().(prometheus.Histogram) //nolint:forcetypeassert // likewise
+	lag, wait, started := eventLag.histograms(), callWait.histograms(), startDelay.histograms()
+	t.ticks = ticks.counters()
+	for _, outcome := range []string{fleet.TickQueued, fleet.TickSkipped, fleet.TickLate, fleet.TickFailed} {
+		t.ticks.WithLabelValues(outcome) // increase() of Prometheus does not see the first one otherwise
+	}
+	t.started = started.WithLabelValues().(prometheus.Histogram) //nolint:forcetypeassert // likewise
+	t.eventLag = lag.WithLabelValues().(prometheus.Histogram)    //nolint:forcetypeassert // a HistogramVec makes histograms
+	t.callWait = wait.WithLabelValues().(prometheus.Histogram)   //nolint:forcetypeassert // likewise
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: build.Name, Help: build.Help}, build.Labels)
 	info.WithLabelValues(version).Set(1)
 	t.registry.MustRegister(
 		t.calls.ended, t.calls.duration, t.places.duration, t.places.errors,
 		t.store.duration, t.store.retries, t.store.errors, t.store.fenced, t.store.events, t.store.ended,
-		lag, wait, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		lag, wait, started, t.ticks, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	t.answer = promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: scrapeTime, EnableOpenMetrics: true})
 	return t
@@ -58,6 +67,12 @@ func (t *Telemetry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	t.answer.ServeHTTP(w, r)
 }
+
+// TaskStarted records that a task of the queue has started. delay is the time since its agent was free.
+func (t *Telemetry) TaskStarted(delay time.Duration) { t.started.Observe(delay.Seconds()) }
+
+// Ticked records that schedules have dealt with ticks.
+func (t *Telemetry) Ticked(outcome string, n int) { t.ticks.WithLabelValues(outcome).Add(float64(n)) }
 
 // EventSent records that an event was sent to a waiting watcher. lag is the time since the event was recorded.
 func (t *Telemetry) EventSent(lag time.Duration) { t.eventLag.Observe(lag.Seconds()) }
