@@ -41,7 +41,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"question_id": x.question, "answer": "attacked", "remember": "once", "rule": "Bash", "include_answered": true, "or_question": true,
 		"term": "xterm", "columns": json.Number("80"), "rows": json.Number("24"), "input": "YXR0YWNr",
 		"parameters": map[string]any{}, "update": false, "take_over": true,
-		"pool": "", "new_agent": false, "max_idle_seconds": json.Number("60"), "max_agents": json.Number("1"), "min_idle": json.Number("0"), "max_creating": json.Number("1"), "reuse": "any", "groups": []any{},
+		"pool": "", "new_agent": false, "max_attempts": json.Number("2"), "max_idle_seconds": json.Number("60"), "max_agents": json.Number("1"), "min_idle": json.Number("0"), "max_creating": json.Number("1"), "reuse": "any", "groups": []any{},
 		"priority": json.Number("1"), "not_before": nil, "expires": nil, "exclusive": "attack", "hold": true, "reason": "attack",
 		"cron": "0 3 * * *", "at": nil, "time_zone": "UTC", "missed": "all", "overlap": "queue", "paused": false, "task": map[string]any{"agent_name": strings.TrimSuffix(x.agent, "!"), "task_description": "attack"},
 		"depends_on": []any{map[string]any{"task_id": x.task}},

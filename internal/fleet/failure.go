@@ -26,6 +26,30 @@ const (
 	CodeProgramMissing ReasonCode = "PROGRAM_MISSING" // the agent's program is not installed where the agent runs
 )
 
+// RetryClass says what becomes of a queued task that failed with a code.
+type RetryClass int
+
+// The kinds of retries.
+const (
+	RetryNever   RetryClass = iota // another attempt would fail too, or somebody has to decide
+	RetryWaits                     // another attempt helps later, and does not count
+	RetryCounts                    // another attempt may help
+	RetryForgets                   // another attempt may help, in a new conversation
+)
+
+// Retry returns what becomes of a queued task that failed with the code.
+func (c ReasonCode) Retry() RetryClass {
+	switch c {
+	case CodeRateLimited, CodeUsageWindow:
+		return RetryWaits
+	case CodeOverloaded, CodeNetwork:
+		return RetryCounts
+	case CodeContextFull:
+		return RetryForgets
+	}
+	return RetryNever
+}
+
 // codeKey is the key of a ReasonCode in the metadata of an error.
 const codeKey = "reason_code"
 

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -14,6 +15,11 @@ type QueueEntry struct {
 	HeldBy    string       `json:"held_by,omitempty"`
 	Exclusive string       `json:"exclusive,omitempty"` // at most one task with this key runs; empty: no such limit
 	After     []Dependency `json:"after,omitempty"`
+	// MaxAttempts is how often the task may fail for a reason that may pass; 0 stands for DefaultAttempts. Attempts are the attempts that have failed,
+	// and RetryAt is when the next one may begin.
+	MaxAttempts int       `json:"max_attempts,omitempty"`
+	Attempts    []Attempt `json:"attempts,omitempty"`
+	RetryAt     time.Time `json:"retry_at,omitzero"`
 	// By, Kind and Scope are those of the principal that queued the task, on whose behalf it starts.
 	By    string `json:"by"`
 	Kind  Kind   `json:"kind"`
@@ -61,8 +67,19 @@ type Dependency struct {
 	Result bool   `json:"result,omitempty"` // its summary and branch are added to the prompt
 }
 
+// Attempt is a failed attempt of a queued task, which waits for the next one.
+type Attempt struct {
+	Try    int        `json:"try"` // Task.Try of the attempt
+	At     time.Time  `json:"at"`  // when it failed
+	Code   ReasonCode `json:"code"`
+	Reason string     `json:"reason"`
+}
+
 // Limits of the queue.
 const (
+	MaxAttempts     = 5
+	DefaultAttempts = 3
+	maxWaiting      = 100 // attempts that do not count
 	MaxPriority     = 100 // and at least -MaxPriority
 	MaxDependencies = 64
 	MaxExclusive    = 200    // characters
@@ -71,6 +88,39 @@ const (
 
 // AgeStep is how long a pending task waits until it counts as one priority higher.
 const AgeStep = time.Minute
+
+// Failed notes a failed attempt. It returns false if there is no further one; otherwise the next one may begin at RetryAt.
+func (e *QueueEntry) Failed(a Attempt, until time.Time, jitter float64) bool {
+	counted := 1
+	for _, old := range e.Attempts {
+		if old.Code.Retry() != RetryWaits {
+			counted++
+		}
+	}
+	wait := time.Minute
+	switch a.Code.Retry() {
+	case RetryNever:
+		return false
+	case RetryWaits:
+		if len(e.Attempts) >= maxWaiting {
+			return false
+		}
+	default:
+		if counted >= cmp.Or(e.MaxAttempts, DefaultAttempts) {
+			return false
+		}
+		wait = retryBackoff << (counted - 1)
+	}
+	e.Attempts = append(e.Attempts, a)
+	if until.Before(a.At) {
+		until = a.At.Add(wait)
+	}
+	e.RetryAt = until.Add(time.Duration(jitter * float64(wait) / 4))
+	return true
+}
+
+// retryBackoff is how long the first retry waits. The wait doubles with each further one.
+const retryBackoff = 10 * time.Second
 
 // Rank is the priority of a pending task with its age.
 func (e *QueueEntry) Rank(created, now time.Time) int {
@@ -115,6 +165,8 @@ const (
 	WaitPrincipalLimit   WaitReason = "principal_limit"
 	WaitUnconfined       WaitReason = "unconfined"
 	WaitBehind           WaitReason = "behind"
+	WaitUsageWindow      WaitReason = "usage_window"
+	WaitRetry            WaitReason = "retry"
 )
 
 // Wait is one reason why a task is pending.
@@ -133,6 +185,8 @@ func (e *QueueEntry) Valid(now time.Time) error {
 	switch {
 	case e.Priority < -MaxPriority || e.Priority > MaxPriority:
 		return refuse("priority", "priority is %d: give -%d to %d", e.Priority, MaxPriority, MaxPriority)
+	case e.MaxAttempts < 0 || e.MaxAttempts > MaxAttempts:
+		return refuse("max_attempts", "max_attempts is %d: give 1 to %d", e.MaxAttempts, MaxAttempts)
 	case !e.Expires.IsZero() && !e.Expires.After(now):
 		return refuse("expires", "expires is in the past: give a later time")
 	case !e.Expires.IsZero() && e.Expires.Before(e.NotBefore):

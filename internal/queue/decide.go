@@ -179,6 +179,14 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitNotBefore, Text: d.text("it does not start before %s", e.NotBefore.UTC().Format("2006-01-02 15:04:05 MST")), Until: e.NotBefore})
 		d.sooner(e.NotBefore)
 	}
+	if n := len(e.Attempts); n > 0 && e.RetryAt.After(d.Now) {
+		last, reason := e.Attempts[n-1], fleet.WaitRetry
+		if last.Code == fleet.CodeUsageWindow {
+			reason = fleet.WaitUsageWindow
+		}
+		waits = append(waits, fleet.Wait{Reason: reason, Subject: string(last.Code), Text: d.text("attempt %d failed: %s", last.Try+1, last.Reason), Until: e.RetryAt})
+		d.sooner(e.RetryAt)
+	}
 	for _, dep := range e.After {
 		other := d.Dependee(dep.TaskID)
 		switch status, name := other.Status, other.Name; {

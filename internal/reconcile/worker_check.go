@@ -249,10 +249,34 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) e
 	return err
 }
 
-// feedback returns the text about failed checks for the agent's next try; empty for the first try.
-func (w *worker) feedback(ctx context.Context, t *fleet.Task) (string, error) {
+// failedAttempt returns the attempt before this one if the task was queued again after it; nil otherwise.
+func (w *worker) failedAttempt(ctx context.Context, t *fleet.Task) (last *fleet.Attempt, err error) {
 	if t.Try == 0 {
-		return "", nil
+		return nil, nil //nolint:nilnil // there was none
+	}
+	err = w.store.View(ctx, func(tx fleet.ReadTx) error {
+		q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}}))
+		if q == nil || len(q.Entry.Attempts) == 0 {
+			return err
+		}
+		if a := q.Entry.Attempts[len(q.Entry.Attempts)-1]; a.Try == t.Try-1 {
+			last = &a
+		}
+		return err
+	})
+	return last, err
+}
+
+// feedback returns the text for the agent's next try: about the failed attempt or the failed checks before it; empty for the first try.
+func (w *worker) feedback(ctx context.Context, t *fleet.Task) (string, error) {
+	last, err := w.failedAttempt(ctx, t)
+	switch {
+	case t.Try == 0 || err != nil:
+		return "", err
+	case last != nil && last.Code.Retry() == fleet.RetryForgets:
+		return "An earlier attempt at this task ended because its conversation became too long. Look at what it has left in the working tree, and go on from there.", nil
+	case last != nil:
+		return "The attempt before this one ended early (" + last.Reason + "). Go on with the task where it stopped.", nil
 	}
 	known, err := w.checks(ctx, t)
 	if err != nil || known == nil {

@@ -133,7 +133,12 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 			return err
 		}
 		text := "the task is handed to the agent"
+		failed, err := w.failedAttempt(ctx, t)
 		switch {
+		case err != nil:
+			return err
+		case failed != nil:
+			text = fmt.Sprintf("the agent goes on after a failed attempt: try %d", t.Try+1)
 		case t.Try > 0:
 			text = fmt.Sprintf("the agent is told what the checks found, and tries again: try %d", t.Try+1)
 		case t.SelfStarted:
@@ -399,12 +404,15 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 	return fmt.Sprintf("it did not end within %s: killing", w.places.Of(a).Grace), interrupt(true)
 }
 
-// finish records the outcome of the task, unless the task has already ended. If the agent has OneTask set, its deletion
+// finish records the outcome of the task, unless the task has already ended. A queued task may wait for another attempt instead. If the agent has OneTask set, its deletion
 // begins in the same transaction, unless the checks of its contract must run first.
 func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		v, err := state.AgentView(tx, w.uid)
 		if err != nil || v == nil || v.Task == nil || v.Task.ID != taskID {
+			return err
+		}
+		if again, err := state.QueueAgain(tx, &v.Agent, v.Task, o, w.now()); again || err != nil {
 			return err
 		}
 		deleted := false

@@ -96,9 +96,11 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 		if err := admit(ctx, s.Limits(), tx, p, v.Owner, increase{tasks: 1, project: v.Project}); err != nil {
 			return err
 		}
-		results, err := resultsOf(tx, found.Entry.After)
-		if err != nil {
-			return err
+		results := ""
+		if t.Try == 0 {
+			if results, err = resultsOf(tx, found.Entry.After); err != nil {
+				return err
+			}
 		}
 		now := s.now()
 		if v.UpdatedAt.After(t.CreatedAt) {

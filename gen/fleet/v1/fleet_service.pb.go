@@ -4598,8 +4598,11 @@ type QueueTaskRequest struct {
 	NewAgent bool `protobuf:"varint,25,opt,name=new_agent,json=newAgent,proto3" json:"new_agent,omitempty"`
 	// Optional. After how many seconds without a task the new agent is deleted, at most 30 days; by default 600.
 	MaxIdleSeconds *int32 `protobuf:"varint,26,opt,name=max_idle_seconds,json=maxIdleSeconds,proto3,oneof" json:"max_idle_seconds,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Optional. How often the task may fail because the model's API is overloaded or cannot be reached, or because the conversation is too long, 1 to 5; by default 3.
+	// The task goes on where it stopped. Rate limits and used-up windows of a subscription do not count: the task waits until they end.
+	MaxAttempts   *int32 `protobuf:"varint,27,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *QueueTaskRequest) Reset() {
@@ -4810,6 +4813,13 @@ func (x *QueueTaskRequest) GetNewAgent() bool {
 func (x *QueueTaskRequest) GetMaxIdleSeconds() int32 {
 	if x != nil && x.MaxIdleSeconds != nil {
 		return *x.MaxIdleSeconds
+	}
+	return 0
+}
+
+func (x *QueueTaskRequest) GetMaxAttempts() int32 {
+	if x != nil && x.MaxAttempts != nil {
+		return *x.MaxAttempts
 	}
 	return 0
 }
@@ -8177,7 +8187,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\x86\f\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\xcd\f\n" +
 	"\x10QueueTaskRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x02R\tagentName\x12=\n" +
@@ -8212,7 +8222,9 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\aproject\x18\x17 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
 	"\x04role\x18\x18 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x12 \n" +
 	"\tnew_agent\x18\x19 \x01(\bB\x03\xe0A\x01R\bnewAgent\x12>\n" +
-	"\x10max_idle_seconds\x18\x1a \x01(\x05B\x0f\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01H\tR\x0emaxIdleSeconds\x88\x01\x01\x1a9\n" +
+	"\x10max_idle_seconds\x18\x1a \x01(\x05B\x0f\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01H\tR\x0emaxIdleSeconds\x88\x01\x01\x124\n" +
+	"\fmax_attempts\x18\x1b \x01(\x05B\f\xe0A\x01\xbaH\x06\x1a\x04\x18\x05(\x01H\n" +
+	"R\vmaxAttempts\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x12\n" +
@@ -8227,7 +8239,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\r_max_cost_usdB\x17\n" +
 	"\x15_append_system_promptB\v\n" +
 	"\t_priorityB\x13\n" +
-	"\x11_max_idle_seconds\"Q\n" +
+	"\x11_max_idle_secondsB\x0f\n" +
+	"\r_max_attempts\"Q\n" +
 	"\x11QueueTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\x83\a\n" +

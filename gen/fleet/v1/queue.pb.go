@@ -76,14 +76,14 @@ func (x Pool_Reuse) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Pool_Reuse.Descriptor instead.
 func (Pool_Reuse) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{5, 0}
+	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{6, 0}
 }
 
 // Wait is one reason why a task is pending.
 type Wait struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The reason: held, not_before, dependency, dependency_failed, exclusive, agent_busy, agent_offline, no_agent, pool_full, provisioning,
-	// place_down, principal_limit, unconfined or behind.
+	// place_down, principal_limit, unconfined, retry, usage_window or behind.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What the task waits for, such as the id of a task or the name of an agent; empty when nothing has a name.
 	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
@@ -272,6 +272,79 @@ func (x *Dependency) GetGiveResult() bool {
 	return false
 }
 
+// Attempt is a failed attempt of a task that waits for the next one.
+type Attempt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the attempt, from 1.
+	Number int32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// When it failed.
+	FailedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=failed_at,json=failedAt,proto3" json:"failed_at,omitempty"`
+	// Why, as in Task.reason_code.
+	ReasonCode string `protobuf:"bytes,3,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
+	// Why, as a sentence.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attempt) Reset() {
+	*x = Attempt{}
+	mi := &file_fleet_v1_queue_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attempt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attempt) ProtoMessage() {}
+
+func (x *Attempt) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_queue_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
+func (*Attempt) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Attempt) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Attempt) GetFailedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FailedAt
+	}
+	return nil
+}
+
+func (x *Attempt) GetReasonCode() string {
+	if x != nil {
+		return x.ReasonCode
+	}
+	return ""
+}
+
+func (x *Attempt) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // Queued says when and how a pending task starts.
 type Queued struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -296,14 +369,16 @@ type Queued struct {
 	// Project whose agents may work on it; absent when it is for one agent.
 	Project *string `protobuf:"bytes,10,opt,name=project,proto3,oneof" json:"project,omitempty"`
 	// Role of these agents; absent when it is for one agent.
-	Role          *string `protobuf:"bytes,11,opt,name=role,proto3,oneof" json:"role,omitempty"`
+	Role *string `protobuf:"bytes,11,opt,name=role,proto3,oneof" json:"role,omitempty"`
+	// The attempts that have failed, oldest first.
+	Attempts      []*Attempt `protobuf:"bytes,12,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Queued) Reset() {
 	*x = Queued{}
-	mi := &file_fleet_v1_queue_proto_msgTypes[3]
+	mi := &file_fleet_v1_queue_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -315,7 +390,7 @@ func (x *Queued) String() string {
 func (*Queued) ProtoMessage() {}
 
 func (x *Queued) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_queue_proto_msgTypes[3]
+	mi := &file_fleet_v1_queue_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -328,7 +403,7 @@ func (x *Queued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queued.ProtoReflect.Descriptor instead.
 func (*Queued) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{3}
+	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Queued) GetPosition() int32 {
@@ -408,6 +483,13 @@ func (x *Queued) GetRole() string {
 	return ""
 }
 
+func (x *Queued) GetAttempts() []*Attempt {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
+}
+
 // QueuedTask is a task in the queue.
 type QueuedTask struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -429,7 +511,7 @@ type QueuedTask struct {
 
 func (x *QueuedTask) Reset() {
 	*x = QueuedTask{}
-	mi := &file_fleet_v1_queue_proto_msgTypes[4]
+	mi := &file_fleet_v1_queue_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +523,7 @@ func (x *QueuedTask) String() string {
 func (*QueuedTask) ProtoMessage() {}
 
 func (x *QueuedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_queue_proto_msgTypes[4]
+	mi := &file_fleet_v1_queue_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +536,7 @@ func (x *QueuedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedTask.ProtoReflect.Descriptor instead.
 func (*QueuedTask) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{4}
+	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *QueuedTask) GetId() string {
@@ -554,7 +636,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_fleet_v1_queue_proto_msgTypes[5]
+	mi := &file_fleet_v1_queue_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +648,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_queue_proto_msgTypes[5]
+	mi := &file_fleet_v1_queue_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +661,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{5}
+	return file_fleet_v1_queue_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Pool) GetName() string {
@@ -762,7 +844,13 @@ const file_fleet_v1_queue_proto_rawDesc = "" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x14\n" +
 	"\x05ended\x18\x02 \x01(\bR\x05ended\x12\x1f\n" +
 	"\vgive_result\x18\x03 \x01(\bR\n" +
-	"giveResult\"\xfb\x03\n" +
+	"giveResult\"\x93\x01\n" +
+	"\aAttempt\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x05R\x06number\x127\n" +
+	"\tfailed_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bfailedAt\x12\x1f\n" +
+	"\vreason_code\x18\x03 \x01(\tR\n" +
+	"reasonCode\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xaa\x04\n" +
 	"\x06Queued\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x05R\bposition\x12$\n" +
 	"\x05waits\x18\x02 \x03(\v2\x0e.fleet.v1.WaitR\x05waits\x12\x1a\n" +
@@ -777,7 +865,8 @@ const file_fleet_v1_queue_proto_rawDesc = "" +
 	"\x04pool\x18\t \x01(\tH\x04R\x04pool\x88\x01\x01\x12\x1d\n" +
 	"\aproject\x18\n" +
 	" \x01(\tH\x05R\aproject\x88\x01\x01\x12\x17\n" +
-	"\x04role\x18\v \x01(\tH\x06R\x04role\x88\x01\x01B\r\n" +
+	"\x04role\x18\v \x01(\tH\x06R\x04role\x88\x01\x01\x12-\n" +
+	"\battempts\x18\f \x03(\v2\x11.fleet.v1.AttemptR\battemptsB\r\n" +
 	"\v_not_beforeB\n" +
 	"\n" +
 	"\b_expiresB\n" +
@@ -850,33 +939,36 @@ func file_fleet_v1_queue_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_queue_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fleet_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_fleet_v1_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_fleet_v1_queue_proto_goTypes = []any{
 	(Pool_Reuse)(0),               // 0: fleet.v1.Pool.Reuse
 	(*Wait)(nil),                  // 1: fleet.v1.Wait
 	(*WaitCount)(nil),             // 2: fleet.v1.WaitCount
 	(*Dependency)(nil),            // 3: fleet.v1.Dependency
-	(*Queued)(nil),                // 4: fleet.v1.Queued
-	(*QueuedTask)(nil),            // 5: fleet.v1.QueuedTask
-	(*Pool)(nil),                  // 6: fleet.v1.Pool
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*Attempt)(nil),               // 4: fleet.v1.Attempt
+	(*Queued)(nil),                // 5: fleet.v1.Queued
+	(*QueuedTask)(nil),            // 6: fleet.v1.QueuedTask
+	(*Pool)(nil),                  // 7: fleet.v1.Pool
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_fleet_v1_queue_proto_depIdxs = []int32{
-	7,  // 0: fleet.v1.Wait.until:type_name -> google.protobuf.Timestamp
-	1,  // 1: fleet.v1.Queued.waits:type_name -> fleet.v1.Wait
-	7,  // 2: fleet.v1.Queued.not_before:type_name -> google.protobuf.Timestamp
-	7,  // 3: fleet.v1.Queued.expires:type_name -> google.protobuf.Timestamp
-	3,  // 4: fleet.v1.Queued.depends_on:type_name -> fleet.v1.Dependency
-	7,  // 5: fleet.v1.QueuedTask.created_at:type_name -> google.protobuf.Timestamp
-	4,  // 6: fleet.v1.QueuedTask.queue:type_name -> fleet.v1.Queued
-	0,  // 7: fleet.v1.Pool.reuse:type_name -> fleet.v1.Pool.Reuse
-	7,  // 8: fleet.v1.Pool.retry_at:type_name -> google.protobuf.Timestamp
-	7,  // 9: fleet.v1.Pool.created_at:type_name -> google.protobuf.Timestamp
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	8,  // 0: fleet.v1.Wait.until:type_name -> google.protobuf.Timestamp
+	8,  // 1: fleet.v1.Attempt.failed_at:type_name -> google.protobuf.Timestamp
+	1,  // 2: fleet.v1.Queued.waits:type_name -> fleet.v1.Wait
+	8,  // 3: fleet.v1.Queued.not_before:type_name -> google.protobuf.Timestamp
+	8,  // 4: fleet.v1.Queued.expires:type_name -> google.protobuf.Timestamp
+	3,  // 5: fleet.v1.Queued.depends_on:type_name -> fleet.v1.Dependency
+	4,  // 6: fleet.v1.Queued.attempts:type_name -> fleet.v1.Attempt
+	8,  // 7: fleet.v1.QueuedTask.created_at:type_name -> google.protobuf.Timestamp
+	5,  // 8: fleet.v1.QueuedTask.queue:type_name -> fleet.v1.Queued
+	0,  // 9: fleet.v1.Pool.reuse:type_name -> fleet.v1.Pool.Reuse
+	8,  // 10: fleet.v1.Pool.retry_at:type_name -> google.protobuf.Timestamp
+	8,  // 11: fleet.v1.Pool.created_at:type_name -> google.protobuf.Timestamp
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_queue_proto_init() }
@@ -885,15 +977,15 @@ func file_fleet_v1_queue_proto_init() {
 		return
 	}
 	file_fleet_v1_queue_proto_msgTypes[0].OneofWrappers = []any{}
-	file_fleet_v1_queue_proto_msgTypes[3].OneofWrappers = []any{}
-	file_fleet_v1_queue_proto_msgTypes[5].OneofWrappers = []any{}
+	file_fleet_v1_queue_proto_msgTypes[4].OneofWrappers = []any{}
+	file_fleet_v1_queue_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_queue_proto_rawDesc), len(file_fleet_v1_queue_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

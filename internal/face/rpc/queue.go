@@ -39,7 +39,7 @@ func queueTaskIn(r *fleetv1.QueueTaskRequest) (q service.QueueTaskRequest, err e
 	}
 	q = service.QueueTaskRequest{StartTaskRequest: start, Hold: r.GetHold(), Pool: r.GetPool(), Project: r.GetProject(), Role: r.GetRole(),
 		NewAgent: r.GetNewAgent(), MaxIdle: limitIn(r.MaxIdleSeconds), Entry: fleet.QueueEntry{
-			Priority: int(r.GetPriority()), Exclusive: r.GetExclusive(), After: dependenciesIn(r.GetDependsOn()),
+			Priority: int(r.GetPriority()), MaxAttempts: countIn(r.MaxAttempts), Exclusive: r.GetExclusive(), After: dependenciesIn(r.GetDependsOn()),
 		}}
 	if q.Entry.NotBefore, err = timeIn("not_before", r.GetNotBefore()); err != nil {
 		return q, err
@@ -165,6 +165,9 @@ func queuedOf(i *service.QueueItem) *fleetv1.Queued {
 	}
 	for _, w := range i.Waits {
 		out.Waits = append(out.Waits, &fleetv1.Wait{Reason: string(w.Reason), Subject: textOf(w.Subject), Text: textOf(w.Text), Until: timeOf(w.Until)})
+	}
+	for _, a := range e.Attempts {
+		out.Attempts = append(out.Attempts, &fleetv1.Attempt{Number: int32Of(a.Try + 1), FailedAt: timeOf(a.At), ReasonCode: string(a.Code), Reason: textOf(a.Reason)})
 	}
 	for _, d := range e.After {
 		out.DependsOn = append(out.DependsOn, &fleetv1.Dependency{TaskId: d.TaskID, Ended: d.Ended, GiveResult: d.Result})

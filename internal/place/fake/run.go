@@ -18,6 +18,7 @@ type run struct {
 	workspace *workspace
 	gate      *Gate // the run waits here before it reads its prompt; may be nil
 	first     *run  // the first attempt of the task; the run itself if there was no earlier attempt
+	failed    int   // attempts that fail-first has ended, or would have; of the first one
 	claimed   bool  // the agent started the run by itself, and a task was assigned to it later
 
 	outputs   []fleet.Output
@@ -217,6 +218,10 @@ func (p *Place) do(r *run, in instruction) {
 		p.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: cmp.Or(strings.ReplaceAll(in.text, `\n`, "\n"), r.script.handled)})
 	case "fail":
 		p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: cmp.Or(in.text, "the agent gave up")})
+	case "fail-first":
+		if r.first.failed++; r.first.failed <= in.count {
+			p.end(r, fleet.Outcome{Status: fleet.TaskFailed, ReasonCode: fleet.ReasonCode(in.text), Reason: "the model's API failed", Conversation: true, SessionID: "s1"})
+		}
 	case "exit":
 		o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.script.handled, ExitCode: &in.count}
 		if in.count != 0 {

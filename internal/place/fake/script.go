@@ -84,6 +84,12 @@ func parseLine(line string) (instruction, bool) {
 		}
 	case "done", "fail":
 		return in, false
+	case "fail-first":
+		if words := strings.Fields(text); len(words) == 2 {
+			in.text = words[1]
+			in.count, err = strconv.Atoi(words[0])
+			return in, err == nil
+		}
 	case "lost", "session":
 		if text != "" {
 			return in, true

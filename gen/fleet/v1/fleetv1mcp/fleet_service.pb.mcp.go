@@ -1110,7 +1110,8 @@ const fleetServiceQueueTaskInput = `{"type":"object","properties":{
 "project":{"type":"string","description":"Name of the project whose agents may work on the task; PLACE/PROJECT if several places have it."},
 "role":{"type":"string","description":"Role of these agents in the project; its default role when not given."},
 "new_agent":{"type":"boolean","description":"Create an agent for the task in the project. It is named after the task, and deleted after max_idle_seconds without a task; its work is kept."},
-"max_idle_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"After how many seconds without a task the new agent is deleted, at most 30 days; by default 600."}
+"max_idle_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"After how many seconds without a task the new agent is deleted, at most 30 days; by default 600."},
+"max_attempts":{"type":"integer","maximum":5,"minimum":1,"description":"How often the task may fail because the model's API is overloaded or cannot be reached, or because the conversation is too long, 1 to 5; by default 3. The task goes on where it stopped. Rate limits and used-up windows of a subscription do not count: the task waits until they end."}
 },"required":["task_description"],"additionalProperties":false}`
 
 const fleetServiceQueueTaskOutput = `{"type":"object","properties":{
@@ -1815,10 +1816,11 @@ var fleetServiceOutputs = tool.Defs{
 "depends_on":{"type":"array","items":{"$ref":"#/$defs/Dependency"},"description":"The tasks that it starts after."},
 "pool":{"type":"string","description":"Name of the pool whose agents may work on it; absent when it is for no pool."},
 "project":{"type":"string","description":"Project whose agents may work on it; absent when it is for one agent."},
-"role":{"type":"string","description":"Role of these agents; absent when it is for one agent."}
-},"required":["position","waits","priority","depends_on"],"description":"Queued says when and how a pending task starts."}`,
+"role":{"type":"string","description":"Role of these agents; absent when it is for one agent."},
+"attempts":{"type":"array","items":{"$ref":"#/$defs/Attempt"},"description":"The attempts that have failed, oldest first."}
+},"required":["position","waits","priority","depends_on","attempts"],"description":"Queued says when and how a pending task starts."}`,
 	"Wait": `{"type":"object","properties":{
-"reason":{"type":"string","description":"The reason: held, not_before, dependency, dependency_failed, exclusive, agent_busy, agent_offline, no_agent, pool_full, provisioning, place_down, principal_limit, unconfined or behind."},
+"reason":{"type":"string","description":"The reason: held, not_before, dependency, dependency_failed, exclusive, agent_busy, agent_offline, no_agent, pool_full, provisioning, place_down, principal_limit, unconfined, retry, usage_window or behind."},
 "subject":{"type":"string","description":"What the task waits for, such as the id of a task or the name of an agent; empty when nothing has a name."},
 "text":{"type":"string","description":"The reason, as a sentence."},
 "until":{"type":["string","null"],"format":"date-time","description":"When the reason ends; absent when that is not known."}
@@ -1828,6 +1830,12 @@ var fleetServiceOutputs = tool.Defs{
 "ended":{"type":"boolean","description":"Whether the other task starts however this one ends. Otherwise this one must complete."},
 "give_result":{"type":"boolean","description":"Whether the summary of this task and the branch with its work are added to the description of the other one."}
 },"required":["task_id","ended","give_result"],"description":"Dependency is a task that must end before another one starts."}`,
+	"Attempt": `{"type":"object","properties":{
+"number":{"type":"integer","description":"Number of the attempt, from 1."},
+"failed_at":{"type":["string","null"],"format":"date-time","description":"When it failed."},
+"reason_code":{"type":"string","description":"Why, as in Task.reason_code."},
+"reason":{"type":"string","description":"Why, as a sentence."}
+},"required":["number","failed_at","reason_code","reason"],"description":"Attempt is a failed attempt of a task that waits for the next one."}`,
 	"ModelUsage": `{"type":"object","properties":{
 "model":{"type":"string","description":"The model, as its provider calls it; empty if it is not known."},
 "requests":{"type":"integer","description":"Number of answered requests."},

@@ -1,0 +1,75 @@
+package reconcile_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+	"fleet/internal/waittest"
+)
+
+// TestFailedAttempts checks which failures of a queued task are followed by another attempt.
+func TestFailedAttempts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, script string
+		max          int
+		attempts     int // failed ones after which the task waits
+		status       fleet.TaskStatus
+		reason       fleet.WaitReason
+		conversed    bool // after the first failure
+	}{
+		{"an overloaded API", "fail-first 2 OVERLOADED\ndone well", 3, 2, fleet.TaskCompleted, fleet.WaitRetry, true},
+		{"too many failures", "fail-first 9 NETWORK\ndone well", 2, 1, fleet.TaskFailed, fleet.WaitRetry, true},
+		{"a window that is used up does not count", "fail-first 4 USAGE_WINDOW\ndone well", 1, 4, fleet.TaskCompleted, fleet.WaitUsageWindow, true},
+		{"a long conversation is left", "fail-first 1 CONTEXT_FULL\ndone well", 3, 1, fleet.TaskCompleted, fleet.WaitRetry, false},
+		{"another attempt would not help", "fail-first 1 AUTH\ndone well", 3, 0, fleet.TaskFailed, "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var ahead atomic.Int64
+			h := servicetest.New(t, fake.Config{}, func(cfg *state.Config) {
+				cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+			})
+			h.Create("papi")
+			task := queued(h, "papi", c.script, fleet.QueueEntry{MaxAttempts: c.max})
+			for n := range c.attempts {
+				item := waitingAgain(h, task.ID, n+1)
+				require.Equal(t, c.reason, item.Waits[0].Reason)
+				require.False(t, item.Waits[0].Until.IsZero())
+				require.Equal(t, "attempt "+string(rune('1'+n))+" failed: the model's API failed", item.Waits[0].Text)
+				if n == 0 {
+					h.Until("papi", func(v *fleet.AgentView) bool { return v.Conversed == c.conversed })
+				}
+				ahead.Add(int64(time.Hour))
+				_, _, err := h.SetLabels(h.Context(), service.SetLabelsRequest{Agent: "papi", Labels: fleet.Labels{"try": string(rune('a' + n))}}) // wakes the dispatcher
+				require.NoError(t, err)
+			}
+			ended := h.WaitTask(task.ID)
+			require.Equal(t, c.status, ended.Status)
+			require.Equal(t, c.attempts, ended.Try)
+		})
+	}
+}
+
+// waitingAgain waits until the task has failed so often and is pending.
+func waitingAgain(h *servicetest.Harness, id string, attempts int) (item service.QueueItem) {
+	h.T.Helper()
+	waittest.Until(h.T, "the task does not wait again", func() bool {
+		l, err := h.ListQueue(h.Context(), service.QueueRequest{})
+		require.NoError(h.T, err)
+		if len(l.Items) == 1 && l.Items[0].ID == id && len(l.Items[0].Entry.Attempts) == attempts {
+			item = l.Items[0]
+			return true
+		}
+		return false
+	})
+	return item
+}
