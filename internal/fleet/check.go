@@ -36,8 +36,8 @@ const (
 	MaxCheckRetries     = 10
 )
 
-// Valid returns an error that describes what is wrong with the checks.
-func (c Checks) Valid() error {
+// Validate returns an error that describes what is wrong with the checks.
+func (c Checks) Validate() error {
 	if len(c.Commands) > MaxChecks {
 		return Invalid(ReasonInvalidArgument, "checks", "there are %d checks: give at most %d", len(c.Commands), MaxChecks)
 	}

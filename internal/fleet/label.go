@@ -23,23 +23,23 @@ var (
 	labelValue = regexp.MustCompile(`^[\pL\pN\-_./:@+]*$`)
 )
 
-// Valid returns INVALID_ARGUMENT if a label is not valid, or if there are too many.
-func (l Labels) Valid(field string) error {
+// Validate returns INVALID_ARGUMENT if a label is not valid, or if there are too many.
+func (l Labels) Validate(field string) error {
 	if len(l) > MaxLabels {
 		return Invalid(ReasonInvalidArgument, field, "%s has %d labels: give at most %d", field, len(l), MaxLabels)
 	}
 	for _, key := range slices.Sorted(maps.Keys(l)) {
-		if err := validKey(field, key); err != nil {
+		if err := validateKey(field, key); err != nil {
 			return err
 		}
-		if err := validValue(field, l[key]); err != nil {
+		if err := validateValue(field, l[key]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func validKey(field, key string) error {
+func validateKey(field, key string) error {
 	if len([]rune(key)) > MaxLabelKey || !labelKey.MatchString(key) {
 		return Invalid(ReasonInvalidArgument, field, "%s has the key %q: begin a key with a letter or a digit, go on with letters, digits and - _ . /, and use at most %d characters",
 			field, Shorten(key, 80), MaxLabelKey)
@@ -47,7 +47,7 @@ func validKey(field, key string) error {
 	return nil
 }
 
-func validValue(field, value string) error {
+func validateValue(field, value string) error {
 	if len([]rune(value)) > MaxLabelValue || !labelValue.MatchString(value) {
 		return Invalid(ReasonInvalidArgument, field, "%s has the value %q: use letters, digits and - _ . / : @ +, at most %d characters",
 			field, Shorten(value, 80), MaxLabelValue)

@@ -139,5 +139,5 @@ func (p *Pool) Validate() error {
 			return refuse("groups", "groups: %s", err)
 		}
 	}
-	return p.Labels.Valid("labels")
+	return p.Labels.Validate("labels")
 }

@@ -24,8 +24,8 @@ func (p *Portion) End() int { return p.Offset + len(p.Bytes) }
 // Whole reports whether the portion is everything.
 func (p *Portion) Whole() bool { return len(p.Bytes) == p.Size }
 
-// Check refuses invalid requests. The names of the fields in its errors begin with the prefix.
-func (r *PortionRequest) Check(prefix string) error {
+// Validate refuses invalid requests. The names of the fields in its errors begin with the prefix.
+func (r *PortionRequest) Validate(prefix string) error {
 	if r == nil {
 		return nil
 	}

@@ -50,11 +50,11 @@ func ParseSelector(field, text string) (s Selector, err error) {
 			return nil, Invalid(ReasonInvalidArgument, field, "%s has %q: give conditions such as env=prod, env!=test, team in (web,api), team notin (web), owned and !owned, with commas between them",
 				field, Shorten(strings.TrimSpace(part), 80))
 		}
-		if err := validKey(field, r.Key); err != nil {
+		if err := validateKey(field, r.Key); err != nil {
 			return nil, err
 		}
 		for _, v := range r.Values {
-			if err := validValue(field, v); err != nil {
+			if err := validateValue(field, v); err != nil {
 				return nil, err
 			}
 		}

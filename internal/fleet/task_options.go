@@ -74,8 +74,8 @@ func (o TaskOptions) Names() (names []string) {
 // IsSet reports whether an option is set that a caller can choose.
 func (o TaskOptions) IsSet() bool { return len(o.Names()) > 0 }
 
-// Valid returns INVALID_ARGUMENT if a value is not valid for any program.
-func (o TaskOptions) Valid() error {
+// Validate returns INVALID_ARGUMENT if a value is not valid for any program.
+func (o TaskOptions) Validate() error {
 	refuse := func(field, format string, args ...any) error {
 		return Invalid(ReasonInvalidArgument, field, format, args...)
 	}

@@ -16,8 +16,8 @@ type Attached struct {
 
 var terminalType = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 
-// Valid returns INVALID_ARGUMENT if there is no such terminal.
-func (a *Attached) Valid() error {
+// Validate returns INVALID_ARGUMENT if there is no such terminal.
+func (a *Attached) Validate() error {
 	switch {
 	case a.Columns == 0 || a.Rows == 0:
 		return Invalid(ReasonInvalidArgument, "columns", "columns and rows are the size of the terminal, 1 to 65535 each")

@@ -30,20 +30,20 @@ func TestPlaceThatAsksAsAnother(t *testing.T) {
 	h.World.ChangeCaller(true)
 	for range 2 {
 		for _, name := range names {
-			h.Until(name, func(v *fleet.AgentView) bool {
+			h.WaitAgent(name, func(v *fleet.AgentView) bool {
 				return v.State == fleet.StateUnhealthy && strings.Contains(v.StateReason, "another user") && v.Status() == fleet.StatusOffline
 			})
 		}
-		h.Observed(func() bool { return strings.Contains(h.Problem(0), "another user") })
+		h.WaitObserved(func() bool { return strings.Contains(h.Problem(0), "another user") })
 		h.Restart()
 	}
 	require.Empty(t, h.Events(fleet.EventAgentDeleted))
 	h.World.ChangeCaller(false)
 	for _, name := range names {
-		h.Until(name, func(v *fleet.AgentView) bool { return v.State == fleet.StateRunning && v.StateReason == "" })
+		h.WaitAgent(name, func(v *fleet.AgentView) bool { return v.State == fleet.StateRunning && v.StateReason == "" })
 	}
 	h.World.Release("gate")
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, 1, h.World.Deliveries(task.ID))
 }
 
@@ -59,14 +59,14 @@ func TestWorkspaceThatIsNotShown(t *testing.T) {
 	h.World.HideWorkspace("papi")
 	h.World.HideWorkspace("still")
 	notShown := func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "does not show") }
-	require.Equal(t, fleet.StateUnhealthy, h.Until("papi", notShown).State)
-	require.Equal(t, fleet.StateStopped, h.Until("still", notShown).State)
+	require.Equal(t, fleet.StateUnhealthy, h.WaitAgent("papi", notShown).State)
+	require.Equal(t, fleet.StateStopped, h.WaitAgent("still", notShown).State)
 	stops := h.World.Calls(fake.Stop)
 	h.Restart()
 	h.World.ShowWorkspace("papi")
 	h.World.ShowWorkspace("still")
-	h.Until("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
-	v := h.Until("still", func(v *fleet.AgentView) bool { return v.StateReason == "" })
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
+	v := h.WaitAgent("still", func(v *fleet.AgentView) bool { return v.StateReason == "" })
 	require.Equal(t, []any{fleet.StateStopped, fleet.DesiredStopped}, []any{v.State, v.Desired})
 	require.Equal(t, stops, h.World.Calls(fake.Stop), "nobody may try to stop a stopped workspace")
 	require.Empty(t, h.Events(fleet.EventAgentDeleted))
@@ -87,7 +87,7 @@ func TestManyWorkspacesDeletedAtOnce(t *testing.T) {
 	}
 	gate.Open()
 	for i := range 5 {
-		v := h.Until(fmt.Sprintf("agent-%d", i), func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "deleted at once") })
+		v := h.WaitAgent(fmt.Sprintf("agent-%d", i), func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "deleted at once") })
 		require.Equal(t, fleet.StateUnhealthy, v.State)
 	}
 	h.Restart()
@@ -115,25 +115,25 @@ func TestWorkspaceThatIsNotShownForDays(t *testing.T) {
 	hidden := func() {
 		t.Helper()
 		h.World.HideWorkspace("papi")
-		h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
+		h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
 	}
 	hidden()
 	passed.Add(6 * day)
 	<-h.World.Called(fake.Inspect, h.World.Calls(fake.Inspect)+3)
-	h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
 	h.World.ShowWorkspace("papi")
-	h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateRunning })
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateRunning })
 	passed.Add(2 * day)
 	hidden() // the days begin again
 	h.World.ChangeCaller(true)
-	h.Until("papi", func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "another user") })
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "another user") })
 	passed.Add(8 * day) // nobody has looked for it in these days
 	h.World.ChangeCaller(false)
-	h.Until("papi", func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "does not show") })
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "does not show") })
 	passed.Add(8 * day)
-	require.Contains(t, h.Gone(v.UID).StateReason, "for 7 days")
+	require.Contains(t, h.WaitDeleted(v.UID).StateReason, "for 7 days")
 	h.World.ShowWorkspace("papi")
-	h.Stored(func() bool {
+	h.WaitStored(func() bool {
 		back, err := h.ShowAgent(h.Context(), "papi")
 		return err == nil && back.UID == v.UID && back.Status() == fleet.StatusIdle
 	})
@@ -146,17 +146,17 @@ func TestAgentThatWasDeletedByMistake(t *testing.T) {
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
 	v := h.Create("papi")
 	task := h.Start("papi", "done")
-	h.End(task.ID)
+	h.WaitTask(task.ID)
 	h.World.HideWorkspace("papi")
 	_, text, err := h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)
 	require.Contains(t, text, "was not deleted")
 	h.World.ShowWorkspace("papi")
-	h.Stored(func() bool {
+	h.WaitStored(func() bool {
 		back, err := h.ShowAgent(h.Context(), "papi")
 		return err == nil && back.UID == v.UID && back.Status() == fleet.StatusIdle
 	})
-	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
 	require.Contains(t, h.Events(fleet.EventAgentCreated)[1], "is back")
 }
 
@@ -172,7 +172,7 @@ func TestStopThatIsNotDelivered(t *testing.T) {
 	stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
 	require.NoError(t, err)
 	require.Equal(t, task.ID, stopped.ID)
-	require.Equal(t, fleet.TaskStopped, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskStopped, h.WaitTask(task.ID).Status)
 	require.Equal(t, 6, h.World.Calls(fake.Interrupt))
 	require.Zero(t, h.World.Calls(fake.Stop))
 	steps := h.TaskEvents(task.ID, fleet.EventTaskStopping)
@@ -199,7 +199,7 @@ func TestStopThatIsNeverDelivered(t *testing.T) {
 	<-h.World.Called(fake.Interrupt, 2)
 	passed.Store(int64(100 * time.Hour))
 	require.NoError(t, <-stopped)
-	ended := h.End(task.ID)
+	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskStopped, ended.Status)
 	require.Zero(t, h.World.Calls(fake.Stop))
 }

@@ -26,11 +26,11 @@ func TestFailedAttempts(t *testing.T) {
 		reason       fleet.WaitReason
 		conversed    bool // after the first failure
 	}{
-		{"an overloaded API", "fail-first 2 OVERLOADED\ndone well", 3, 2, fleet.TaskCompleted, fleet.WaitRetry, true},
-		{"too many failures", "fail-first 9 NETWORK\ndone well", 2, 1, fleet.TaskFailed, fleet.WaitRetry, true},
-		{"a window that is used up does not count", "fail-first 4 USAGE_WINDOW\ndone well", 1, 4, fleet.TaskCompleted, fleet.WaitUsageWindow, true},
-		{"a long conversation is left", "fail-first 1 CONTEXT_FULL\ndone well", 3, 1, fleet.TaskCompleted, fleet.WaitRetry, false},
-		{"another attempt would not help", "fail-first 1 AUTH\ndone well", 3, 0, fleet.TaskFailed, "", false},
+		{"an overloaded API", "session s1\nfail-first 2 OVERLOADED\ndone well", 3, 2, fleet.TaskCompleted, fleet.WaitRetry, true},
+		{"too many failures", "session s1\nfail-first 9 NETWORK\ndone well", 2, 1, fleet.TaskFailed, fleet.WaitRetry, true},
+		{"a window that is used up does not count", "session s1\nfail-first 4 USAGE_WINDOW\ndone well", 1, 4, fleet.TaskCompleted, fleet.WaitUsageWindow, true},
+		{"a long conversation is left", "session s1\nfail-first 1 CONTEXT_FULL\ndone well", 3, 1, fleet.TaskCompleted, fleet.WaitRetry, false},
+		{"another attempt would not help", "session s1\nfail-first 1 AUTH\ndone well", 3, 0, fleet.TaskFailed, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -46,7 +46,7 @@ func TestFailedAttempts(t *testing.T) {
 				require.False(t, item.Waits[0].Until.IsZero())
 				require.Equal(t, "attempt "+string(rune('1'+n))+" failed: the model's API failed", item.Waits[0].Text)
 				if n == 0 {
-					h.Until("papi", func(v *fleet.AgentView) bool { return v.Conversed == c.conversed })
+					h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Conversed == c.conversed })
 				}
 				ahead.Add(int64(time.Hour))
 				_, _, err := h.SetLabels(h.Context(), service.SetLabelsRequest{Agent: "papi", Labels: fleet.Labels{"try": string(rune('a' + n))}}) // wakes the dispatcher

@@ -21,11 +21,11 @@ func TestCollectingIsShown(t *testing.T) {
 	h.Create("papi")
 	gate := h.World.Hold(fake.Changes)
 	task := h.Start("papi", "change first a line\ndone")
-	v := h.Until("papi", collecting)
+	v := h.WaitAgent("papi", collecting)
 	require.Equal(t, fleet.TaskRunning, v.Task.Status)
 	require.Equal(t, fleet.StatusBusy, v.Status())
 	gate.Open()
-	ended := h.End(task.ID)
+	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskCompleted, ended.Status)
 	require.False(t, ended.Collecting())
 	require.Equal(t, "first", changed(h, task.ID))
@@ -41,7 +41,7 @@ func TestStopWhileCollecting(t *testing.T) {
 		gate := h.World.Hold(fake.Changes)
 		t.Cleanup(gate.Open)
 		task := h.Start("papi", "change first a line\ndone")
-		h.Until("papi", collecting)
+		h.WaitAgent("papi", collecting)
 		return h, gate, task
 	}
 	t.Run("of the task", func(t *testing.T) {
@@ -52,13 +52,13 @@ func TestStopWhileCollecting(t *testing.T) {
 			_, _, _, err := h.StopTask(h.Context(), "papi", "")
 			stopped <- err
 		}()
-		h.Until("papi", func(*fleet.AgentView) bool {
+		h.WaitAgent("papi", func(*fleet.AgentView) bool {
 			events := h.TaskEvents(task.ID, fleet.EventTaskStopping)
 			return len(events) > 0 && events[len(events)-1] == "the work of its task is collected first, for at most 1h0m0s"
 		})
 		gate.Open()
 		require.NoError(t, <-stopped)
-		h.End(task.ID)
+		h.WaitTask(task.ID)
 		require.Equal(t, "first", changed(h, task.ID))
 	})
 	t.Run("of the agent", func(t *testing.T) {
@@ -66,8 +66,8 @@ func TestStopWhileCollecting(t *testing.T) {
 		h, _, task := setup(t, 50*time.Millisecond)
 		_, _, err := h.StopAgent(h.Context(), "papi", "")
 		require.NoError(t, err)
-		h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
-		require.Contains(t, changed(h, h.End(task.ID).ID), "took longer than a stop or a deletion waits")
+		h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
+		require.Contains(t, changed(h, h.WaitTask(task.ID).ID), "took longer than a stop or a deletion waits")
 	})
 	t.Run("by its deletion", func(t *testing.T) {
 		t.Parallel()
@@ -83,7 +83,7 @@ func TestStopWhileCollecting(t *testing.T) {
 			_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 			deleted <- err
 		}()
-		h.Until("papi", func(v *fleet.AgentView) bool {
+		h.WaitAgent("papi", func(v *fleet.AgentView) bool {
 			return v.State == fleet.StateDeleting && v.StateReason == "the work of its task is collected first, for at most 1h0m0s"
 		})
 		gate.Open()
@@ -120,7 +120,7 @@ func TestCollectingEndsTheServer(t *testing.T) {
 	gate.Open()
 	h.Reconciler = nil
 	h.Restart()
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Contains(t, changed(h, task.ID), "left alone")
 	require.False(t, read().Later)
 }

@@ -47,7 +47,7 @@ func TestCrashWhileChecked(t *testing.T) {
 					h.Replica()
 				}()
 				h.Create("papi")
-				task := h.End(startChecked(h, "papi", "echo one\ndone", 1, "echo fine", "has made fix: change made a line").ID)
+				task := h.WaitTask(startChecked(h, "papi", "echo one\ndone", 1, "echo fine", "has made fix: change made a line").ID)
 				<-died
 				require.Equal(t, fleet.TaskCompleted, task.Status, task.Reason)
 				require.Equal(t, 1, task.Try)
@@ -95,7 +95,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 			said, err := message(h, "hi", "")
 			require.NoError(t, err)
 			require.Equal(t, sentNow, said)
-			q, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: h.Asked(task.ID).ID, Answer: "spaces"})
+			q, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: h.WaitQuestion(task.ID).ID, Answer: "spaces"})
 			require.NoError(t, err)
 			require.Equal(t, fleet.QuestionAnswered, q.Status)
 			if point == reconcile.FaultInterruptBefore || point == reconcile.FaultInterruptAfter {
@@ -105,7 +105,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 				require.Equal(t, fleet.TaskStopped, stopped.Status)
 			} else {
 				h.World.Release("gate")
-				ended := h.End(task.ID)
+				ended := h.WaitTask(task.ID)
 				require.Equal(t, fleet.TaskCompleted, ended.Status, ended.Reason)
 				require.Equal(t, "well", ended.Summary)
 				require.Equal(t, "onetwohianswer: spacesthree", h.Output(task.ID))

@@ -28,7 +28,7 @@ func TestHostThatAcceptsNoTasks(t *testing.T) {
 	<-h.World.Called(fake.Dispatch, 2)
 	require.Greater(t, time.Since(begun), 400*time.Millisecond)
 	h.World.Fail(fake.Dispatch, 0, nil)
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, 1, h.World.Deliveries(task.ID))
 }
 
@@ -45,7 +45,7 @@ func TestOneUnreachableAgent(t *testing.T) {
 	h.Start("bad", "done")
 	<-h.World.Called(fake.Follow, 2)
 	h.Create("good")
-	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("good", "done").ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("good", "done").ID).Status)
 }
 
 // TestHungWorkspaces lets as many calls of Provision hang as may run at the same time. It checks that tasks of another
@@ -107,8 +107,8 @@ func TestWorkspaceThatCannotBeInspected(t *testing.T) {
 			h.World.DeleteWorkspace("a-bad")
 			h.World.DeleteWorkspace("gone")
 			h.World.StopWorkspace("stopped")
-			h.Until("stopped", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
-			h.Stored(func() bool {
+			h.WaitAgent("stopped", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
+			h.WaitStored(func() bool {
 				_, err := h.ShowAgent(h.Context(), "gone")
 				return fleet.ReasonOf(err) == fleet.ReasonAgentNotFound
 			})
@@ -135,7 +135,7 @@ func TestRunThatCannotBeInterrupted(t *testing.T) {
 	v, _, err := h.StopAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
 	require.Equal(t, fleet.StateStopped, v.State)
-	ended := h.End(task.ID)
+	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskStopped, ended.Status)
 	require.LessOrEqual(t, len(h.Events(fleet.EventTaskStopping)), 4)
 }
@@ -157,7 +157,7 @@ func TestRestartWhileBeingMade(t *testing.T) {
 		_, _, err := h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi", Role: "manager"})
 		restarted <- err
 	}()
-	h.Until("papi", func(v *fleet.AgentView) bool { return v.Role == "manager" })
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Role == "manager" })
 	gate.Open()
 	require.NoError(t, <-restarted)
 	require.NoError(t, <-created)
@@ -174,8 +174,8 @@ func TestStartedOutsideFleet(t *testing.T) {
 	require.NoError(t, err)
 	stops := h.World.Calls(fake.Stop)
 	h.World.StartWorkspace("papi")
-	h.Until("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
-	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
 	require.Equal(t, stops, h.World.Calls(fake.Stop))
 }
 
@@ -191,7 +191,7 @@ func TestStoppedBeforeItWasMade(t *testing.T) {
 	<-gate.Arrived()
 	_, _, err := h.StopAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
-	h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped && v.WorkspaceID != "" })
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped && v.WorkspaceID != "" })
 	ws, ok := h.World.Workspace("papi")
 	require.True(t, ok)
 	require.Equal(t, fleet.StateStopped, ws.State)
@@ -216,7 +216,7 @@ func TestDeadlineOfATaskThatWaits(t *testing.T) {
 	}))
 	h.Config.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	h.Restart()
-	ended := h.End(task.ID)
+	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskFailed, ended.Status)
 	require.Contains(t, ended.Reason, "limit of 1s")
 	require.Zero(t, h.World.Deliveries(task.ID))

@@ -31,7 +31,7 @@ func TestFullDisk(t *testing.T) {
 	require.True(t, slices.ContainsFunc(health.Degraded, func(d fleet.Degraded) bool { return d.Part == "disk" }), "%v", health.Degraded)
 	require.True(t, health.Ready)
 	h.World.Release("gate")
-	end := h.End(failing.ID)
+	end := h.WaitTask(failing.ID)
 	require.Equal(t, fleet.TaskFailed, end.Status)
 	require.Equal(t, "exit code 1", end.Reason)
 	require.Empty(t, h.Output(failing.ID))
@@ -45,7 +45,7 @@ func TestFullDisk(t *testing.T) {
 	_, _, err = h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)
 	full.Store(false)
-	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("sony", "done").ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("sony", "done").ID).Status)
 }
 
 // fullStore is a store that has no room for anything new while full is set.

@@ -38,7 +38,7 @@ func TestEndedTaskWhoseRunWasNotInterrupted(t *testing.T) {
 	<-second.Reached("gate")
 	endElsewhere(t, h, v.UID, time.Now())
 	begun := time.Now()
-	h.Gone(v.UID)
+	h.WaitDeleted(v.UID)
 	require.Less(t, time.Since(begun), time.Minute)
 	require.Equal(t, 1, second.Calls(fake.Interrupt))
 }
@@ -58,7 +58,7 @@ func TestRunOnThisMachine(t *testing.T) {
 	require.NoError(t, err)
 	<-second.Reached("gate")
 	endElsewhere(t, h, v.UID, now)
-	h.Gone(v.UID)
+	h.WaitDeleted(v.UID)
 	require.Equal(t, 1, second.Calls(fake.Interrupt))
 }
 
@@ -84,7 +84,7 @@ func TestTaskThatEndsBeforeItsRun(t *testing.T) {
 	close(made)
 	_, err := h.Launch(h.Context(), r)
 	require.NoError(t, err)
-	h.Gone(r.UID)
+	h.WaitDeleted(r.UID)
 	require.Zero(t, second.Calls(fake.Dispatch))
 	require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
 		tokens, err := tx.Tokens(fleet.TokenFilter{AgentUID: r.UID})
@@ -133,7 +133,7 @@ func TestInterruptBeforeTheRun(t *testing.T) {
 	_, err := h.Launch(h.Context(), r)
 	require.NoError(t, err)
 	begun := time.Now()
-	h.Gone(r.UID)
+	h.WaitDeleted(r.UID)
 	require.Less(t, time.Since(begun), time.Minute)
 	require.Equal(t, 1, second.Calls(fake.Interrupt))
 }

@@ -33,5 +33,5 @@ func TestMarker(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, task.Status)
 	require.Equal(t, "all", task.Summary)
 	require.True(t, task.Reported)
-	h.Gone(v.UID)
+	h.WaitDeleted(v.UID)
 }

@@ -35,7 +35,7 @@ func TestDeletionBeginsWithTheEndOfTheTask(t *testing.T) {
 	})
 	require.NoError(t, err)
 	var a *fleet.Agent
-	h.Stored(func() bool {
+	h.WaitStored(func() bool {
 		require.NoError(t, store.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
 			a, err = tx.Agent(v.UID)
 			return err

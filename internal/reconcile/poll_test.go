@@ -46,7 +46,7 @@ func TestAgentOfWhichLittleIsKnown(t *testing.T) {
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err), "the owner is unknown, so alice must not see the agent")
 
 	h.World.Describe("w-agent-0", "alice", "coder", "Be good.", "")
-	h.Stored(func() bool {
+	h.WaitStored(func() bool {
 		v, err = h.ShowAgent(h.Context(), "agent-0")
 		return err == nil
 	})
@@ -61,14 +61,14 @@ func TestNameInTwoPlaces(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, nil, b)
 	h.MustCreate("papi", "fake/Setup")
 	b.AddWorkspace(fleet.Workspace{Name: "papi", Owner: "alice", Project: "Web"})
-	h.Observed(func() bool { return strings.Contains(h.Problem(1), "1 of its workspaces are not shown") })
+	h.WaitObserved(func() bool { return strings.Contains(h.Problem(1), "1 of its workspaces are not shown") })
 	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)
-	h.Stored(func() bool {
+	h.WaitStored(func() bool {
 		v, err := h.ShowAgent(h.Context(), "papi")
 		return err == nil && v.Place == "second"
 	})
-	h.Observed(func() bool { return h.Problem(1) == "" })
+	h.WaitObserved(func() bool { return h.Problem(1) == "" })
 }
 
 // TestReplicaThatDoesNotPoll checks that a process that does not poll the host itself knows when the other process last
@@ -79,9 +79,9 @@ func TestReplicaThatDoesNotPoll(t *testing.T) {
 	h.Create("papi")
 	other := h.Replica()
 	observedAt := func(h *servicetest.Harness) time.Time { return h.Places(fleet.Principal{})[0].ObservedAt }
-	other.Observed(func() bool { return !observedAt(other).IsZero() })
+	other.WaitObserved(func() bool { return !observedAt(other).IsZero() })
 	first := observedAt(other)
-	other.Observed(func() bool { return observedAt(other).After(first) })
+	other.WaitObserved(func() bool { return observedAt(other).After(first) })
 
 	// A slow machine may list later than CallTimeout allows, so a single answer proves nothing.
 	begin := func() error {
@@ -89,9 +89,9 @@ func TestReplicaThatDoesNotPoll(t *testing.T) {
 		return err
 	}
 	h.World.Fail(fake.List, 1<<30, nil)
-	other.Observed(func() bool { return fleet.ReasonOf(begin()) == fleet.ReasonBackendUnavailable })
+	other.WaitObserved(func() bool { return fleet.ReasonOf(begin()) == fleet.ReasonBackendUnavailable })
 	h.World.Fail(fake.List, 0, nil)
-	other.Observed(func() bool { return begin() == nil })
+	other.WaitObserved(func() bool { return begin() == nil })
 }
 
 // TestAdoption checks that a workspace that Fleet did not create becomes an agent that can work and be deleted.
@@ -99,11 +99,11 @@ func TestAdoption(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: "fake", Adopts: true}}, nil)
 	h.World.AddWorkspace(fleet.Workspace{Name: "found", Owner: "alice", Project: "Setup", Role: "coder", Spec: "its spec", State: fleet.StateRunning})
-	h.Stored(func() bool {
+	h.WaitStored(func() bool {
 		v, err := h.ShowAgent(h.Context(), "found")
 		return err == nil && v.Status() == fleet.StatusIdle && v.Spec == "its spec"
 	})
-	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("found", "done").ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("found", "done").ID).Status)
 	_, _, err := h.DeleteAgent(h.Context(), "found", false, "")
 	require.NoError(t, err)
 	listed, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
@@ -135,7 +135,7 @@ func TestAdoptionOfWhatIsDeleted(t *testing.T) {
 	listed := b.HoldAfter(fake.List)
 	<-listed.Arrived()
 	require.NoError(t, h.Remove(h.Context(), v.UID))
-	h.Stored(func() bool { return len(h.Events(fleet.EventAgentDeleted)) == 1 })
+	h.WaitStored(func() bool { return len(h.Events(fleet.EventAgentDeleted)) == 1 })
 	n := b.Calls(fake.List)
 	listed.Open()
 	<-b.Called(fake.List, n+2)
@@ -152,7 +152,7 @@ func TestAdoptionOfLateWorkspace(t *testing.T) {
 	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)
 	h.World.AddWorkspace(fleet.Workspace{AgentUID: first.UID, ID: "late", Name: "papi", Owner: "alice", Project: "Setup", Role: "coder"})
-	h.Stored(func() bool {
+	h.WaitStored(func() bool {
 		v, err := h.ShowAgent(h.Context(), "papi")
 		return err == nil && v.WorkspaceID == "late" && v.UID != first.UID
 	})

@@ -84,7 +84,7 @@ func twoProcesses(t *testing.T, fails int64) {
 
 	require.NotEmpty(t, tasks)
 	for _, id := range tasks {
-		task := h.End(id)
+		task := h.WaitTask(id)
 		require.LessOrEqual(t, h.World.Deliveries(id), 1)
 		require.Contains(t, []fleet.TaskStatus{fleet.TaskCompleted, fleet.TaskStopped}, task.Status, task.Reason)
 		if task.Status == fleet.TaskCompleted {
@@ -92,7 +92,7 @@ func twoProcesses(t *testing.T, fails int64) {
 		}
 	}
 	var listed *service.AgentList
-	h.Stored(func() bool { // a deletion whose call failed may still be under way
+	h.WaitStored(func() bool { // a deletion whose call failed may still be under way
 		var err error
 		listed, err = other.ListAgents(h.Context(), fleet.ListAgentsRequest{})
 		require.NoError(t, err)
@@ -100,11 +100,11 @@ func twoProcesses(t *testing.T, fails int64) {
 	})
 	var uids []string
 	for _, v := range listed.Agents {
-		v = h.Until(v.Name, func(v *fleet.AgentView) bool { return v.Settled() && v.Task == nil })
+		v = h.WaitAgent(v.Name, func(v *fleet.AgentView) bool { return v.Settled() && v.Task == nil })
 		require.Contains(t, []fleet.State{fleet.StateRunning, fleet.StateStopped}, v.State)
 		uids = append(uids, v.UID)
 	}
-	h.Stored(func() bool { // no workspace remains without an agent: a workspace is deleted before its agent
+	h.WaitStored(func() bool { // no workspace remains without an agent: a workspace is deleted before its agent
 		for _, ws := range h.World.Workspaces() {
 			if !slices.Contains(uids, ws.AgentUID) {
 				return false

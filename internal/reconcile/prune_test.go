@@ -67,7 +67,7 @@ func TestPayloadRetention(t *testing.T) {
 	h.MustCreate("papi", "fake/Setup")
 	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "payload all\ndone well"})
 	require.NoError(t, err)
-	h.End(task.ID)
+	h.WaitTask(task.ID)
 	waittest.Signalled(t, pruned, func() bool {
 		shown, err := h.ShowTask(h.Context(), task.ID, &fleet.PortionRequest{})
 		require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestRetention(t *testing.T) {
 	r := service.StartTaskRequest{Agent: "papi", Description: "echo hello\npayload all\ndone well", RequestID: "r"}
 	task, err := h.StartTask(h.Context(), r)
 	require.NoError(t, err)
-	h.End(task.ID)
+	h.WaitTask(task.ID)
 	waittest.Signalled(t, pruned, func() bool {
 		n := 0
 		err := h.Watch(h.Context(), service.WatchRequest{}, func(events []fleet.Event, _ string) error { n += len(events); return nil })
@@ -97,7 +97,7 @@ func TestRetention(t *testing.T) {
 	again, err := h.StartTask(h.Context(), r)
 	require.NoError(t, err)
 	require.NotEqual(t, task.ID, again.ID, "the request id has expired, so a new task must start")
-	h.End(again.ID)
+	h.WaitTask(again.ID)
 	shown, err := h.ShowTask(h.Context(), task.ID, &fleet.PortionRequest{})
 	require.NoError(t, err)
 	require.Equal(t, "well", shown.Summary)

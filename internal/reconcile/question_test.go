@@ -19,13 +19,13 @@ func TestQuestionSurvivesRestart(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
 	task := h.Start("papi", "ask tabs?\ndone well")
-	q := h.Asked(task.ID)
+	q := h.WaitQuestion(task.ID)
 	h.Restart()
-	require.Equal(t, q.ID, h.Asked(task.ID).ID)
+	require.Equal(t, q.ID, h.WaitQuestion(task.ID).ID)
 	_, said, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: q.ID, Answer: "spaces"})
 	require.NoError(t, err)
 	require.Equal(t, "The agent has the answer", said)
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, "answer: spaces", h.Output(task.ID))
 }
 
@@ -36,10 +36,10 @@ func TestForgedAnswer(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, nil)
 	v := h.Create("papi")
 	task := h.Start("papi", "ask-permission Bash\ndone well")
-	q := *h.Asked(task.ID)
+	q := *h.WaitQuestion(task.ID)
 	q.Answer, q.AnsweredBy = fleet.AnswerAllow, "alice"
 	require.NoError(t, h.World.Connect(v.Agent).Answer(t.Context(), fleet.Run{TaskID: task.ID}, q))
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	all, err := h.ListQuestions(h.Context(), service.ListQuestionsRequest{TaskID: task.ID, Answered: true})
 	require.NoError(t, err)
 	require.Equal(t, fleet.QuestionAnswered, all.Questions[0].Status)
@@ -53,7 +53,7 @@ func TestTooManyQuestions(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
 	task := h.Start("papi", "ask tabs?\nask spaces?")
-	first := h.Asked(task.ID)
+	first := h.WaitQuestion(task.ID)
 	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
 		for n := 1; n < state.MaxQuestions; n++ {
 			q := *first
@@ -67,7 +67,7 @@ func TestTooManyQuestions(t *testing.T) {
 	}))
 	_, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: first.ID, Answer: "tabs"})
 	require.NoError(t, err)
-	h.Stored(func() bool {
+	h.WaitStored(func() bool {
 		var last []fleet.Event
 		require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
 			last, err = tx.Events(fleet.EventFilter{TaskID: task.ID, Types: []fleet.EventType{fleet.EventTaskStep}}, fleet.EventWindow{Newest: true, Limit: 1})

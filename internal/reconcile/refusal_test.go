@@ -60,7 +60,7 @@ func TestRefusedLaunch(t *testing.T) {
 	h.World.Fail(fake.Provision, 1, fleet.Errorf(fleet.ReasonAgentExists, "it is taken"))
 	v, err := h.Launch(h.Context(), service.LaunchRequest{Method: "Run", Toolset: fleet.ToolsetSubagents, Project: "Setup", Prompt: "done"})
 	require.NoError(t, err)
-	task := h.End(v.Task.ID)
+	task := h.WaitTask(v.Task.ID)
 	require.Equal(t, fleet.TaskFailed, task.Status)
 	require.Equal(t, "its agent was not created: it is taken", task.Reason)
 }
@@ -71,7 +71,7 @@ func TestRefusedTask(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
 	h.World.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonProvisioningFailed, "claude was not found").WithCode(fleet.CodeProgramMissing))
-	task := h.End(h.Start("papi", "done").ID)
+	task := h.WaitTask(h.Start("papi", "done").ID)
 	require.Equal(t, fleet.TaskFailed, task.Status)
 	require.Equal(t, "the agent did not accept the task: claude was not found", task.Reason)
 	require.Equal(t, fleet.CodeProgramMissing, task.ReasonCode)

@@ -36,7 +36,7 @@ func TestSelfStarted(t *testing.T) {
 	require.Equal(t, fleet.SourceHuman, v.Task.Source)
 	h.Restart() // another process follows it
 	h.World.Release("gate")
-	task := h.End(v.Task.ID)
+	task := h.WaitTask(v.Task.ID)
 	require.Equal(t, fleet.TaskCompleted, task.Status)
 	require.Equal(t, "built", task.Summary)
 	require.Equal(t, "ab", h.Output(task.ID))
@@ -45,7 +45,7 @@ func TestSelfStarted(t *testing.T) {
 
 	_, _, err = h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi"})
 	require.NoError(t, err)
-	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
 }
 
 // TestSelfStartedLaunch launches self-starting agents with a spec, a prompt or both. It checks that the spec and the
@@ -59,7 +59,7 @@ func TestSelfStartedLaunch(t *testing.T) {
 		r.Method, r.Toolset, r.Project = "Run", fleet.ToolsetSubagents, "Setup"
 		v, err := h.Launch(h.Context(), r)
 		require.NoError(t, err)
-		task := h.End(v.Task.ID)
+		task := h.WaitTask(v.Task.ID)
 		require.Equal(t, "built", task.Summary, task.Reason)
 		require.Equal(t, "echo a\n\ndone built", task.Description)
 		require.Equal(t, 1, h.World.Deliveries(task.ID))
@@ -76,7 +76,7 @@ func TestSelfStartedNowhere(t *testing.T) {
 		h.World.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonTaskNotFound, "it has not begun"))
 		v, err := begin(h, "wait gate")
 		require.NoError(t, err)
-		task := h.End(first(h, v.UID).ID)
+		task := h.WaitTask(first(h, v.UID).ID)
 		require.Equal(t, fleet.TaskFailed, task.Status)
 		require.Contains(t, task.Reason, "it has not begun")
 	})
@@ -88,7 +88,7 @@ func TestSelfStartedNowhere(t *testing.T) {
 		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err))
 		v, err := h.ShowAgent(h.Context(), "papi")
 		require.NoError(t, err)
-		task := h.End(first(h, v.UID).ID)
+		task := h.WaitTask(first(h, v.UID).ID)
 		require.Equal(t, fleet.TaskFailed, task.Status)
 		require.Contains(t, task.Reason, "no room")
 	})
@@ -109,7 +109,7 @@ func TestSelfStartedNowhere(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fleet.StatusOffline, v.Status())
 		require.NoError(t, h.Remove(h.Context(), v.UID))
-		require.Equal(t, fleet.TaskStopped, h.End(v.Task.ID).Status)
+		require.Equal(t, fleet.TaskStopped, h.WaitTask(v.Task.ID).Status)
 	})
 }
 
@@ -127,7 +127,7 @@ func TestSelfStartedStopped(t *testing.T) {
 		"after its time limit": func(h *servicetest.Harness, task *fleet.Task) {
 			h.Config.Now = func() time.Time { return time.Now().Add(task.Timeout + time.Minute) }
 			h.Restart()
-			h.Until("papi", func(v *fleet.AgentView) bool { return v.Task != nil && !v.Task.StopAsked.IsZero() })
+			h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Task != nil && !v.Task.StopAsked.IsZero() })
 		},
 	}
 	for name, stop := range stops {
@@ -140,10 +140,10 @@ func TestSelfStartedStopped(t *testing.T) {
 			require.NoError(t, err)
 			stop(h, v.Task)
 			gate.Open()
-			task := h.End(v.Task.ID)
+			task := h.WaitTask(v.Task.ID)
 			require.Equal(t, task.StopReason, task.Reason)
 			require.NotZero(t, h.World.Calls(fake.Interrupt), "the run must be interrupted")
-			require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
+			require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
 		})
 	}
 }

@@ -22,7 +22,7 @@ func TestStalled(t *testing.T) {
 	at := func(step string) func(*fleet.AgentView) bool { // on a busy machine, the task can also stall before its first step
 		return func(v *fleet.AgentView) bool { return v.Stalled() && v.Task.LastStep == step }
 	}
-	v := h.Until("papi", at("Read: main.go"))
+	v := h.WaitAgent("papi", at("Read: main.go"))
 	require.Equal(t, fleet.StatusBusy, v.Status(), "Fleet must not stop a stalled task by itself")
 	stalled, recovered := h.Events(fleet.EventTaskStalled), len(h.Events(fleet.EventTaskRecovered))
 	require.Equal(t, "no progress for 100ms; the last step was: Read: main.go", stalled[len(stalled)-1])
@@ -35,12 +35,12 @@ func TestStalled(t *testing.T) {
 
 	_, err = message(h, "go on", "")
 	require.NoError(t, err)
-	h.Until("papi", at("Let me see."))
+	h.WaitAgent("papi", at("Let me see."))
 	require.Greater(t, len(h.Events(fleet.EventTaskRecovered)), recovered)
 	require.Greater(t, len(h.Events(fleet.EventTaskStalled)), len(stalled))
 	_, err = message(h, "go on", "")
 	require.NoError(t, err)
-	ended := h.End(task.ID)
+	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskCompleted, ended.Status)
 	require.False(t, ended.Stalled())
 	require.Empty(t, ended.LastStep)
@@ -53,20 +53,20 @@ func TestNotStalled(t *testing.T) {
 	h.Create("papi")
 	h.Create("mami")
 	task := h.Start("papi", "open 1\nstep Bash: go test\nlisten\nopen 0\nlisten\ndone")
-	h.Until("papi", func(v *fleet.AgentView) bool { // on a busy machine, the task can stall before its tool begins
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { // on a busy machine, the task can stall before its tool begins
 		return len(h.TaskEvents(task.ID, fleet.EventTaskStep)) == 1 && !v.Stalled()
 	})
 	h.Start("mami", "listen\ndone")
-	h.Until("mami", (*fleet.AgentView).Stalled)
+	h.WaitAgent("mami", (*fleet.AgentView).Stalled)
 	v, err := h.ShowAgent(h.Context(), "papi")
 	require.NoError(t, err)
 	require.False(t, v.Stalled())
 	_, err = message(h, "go on", "")
 	require.NoError(t, err)
-	h.Until("papi", (*fleet.AgentView).Stalled)
+	h.WaitAgent("papi", (*fleet.AgentView).Stalled)
 	_, err = message(h, "go on", "")
 	require.NoError(t, err)
-	h.End(task.ID)
+	h.WaitTask(task.ID)
 }
 
 // TestAskingIsNotStalled checks that a task does not stall while it waits for an answer, also after a restart of the
@@ -77,20 +77,20 @@ func TestAskingIsNotStalled(t *testing.T) {
 	h.Create("papi")
 	h.Create("mami")
 	task := h.Start("papi", "ask tabs?\nlisten\ndone")
-	q := h.Asked(task.ID)
-	h.Until("papi", func(v *fleet.AgentView) bool { return !v.Stalled() }) // it can stall before it asks
+	q := h.WaitQuestion(task.ID)
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return !v.Stalled() }) // it can stall before it asks
 	h.Restart()
 	h.Start("mami", "listen\ndone")
-	h.Until("mami", (*fleet.AgentView).Stalled)
+	h.WaitAgent("mami", (*fleet.AgentView).Stalled)
 	v, err := h.ShowAgent(h.Context(), "papi")
 	require.NoError(t, err)
 	require.False(t, v.Stalled())
 	_, _, err = h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: q.ID, Answer: "tabs"})
 	require.NoError(t, err)
-	h.Until("papi", (*fleet.AgentView).Stalled)
+	h.WaitAgent("papi", (*fleet.AgentView).Stalled)
 	_, err = message(h, "go on", "")
 	require.NoError(t, err)
-	h.End(task.ID)
+	h.WaitTask(task.ID)
 }
 
 // TestRetriesStall checks that a task is stalled while its run only repeats requests to its model, which is also output.
@@ -100,14 +100,14 @@ func TestRetriesStall(t *testing.T) {
 	h.Create("papi")
 	const again = `data {"type":"retry","name":"again","retry":{"attempt":1,"status":529}}` + "\n"
 	task := h.Start("papi", "open 1\n"+again+"wait first\n"+again+"wait second\necho It works.\nwait third\ndone well")
-	v := h.Until("papi", (*fleet.AgentView).Stalled)
+	v := h.WaitAgent("papi", (*fleet.AgentView).Stalled)
 	require.Equal(t, "retry again", v.Task.LastStep)
 	require.Equal(t, []string{"its requests to the model fail again and again; the last step was: retry again"}, h.Events(fleet.EventTaskStalled))
 	h.World.Release("first")
-	h.Until("papi", func(*fleet.AgentView) bool { return len(h.TaskEvents(task.ID, fleet.EventTaskStep)) == 2 })
+	h.WaitAgent("papi", func(*fleet.AgentView) bool { return len(h.TaskEvents(task.ID, fleet.EventTaskStep)) == 2 })
 	require.Empty(t, h.Events(fleet.EventTaskRecovered), "another retry is no progress")
 	h.World.Release("second")
-	h.Until("papi", func(v *fleet.AgentView) bool { return !v.Stalled() })
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return !v.Stalled() })
 	h.World.Release("third")
-	h.End(task.ID)
+	h.WaitTask(task.ID)
 }

@@ -28,7 +28,7 @@ func TestStoreFails(t *testing.T) {
 	time.AfterFunc(200*time.Millisecond, func() { h.World.Release("gate") })
 	<-h.World.Ended(task.ID)
 	time.AfterFunc(time.Second, func() { flaky.Fails.Store(0) })
-	h.Stored(func() bool {
+	h.WaitStored(func() bool {
 		for {
 			tasks, done, err := h.WaitTasks(h.Context(), []string{task.ID}, service.Until{}, 0)
 			if !errors.Is(err, servicetest.ErrFlaky) { // this read may fail too
@@ -84,7 +84,7 @@ func TestOutputIsRecordedOnce(t *testing.T) {
 	h.Create("papi")
 	task := h.Start("papi", "echo one\nwait gate\necho two\necho three\ndone")
 	<-h.World.Reached("gate")
-	h.Stored(func() bool { return h.Output(task.ID) == "one" })
+	h.WaitStored(func() bool { return h.Output(task.ID) == "one" })
 	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { // as a second follower does
 		other, err := tx.Task(task.ID)
 		require.NoError(t, err)
@@ -96,6 +96,6 @@ func TestOutputIsRecordedOnce(t *testing.T) {
 		})
 	}))
 	h.World.Release("gate")
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, "onetwothree", h.Output(task.ID))
 }

@@ -26,11 +26,11 @@ func TestStopOfTheWorkspace(t *testing.T) {
 	require.Equal(t, fleet.StatusOffline, v.Status())
 	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "echo too early"})
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
-	h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
 	v, _, err = h.StartAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
 	require.Equal(t, fleet.StatusIdle, v.Status())
-	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "echo in time").ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "echo in time").ID).Status)
 }
 
 // TestRetryAfterAnotherClock lets a server whose clock is an hour ahead record when to retry. A server with the right time must
@@ -44,11 +44,11 @@ func TestRetryAfterAnotherClock(t *testing.T) {
 	h.World.Fail(fake.Provision, 1<<30, nil)
 	_, err := h.CreateIn("papi", "Setup")
 	require.NoError(t, err)
-	h.Until("papi", func(v *fleet.AgentView) bool { return !v.RetryAt.IsZero() })
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return !v.RetryAt.IsZero() })
 	h.Config.Now = time.Now
 	h.Restart()
 	h.World.Fail(fake.Provision, 0, nil)
-	h.Until("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
 }
 
 // TestChangedOutsideFleet checks that Fleet adopts the state of a workspace that was stopped, started, made unhealthy or
@@ -60,17 +60,17 @@ func TestChangedOutsideFleet(t *testing.T) {
 	task := h.Start("papi", "wait gate")
 	<-h.World.Reached("gate")
 	h.World.StopWorkspace("papi")
-	h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped && v.Task == nil })
-	require.Equal(t, fleet.TaskFailed, h.End(task.ID).Status)
-	require.NotEmpty(t, h.End(task.ID).Reason)
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped && v.Task == nil })
+	require.Equal(t, fleet.TaskFailed, h.WaitTask(task.ID).Status)
+	require.NotEmpty(t, h.WaitTask(task.ID).Reason)
 	h.World.StartWorkspace("papi")
-	h.Until("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
 	h.World.MakeUnhealthy("papi", "the agent does not answer")
-	v := h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
+	v := h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
 	require.Equal(t, fleet.StatusOffline, v.Status())
 	require.Equal(t, "the agent does not answer", v.StateReason)
 	h.World.DeleteWorkspace("papi")
-	h.Stored(func() bool {
+	h.WaitStored(func() bool {
 		_, err := h.ShowAgent(h.Context(), "papi")
 		return fleet.ReasonOf(err) == fleet.ReasonAgentNotFound
 	})

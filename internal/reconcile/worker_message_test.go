@@ -44,7 +44,7 @@ func TestMessages(t *testing.T) {
 	_, err = message(h, "less light", "m1")
 	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
 	h.World.Release("gate")
-	h.End(task.ID)
+	h.WaitTask(task.ID)
 	require.Equal(t, []string{"more light", "more light"}, h.World.Messages(task.ID))
 	require.Len(t, h.Events(fleet.EventTaskMessage), 2)
 	require.Empty(t, h.Events(fleet.EventTaskStep))
@@ -63,10 +63,10 @@ func TestMessageRightAfterStart(t *testing.T) {
 		_, err := message(h, "more light", "")
 		sent <- err
 	}()
-	h.Until("papi", func(*fleet.AgentView) bool { return len(h.Events(fleet.EventTaskMessage)) == 1 })
+	h.WaitAgent("papi", func(*fleet.AgentView) bool { return len(h.Events(fleet.EventTaskMessage)) == 1 })
 	gate.Open()
 	require.NoError(t, <-sent)
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, "more light", h.Output(task.ID))
 }
 
@@ -84,7 +84,7 @@ func TestMessageBeforeTheTaskBegins(t *testing.T) {
 		require.Equal(t, sentLater, said)
 	}
 	h.Restart()
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	var types []fleet.EventType
 	require.NoError(t, h.Watch(h.Context(), service.WatchRequest{TaskID: task.ID}, func(events []fleet.Event, _ string) error {
 		for _, e := range events {
@@ -127,7 +127,7 @@ func TestMessagesOutliveTheirProcess(t *testing.T) {
 	require.Equal(t, sentLater, said)
 	free.Store(true)
 	h.Reconciler.Stop() // the replica takes over
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, []string{"one", "two", "three"}, h.World.Messages(task.ID))
 	require.Len(t, h.Events(fleet.EventTaskMessage), 3)
 	require.Len(t, h.Events(fleet.EventTaskStep), 3, "one step for each message that was delivered after its call had returned")
@@ -157,7 +157,7 @@ func TestMessageWhoseAnswerGotLost(t *testing.T) {
 			gate.Open()
 			h.Restart()
 			h.World.Release("gate")
-			require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+			require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 			require.Equal(t, []string{"hi"}, h.World.Messages(task.ID))
 			said, err = message(h, "hi", "m")
 			require.NoError(t, err, "the message was delivered")
@@ -195,7 +195,7 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 		}()
 		<-h.World.Called(fake.Send, 1)
 		h.World.Release("gate")
-		require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+		require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 		err := <-sent
 		require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(err))
 		require.ErrorContains(t, err, "ended before")
@@ -251,7 +251,7 @@ func TestMessageThatIsTriedAgain(t *testing.T) {
 	said, err := message(h, "hi", "")
 	require.NoError(t, err)
 	require.Equal(t, sentNow, said)
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, []string{"hi"}, h.World.Messages(task.ID))
 }
 
@@ -273,12 +273,12 @@ func TestMessageAfterItsRequestIsForgotten(t *testing.T) {
 		forget()
 	}
 	h.World.Release("gate")
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, []string{"more light"}, h.World.Messages(task.ID))
 	forget()
 	task = h.Start("papi", "listen\ndone")
 	_, err := message(h, "more light", "m1")
 	require.NoError(t, err)
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, []string{"more light"}, h.World.Messages(task.ID))
 }

@@ -47,7 +47,7 @@ func TestTimeout(t *testing.T) {
 	h.Create("papi")
 	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "wait gate", Timeout: 100 * time.Millisecond})
 	require.NoError(t, err)
-	ended := h.End(task.ID)
+	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskFailed, ended.Status)
 	require.Contains(t, ended.Reason, "100ms")
 }

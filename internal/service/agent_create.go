@@ -35,7 +35,7 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	if err := checkText(fleet.ReasonSpecRequired, "spec", "the agent's spec", r.Spec); err != nil {
 		return nil, "", err
 	}
-	if err := r.Labels.Valid("labels"); err != nil {
+	if err := r.Labels.Validate("labels"); err != nil {
 		return nil, "", err
 	}
 	c := Call{Method: "CreateAgent", RequestID: r.RequestID, Body: r}

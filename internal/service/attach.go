@@ -52,7 +52,7 @@ func (s *Service) startAttached(ctx context.Context, r AttachRequest) (*fleet.Ta
 		return nil, nil, err
 	}
 	at := &fleet.Attached{By: p.Name, Type: r.Term, Columns: r.Columns, Rows: r.Rows}
-	if err := at.Valid(); err != nil {
+	if err := at.Validate(); err != nil {
 		return nil, nil, err
 	}
 	v, _, err := s.agent(ctx, r.Agent, fleet.AccessOwn)

@@ -43,7 +43,7 @@ func BenchmarkThousandAgents(b *testing.B) {
 	})
 	b.Run("task", func(b *testing.B) {
 		for b.Loop() {
-			h.End(h.Start("agent-0-0", "done").ID)
+			h.WaitTask(h.Start("agent-0-0", "done").ID)
 		}
 	})
 	b.Run("list-while-tasks-run", func(b *testing.B) {
@@ -56,7 +56,7 @@ func BenchmarkThousandAgents(b *testing.B) {
 					case <-stop:
 						return
 					default:
-						h.End(h.Start(fmt.Sprintf("agent-%d-1", i), "repeat 20 line\ndone").ID)
+						h.WaitTask(h.Start(fmt.Sprintf("agent-%d-1", i), "repeat 20 line\ndone").ID)
 					}
 				}
 			})

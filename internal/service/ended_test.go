@@ -21,7 +21,7 @@ func TestDeletedTaskOfAnEndedAgent(t *testing.T) {
 	other := h.Replica()
 	v, err := h.Launch(h.Context(), servicetest.Launch("done well"))
 	require.NoError(t, err)
-	h.Gone(v.UID)
+	h.WaitDeleted(v.UID)
 	for _, server := range []*servicetest.Harness{h, other} {
 		views, _, err := server.AgentsByUID(h.Context(), []string{v.UID})
 		require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestExpiredPayloadOfAnEndedAgent(t *testing.T) {
 	})
 	v, err := h.Launch(h.Context(), servicetest.Launch("payload all\ndone well"))
 	require.NoError(t, err)
-	h.Gone(v.UID)
+	h.WaitDeleted(v.UID)
 	removed := func() bool {
 		views, _, err := h.AgentsByUID(h.Context(), []string{v.UID})
 		require.NoError(t, err)

@@ -31,7 +31,7 @@ func (s *Service) SetLabels(ctx context.Context, r SetLabelsRequest) (agent stri
 	case len(r.Remove) > fleet.MaxLabels:
 		err = fleet.Invalid(fleet.ReasonInvalidArgument, "remove", "remove has %d keys: give at most %d", len(r.Remove), fleet.MaxLabels)
 	default:
-		err = r.Labels.Valid("labels")
+		err = r.Labels.Validate("labels")
 	}
 	if err != nil {
 		return "", nil, err
@@ -62,7 +62,7 @@ func (s *Service) labelTask(tx fleet.Tx, p fleet.Principal, r SetLabelsRequest) 
 	}
 	before := t.Labels
 	t.Labels = before.With(r.Labels, r.Remove...)
-	if err := t.Labels.Valid("labels"); err != nil || maps.Equal(before, t.Labels) {
+	if err := t.Labels.Validate("labels"); err != nil || maps.Equal(before, t.Labels) {
 		return t, err
 	}
 	if err := tx.Put(t.ID, t.Labels); err != nil {
@@ -79,7 +79,7 @@ func (s *Service) labelAgent(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView,
 	a := &now.Agent
 	made, before := CallResult{AgentUID: a.UID}, a.Labels
 	a.Labels = before.With(r.Labels, r.Remove...)
-	if err := a.Labels.Valid("labels"); err != nil || maps.Equal(before, a.Labels) {
+	if err := a.Labels.Validate("labels"); err != nil || maps.Equal(before, a.Labels) {
 		return made, err
 	}
 	a.UpdatedAt = s.now()

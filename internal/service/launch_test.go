@@ -39,7 +39,7 @@ func TestLaunchOnAnotherBackend(t *testing.T) {
 	payload, err := h.Payload(h.Context(), task.ID)
 	require.NoError(t, err)
 	require.Equal(t, "all", string(payload))
-	require.Equal(t, fleet.StateDeleted, h.Gone(v.UID).State, "an agent with one task is deleted after it")
+	require.Equal(t, fleet.StateDeleted, h.WaitDeleted(v.UID).State, "an agent with one task is deleted after it")
 	require.Empty(t, b.Workspaces())
 	require.Empty(t, h.World.Workspaces())
 	_, err = h.FollowTask(servicetest.As(t.Context(), "bob"), v.Task.ID, 0, nil)
@@ -96,7 +96,7 @@ func TestTurns(t *testing.T) {
 	require.Equal(t, fleet.TaskStopped, task.Status)
 	require.NoError(t, h.Remove(h.Context(), v.UID))
 	require.NoError(t, h.Remove(h.Context(), v.UID))
-	h.Gone(v.UID)
+	h.WaitDeleted(v.UID)
 	turn.RequestID = "r3"
 	_, err = h.Turn(h.Context(), turn)
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
@@ -147,7 +147,7 @@ func TestConcludeEndsTheRun(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, first.Status, second.Status)
 		require.Equal(t, first.Summary, second.Summary)
-		h.Gone(v.UID)
+		h.WaitDeleted(v.UID)
 		third, err := h.StopByUID(h.Context(), v.UID)
 		require.NoError(t, err)
 		require.Equal(t, first.EndedAt, third.EndedAt)
@@ -201,5 +201,5 @@ func TestAgentsToken(t *testing.T) {
 	_, err = h.Authenticate(t.Context(), report.Token)
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 	require.NoError(t, h.Remove(h.Context(), other.UID))
-	h.Gone(other.UID)
+	h.WaitDeleted(other.UID)
 }

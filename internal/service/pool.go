@@ -73,6 +73,12 @@ func (s *Service) UpdatePool(ctx context.Context, r UpdatePoolRequest) (*PoolVie
 	if err != nil {
 		return nil, err
 	}
+	given := fleet.Pool{Name: "any"}
+	given.SetDefaults()
+	r.change(&given)
+	if err := given.Validate(); err != nil {
+		return nil, err
+	}
 	c := Call{Method: "UpdatePool", RequestID: r.RequestID, Body: r}
 	key, err := s.ownPool(ctx, p, r.Name)
 	c.Refused = err
@@ -80,15 +86,20 @@ func (s *Service) UpdatePool(ctx context.Context, r UpdatePoolRequest) (*PoolVie
 		if pool == nil {
 			return nil, "", poolNotFound(r.Name)
 		}
-		set(&pool.MinIdle, r.MinIdle)
-		set(&pool.MaxAgents, r.MaxAgents)
-		set(&pool.MaxCreating, r.MaxCreating)
-		set(&pool.MaxIdle, r.MaxIdle)
-		set(&pool.Reuse, r.Reuse)
-		set(&pool.Groups, r.Groups)
+		r.change(pool)
 		pool.Failures, pool.Failure, pool.RetryAt = 0, "", time.Time{}
-		return pool, "changed by " + p.Name, pool.Validate()
+		return pool, "changed by " + p.Name, nil
 	})
+}
+
+// change sets the values that the request has.
+func (r UpdatePoolRequest) change(pool *fleet.Pool) {
+	set(&pool.MinIdle, r.MinIdle)
+	set(&pool.MaxAgents, r.MaxAgents)
+	set(&pool.MaxCreating, r.MaxCreating)
+	set(&pool.MaxIdle, r.MaxIdle)
+	set(&pool.Reuse, r.Reuse)
+	set(&pool.Groups, r.Groups)
 }
 
 // DeletePool lets the pool take no new tasks. Its agents are deleted when the tasks that wait for it have ended.

@@ -17,11 +17,11 @@ func TestAgentAnswersNoQuestion(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, nil)
 	v := h.Create("papi")
 	task := h.Start("papi", "ask-permission Bash\ndone well")
-	q := h.Asked(task.ID)
+	q := h.WaitQuestion(task.ID)
 	as := fleet.WithPrincipal(h.Context(), fleet.Principal{Name: "alice", Kind: fleet.AgentKind, AgentUID: v.UID, AgentName: "papi"})
 	_, _, err := h.AnswerQuestion(as, service.AnswerQuestionRequest{ID: q.ID, Answer: fleet.AnswerAllow})
 	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
 	_, _, err = h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: q.ID, Answer: fleet.AnswerAllow})
 	require.NoError(t, err)
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 }

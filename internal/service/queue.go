@@ -93,7 +93,7 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	task := s.newTask(ctx, p, a, r.Description, r.Timeout, s.now())
 	task.Status, task.StartedAt, task.Project = fleet.TaskPending, time.Time{}, a.Project
 	task.Options, task.Labels = r.Options, a.Labels.With(r.Labels)
-	if err := task.Labels.Valid("labels"); err != nil {
+	if err := task.Labels.Validate("labels"); err != nil {
 		return nil, err
 	}
 	if err := insertTask(tx, task); err != nil {

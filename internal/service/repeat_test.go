@@ -63,7 +63,7 @@ func TestStoppedMeanwhile(t *testing.T) {
 		<-gate.Arrived()
 		other := make(chan error, 1)
 		go func() { other <- meanwhile() }()
-		h.Until("papi", func(v *fleet.AgentView) bool { return v.Desired == fleet.DesiredStopped == (m != fake.Stop) })
+		h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Desired == fleet.DesiredStopped == (m != fake.Stop) })
 		gate.Open()
 		require.NoError(t, <-other)
 		return <-done
@@ -98,7 +98,7 @@ func TestStartOfABusyAgent(t *testing.T) {
 	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(err))
 	require.ErrorContains(t, err, "has lost its connection")
 	h.World.Release("gate")
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 }
 
 // TestStartDuringSomebodysStop starts an agent whose workspace somebody has just stopped at its host, before Fleet has noticed
@@ -163,7 +163,7 @@ func TestWatchEndsWithItsTask(t *testing.T) {
 	}()
 	<-begun
 	h.World.Release("gate")
-	h.End(task.ID)
+	h.WaitTask(task.ID)
 	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
 		return tx.Append(&fleet.Event{Type: fleet.EventTaskStep, AgentUID: task.AgentUID, AgentName: "papi", Owner: "alice", TaskID: task.ID, Text: "late"})
 	}))
@@ -183,7 +183,7 @@ func TestWatchFromNowOfATaskThatEnds(t *testing.T) {
 	require.NoError(t, err)
 	before := servicetest.OnCall(1, func() {
 		h.World.Release("gate")
-		h.Stored(func() (ended bool) {
+		h.WaitStored(func() (ended bool) {
 			err := h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
 				stored, err := tx.Task(task.ID)
 				ended = !stored.Active()
@@ -236,7 +236,7 @@ func TestWatchStopsInTime(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
-	h.End(h.Start("papi", "repeat 600 line\ndone").ID)
+	h.WaitTask(h.Start("papi", "repeat 600 line\ndone").ID)
 	got := 0
 	err := h.Watch(h.Context(), service.WatchRequest{Follow: true, Wait: 0}, func(events []fleet.Event, _ string) error {
 		got += len(events)

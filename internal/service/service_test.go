@@ -27,7 +27,7 @@ func TestMainJob(t *testing.T) {
 	require.NotEmpty(t, v.WorkspaceID)
 
 	task := h.Start("PAPI", "echo hello\nstep thought\npayload all of it\ndone it is done")
-	task = h.End(task.ID)
+	task = h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskCompleted, task.Status)
 	require.Equal(t, "it is done", task.Summary)
 	require.Equal(t, fleet.SourceHuman, task.Source)
@@ -173,7 +173,7 @@ func TestOneTaskPerRequestID(t *testing.T) {
 		require.Equal(t, fleet.TaskRunning, a.Status)
 		require.Equal(t, answers[0].StartedAt, a.StartedAt)
 	}
-	h.End(answers[0].ID)
+	h.WaitTask(answers[0].ID)
 	require.Equal(t, 1, h.World.Deliveries(answers[0].ID))
 	h.Restart()
 	again, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", RequestID: "one"})
@@ -191,7 +191,7 @@ func TestDeleteBusyAgent(t *testing.T) {
 	<-h.World.Reached("gate")
 	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "del")
 	require.NoError(t, err)
-	ended := h.End(task.ID)
+	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskStopped, ended.Status)
 	again, message, err := h.DeleteAgent(h.Context(), "papi", false, "del")
 	require.NoError(t, err, "a repeated request must get the first answer")
@@ -209,7 +209,7 @@ func TestWorkspaceLifecycle(t *testing.T) {
 	v, _, err := h.StopAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
 	require.Equal(t, fleet.StateStopped, v.State)
-	require.Equal(t, fleet.TaskStopped, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskStopped, h.WaitTask(task.ID).Status)
 	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "x"})
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
 	v, _, err = h.StartAgent(h.Context(), "papi", "")
@@ -219,7 +219,7 @@ func TestWorkspaceLifecycle(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "manager", v.Role)
 	require.Equal(t, fleet.StatusIdle, v.Status())
-	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
 }
 
 func TestSlowProvision(t *testing.T) {
@@ -231,7 +231,7 @@ func TestSlowProvision(t *testing.T) {
 	require.Equal(t, fleet.StatusOffline, v.Status())
 	require.Contains(t, message, "not ready yet")
 	gate.Open()
-	h.Until("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
 }
 
 func TestDeleteWhileProvisioning(t *testing.T) {
@@ -346,7 +346,7 @@ func TestWatch(t *testing.T) {
 	})
 	require.NoError(t, err, "the stream of a task ends with the task")
 	require.IsIncreasing(t, seqs)
-	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	err = h.Watch(h.Context(), service.WatchRequest{TaskID: task.ID, Cursor: fmt.Sprint(seqs[len(seqs)-1]), Follow: true, Wait: -1}, func([]fleet.Event, string) error { return nil })
 	require.NoError(t, err, "a stream after the last event of an ended task must end at once")
 	for _, cursor := range []string{"x", "-1", fmt.Sprint(1 << 60)} {

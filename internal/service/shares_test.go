@@ -66,7 +66,7 @@ func TestSharesOfDeletedAgent(t *testing.T) {
 	h.Create("papi")
 	share(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
 	task := h.Start("papi", "echo hello\ndone")
-	h.End(task.ID)
+	h.WaitTask(task.ID)
 	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)
 	check := func() {

@@ -30,7 +30,7 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 	if id == "" {
 		return nil, errNoTaskID()
 	}
-	if err := payload.Check("payload_"); err != nil {
+	if err := payload.Validate("payload_"); err != nil {
 		return nil, err
 	}
 	shown := &Shown{}

@@ -95,13 +95,13 @@ func (s *Service) checkTask(r StartTaskRequest) error {
 	if r.Timeout < 0 || r.Timeout > MaxTaskTimeout {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "timeout_seconds", "timeout_seconds is %d: give 1 to %d", int64(r.Timeout.Seconds()), int64(MaxTaskTimeout.Seconds()))
 	}
-	if err := r.Checks.Valid(); err != nil {
+	if err := r.Checks.Validate(); err != nil {
 		return err
 	}
-	if err := r.Options.Valid(); err != nil {
+	if err := r.Options.Validate(); err != nil {
 		return err
 	}
-	if err := r.Labels.Valid("labels"); err != nil {
+	if err := r.Labels.Validate("labels"); err != nil {
 		return err
 	}
 	if r.Options.AppendSystemPrompt != "" {
@@ -160,7 +160,7 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	now := s.now()
 	task := s.newTask(ctx, p, a, r.Description, r.Timeout, now)
 	task.Options, task.RetryOf, task.Labels = r.Options, r.retryOf, a.Labels.With(r.Labels)
-	if err := task.Labels.Valid("labels"); err != nil {
+	if err := task.Labels.Validate("labels"); err != nil {
 		return nil, err
 	}
 	if err := insertTask(tx, task); err != nil {

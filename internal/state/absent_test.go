@@ -34,7 +34,7 @@ func TestABackendThatIsNotConfigured(t *testing.T) {
 	}, 300*time.Millisecond, 20*time.Millisecond)
 	servicetest.Others(b)(&h.Config)
 	h.Restart()
-	h.Gone(v.UID)
+	h.WaitDeleted(v.UID)
 }
 
 // TestPlaceIsNotConfigured removes a place from the configuration. It checks that its agents are still listed with the
@@ -60,5 +60,5 @@ func TestPlaceIsNotConfigured(t *testing.T) {
 
 	h.More = []fleet.Place{b}
 	h.Restart()
-	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("web", "done").ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("web", "done").ID).Status)
 }

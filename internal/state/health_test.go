@@ -110,10 +110,10 @@ func TestLeasesNotRenewed(t *testing.T) {
 	h.Create("papi")
 	h.Start("papi", "wait ever")
 	fails.Store(true)
-	h.Observed(func() bool {
+	h.WaitObserved(func() bool {
 		health := h.Health(t.Context())
 		return health.Ready && len(health.Degraded) == 1 && health.Degraded[0].Part == "leases"
 	})
 	fails.Store(false)
-	h.Observed(func() bool { return len(h.Health(t.Context()).Degraded) == 0 })
+	h.WaitObserved(func() bool { return len(h.Health(t.Context()).Degraded) == 0 })
 }

@@ -51,7 +51,7 @@ func TestListedBefore(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, agents.Agents, 1)
 	require.False(t, h.Places(fleet.Principal{})[0].ObservedAt.IsZero())
-	h.Observed(func() bool { return h.Places(fleet.Principal{})[0].Stale == "the token is not accepted" })
+	h.WaitObserved(func() bool { return h.Places(fleet.Principal{})[0].Stale == "the token is not accepted" })
 	health := h.Health(t.Context())
 	require.True(t, health.Ready)
 	require.Len(t, health.Degraded, 1)
@@ -64,7 +64,7 @@ func TestListedBefore(t *testing.T) {
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 
 	h.World.Fail(fake.List, 0, nil)
-	h.Observed(func() bool {
+	h.WaitObserved(func() bool {
 		return h.Places(fleet.Principal{})[0].Stale == "" && len(h.Health(t.Context()).Degraded) == 0
 	})
 }
@@ -73,7 +73,7 @@ func TestListedBefore(t *testing.T) {
 func TestStoreCannotBeRead(t *testing.T) {
 	t.Parallel()
 	h, flaky := servicetest.NewFlaky(t, nil)
-	h.Observed(func() bool { return h.Health(t.Context()).Ready })
+	h.WaitObserved(func() bool { return h.Health(t.Context()).Ready })
 	flaky.Fails.Store(1)
 	health := h.Health(t.Context())
 	require.False(t, health.Ready)

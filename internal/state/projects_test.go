@@ -71,8 +71,8 @@ func TestProjectsOfSeveralPlaces(t *testing.T) {
 		}
 		require.Equal(t, want, got, filter)
 	}
-	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done one").ID).Status)
-	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("sony", "done two").ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done one").ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("sony", "done two").ID).Status)
 	tasks, err := h.ListTasks(h.Context(), service.ListTasksRequest{Project: "second/Setup"})
 	require.NoError(t, err)
 	require.Equal(t, 1, tasks.Total)

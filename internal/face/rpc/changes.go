@@ -45,7 +45,7 @@ func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesR
 }
 
 func (f *Fleet) showPatch(ctx context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
-	if err := portionOf(r.PatchOffset, r.PatchLimit, nil).Check("patch_"); err != nil {
+	if err := portionOf(r.PatchOffset, r.PatchLimit, nil).Validate("patch_"); err != nil {
 		return nil, err
 	}
 	offset := int(r.GetPatchOffset())

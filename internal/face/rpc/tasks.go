@@ -145,7 +145,7 @@ func (f *Fleet) DeleteTask(ctx context.Context, r *fleetv1.DeleteTaskRequest) (*
 // ShowTask shows one task.
 func (f *Fleet) ShowTask(ctx context.Context, r *fleetv1.ShowTaskRequest) (*fleetv1.ShowTaskResponse, error) {
 	payload := portionOf(r.PayloadOffset, r.PayloadLimit, r.PayloadTail)
-	if err := payload.Check("payload_"); err != nil { // even if no payload is requested
+	if err := payload.Validate("payload_"); err != nil { // even if no payload is requested
 		return nil, err
 	}
 	if !r.GetIncludePayload() && r.PayloadOffset == nil && r.PayloadTail == nil {

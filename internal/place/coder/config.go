@@ -179,7 +179,7 @@ func (c *Config) check() (*url.URL, error) {
 	default:
 		return nil, fmt.Errorf("coder.owner must be self or principal, not %q", c.Owner)
 	}
-	if err := c.Settings.check(); err != nil {
+	if err := c.Settings.validate(); err != nil {
 		return nil, fmt.Errorf("coder: %w", err)
 	}
 	if err := c.checkProjects(); err != nil {
@@ -227,7 +227,7 @@ func (c *Config) checkProjects() error {
 			return fmt.Errorf("coder.projects: %s and %s name the same template, %s: leave one out", other, name, p.Template)
 		}
 		templates[key] = name
-		if err := p.check(); err != nil {
+		if err := p.validate(); err != nil {
 			return fmt.Errorf("coder.projects.%s: %w", name, err)
 		}
 		p.Settings = p.or(c.Settings)
@@ -237,7 +237,7 @@ func (c *Config) checkProjects() error {
 	return nil
 }
 
-func (s Settings) check() error {
+func (s Settings) validate() error {
 	if s.Prefix != nil && !prefixPattern.MatchString(*s.Prefix) {
 		return fmt.Errorf("prefix must consist of letters, digits and single hyphens, and start with a letter or digit, like agent-; got %q", *s.Prefix)
 	}

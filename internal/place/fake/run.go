@@ -220,7 +220,7 @@ func (p *Place) do(r *run, in instruction) {
 		p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: cmp.Or(in.text, "the agent gave up")})
 	case "fail-first":
 		if r.first.failed++; r.first.failed <= in.count {
-			p.end(r, fleet.Outcome{Status: fleet.TaskFailed, ReasonCode: fleet.ReasonCode(in.text), Reason: "the model's API failed", Conversation: true, SessionID: "s1"})
+			p.end(r, fleet.Outcome{Status: fleet.TaskFailed, ReasonCode: fleet.ReasonCode(in.text), Reason: "the model's API failed"})
 		}
 	case "exit":
 		o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.script.handled, ExitCode: &in.count}

@@ -204,8 +204,8 @@ func (p *Place) shrinkCache(ctx context.Context, dir string) error {
 	return errors.Join(errs...)
 }
 
-// check returns an error if there is no such value.
-func (c Caches) check() error {
+// validate returns an error if there is no such value.
+func (c Caches) validate() error {
 	if c != CachesOfOwner && c != CachesOfAgent {
 		return fmt.Errorf("caches is %q: use %s, for one cache of each owner's agents, or %s, for one of each agent", c, CachesOfOwner, CachesOfAgent)
 	}

@@ -222,7 +222,7 @@ func (proj Project) check() (project, error) {
 		return project{}, err
 	}
 	proj.Caches = cmp.Or(proj.Caches, CachesOfOwner)
-	if err := proj.Caches.check(); err != nil {
+	if err := proj.Caches.validate(); err != nil {
 		return project{}, err
 	}
 	if err := checkVariables("pass_env", proj.PassEnv); err != nil {
@@ -231,7 +231,7 @@ func (proj Project) check() (project, error) {
 	if err := checkVariables("env", slices.Sorted(maps.Keys(proj.Env))); err != nil {
 		return project{}, err
 	}
-	if err := proj.plan().Valid(); err != nil {
+	if err := proj.plan().Validate(); err != nil {
 		return project{}, errors.New(fleet.PublicMessage(err))
 	}
 	if len(proj.Roles) == 0 {
@@ -261,7 +261,7 @@ func checkRoles(roles []Role, d driver.Driver) error {
 				return fmt.Errorf("there are two roles named %q: rename one of them", r.Name)
 			}
 		}
-		if err := r.plan().Valid(); err != nil {
+		if err := r.plan().Validate(); err != nil {
 			return fmt.Errorf("role %q: %s", r.Name, fleet.PublicMessage(err))
 		}
 		if r.Prompt != "" && r.PromptFile != "" {

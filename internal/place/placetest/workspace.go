@@ -19,7 +19,7 @@ func traits(x *fixture) {
 // requireChecks requires that the checks are valid, and empty if Traits.ProjectChecks is not set.
 func (x *fixture) requireChecks(c fleet.Checks) {
 	x.Helper()
-	x.NoError(c.Valid())
+	x.NoError(c.Validate())
 	if !x.b.Traits().ProjectChecks {
 		x.Empty(c)
 	}

@@ -26,7 +26,7 @@ var effortsOf = map[string][]string{
 // CheckOptions returns INVALID_ARGUMENT, with the option's name, if an option is invalid or the driver does not support it. A
 // driver would ignore such an option, so nobody would notice that a limit does not hold.
 func CheckOptions(d Driver, o fleet.TaskOptions) error {
-	if err := o.Valid(); err != nil {
+	if err := o.Validate(); err != nil {
 		return err
 	}
 	kind := kindOf(d)

@@ -42,8 +42,8 @@ func (h *Harness) Start(agent, prompt string) *fleet.Task {
 	return task
 }
 
-// End waits for the task to end and returns it.
-func (h *Harness) End(id string) *fleet.Task {
+// WaitTask waits for the task to end and returns it.
+func (h *Harness) WaitTask(id string) *fleet.Task {
 	h.T.Helper()
 	for begun := time.Now(); ; {
 		tasks, done, err := h.WaitTasks(h.Context(), []string{id}, service.Until{}, 50*time.Second)
@@ -55,17 +55,17 @@ func (h *Harness) End(id string) *fleet.Task {
 	}
 }
 
-// Stored waits until ok, which reads what is stored, returns true. It calls ok after each commit.
-func (h *Harness) Stored(ok func() bool) {
+// WaitStored waits until ok, which reads what is stored, returns true. It calls ok after each commit.
+func (h *Harness) WaitStored(ok func() bool) {
 	h.T.Helper()
 	signal, cancel := h.Store.Subscribe()
 	defer cancel()
 	waittest.Signalled(h.T, signal, ok)
 }
 
-// Observed waits until ok, which reads the state of places, returns true. It calls ok after each change of
+// WaitObserved waits until ok, which reads the state of places, returns true. It calls ok after each change of
 // that state.
-func (h *Harness) Observed(ok func() bool) {
+func (h *Harness) WaitObserved(ok func() bool) {
 	h.T.Helper()
 	signal, cancel := h.State.Places.Subscribe()
 	defer cancel()
@@ -75,10 +75,10 @@ func (h *Harness) Observed(ok func() bool) {
 // Problem returns the problem of the fleet's place with this index. It returns "" if the place has none.
 func (h *Harness) Problem(place int) string { return h.Places(fleet.Principal{})[place].Problem }
 
-// Until waits until ok returns true for the agent, and returns the agent.
-func (h *Harness) Until(agent string, ok func(*fleet.AgentView) bool) (v *fleet.AgentView) {
+// WaitAgent waits until ok returns true for the agent, and returns the agent.
+func (h *Harness) WaitAgent(agent string, ok func(*fleet.AgentView) bool) (v *fleet.AgentView) {
 	h.T.Helper()
-	h.Stored(func() bool {
+	h.WaitStored(func() bool {
 		var err error
 		v, err = h.ShowAgent(h.Context(), agent)
 		require.NoError(h.T, err)
@@ -87,10 +87,10 @@ func (h *Harness) Until(agent string, ok func(*fleet.AgentView) bool) (v *fleet.
 	return v
 }
 
-// Gone waits until the agent is deleted, and returns it.
-func (h *Harness) Gone(uid string) (v *fleet.AgentView) {
+// WaitDeleted waits until the agent is deleted, and returns it.
+func (h *Harness) WaitDeleted(uid string) (v *fleet.AgentView) {
 	h.T.Helper()
-	h.Stored(func() bool {
+	h.WaitStored(func() bool {
 		views, _, err := h.AgentsByUID(h.Context(), []string{uid})
 		require.NoError(h.T, err)
 		v = views[0]
@@ -99,10 +99,10 @@ func (h *Harness) Gone(uid string) (v *fleet.AgentView) {
 	return v
 }
 
-// Asked waits until the task has an open question, and returns it.
-func (h *Harness) Asked(taskID string) (q *fleet.Question) {
+// WaitQuestion waits until the task has an open question, and returns it.
+func (h *Harness) WaitQuestion(taskID string) (q *fleet.Question) {
 	h.T.Helper()
-	h.Stored(func() bool {
+	h.WaitStored(func() bool {
 		all, err := h.ListQuestions(h.Context(), service.ListQuestionsRequest{TaskID: taskID})
 		require.NoError(h.T, err)
 		if len(all.Questions) > 0 {

@@ -52,7 +52,7 @@ func TestPromptOnce(t *testing.T) {
 			s, h, _, created := newLifecycle(t, cfg)
 			a, err := s.Start(h.Context(), lifecycle.StartRequest{Contract: contract})
 			require.NoError(t, err)
-			h.Stored(func() bool { return created().UID != "" })
+			h.WaitStored(func() bool { return created().UID != "" })
 			v := created()
 			texts := v.Spec + v.Config.System + v.Config.Document
 			require.NotContains(t, texts, contract, "the prompt has it")
