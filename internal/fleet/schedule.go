@@ -181,7 +181,7 @@ func (s *Schedule) Validate(parse CronParser) (next func(after time.Time) time.T
 	case s.Overlap != OverlapSkip && s.Overlap != OverlapQueue:
 		return nil, refuse("overlap", "overlap is %q: give skip or queue", Shorten(string(s.Overlap), 60))
 	}
-	if err := s.Labels.Valid("labels"); err != nil {
+	if err := s.Labels.Validate("labels"); err != nil {
 		return nil, err
 	}
 	return s.Ticks(parse)

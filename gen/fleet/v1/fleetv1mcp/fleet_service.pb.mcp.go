@@ -1475,7 +1475,8 @@ var fleetServiceInputs = tool.Defs{
 "project":{"type":"string","description":"Name of the project whose agents may work on the task; PLACE/PROJECT if several places have it."},
 "role":{"type":"string","description":"Role of these agents in the project; its default role when not given."},
 "new_agent":{"type":"boolean","description":"Create an agent for the task in the project. It is named after the task, and deleted after max_idle_seconds without a task; its work is kept."},
-"max_idle_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"After how many seconds without a task the new agent is deleted, at most 30 days; by default 600."}
+"max_idle_seconds":{"type":"integer","maximum":2592000,"minimum":1,"description":"After how many seconds without a task the new agent is deleted, at most 30 days; by default 600."},
+"max_attempts":{"type":"integer","maximum":5,"minimum":1,"description":"How often the task may fail because the model's API is overloaded or cannot be reached, or because the conversation is too long, 1 to 5; by default 3. The task goes on where it stopped. Rate limits and used-up windows of a subscription do not count: the task waits until they end."}
 },"required":["task_description"],"additionalProperties":false,"description":"QueueTaskRequest describes the task, and when it starts."}`,
 }
 
