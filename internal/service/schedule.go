@@ -86,7 +86,7 @@ func (s *Service) setTask(ctx context.Context, p fleet.Principal, sched *fleet.S
 	sched.Task, sched.Kind, sched.Scope, sched.Projects = t.JSON, p.Kind, p.Scope, p.Projects
 	r := t.QueueTaskRequest
 	r.Labels = scheduledLabels(sched, r.Labels)
-	if err := r.Labels.Valid("labels"); err != nil {
+	if err := r.Labels.Validate("labels"); err != nil {
 		return err
 	}
 	_, err := s.checkScheduled(ctx, p, r)
