@@ -78,6 +78,9 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 	}
 	if m.Name() == "CreateSchedule" {
 		args["name"] = strings.TrimSuffix(name, "!")
+		if m.Name() != "CreatePool" {
+			args["name"] = "alices" // the attacker has no pool of this name
+		}
 	}
 	if m.Name() == "SetLabels" { // it takes an agent or a task
 		if strings.HasSuffix(x.agent, "!") {
@@ -86,7 +89,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 			delete(args, "agent_name")
 		}
 	}
-	if strings.HasSuffix(string(m.Name()), "Pool") { // the attacker has a pool of this name
+	if strings.HasSuffix(string(m.Name()), "Pool") {
 		delete(args, "request_id")
 		args["name"] = strings.TrimSuffix(name, "!")
 	}

@@ -54,7 +54,7 @@ func schedule(h *servicetest.Harness, s fleet.Schedule, agent, script string) {
 // settled waits until the schedule has dealt with the ticks up to now, and returns it.
 func (k *clock) settled(h *servicetest.Harness, name string) (v *service.ScheduleView) {
 	h.T.Helper()
-	h.Stored(func() bool {
+	h.WaitStored(func() bool {
 		var err error
 		v, err = h.ShowSchedule(h.Context(), name)
 		require.NoError(h.T, err)
@@ -81,14 +81,14 @@ func TestSchedule(t *testing.T) {
 	require.EqualValues(t, 1, second.Skipped)
 	require.Equal(t, first.LastTask, second.LastTask)
 	h.World.Release("gate")
-	require.Equal(t, fleet.TaskCompleted, h.End(first.LastTask).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(first.LastTask).Status)
 
 	h.Reconciler.Stop()
 	k.pass(h, 10*time.Minute)
 	h.Restart()
 	third := k.settled(h, "nightly")
 	require.EqualValues(t, []int64{2, 1, 9}, []int64{third.Queued, third.Skipped, third.Late})
-	require.Equal(t, fleet.TaskCompleted, h.End(third.LastTask).Status)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(third.LastTask).Status)
 
 	_, err = h.UpdateSchedule(h.Context(), service.UpdateScheduleRequest{Name: "nightly", Paused: new(true)})
 	require.NoError(t, err)
