@@ -9,11 +9,11 @@ type Pause struct {
 	At     time.Time `json:"at"`
 }
 
-// Pauses are resources of this kind. There is at most one.
-const (
-	PauseKind ResourceKind = "pause"
-	PauseName              = "fleet"
-)
+// PauseKind is the kind of the resource that is a pause. There is at most one.
+const PauseKind ResourceKind = "pause"
+
+// PauseName is the name of the pause.
+const PauseName = "fleet"
 
 // MaxPauseReason is the longest reason of a pause, in bytes.
 const MaxPauseReason = 1000

@@ -37,10 +37,12 @@ func queueTaskIn(r *fleetv1.QueueTaskRequest) (q service.QueueTaskRequest, err e
 	if err != nil {
 		return q, err
 	}
-	q = service.QueueTaskRequest{StartTaskRequest: start, Hold: r.GetHold(), Pool: r.GetPool(), Project: r.GetProject(), Role: r.GetRole(),
+	q = service.QueueTaskRequest{
+		StartTaskRequest: start, Hold: r.GetHold(), Pool: r.GetPool(), Project: r.GetProject(), Role: r.GetRole(),
 		NewAgent: r.GetNewAgent(), MaxIdle: limitIn(r.MaxIdleSeconds), Entry: fleet.QueueEntry{
 			Priority: int(r.GetPriority()), MaxAttempts: countIn(r.MaxAttempts), Exclusive: r.GetExclusive(), After: dependenciesIn(r.GetDependsOn()),
-		}}
+		},
+	}
 	if q.Entry.NotBefore, err = timeIn("not_before", r.GetNotBefore()); err != nil {
 		return q, err
 	}
