@@ -24,8 +24,8 @@ func TestTooLargeBodies(t *testing.T) {
 			header string
 			bytes  int
 		}{
-			"said":   {"Content-Length: 99999999999", 0},
-			"unsaid": {"Transfer-Encoding: chunked", 50 << 20},
+			"announced size": {"Content-Length: 99999999999", 0},
+			"unknown size":   {"Transfer-Encoding: chunked", 50 << 20},
 		} {
 			t.Run(name+path, func(t *testing.T) {
 				t.Parallel()

@@ -25,10 +25,10 @@ func fail(o *atomic.Pointer[failure], e *fleet.Error, now time.Time) bool {
 	return o.Swap(next) == nil
 }
 
-// reached records the result of a call that the place itself answers: a listing of workspaces or of projects. The place has not answered if
+// recordAnswer records the result of a call that the place itself answers: a listing of workspaces or of projects. The place has not answered if
 // err is BACKEND_UNAVAILABLE. Other errors change nothing. Only this package can call it, because an error of one agent's
 // workspace says nothing about its place: it must not affect, or be shown to, the owners of other agents.
-func (p *ManagedPlace) reached(err error) {
+func (p *ManagedPlace) recordAnswer(err error) {
 	e, ok := errors.AsType[*fleet.Error](err)
 	switch {
 	case err == nil:

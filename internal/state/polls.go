@@ -22,7 +22,7 @@ func (p *ManagedPlace) ListingError() error {
 // ListingFailed records that the place did not list its workspaces.
 func (p *ManagedPlace) ListingFailed(err error) {
 	e := asListingError(err)
-	p.reached(e)
+	p.recordAnswer(e)
 	fail(&p.listingFailure, e, p.now())
 	p.polled.Store(true)
 	p.changed.Notify()
@@ -30,7 +30,7 @@ func (p *ManagedPlace) ListingFailed(err error) {
 
 // ListingSucceeded records that the place has listed its workspaces.
 func (p *ManagedPlace) ListingSucceeded() {
-	p.reached(nil)
+	p.recordAnswer(nil)
 	p.listingFailure.Store(nil)
 	p.changed.Notify()
 }
@@ -71,7 +71,7 @@ func (p *ManagedPlace) SyncHealth(ctx context.Context, callTimeout time.Duration
 		return nil
 	}
 	if o := p.callFailure.Load(); o != nil && at.After(o.at) {
-		p.reached(nil)
+		p.recordAnswer(nil)
 	}
 	if o := p.listingFailure.Load(); o != nil && at.After(o.at) {
 		p.listingFailure.Store(nil)

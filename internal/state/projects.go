@@ -65,7 +65,7 @@ func (p *ManagedPlace) projectsWithin(ctx context.Context, limit time.Duration) 
 			return projects, err
 		}
 		down = fleet.Errorf(fleet.ReasonBackendUnavailable, "it did not list them within %s", limit).WithCause(err)
-		p.reached(fleet.Errorf(fleet.ReasonBackendUnavailable, "%s did not list its projects within %s", p.Name, limit).WithCause(err))
+		p.recordAnswer(fleet.Errorf(fleet.ReasonBackendUnavailable, "%s did not list its projects within %s", p.Name, limit).WithCause(err))
 	}
 	if old := p.Catalog.remembered(); old != nil {
 		return old, nil

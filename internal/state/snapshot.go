@@ -127,7 +127,7 @@ func (s *Snapshot) refresh(ctx context.Context, n needed) error {
 	if err != nil {
 		return err
 	}
-	s.postpone(changed)
+	s.markChanged(changed)
 	s.apply(last, load, views, shared)
 	return nil
 }
@@ -136,7 +136,7 @@ func (s *Snapshot) refresh(ctx context.Context, n needed) error {
 func (s *Snapshot) has(seq int64, n needed) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.loaded && s.seq >= seq && len(s.owed(n)) == 0 && (!n.released || len(s.stale)+len(s.unseen) == 0)
+	return s.loaded && s.seq >= seq && len(s.outdated(n)) == 0 && (!n.released || len(s.stale)+len(s.unseen) == 0)
 }
 
 // mayBeReleased returns the agents whose leases must be looked at.
@@ -146,11 +146,11 @@ func (s *Snapshot) mayBeReleased(n needed) []string {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.owed(needed{all: true})
+	return s.outdated(needed{all: true})
 }
 
-// owed returns the needed agents that have changed since they were loaded. The caller must hold mu.
-func (s *Snapshot) owed(n needed) (uids []string) {
+// outdated returns the needed agents that have changed since they were loaded. The caller must hold mu.
+func (s *Snapshot) outdated(n needed) (uids []string) {
 	if n.all {
 		uids = slices.AppendSeq(slices.Collect(maps.Keys(s.stale)), maps.Keys(s.unseen))
 	}
@@ -177,7 +177,7 @@ func (s *Snapshot) toLoad(changed []fleet.ChangedAgent, n needed) []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	load := map[string]struct{}{}
-	for _, uid := range s.owed(n) {
+	for _, uid := range s.outdated(n) {
 		load[uid] = struct{}{}
 	}
 	for _, c := range changed {
@@ -189,8 +189,8 @@ func (s *Snapshot) toLoad(changed []fleet.ChangedAgent, n needed) []string {
 	return slices.Collect(maps.Keys(load))
 }
 
-// postpone notes that the agents have changed. apply removes the note from those that were loaded.
-func (s *Snapshot) postpone(changed []fleet.ChangedAgent) {
+// markChanged notes that the agents have changed. apply removes the note from those that were loaded.
+func (s *Snapshot) markChanged(changed []fleet.ChangedAgent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range changed {

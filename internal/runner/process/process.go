@@ -111,8 +111,8 @@ func KillDescendants(root int) (int, error) {
 	return len(found), err
 }
 
-// valid reports whether the variable can mark processes. An empty one would match every process of the machine.
-func valid(variable string) bool {
+// canMark reports whether the variable can mark processes. An empty one would match every process of the machine.
+func canMark(variable string) bool {
 	name, value, ok := strings.Cut(variable, "=")
 	return ok && name != "" && strings.Trim(value, "/") != ""
 }
@@ -122,7 +122,7 @@ func valid(variable string) bool {
 // KillMarked returns the number of processes that it could not kill. It also finds orphans, which are no longer
 // descendants. On systems that do not show the environments of processes, it kills nothing and returns 0.
 func KillMarked(variable string) int {
-	if !valid(variable) {
+	if !canMark(variable) {
 		return 0
 	}
 	left := 0

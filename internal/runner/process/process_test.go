@@ -87,9 +87,9 @@ func TestKillMarked(t *testing.T) {
 func TestInvalidMark(t *testing.T) {
 	t.Parallel()
 	for _, variable := range []string{"FLEET_RUN_DIR=", "FLEET_RUN_DIR=/", "=value", "value"} {
-		require.False(t, valid(variable), variable)
+		require.False(t, canMark(variable), variable)
 	}
-	require.True(t, valid("FLEET_RUN_DIR=/runs/"))
+	require.True(t, canMark("FLEET_RUN_DIR=/runs/"))
 }
 
 func pidsOf(entries []Entry) []int {

@@ -12,7 +12,7 @@ var dialect = record.Dialect{
 		ON CONFLICT (task_id) DO UPDATE SET size = p.size + excluded.size, gzip = p.gzip || excluded.gzip`,
 }
 
-// statements has the forms for Postgres of the queries of package record.
+// These have the forms for Postgres of the queries of package record: statements as they are, and updates with failIfNoRow.
 var statements, updates sync.Map
 
 // translated returns the result of f for the query. It keeps the result, because there are few different queries.

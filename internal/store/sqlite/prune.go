@@ -26,7 +26,7 @@ const (
 				AND name NOT IN (SELECT substr(place, instr(place, '@') + 1) FROM agents WHERE deleted_at IS NULL AND instr(place, '@') > 0) LIMIT ?2)`
 )
 
-// pruned has the statements that remove rows of each kind, but for PrunePayloads.
+// pruned has the statements that remove rows of each kind, except PrunePayloads.
 var pruned = map[fleet.PruneKind][]string{
 	fleet.PruneHistory: {pruneEvents, pruneRequests, pruneTokens, pruneLeases, pruneReplicas},
 	fleet.PruneAudit:   {pruneAudit},
