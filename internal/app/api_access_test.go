@@ -26,15 +26,17 @@ var accessNeeded = map[string]string{
 	"show_agent": "view", "show_agent_task_history": "view", "show_agent_log": "view", "list_agent_shares": "view", "download_agent_bundle": "view",
 	"show_task": "view", "wait_tasks": "view", "show_task_changes": "view", "show_task_output": "view", "list_task_steps": "view", "download_task_payload": "view", "watch_fleet": "view",
 
-	"start_agent_task": "run", "retry_task": "run", "stop_agent_task": "run", "send_task_message": "run", "set_labels": "run", "queue_task": "run", "create_schedule": "run", "update_queued_task": "run", "hold_task": "run", "release_task": "run", "stop_task": "run", "answer_question": "run", "remove_agent_rule": "run",
+	"start_agent_task": "run", "retry_task": "run", "stop_agent_task": "run", "send_task_message": "run", "set_labels": "run", "queue_task": "run", "create_schedule": "run", "update_queued_task": "run", "hold_task": "run", "release_task": "run", "stop_task": "run", "raise_task_budget": "run", "answer_question": "run", "remove_agent_rule": "run",
 
 	"delete_agent": "own", "restore_agent": "own", "list_kept_work": "alike", "start_agent": "own", "stop_agent": "own", "restart_agent": "own", "share_agent": "own", "unshare_agent": "own", "delete_task": "own", "attach_agent": "own",
 
-	"list_audit": "admin", "list_principals": "admin", "list_replicas": "admin", "forget_replica": "admin", "reload_config": "admin", "pause_fleet": "admin", "resume_fleet": "admin",
+	"list_audit": "admin", "list_principals": "admin", "list_replicas": "admin", "forget_replica": "admin", "reload_config": "admin", "pause_fleet": "admin", "set_budget": "admin", "delete_budget": "admin", "resume_fleet": "admin",
 	"create_token": "admin", "list_tokens": "admin", "rotate_token": "admin", "revoke_token": "admin",
 
 	"update_schedule": "alike", "delete_schedule": "alike", "list_schedules": "alike", "show_schedule": "alike",
 	"update_pool": "alike", "delete_pool": "alike", "list_pools": "alike", "show_pool": "alike",
+	"list_budgets": "alike", "show_budget": "alike",
+
 	"create_agent": "alike", "list_agent_projects": "alike", "list_agent_roles": "alike",
 
 	"agent_start": "alike", "agent_status": "alike", "agent_list": "alike", "agent_complete": "alike", "agent_stop": "alike", "append_payload": "alike",
@@ -226,7 +228,7 @@ func (s *story) allows(t *testing.T, face, name, by, agent string) {
 	case "start_agent_task", "queue_task", "create_schedule", "stop_task", "retry_task", "delete_task", "restart_agent", "set_labels":
 		s.end(t, agent)
 		x.task = s.names["task"]
-	case "update_queued_task", "hold_task", "release_task":
+	case "update_queued_task", "hold_task", "release_task", "raise_task_budget":
 		require.NoError(t, s.do(t.Context(), step{Call: "queue_task", With: map[string]any{"agent_name": agent, "task_description": "done", "hold": true}, By: "alice", Save: map[string]string{"task": "task.id"}}))
 		x.task = s.names["task"]
 	case "answer_question", "send_task_message", "stop_agent_task":

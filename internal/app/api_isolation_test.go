@@ -44,6 +44,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"pool": "", "new_agent": false, "max_attempts": json.Number("2"), "max_idle_seconds": json.Number("60"), "max_agents": json.Number("1"), "min_idle": json.Number("0"), "max_creating": json.Number("1"), "reuse": "any", "groups": []any{},
 		"priority": json.Number("1"), "not_before": nil, "expires": nil, "exclusive": "attack", "hold": true, "reason": "attack",
 		"cron": "0 3 * * *", "at": nil, "time_zone": "UTC", "missed": "all", "overlap": "queue", "paused": false, "task": map[string]any{"agent_name": strings.TrimSuffix(x.agent, "!"), "task_description": "attack"},
+		"value": "attack", "window": "day", "limit_usd": json.Number("0.000001"), "limit_tokens": json.Number("1"), "on_breach": "stop", "unpriced": "refuse", "all": true,
 		"depends_on": []any{map[string]any{"task_id": x.task}},
 		"selector":   "", "labels": map[string]any{"attacked": "yes"}, "remove": []any{"owner"},
 		"directory":        "", // a request with project cannot have it

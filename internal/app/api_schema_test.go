@@ -72,6 +72,11 @@ var goodRequests = map[string]string{
 	"release_task":              `{"task_id":"nobody"}`,
 	"stop_task":                 `{"task_id":"nobody"}`,
 	"list_queue":                `{}`,
+	"set_budget":                `{"name":"day","limit_usd":1000,"unpriced":"allow"}`,
+	"delete_budget":             `{"name":"day"}`,
+	"list_budgets":              `{}`,
+	"show_budget":               `{"name":"day"}`,
+	"raise_task_budget":         `{"task_id":"nobody","max_cost_usd":1}`,
 	"show_queue":                `{}`,
 	"create_pool":               `{"name":"web","project":"Setup","max_agents":1}`,
 	"update_pool":               `{"name":"web"}`,
@@ -155,6 +160,8 @@ func probes(t *testing.T, task string) (all []probe) {
 				add("required", []any{}, false)
 			case f.Kind() == protoreflect.MessageKind:
 				add("required", nil, false)
+			case f.Kind() == protoreflect.DoubleKind:
+				add("required", json.Number("0"), false)
 			default:
 				add("required", "", false)
 			}

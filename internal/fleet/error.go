@@ -76,6 +76,8 @@ const (
 	ReasonUnauthenticated    Reason = "UNAUTHENTICATED"
 	ReasonPermissionDenied   Reason = "PERMISSION_DENIED"
 	ReasonLimitReached       Reason = "LIMIT_REACHED"
+	ReasonBudgetExceeded     Reason = "BUDGET_EXCEEDED"
+	ReasonBudgetNotFound     Reason = "BUDGET_NOT_FOUND"
 	ReasonSessionExists      Reason = "SESSION_EXISTS"
 	ReasonPayloadNotFound    Reason = "PAYLOAD_NOT_FOUND"
 	ReasonChangesNotFound    Reason = "CHANGES_NOT_FOUND"
@@ -130,6 +132,8 @@ var reasonCodes = map[Reason]Code{
 	ReasonUnauthenticated:    Unauthenticated,
 	ReasonPermissionDenied:   PermissionDenied,
 	ReasonLimitReached:       ResourceExhausted,
+	ReasonBudgetExceeded:     ResourceExhausted,
+	ReasonBudgetNotFound:     NotFound,
 	ReasonSessionExists:      AlreadyExists,
 	ReasonPayloadNotFound:    NotFound,
 	ReasonChangesNotFound:    NotFound,

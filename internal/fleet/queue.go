@@ -20,6 +20,7 @@ type QueueEntry struct {
 	MaxAttempts int       `json:"max_attempts,omitempty"`
 	Attempts    []Attempt `json:"attempts,omitempty"`
 	RetryAt     time.Time `json:"retry_at,omitzero"`
+	Direct      bool      `json:"direct,omitempty"` // it was started at once, so only a budget makes it wait
 	// By, Kind and Scope are those of the principal that queued the task, on whose behalf it starts.
 	By    string `json:"by"`
 	Kind  Kind   `json:"kind"`
@@ -164,6 +165,7 @@ const (
 	WaitPlaceDown        WaitReason = "place_down"
 	WaitPrincipalLimit   WaitReason = "principal_limit"
 	WaitUnconfined       WaitReason = "unconfined"
+	WaitBudget           WaitReason = "budget"
 	WaitBehind           WaitReason = "behind"
 	WaitUsageWindow      WaitReason = "usage_window"
 	WaitRetry            WaitReason = "retry"
@@ -175,6 +177,14 @@ type Wait struct {
 	Subject string    // what it waits for: the id of a task, the name of an agent, a key, or who holds it
 	Text    string    // for people
 	Until   time.Time // when the reason ends; zero if that is not known
+}
+
+// Claim is what a task must reserve of a budget before it can start.
+type Claim struct {
+	Budget string
+	Want   Amount
+	Text   string    // why the budget does not have it now, for people; empty if it does
+	Until  time.Time // when the budget begins anew; zero if it does not
 }
 
 // Valid returns INVALID_ARGUMENT if a value of the entry is not valid.

@@ -29,17 +29,40 @@ const (
 // Spent says more about what a task has used than its cost and its usage, which are up to date while the task runs.
 type Spent struct {
 	Models  []ModelUsage `json:"models,omitempty"`
-	Basis   CostBasis    `json:"basis,omitempty"`   // empty if nothing is known about the cost
-	Context int64        `json:"context,omitempty"` // tokens in the conversation after the newest request
-	Window  int64        `json:"window,omitempty"`  // tokens that fit into the conversation; 0 if it is unknown
-	Denied  int          `json:"denied,omitempty"`  // number of denied tool calls
+	Basis   CostBasis    `json:"basis,omitempty"`    // empty if nothing is known about the cost
+	Context int64        `json:"context,omitempty"`  // tokens in the conversation after the newest request
+	Window  int64        `json:"window,omitempty"`   // tokens that fit into the conversation; 0 if it is unknown
+	Denied  int          `json:"denied,omitempty"`   // number of denied tool calls
+	Holds   int          `json:"holds,omitempty"`    // how often it was interrupted to wait, because a budget was used up
+	HeldTry int          `json:"held_try,omitempty"` // the try in which it goes on after that
+	// Reserve is what budgets have reserved for the task; nil if it has ended or no budget is for it.
+	Reserve *Reservation `json:"reserve,omitempty"`
 	// Run is the part of the current run. At the end of the run, what the program reports replaces it.
 	Run RunSpent `json:"run,omitzero"`
 }
 
 // IsZero reports whether nothing is known.
 func (s *Spent) IsZero() bool {
-	return len(s.Models) == 0 && s.Basis == "" && s.Context == 0 && s.Denied == 0 && s.Run == RunSpent{}
+	return len(s.Models) == 0 && s.Basis == "" && s.Context == 0 && s.Denied == 0 && s.Holds == 0 && s.Reserve == nil && s.Run == RunSpent{}
+}
+
+// Reservation is what budgets have reserved for a running task.
+type Reservation struct {
+	Amount
+	Before Amount   `json:"before,omitzero"`  // what the task had used when it started
+	Fixed  bool     `json:"fixed,omitempty"`  // the caller has chosen it, so it does not grow
+	Step   Amount   `json:"step,omitzero"`    // by how much it grows
+	Breach OnBreach `json:"breach,omitempty"` // set when the task is interrupted, because it has used it up
+}
+
+// UsedUp reports whether the task has used all that is reserved for it.
+func (t *Task) UsedUp() bool {
+	r := t.Spent.Reserve
+	if r == nil {
+		return false
+	}
+	used := t.Used().Minus(r.Before)
+	return r.Micros > 0 && used.Micros >= r.Micros || r.Tokens > 0 && used.Tokens >= r.Tokens
 }
 
 // ModelUsage is a task's usage of one model.

@@ -92,7 +92,7 @@ type Store interface {
 
 	// Full reports whether the store is nearly full, as far as it knows, and since when. A nearly full store accepts only
 	// writes that end or remove something. Insert of all but
-	// tokens, identities and requests, Put of payloads, attachments and bundles, and Append of output or of a large event return ErrStoreFull; the
+	// tokens, identities, requests and entries of the ledger, Put of payloads, attachments and bundles, and Append of output or of a large event return ErrStoreFull; the
 	// transaction can continue. If there is no space at all, Update returns ErrStoreFull.
 	Full() (since time.Time, full bool)
 
@@ -121,6 +121,7 @@ type ReadTx interface {
 	TokenReader
 	IdentityReader
 	ResourceReader
+	LedgerReader
 }
 
 // Tx reads and writes one transaction.
@@ -130,13 +131,14 @@ type Tx interface {
 	// Insert adds the row, and sets its Revision if it has one. A row with the same key makes it fail: with AGENT_EXISTS if
 	// the owner has an agent with that name, AGENT_BUSY if the task is active and its agent has an active task,
 	// SESSION_EXISTS if the owner has an open session with that key, and TOKEN_EXISTS if a token with that name is not
-	// revoked. A tool replaces a tool with the same owner, name and agent, and keeps that tool's CreatedAt.
+	// revoked. A tool replaces a tool with the same owner, name and agent, and keeps that tool's CreatedAt. An entry of the
+	// ledger also changes the total of its window.
 	Insert(r Row) error
 
 	// Update writes the fields of an existing row, and sets its Revision if it has one. It never changes the AgentConfig of
 	// an agent, a task that has ended, a question that is not open, or a message that was delivered or refused. Of a
 	// message it writes GivenAt, Refused and RefusedText, of a question the status and the answer, of an identity the Groups.
-	// Requests and tools cannot be updated.
+	// Requests, tools and entries of the ledger cannot be updated.
 	Update(r Row) error
 
 	// Delete removes a tool, a resource, or a task with all that belongs to it: its parts, messages, questions and events. It returns an
@@ -166,6 +168,7 @@ func (*RegisteredTool) row() {}
 func (*Token) row()          {}
 func (*Identity) row()       {}
 func (*Resource) row()       {}
+func (*LedgerEntry) row()    {}
 
 // Part is something that is stored with a task or, if it is *Remains, with an agent.
 type Part interface{ part() }

@@ -82,8 +82,8 @@ type IdentityKey struct{ Principal, Source, SubjectID string }
 type PruneKind int
 
 const (
-	// PruneHistory removes events and remembered requests, tokens of agents that were revoked, leases that expired, and
-	// servers without agents whose last sign of life is old. It keeps the newest event, forgotten servers, and all tasks and
+	// PruneHistory removes events and remembered requests, tokens of agents that were revoked, refusals of budgets, leases that
+	// expired, and servers without agents whose last sign of life is old. It keeps the newest event, forgotten servers, and all tasks and
 	// agents.
 	PruneHistory PruneKind = iota
 
@@ -105,6 +105,7 @@ type TaskFilter struct {
 	Toolset   *Toolset // only tasks of agents of this toolset; nil: of all toolsets
 	Place     string   // only tasks of agents of this place; empty: of all places
 	Project   string   // only tasks of agents of this project; empty: of all projects
+	Role      string   // only tasks of agents with this role; empty: of all roles
 	Status    TaskStatus
 	Source    Source
 	Since     time.Time // only tasks that were created then or later

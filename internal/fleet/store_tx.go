@@ -114,6 +114,13 @@ type ResourceReader interface {
 	Resources(f ResourceFilter) ([]*Resource, error)
 }
 
+// LedgerReader reads the ledger of budgets.
+type LedgerReader interface {
+	// Ledger returns the matching parts of the ledger. Until the transaction ends, no other one adds entries to the budgets
+	// whose totals it has read.
+	Ledger(f LedgerFilter) (Ledger, error)
+}
+
 // TokenReader reads tokens.
 type TokenReader interface {
 	// Tokens returns the matching tokens, sorted by name and then from the oldest to the newest.

@@ -115,6 +115,9 @@ type Gap struct {
 // Running reports whether the task occupies its agent.
 func (t *Task) Running() bool { return t.Status == TaskRunning }
 
+// GoesOn reports whether the task's run continues one that was interrupted because a budget was used up.
+func (t *Task) GoesOn() bool { return t.Try > 0 && t.Try == t.Spent.HeldTry }
+
 // Active reports whether the task has not ended.
 func (t *Task) Active() bool { return !t.Status.Ended() }
 

@@ -27,6 +27,8 @@ type State struct {
 	Down       func(a *fleet.Agent) error // why the agent's place cannot be used; nil if it can
 	Unconfined func(q *fleet.QueuedTask, a *fleet.Agent) error
 	Room       func(owner string) (free int, limited bool) // how many more tasks of the owner may run
+	Claims     func(q *fleet.QueuedTask) []fleet.Claim     // what it must reserve of each budget
+	Fits       func(budget string, want fleet.Amount) bool // whether the budget has so much left
 }
 
 // Decision says what becomes of the pending tasks.
@@ -53,6 +55,7 @@ func Decide(s State) Decision {
 		State: s, Decision: Decision{Order: order(s.Tasks, s.Now), Waits: map[string][]fleet.Wait{}, End: map[string]string{}, Create: map[*fleet.Pool]int{}},
 		taken: map[string]*fleet.QueuedTask{}, keys: map[string]*fleet.QueuedTask{}, started: map[string]int{}, ahead: map[string]int{},
 		pools: map[string]*fleet.Pool{}, crews: map[crewKey]*crew{},
+		claimed: map[string]fleet.Amount{},
 	}
 	for _, p := range s.Pools {
 		d.pools[p.Key()] = p
@@ -106,6 +109,7 @@ type decider struct {
 	ahead   map[string]int               // how many tasks wait only for their agent, by agent
 	pools   map[string]*fleet.Pool       // by key
 	crews   map[crewKey]*crew
+	claimed map[string]fleet.Amount // what the tasks that start now take, by budget
 }
 
 func (d *decider) decide(q *fleet.QueuedTask) {
@@ -123,7 +127,8 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 		return
 	}
 	d.sooner(q.Entry.Expires)
-	own := append(d.ownWaits(q), d.ownerWaits(q)...)
+	claims := d.Claims(q)
+	own := slices.Concat(d.ownWaits(q), d.ownerWaits(q), d.budgetWaits(claims))
 	waits := own
 	if only {
 		waits = append(waits, d.agentWaits(q, a)...)
@@ -136,6 +141,9 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 		d.Start = append(d.Start, Start{q, a})
 		d.taken[a.UID] = q
 		d.started[q.Owner]++
+		for _, c := range claims {
+			d.claimed[c.Budget] = d.claimed[c.Budget].Plus(c.Want)
+		}
 		if q.Entry.Exclusive != "" {
 			d.keys[q.Entry.Exclusive] = q
 		}
@@ -200,6 +208,22 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 	}
 	if other := d.keys[e.Exclusive]; e.Exclusive != "" && other != nil {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitExclusive, Subject: e.Exclusive, Text: d.exclusiveText(q, other)})
+	}
+	return waits
+}
+
+// budgetWaits returns the budgets that do not have what the task needs.
+func (d *decider) budgetWaits(claims []fleet.Claim) (waits []fleet.Wait) {
+	for _, c := range claims {
+		text := c.Text
+		if text == "" {
+			if d.Fits(c.Budget, d.claimed[c.Budget].Plus(c.Want)) {
+				continue
+			}
+			text = d.text("tasks that start now take what the budget %q has left", c.Budget)
+		}
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitBudget, Subject: c.Budget, Text: text, Until: c.Until})
+		d.sooner(c.Until)
 	}
 	return waits
 }

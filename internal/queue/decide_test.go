@@ -92,7 +92,26 @@ func anyState(rt *rapid.T) State {
 	}
 	s.Unconfined = func(*fleet.QueuedTask, *fleet.Agent) error { return nil }
 	s.Room = func(owner string) (int, bool) { n, limited := room[owner]; return n, limited }
+	left := map[string]int64{"day": rapid.Int64Range(0, 5).Draw(rt, "day"), "web": rapid.Int64Range(0, 5).Draw(rt, "web")}
+	wants := map[string][]fleet.Claim{}
+	for _, q := range s.Tasks {
+		for _, name := range []string{"day", "web"} {
+			if n := rapid.Int64Range(0, 3).Draw(rt, "want"); n > 0 {
+				wants[q.ID] = append(wants[q.ID], claim(name, n, left[name]))
+			}
+		}
+	}
+	s.Claims = func(q *fleet.QueuedTask) []fleet.Claim { return wants[q.ID] }
+	s.Fits = func(budget string, want fleet.Amount) bool { return want.Tokens <= left[budget] }
 	return s
+}
+
+func claim(budget string, want, left int64) fleet.Claim {
+	c := fleet.Claim{Budget: budget, Want: fleet.Amount{Tokens: want}}
+	if want > left {
+		c.Text, c.Until = "too little", noon.Add(time.Hour)
+	}
+	return c
 }
 
 // anyPools draws pools.
@@ -170,6 +189,19 @@ func slow(s State) (started []string) {
 			}
 			if i >= begun && r.Owner == q.Owner {
 				owned++
+			}
+		}
+		for _, c := range s.Claims(q) {
+			all := c.Want
+			for _, r := range running[begun:] {
+				for _, o := range s.Claims(r) {
+					if o.Budget == c.Budget {
+						all = all.Plus(o.Want)
+					}
+				}
+			}
+			if !s.Fits(c.Budget, all) {
+				return false
 			}
 		}
 		free, limited := s.Room(q.Owner)
@@ -309,6 +341,7 @@ func BenchmarkDecide(b *testing.B) {
 	s.Agent = func(uid string) *fleet.AgentView { return agents[uid] }
 	s.Down, s.Unconfined = func(*fleet.Agent) error { return nil }, func(*fleet.QueuedTask, *fleet.Agent) error { return nil }
 	s.Room = func(string) (int, bool) { return 0, false }
+	s.Claims = func(*fleet.QueuedTask) []fleet.Claim { return nil }
 	for b.Loop() {
 		Decide(s)
 	}

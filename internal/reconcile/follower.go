@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/state"
 )
 
 // outputQueue is how many pieces of output may wait for the store. If there are more, reading from the run pauses.
@@ -242,6 +243,9 @@ func (w *worker) take(tx fleet.Tx, t *fleet.Task, o fleet.Output) error {
 	}
 	if step != nil && step.Type == fleet.StepUsage { // now with its cost
 		o.Data = step.JSON()
+		if err := state.Meter(tx, t, w.now()); err != nil {
+			return err
+		}
 	}
 	if step == nil || step.Type != fleet.StepRetry { // a repeated request is no progress
 		if err := w.recovered(tx, t); err != nil {

@@ -215,7 +215,7 @@ func (w *worker) checked(ctx context.Context, a *fleet.Agent, t *fleet.Task, f *
 	case !t.StopAsked.IsZero():
 		o.Status = fleet.TaskStopped
 		return w.finish(ctx, t.ID, o)
-	case t.Try < retries(*f.checks) && repairable(known):
+	case t.Try-t.Spent.Holds < retries(*f.checks) && repairable(known):
 		return w.tryAgain(ctx, t, o)
 	}
 	o.Status, o.Reason, o.ReasonCode = fleet.TaskFailed, failureReason(known, len(f.checks.Commands)), fleet.CodeChecksFailed
@@ -249,6 +249,9 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) e
 	return err
 }
 
+// goesOn tells the agent that its run continues an interrupted one.
+const goesOn = "You were interrupted, because a budget was used up. It has room again: go on with the task where you stopped, and finish it."
+
 // failedAttempt returns the attempt before this one if the task was queued again after it; nil otherwise.
 func (w *worker) failedAttempt(ctx context.Context, t *fleet.Task) (last *fleet.Attempt, err error) {
 	if t.Try == 0 {
@@ -271,6 +274,8 @@ func (w *worker) failedAttempt(ctx context.Context, t *fleet.Task) (last *fleet.
 func (w *worker) feedback(ctx context.Context, t *fleet.Task) (string, error) {
 	last, err := w.failedAttempt(ctx, t)
 	switch {
+	case t.GoesOn():
+		return goesOn, nil
 	case t.Try == 0 || err != nil:
 		return "", err
 	case last != nil && last.Code.Retry() == fleet.RetryForgets:

@@ -139,6 +139,8 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 			return err
 		case failed != nil:
 			text = fmt.Sprintf("the agent goes on after a failed attempt: try %d", t.Try+1)
+		case t.GoesOn():
+			text = "the agent goes on"
 		case t.Try > 0:
 			text = fmt.Sprintf("the agent is told what the checks found, and tries again: try %d", t.Try+1)
 		case t.SelfStarted:
@@ -415,6 +417,10 @@ func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) err
 		if again, err := state.QueueAgain(tx, &v.Agent, v.Task, o, w.now()); again || err != nil {
 			return err
 		}
+		if held, err := state.HoldTask(tx, &v.Agent, v.Task, o, w.now()); held || err != nil {
+			w.forget()
+			return err
+		}
 		deleted := false
 		err = state.EndTask(tx, &v.Agent, v.Task, o, w.now(), func(a *fleet.Agent) {
 			if a.OneTask && (v.Task.Status != fleet.TaskCompleted || !w.checksContracts(a)) {
@@ -427,6 +433,12 @@ func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) err
 		}
 		return tx.Append(v.Event(fleet.EventAgentChanged, w.now(), stateText(v.State, "")))
 	})
+}
+
+// forget makes the worker begin anew with the next run of the same task.
+func (w *worker) forget() {
+	w.stop, w.failures = stopping{}, failures{}
+	w.progress.begin("", w.now())
 }
 
 // endActive ends the active task of the agent, if it has one. The status and the reason replace those of a stop that

@@ -75,7 +75,7 @@ func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r 
 		if n.project.SpecIsTask {
 			t := s.newTask(ctx, p, a, a.Spec, 0, a.CreatedAt)
 			t.SelfStarted = true
-			err = insertTask(tx, t)
+			err = s.insertTask(tx, p, a, t)
 		}
 		return CallResult{AgentUID: a.UID}, err
 	})

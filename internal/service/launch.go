@@ -141,7 +141,7 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	if prompt != "" {
 		v.Task = s.newTask(ctx, p, a, prompt, r.Timeout, now)
 		v.Task.SessionID, v.Task.SelfStarted = r.SessionID, r.selfStarted
-		if err := insertTask(tx, v.Task); err != nil {
+		if err := s.insertTask(tx, p, a, v.Task); err != nil {
 			return nil, err
 		}
 	}

@@ -123,6 +123,7 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallRe
 		r.AgentUID, r.TaskID, r.CreatedAt = made.AgentUID, made.TaskID, s.now()
 		return tx.Insert(&r)
 	})
+	s.noteRefusal(ctx, err)
 	return made, repeated, err
 }
 

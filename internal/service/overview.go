@@ -2,9 +2,11 @@ package service
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/state"
 )
 
 // Overview is a summary, in numbers, of what the caller may see.
@@ -16,7 +18,8 @@ type Overview struct {
 	Scope                                         fleet.Scope // of the caller
 	Projects                                      []string    // to which the caller is restricted; empty: all
 	Queue                                         *QueueSummary
-	Limits                                        []LimitUse // of the caller; for admins also of projects
+	Limits                                        []LimitUse         // of the caller; for admins also of projects
+	Budgets                                       []state.BudgetRoom // those that are nearly used up
 }
 
 // Overview returns the numbers of agents of ToolsetFleet and of waiting questions, and the usage of the last 24 hours.
@@ -53,7 +56,14 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 		o.Limits, err = limitUses(s.Limits(), tx, p)
 		return err
 	})
-	return o, err
+	if err != nil {
+		return nil, err
+	}
+	if o.Budgets, err = s.ListBudgets(ctx); err != nil {
+		return nil, err
+	}
+	o.Budgets = slices.DeleteFunc(o.Budgets, func(r state.BudgetRoom) bool { return !r.Scarce() })
+	return o, nil
 }
 
 func (o *Overview) count(v *fleet.AgentView) {

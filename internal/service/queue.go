@@ -96,7 +96,7 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	if err := task.Labels.Validate("labels"); err != nil {
 		return nil, err
 	}
-	if err := insertTask(tx, task); err != nil {
+	if err := s.insertTask(tx, p, a, task); err != nil {
 		return nil, err
 	}
 	if err := putTaskParts(tx, task.ID, r.StartTaskRequest); err != nil {

@@ -97,7 +97,7 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 			return err
 		}
 		results := ""
-		if t.Try == 0 {
+		if t.Try == 0 { // later, the description has them
 			if results, err = resultsOf(tx, found.Entry.After); err != nil {
 				return err
 			}
@@ -113,6 +113,9 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 			}
 		}
 		t.Status, t.StartedAt, t.Description = fleet.TaskRunning, now, t.Description+results
+		if err := s.reserve(tx, &v.Agent, t); err != nil {
+			return err
+		}
 		if err := tx.Update(t); err != nil {
 			return err
 		}

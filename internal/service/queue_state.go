@@ -21,6 +21,10 @@ func (s *Service) queueDecision(ctx context.Context, texts bool) (queue.Decision
 	if err != nil {
 		return queue.Decision{}, err
 	}
+	budgets, err := s.queueBudgets(ctx, tasks)
+	if err != nil {
+		return queue.Decision{}, err
+	}
 	return queue.Decide(queue.State{
 		Tasks: tasks, Now: s.now(), Texts: texts, Pause: s.queue.Pause(),
 		Agent:  s.snap.Get,
@@ -28,6 +32,8 @@ func (s *Service) queueDecision(ctx context.Context, texts bool) (queue.Decision
 		Down:       func(a *fleet.Agent) error { return s.places.Of(a).Available() },
 		Unconfined: func(q *fleet.QueuedTask, a *fleet.Agent) error { return s.checkConfined(onBehalf(q), a) },
 		Room:       func(owner string) (int, bool) { r, limited := room[owner]; return r, limited },
+		Claims:     budgets.claims,
+		Fits:       budgets.fits,
 	}), nil
 }
 

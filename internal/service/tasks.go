@@ -163,7 +163,7 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	if err := task.Labels.Validate("labels"); err != nil {
 		return nil, err
 	}
-	if err := insertTask(tx, task); err != nil {
+	if err := s.insertTask(tx, p, a, task); err != nil {
 		return nil, err
 	}
 	if err := putTaskParts(tx, task.ID, r); err != nil {
@@ -342,10 +342,22 @@ func (s *Service) newTask(ctx context.Context, p fleet.Principal, a *fleet.Agent
 	}
 }
 
-// insertTask adds the task to the store. Everything that starts a task comes here.
-func insertTask(tx fleet.Tx, t *fleet.Task) error {
+// insertTask adds the task of the agent to the store. Everything that starts or queues a task comes here.
+func (s *Service) insertTask(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.Task) error {
+	admit := func() error { return s.reserve(tx, a, t) }
+	if t.Status == fleet.TaskPending {
+		admit = func() error { return s.affordable(tx, a, t) }
+	}
+	if err := admit(); err != nil {
+		return err
+	}
 	if err := tx.Insert(t); err != nil {
 		return err
+	}
+	if t.Spent.Reserve != nil && a.Toolset == fleet.ToolsetFleet && t.Options.Attached == nil { // it may have to wait for a budget later
+		if err := tx.Put(t.ID, &fleet.QueueEntry{Direct: true, By: p.Name, Kind: p.Kind, Scope: p.Scope}); err != nil {
+			return err
+		}
 	}
 	return tx.Append(t.Event(fleet.EventTaskCreated, t.CreatedAt, t.Title()))
 }

@@ -56,7 +56,7 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (*fleet.Task, error) 
 		now := s.now()
 		task := s.newTask(ctx, p, a, r.Prompt, r.Timeout, now)
 		task.SessionID = r.SessionID
-		if err := insertTask(tx, task); err != nil || r.Message == nil {
+		if err := s.insertTask(tx, p, a, task); err != nil || r.Message == nil {
 			return task, err
 		}
 		return task, countMessage(tx, r.SessionID, *r.Message)

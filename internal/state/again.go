@@ -15,7 +15,7 @@ func QueueAgain(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now
 		return false, nil
 	}
 	q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}}))
-	if err != nil || q == nil {
+	if err != nil || q == nil || q.Entry.Direct {
 		return false, err
 	}
 	e := &q.Entry
@@ -26,11 +26,8 @@ func QueueAgain(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now
 	switch {
 	case o.ReasonCode.Retry() == fleet.RetryForgets:
 		a.Conversed, a.SessionID = false, ""
-	case o.Conversation:
-		a.Conversed, a.SessionID = true, ""
-		if sessionID.MatchString(o.SessionID) {
-			a.SessionID = o.SessionID
-		}
+	default:
+		converse(a, o)
 	}
 	a.UpdatedAt = now
 	if err := tx.Update(a); err != nil {
@@ -40,6 +37,9 @@ func QueueAgain(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now
 		return false, err
 	}
 	t.AddUsage(o)
+	if err := settle(tx, t, now); err != nil {
+		return false, err
+	}
 	t.Status, t.StartedAt, t.Dispatched, t.Cursor, t.Try = fleet.TaskPending, time.Time{}, time.Time{}, "", t.Try+1
 	t.StalledAt, t.LastStep, t.CollectingAt = time.Time{}, "", time.Time{}
 	if err := tx.Update(t); err != nil {

@@ -76,6 +76,17 @@ func TimeoutReason(t *fleet.Task) string {
 // sessionID matches the ids of conversations that people may use. The agent can choose the id, and people use it in commands.
 var sessionID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
+// converse records the conversation of a run that has ended.
+func converse(a *fleet.Agent, o fleet.Outcome) {
+	if !o.Conversation {
+		return
+	}
+	a.Conversed, a.SessionID = true, ""
+	if sessionID.MatchString(o.SessionID) {
+		a.SessionID = o.SessionID
+	}
+}
+
 // EndTask ends the task of the agent with the outcome, writes the task and the agent, and appends an EventTaskEnded. The
 // transaction must have read the agent and the task. EndTask does not write a deleted agent. Before it writes the agent, it
 // calls change, which may be nil.
@@ -107,6 +118,12 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 		t.Output = o.Output
 	}
 	t.AddUsage(o)
+	if r := t.Spent.Reserve; r != nil && r.Breach != "" && t.Status == fleet.TaskStopped {
+		t.Status, t.ReasonCode = fleet.TaskFailed, fleet.CodeBudget
+	}
+	if err := settle(tx, t, now); err != nil {
+		return err
+	}
 	if err := keepPayload(tx, t, o.Payload, o.Gap, t.EndedAt); err != nil {
 		return err
 	}
@@ -116,12 +133,7 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 	}
 	if a.DeletedAt.IsZero() {
 		a.UpdatedAt = now
-		if o.Conversation {
-			a.Conversed, a.SessionID = true, ""
-			if sessionID.MatchString(o.SessionID) {
-				a.SessionID = o.SessionID
-			}
-		}
+		converse(a, o)
 		if a.OneTask {
 			a.Desired = fleet.DesiredDeleted
 		}

@@ -143,6 +143,11 @@ const (
 	ErrorReason_SCHEDULE_NOT_FOUND ErrorReason = 56
 	// A schedule with this name already exists. Metadata: schedule, field.
 	ErrorReason_SCHEDULE_EXISTS ErrorReason = 57
+	// A budget does not have what the task would reserve; the message says what it has left, and until when. Metadata: budget, task_id,
+	// left_usd or left_tokens, and window_ends if the budget begins anew. RetryInfo says when that is.
+	ErrorReason_BUDGET_EXCEEDED ErrorReason = 60
+	// No budget with this name that concerns the caller. Metadata: budget.
+	ErrorReason_BUDGET_NOT_FOUND ErrorReason = 61
 )
 
 // Enum value maps for ErrorReason.
@@ -202,6 +207,8 @@ var (
 		55: "FLEET_PAUSED",
 		56: "SCHEDULE_NOT_FOUND",
 		57: "SCHEDULE_EXISTS",
+		60: "BUDGET_EXCEEDED",
+		61: "BUDGET_NOT_FOUND",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -258,6 +265,8 @@ var (
 		"FLEET_PAUSED":             55,
 		"SCHEDULE_NOT_FOUND":       56,
 		"SCHEDULE_EXISTS":          57,
+		"BUDGET_EXCEEDED":          60,
+		"BUDGET_NOT_FOUND":         61,
 	}
 )
 
@@ -292,7 +301,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xfc\b\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xa7\t\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -349,7 +358,9 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\vPOOL_EXISTS\x102\x12\x10\n" +
 	"\fFLEET_PAUSED\x107\x12\x16\n" +
 	"\x12SCHEDULE_NOT_FOUND\x108\x12\x13\n" +
-	"\x0fSCHEDULE_EXISTS\x109B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x0fSCHEDULE_EXISTS\x109\x12\x13\n" +
+	"\x0fBUDGET_EXCEEDED\x10<\x12\x14\n" +
+	"\x10BUDGET_NOT_FOUND\x10=B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

@@ -7194,6 +7194,666 @@ func (x *ShowQueueResponse) GetPaused() *Pause {
 	return nil
 }
 
+// SetBudgetRequest describes the budget.
+type SetBudgetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the budget, at most 63 characters: letters, digits and - _ . /.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. The tasks that it is for: fleet (the default), project, pool, role, agent, owner or label.
+	Scope string `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
+	// Optional. Which one of the scope: a PROJECT or PLACE/PROJECT, a pool, a ROLE or PROJECT/ROLE, an AGENT or AGENT@OWNER, the name of
+	// an owner, or a selector of labels such as env=prod. Required unless the scope is fleet.
+	Value string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	// Optional. When it begins anew: none (the default), day, week (on Monday) or month.
+	Window string `protobuf:"bytes,4,opt,name=window,proto3" json:"window,omitempty"`
+	// Optional. The time zone of the window, such as Europe/Berlin; by default UTC.
+	TimeZone string `protobuf:"bytes,5,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// Optional. What the tasks may cost in a window, in US dollars. Required unless limit_tokens is given.
+	LimitUsd *float64 `protobuf:"fixed64,6,opt,name=limit_usd,json=limitUsd,proto3,oneof" json:"limit_usd,omitempty"`
+	// Optional. How many tokens the tasks may read and write in a window.
+	LimitTokens *float64 `protobuf:"fixed64,7,opt,name=limit_tokens,json=limitTokens,proto3,oneof" json:"limit_tokens,omitempty"`
+	// Optional. What becomes of a running task when the budget is used up: hold (the default) interrupts it, and it goes on when the
+	// budget has room again; stop lets it fail.
+	OnBreach string `protobuf:"bytes,8,opt,name=on_breach,json=onBreach,proto3" json:"on_breach,omitempty"`
+	// Optional. Whether tasks may start of which the cost cannot be known: refuse (the default) or allow.
+	Unpriced string `protobuf:"bytes,9,opt,name=unpriced,proto3" json:"unpriced,omitempty"`
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetBudgetRequest) Reset() {
+	*x = SetBudgetRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetBudgetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetBudgetRequest) ProtoMessage() {}
+
+func (x *SetBudgetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetBudgetRequest.ProtoReflect.Descriptor instead.
+func (*SetBudgetRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{95}
+}
+
+func (x *SetBudgetRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SetBudgetRequest) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *SetBudgetRequest) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *SetBudgetRequest) GetWindow() string {
+	if x != nil {
+		return x.Window
+	}
+	return ""
+}
+
+func (x *SetBudgetRequest) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+func (x *SetBudgetRequest) GetLimitUsd() float64 {
+	if x != nil && x.LimitUsd != nil {
+		return *x.LimitUsd
+	}
+	return 0
+}
+
+func (x *SetBudgetRequest) GetLimitTokens() float64 {
+	if x != nil && x.LimitTokens != nil {
+		return *x.LimitTokens
+	}
+	return 0
+}
+
+func (x *SetBudgetRequest) GetOnBreach() string {
+	if x != nil {
+		return x.OnBreach
+	}
+	return ""
+}
+
+func (x *SetBudgetRequest) GetUnpriced() string {
+	if x != nil {
+		return x.Unpriced
+	}
+	return ""
+}
+
+func (x *SetBudgetRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// SetBudgetResponse has the budget.
+type SetBudgetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The budget.
+	Budget *Budget `protobuf:"bytes,1,opt,name=budget,proto3" json:"budget,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetBudgetResponse) Reset() {
+	*x = SetBudgetResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetBudgetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetBudgetResponse) ProtoMessage() {}
+
+func (x *SetBudgetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetBudgetResponse.ProtoReflect.Descriptor instead.
+func (*SetBudgetResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{96}
+}
+
+func (x *SetBudgetResponse) GetBudget() *Budget {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+func (x *SetBudgetResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// DeleteBudgetRequest names the budget.
+type DeleteBudgetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the budget.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteBudgetRequest) Reset() {
+	*x = DeleteBudgetRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteBudgetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteBudgetRequest) ProtoMessage() {}
+
+func (x *DeleteBudgetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteBudgetRequest.ProtoReflect.Descriptor instead.
+func (*DeleteBudgetRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{97}
+}
+
+func (x *DeleteBudgetRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeleteBudgetRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// DeleteBudgetResponse says what was done.
+type DeleteBudgetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteBudgetResponse) Reset() {
+	*x = DeleteBudgetResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteBudgetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteBudgetResponse) ProtoMessage() {}
+
+func (x *DeleteBudgetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteBudgetResponse.ProtoReflect.Descriptor instead.
+func (*DeleteBudgetResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{98}
+}
+
+func (x *DeleteBudgetResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// ListBudgetsRequest selects budgets.
+type ListBudgetsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The next_cursor of the previous answer, to continue from there.
+	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many budgets, by default all; next_cursor says where to continue.
+	Limit         *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBudgetsRequest) Reset() {
+	*x = ListBudgetsRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBudgetsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBudgetsRequest) ProtoMessage() {}
+
+func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBudgetsRequest.ProtoReflect.Descriptor instead.
+func (*ListBudgetsRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{99}
+}
+
+func (x *ListBudgetsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListBudgetsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+// ListBudgetsResponse has the budgets, sorted by name.
+type ListBudgetsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The budgets.
+	Budgets []*Budget `protobuf:"bytes,1,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	// Number of budgets that you can see.
+	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// Where to continue; absent when these are the last ones.
+	NextCursor    *string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBudgetsResponse) Reset() {
+	*x = ListBudgetsResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBudgetsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBudgetsResponse) ProtoMessage() {}
+
+func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBudgetsResponse.ProtoReflect.Descriptor instead.
+func (*ListBudgetsResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{100}
+}
+
+func (x *ListBudgetsResponse) GetBudgets() []*Budget {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+func (x *ListBudgetsResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *ListBudgetsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
+// ShowBudgetRequest names the budget.
+type ShowBudgetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the budget.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. Also entries of earlier windows.
+	All bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
+	// Optional. The next_cursor of the previous answer, to continue from there.
+	Cursor string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many entries, 50 by default and at most 500; next_cursor says where to continue.
+	Limit         *int32 `protobuf:"varint,4,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowBudgetRequest) Reset() {
+	*x = ShowBudgetRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowBudgetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowBudgetRequest) ProtoMessage() {}
+
+func (x *ShowBudgetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowBudgetRequest.ProtoReflect.Descriptor instead.
+func (*ShowBudgetRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *ShowBudgetRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ShowBudgetRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *ShowBudgetRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ShowBudgetRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+// ShowBudgetResponse has the budget and its ledger.
+type ShowBudgetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The budget.
+	Budget *Budget `protobuf:"bytes,1,opt,name=budget,proto3" json:"budget,omitempty"`
+	// Entries of its ledger, newest first. Entries of tasks that you cannot see have no task_id and no text.
+	Entries []*BudgetEntry `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`
+	// Where to continue; absent when these are the last ones.
+	NextCursor    *string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowBudgetResponse) Reset() {
+	*x = ShowBudgetResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowBudgetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowBudgetResponse) ProtoMessage() {}
+
+func (x *ShowBudgetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowBudgetResponse.ProtoReflect.Descriptor instead.
+func (*ShowBudgetResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{102}
+}
+
+func (x *ShowBudgetResponse) GetBudget() *Budget {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+func (x *ShowBudgetResponse) GetEntries() []*BudgetEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *ShowBudgetResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
+// RaiseTaskBudgetRequest names a task that has not ended.
+type RaiseTaskBudgetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task, or a unique prefix of the id.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Required. What the task may cost in all, in US dollars, including what it has cost so far.
+	MaxCostUsd float64 `protobuf:"fixed64,2,opt,name=max_cost_usd,json=maxCostUsd,proto3" json:"max_cost_usd,omitempty"`
+	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
+	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseTaskBudgetRequest) Reset() {
+	*x = RaiseTaskBudgetRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[103]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseTaskBudgetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseTaskBudgetRequest) ProtoMessage() {}
+
+func (x *RaiseTaskBudgetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[103]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseTaskBudgetRequest.ProtoReflect.Descriptor instead.
+func (*RaiseTaskBudgetRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{103}
+}
+
+func (x *RaiseTaskBudgetRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *RaiseTaskBudgetRequest) GetMaxCostUsd() float64 {
+	if x != nil {
+		return x.MaxCostUsd
+	}
+	return 0
+}
+
+func (x *RaiseTaskBudgetRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// RaiseTaskBudgetResponse has the task.
+type RaiseTaskBudgetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task.
+	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseTaskBudgetResponse) Reset() {
+	*x = RaiseTaskBudgetResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[104]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseTaskBudgetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseTaskBudgetResponse) ProtoMessage() {}
+
+func (x *RaiseTaskBudgetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[104]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseTaskBudgetResponse.ProtoReflect.Descriptor instead.
+func (*RaiseTaskBudgetResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{104}
+}
+
+func (x *RaiseTaskBudgetResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *RaiseTaskBudgetResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // SetLabelsRequest names the agent or the task, and the labels that change.
 type SetLabelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -7214,7 +7874,7 @@ type SetLabelsRequest struct {
 
 func (x *SetLabelsRequest) Reset() {
 	*x = SetLabelsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7226,7 +7886,7 @@ func (x *SetLabelsRequest) String() string {
 func (*SetLabelsRequest) ProtoMessage() {}
 
 func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[95]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7239,7 +7899,7 @@ func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsRequest.ProtoReflect.Descriptor instead.
 func (*SetLabelsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{95}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *SetLabelsRequest) GetAgentName() string {
@@ -7290,7 +7950,7 @@ type SetLabelsResponse struct {
 
 func (x *SetLabelsResponse) Reset() {
 	*x = SetLabelsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7302,7 +7962,7 @@ func (x *SetLabelsResponse) String() string {
 func (*SetLabelsResponse) ProtoMessage() {}
 
 func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[96]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7315,7 +7975,7 @@ func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsResponse.ProtoReflect.Descriptor instead.
 func (*SetLabelsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{96}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *SetLabelsResponse) GetMessage() string {
@@ -7351,7 +8011,7 @@ type ShareAgentRequest struct {
 
 func (x *ShareAgentRequest) Reset() {
 	*x = ShareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7363,7 +8023,7 @@ func (x *ShareAgentRequest) String() string {
 func (*ShareAgentRequest) ProtoMessage() {}
 
 func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[97]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7376,7 +8036,7 @@ func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
 func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{97}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ShareAgentRequest) GetAgentName() string {
@@ -7427,7 +8087,7 @@ type ShareAgentResponse struct {
 
 func (x *ShareAgentResponse) Reset() {
 	*x = ShareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7439,7 +8099,7 @@ func (x *ShareAgentResponse) String() string {
 func (*ShareAgentResponse) ProtoMessage() {}
 
 func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[98]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7452,7 +8112,7 @@ func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
 func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{98}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ShareAgentResponse) GetMessage() string {
@@ -7486,7 +8146,7 @@ type UnshareAgentRequest struct {
 
 func (x *UnshareAgentRequest) Reset() {
 	*x = UnshareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7498,7 +8158,7 @@ func (x *UnshareAgentRequest) String() string {
 func (*UnshareAgentRequest) ProtoMessage() {}
 
 func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[99]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7511,7 +8171,7 @@ func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
 func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{99}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *UnshareAgentRequest) GetAgentName() string {
@@ -7555,7 +8215,7 @@ type UnshareAgentResponse struct {
 
 func (x *UnshareAgentResponse) Reset() {
 	*x = UnshareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7567,7 +8227,7 @@ func (x *UnshareAgentResponse) String() string {
 func (*UnshareAgentResponse) ProtoMessage() {}
 
 func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[100]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7580,7 +8240,7 @@ func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
 func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{100}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *UnshareAgentResponse) GetMessage() string {
@@ -7608,7 +8268,7 @@ type ListAgentSharesRequest struct {
 
 func (x *ListAgentSharesRequest) Reset() {
 	*x = ListAgentSharesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7620,7 +8280,7 @@ func (x *ListAgentSharesRequest) String() string {
 func (*ListAgentSharesRequest) ProtoMessage() {}
 
 func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[101]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7633,7 +8293,7 @@ func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{101}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ListAgentSharesRequest) GetAgentName() string {
@@ -7654,7 +8314,7 @@ type ListAgentSharesResponse struct {
 
 func (x *ListAgentSharesResponse) Reset() {
 	*x = ListAgentSharesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7666,7 +8326,7 @@ func (x *ListAgentSharesResponse) String() string {
 func (*ListAgentSharesResponse) ProtoMessage() {}
 
 func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[102]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7679,7 +8339,7 @@ func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{102}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *ListAgentSharesResponse) GetShares() []*Share {
@@ -7693,7 +8353,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -8476,7 +9136,66 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06oldest\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\x06oldest\x12)\n" +
 	"\x10overtake_seconds\x18\x04 \x01(\x05R\x0fovertakeSeconds\x12,\n" +
 	"\x06paused\x18\x05 \x01(\v2\x0f.fleet.v1.PauseH\x00R\x06paused\x88\x01\x01B\t\n" +
-	"\a_paused\"\xbb\x02\n" +
+	"\a_paused\"\x93\x03\n" +
+	"\x10SetBudgetRequest\x12\"\n" +
+	"\x04name\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x04name\x12\x19\n" +
+	"\x05scope\x18\x02 \x01(\tB\x03\xe0A\x01R\x05scope\x12\x19\n" +
+	"\x05value\x18\x03 \x01(\tB\x03\xe0A\x01R\x05value\x12\x1b\n" +
+	"\x06window\x18\x04 \x01(\tB\x03\xe0A\x01R\x06window\x12 \n" +
+	"\ttime_zone\x18\x05 \x01(\tB\x03\xe0A\x01R\btimeZone\x12%\n" +
+	"\tlimit_usd\x18\x06 \x01(\x01B\x03\xe0A\x01H\x00R\blimitUsd\x88\x01\x01\x12+\n" +
+	"\flimit_tokens\x18\a \x01(\x01B\x03\xe0A\x01H\x01R\vlimitTokens\x88\x01\x01\x12 \n" +
+	"\ton_breach\x18\b \x01(\tB\x03\xe0A\x01R\bonBreach\x12\x1f\n" +
+	"\bunpriced\x18\t \x01(\tB\x03\xe0A\x01R\bunpriced\x120\n" +
+	"\n" +
+	"request_id\x18\n" +
+	" \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestIdB\f\n" +
+	"\n" +
+	"_limit_usdB\x0f\n" +
+	"\r_limit_tokens\"W\n" +
+	"\x11SetBudgetResponse\x12(\n" +
+	"\x06budget\x18\x01 \x01(\v2\x10.fleet.v1.BudgetR\x06budget\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"k\n" +
+	"\x13DeleteBudgetRequest\x12\"\n" +
+	"\x04name\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x04name\x120\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"0\n" +
+	"\x14DeleteBudgetResponse\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\"b\n" +
+	"\x12ListBudgetsRequest\x12\x1b\n" +
+	"\x06cursor\x18\x01 \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\x02 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\x98\x01\n" +
+	"\x13ListBudgetsResponse\x12*\n" +
+	"\abudgets\x18\x01 \x03(\v2\x10.fleet.v1.BudgetR\abudgets\x12\x1f\n" +
+	"\vtotal_count\x18\x02 \x01(\x05R\n" +
+	"totalCount\x12$\n" +
+	"\vnext_cursor\x18\x03 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"\x9c\x01\n" +
+	"\x11ShowBudgetRequest\x12\"\n" +
+	"\x04name\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x04name\x12\x15\n" +
+	"\x03all\x18\x02 \x01(\bB\x03\xe0A\x01R\x03all\x12\x1b\n" +
+	"\x06cursor\x18\x03 \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\x04 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\xa5\x01\n" +
+	"\x12ShowBudgetResponse\x12(\n" +
+	"\x06budget\x18\x01 \x01(\v2\x10.fleet.v1.BudgetR\x06budget\x12/\n" +
+	"\aentries\x18\x02 \x03(\v2\x15.fleet.v1.BudgetEntryR\aentries\x12$\n" +
+	"\vnext_cursor\x18\x03 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"\x9a\x01\n" +
+	"\x16RaiseTaskBudgetRequest\x12'\n" +
+	"\atask_id\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x06taskId\x12%\n" +
+	"\fmax_cost_usd\x18\x02 \x01(\x01B\x03\xe0A\x02R\n" +
+	"maxCostUsd\x120\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"W\n" +
+	"\x17RaiseTaskBudgetResponse\x12\"\n" +
+	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xbb\x02\n" +
 	"\x10SetLabelsRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x02R\tagentName\x12 \n" +
@@ -8519,7 +9238,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xc3>\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xdbC\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -8608,7 +9327,15 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\fShowSchedule\x12\x1d.fleet.v1.ShowScheduleRequest\x1a\x1e.fleet.v1.ShowScheduleResponse\"'\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/schedules/{name}\x90\x02\x01\x12r\n" +
 	"\n" +
 	"PauseFleet\x12\x1b.fleet.v1.PauseFleetRequest\x1a\x1c.fleet.v1.PauseFleetResponse\")\x98\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/fleet:pause\x90\x02\x02\x12v\n" +
-	"\vResumeFleet\x12\x1c.fleet.v1.ResumeFleetRequest\x1a\x1d.fleet.v1.ResumeFleetResponse\"*\x98\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/fleet:resume\x90\x02\x02\x12c\n" +
+	"\vResumeFleet\x12\x1c.fleet.v1.ResumeFleetRequest\x1a\x1d.fleet.v1.ResumeFleetResponse\"*\x98\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/fleet:resume\x90\x02\x02\x12o\n" +
+	"\tSetBudget\x12\x1a.fleet.v1.SetBudgetRequest\x1a\x1b.fleet.v1.SetBudgetResponse\")\x98\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/budgets/{name}\x12u\n" +
+	"\fDeleteBudget\x12\x1d.fleet.v1.DeleteBudgetRequest\x1a\x1e.fleet.v1.DeleteBudgetResponse\"&\x98\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x14*\x12/v1/budgets/{name}\x12\x8f\x01\n" +
+	"\vListBudgets\x12\x1c.fleet.v1.ListBudgetsRequest\x1a\x1d.fleet.v1.ListBudgetsResponse\"C\x92\xf4\x18%\n" +
+	"\x05limit\x12\abudgets\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/budgets\x90\x02\x01\x12\x93\x01\n" +
+	"\n" +
+	"ShowBudget\x12\x1b.fleet.v1.ShowBudgetRequest\x1a\x1c.fleet.v1.ShowBudgetResponse\"J\x92\xf4\x18%\n" +
+	"\x05limit\x12\aentries\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/budgets/{name}\x90\x02\x01\x12\x85\x01\n" +
+	"\x0fRaiseTaskBudget\x12 .fleet.v1.RaiseTaskBudgetRequest\x1a!.fleet.v1.RaiseTaskBudgetResponse\"-\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/tasks/{task_id}/budget\x12c\n" +
 	"\tSetLabels\x12\x1a.fleet.v1.SetLabelsRequest\x1a\x1b.fleet.v1.SetLabelsResponse\"\x1d\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/labels\x12z\n" +
 	"\n" +
@@ -8639,7 +9366,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 113)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 123)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -8738,300 +9465,327 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ListQueueResponse)(nil),            // 94: fleet.v1.ListQueueResponse
 	(*ShowQueueRequest)(nil),             // 95: fleet.v1.ShowQueueRequest
 	(*ShowQueueResponse)(nil),            // 96: fleet.v1.ShowQueueResponse
-	(*SetLabelsRequest)(nil),             // 97: fleet.v1.SetLabelsRequest
-	(*SetLabelsResponse)(nil),            // 98: fleet.v1.SetLabelsResponse
-	(*ShareAgentRequest)(nil),            // 99: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 100: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 101: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 102: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 103: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 104: fleet.v1.ListAgentSharesResponse
-	nil,                                  // 105: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 106: fleet.v1.CreateAgentRequest.LabelsEntry
-	nil,                                  // 107: fleet.v1.StartAgentTaskRequest.LabelsEntry
-	nil,                                  // 108: fleet.v1.RestartAgentRequest.ParametersEntry
-	nil,                                  // 109: fleet.v1.QueueTaskRequest.LabelsEntry
-	nil,                                  // 110: fleet.v1.CreatePoolRequest.ParametersEntry
-	nil,                                  // 111: fleet.v1.CreatePoolRequest.LabelsEntry
-	nil,                                  // 112: fleet.v1.CreateScheduleRequest.LabelsEntry
-	nil,                                  // 113: fleet.v1.SetLabelsRequest.LabelsEntry
-	nil,                                  // 114: fleet.v1.SetLabelsResponse.LabelsEntry
-	(*Agent)(nil),                        // 115: fleet.v1.Agent
-	(Agent_Status)(0),                    // 116: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 117: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 118: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 119: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 120: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 121: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 122: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 123: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 124: google.protobuf.Struct
-	(*Role)(nil),                         // 125: fleet.v1.Role
-	(*Project)(nil),                      // 126: fleet.v1.Project
-	(*Event)(nil),                        // 127: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 128: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 129: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 130: fleet.v1.FileChange
-	(StepKind)(0),                        // 131: fleet.v1.StepKind
-	(*Step)(nil),                         // 132: fleet.v1.Step
-	(Task_Status)(0),                     // 133: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 134: fleet.v1.Task.Source
-	(*Question)(nil),                     // 135: fleet.v1.Question
-	(Question_Remember)(0),               // 136: fleet.v1.Question.Remember
-	(*Dependency)(nil),                   // 137: fleet.v1.Dependency
-	(Pool_Reuse)(0),                      // 138: fleet.v1.Pool.Reuse
-	(*Pool)(nil),                         // 139: fleet.v1.Pool
-	(*QueuedTask)(nil),                   // 140: fleet.v1.QueuedTask
-	(*WaitCount)(nil),                    // 141: fleet.v1.WaitCount
-	(*Pause)(nil),                        // 142: fleet.v1.Pause
-	(Share_Access)(0),                    // 143: fleet.v1.Share.Access
-	(*Share)(nil),                        // 144: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 145: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 146: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 147: fleet.v1.SearchFleetRequest
-	(*PauseFleetRequest)(nil),            // 148: fleet.v1.PauseFleetRequest
-	(*ResumeFleetRequest)(nil),           // 149: fleet.v1.ResumeFleetRequest
-	(*ListAuditRequest)(nil),             // 150: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 151: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 152: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 153: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 154: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 155: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 156: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 157: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 158: fleet.v1.SearchFleetResponse
-	(*PauseFleetResponse)(nil),           // 159: fleet.v1.PauseFleetResponse
-	(*ResumeFleetResponse)(nil),          // 160: fleet.v1.ResumeFleetResponse
-	(*ListAuditResponse)(nil),            // 161: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 162: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 163: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 164: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 165: fleet.v1.ReloadConfigResponse
+	(*SetBudgetRequest)(nil),             // 97: fleet.v1.SetBudgetRequest
+	(*SetBudgetResponse)(nil),            // 98: fleet.v1.SetBudgetResponse
+	(*DeleteBudgetRequest)(nil),          // 99: fleet.v1.DeleteBudgetRequest
+	(*DeleteBudgetResponse)(nil),         // 100: fleet.v1.DeleteBudgetResponse
+	(*ListBudgetsRequest)(nil),           // 101: fleet.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),          // 102: fleet.v1.ListBudgetsResponse
+	(*ShowBudgetRequest)(nil),            // 103: fleet.v1.ShowBudgetRequest
+	(*ShowBudgetResponse)(nil),           // 104: fleet.v1.ShowBudgetResponse
+	(*RaiseTaskBudgetRequest)(nil),       // 105: fleet.v1.RaiseTaskBudgetRequest
+	(*RaiseTaskBudgetResponse)(nil),      // 106: fleet.v1.RaiseTaskBudgetResponse
+	(*SetLabelsRequest)(nil),             // 107: fleet.v1.SetLabelsRequest
+	(*SetLabelsResponse)(nil),            // 108: fleet.v1.SetLabelsResponse
+	(*ShareAgentRequest)(nil),            // 109: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 110: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 111: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 112: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 113: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 114: fleet.v1.ListAgentSharesResponse
+	nil,                                  // 115: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 116: fleet.v1.CreateAgentRequest.LabelsEntry
+	nil,                                  // 117: fleet.v1.StartAgentTaskRequest.LabelsEntry
+	nil,                                  // 118: fleet.v1.RestartAgentRequest.ParametersEntry
+	nil,                                  // 119: fleet.v1.QueueTaskRequest.LabelsEntry
+	nil,                                  // 120: fleet.v1.CreatePoolRequest.ParametersEntry
+	nil,                                  // 121: fleet.v1.CreatePoolRequest.LabelsEntry
+	nil,                                  // 122: fleet.v1.CreateScheduleRequest.LabelsEntry
+	nil,                                  // 123: fleet.v1.SetLabelsRequest.LabelsEntry
+	nil,                                  // 124: fleet.v1.SetLabelsResponse.LabelsEntry
+	(*Agent)(nil),                        // 125: fleet.v1.Agent
+	(Agent_Status)(0),                    // 126: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 127: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 128: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 129: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 130: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 131: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 132: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 133: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 134: google.protobuf.Struct
+	(*Role)(nil),                         // 135: fleet.v1.Role
+	(*Project)(nil),                      // 136: fleet.v1.Project
+	(*Event)(nil),                        // 137: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 138: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 139: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 140: fleet.v1.FileChange
+	(StepKind)(0),                        // 141: fleet.v1.StepKind
+	(*Step)(nil),                         // 142: fleet.v1.Step
+	(Task_Status)(0),                     // 143: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 144: fleet.v1.Task.Source
+	(*Question)(nil),                     // 145: fleet.v1.Question
+	(Question_Remember)(0),               // 146: fleet.v1.Question.Remember
+	(*Dependency)(nil),                   // 147: fleet.v1.Dependency
+	(Pool_Reuse)(0),                      // 148: fleet.v1.Pool.Reuse
+	(*Pool)(nil),                         // 149: fleet.v1.Pool
+	(*QueuedTask)(nil),                   // 150: fleet.v1.QueuedTask
+	(*WaitCount)(nil),                    // 151: fleet.v1.WaitCount
+	(*Pause)(nil),                        // 152: fleet.v1.Pause
+	(*Budget)(nil),                       // 153: fleet.v1.Budget
+	(*BudgetEntry)(nil),                  // 154: fleet.v1.BudgetEntry
+	(Share_Access)(0),                    // 155: fleet.v1.Share.Access
+	(*Share)(nil),                        // 156: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 157: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 158: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 159: fleet.v1.SearchFleetRequest
+	(*PauseFleetRequest)(nil),            // 160: fleet.v1.PauseFleetRequest
+	(*ResumeFleetRequest)(nil),           // 161: fleet.v1.ResumeFleetRequest
+	(*ListAuditRequest)(nil),             // 162: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 163: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 164: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 165: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 166: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 167: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 168: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 169: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 170: fleet.v1.SearchFleetResponse
+	(*PauseFleetResponse)(nil),           // 171: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 172: fleet.v1.ResumeFleetResponse
+	(*ListAuditResponse)(nil),            // 173: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 174: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 175: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 176: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 177: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	105, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	106, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
-	115, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	116, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	117, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	118, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	119, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	115, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	118, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	120, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	121, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	122, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	123, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	115, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	124, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	115, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	116, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
+	125, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	126, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	127, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	128, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	129, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	125, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	128, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	130, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	131, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	132, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	133, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	125, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	134, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	17,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	107, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
-	121, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	116, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	121, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	116, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	121, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	116, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	125, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	126, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	119, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	127, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	117, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
+	131, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	126, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	131, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	126, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	131, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	126, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	135, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	136, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	129, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	137, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,   // 27: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	121, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	128, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	129, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	130, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	131, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	132, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	133, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	134, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	118, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	131, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	138, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	139, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	140, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	141, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	142, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	143, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	144, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	128, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	1,   // 37: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	121, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	121, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	135, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	136, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	135, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	120, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	115, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	115, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	108, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	115, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	124, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	131, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	131, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	145, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	146, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	145, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	130, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	125, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	125, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	118, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	125, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	134, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	17,  // 49: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	109, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
-	118, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	118, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	137, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	121, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
-	138, // 55: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	110, // 56: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
-	111, // 57: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
-	139, // 58: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
-	138, // 59: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	139, // 60: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
-	139, // 61: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
-	139, // 62: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
-	139, // 63: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
-	118, // 64: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
-	124, // 65: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
-	124, // 66: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
-	118, // 67: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
-	118, // 68: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
-	118, // 69: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	119, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
+	128, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	128, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	147, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	131, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
+	148, // 55: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	120, // 56: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
+	121, // 57: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
+	149, // 58: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
+	148, // 59: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	149, // 60: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
+	149, // 61: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
+	149, // 62: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
+	149, // 63: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
+	128, // 64: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
+	134, // 65: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
+	134, // 66: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
+	128, // 67: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
+	128, // 68: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
+	128, // 69: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
 	62,  // 70: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	118, // 71: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	112, // 72: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
+	128, // 71: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	122, // 72: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
 	74,  // 73: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
 	62,  // 74: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	118, // 75: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	128, // 75: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
 	74,  // 76: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
 	74,  // 77: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
 	74,  // 78: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	118, // 79: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	118, // 80: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	137, // 81: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	121, // 82: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
-	121, // 83: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
-	121, // 84: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
-	121, // 85: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
-	140, // 86: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
-	141, // 87: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
-	118, // 88: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
-	142, // 89: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
-	113, // 90: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
-	114, // 91: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
-	143, // 92: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	144, // 93: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	144, // 94: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	144, // 95: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,   // 96: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,   // 97: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,   // 98: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,   // 99: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10,  // 100: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12,  // 101: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	14,  // 102: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	16,  // 103: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	19,  // 104: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	21,  // 105: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	23,  // 106: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	25,  // 107: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	27,  // 108: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	29,  // 109: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	31,  // 110: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	33,  // 111: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	34,  // 112: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	36,  // 113: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	38,  // 114: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	40,  // 115: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	42,  // 116: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	145, // 117: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	146, // 118: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	147, // 119: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	44,  // 120: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	46,  // 121: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	48,  // 122: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	50,  // 123: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	52,  // 124: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	54,  // 125: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	56,  // 126: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	58,  // 127: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	62,  // 128: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
-	85,  // 129: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
-	87,  // 130: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
-	89,  // 131: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
-	91,  // 132: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
-	93,  // 133: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
-	64,  // 134: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
-	66,  // 135: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
-	68,  // 136: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
-	70,  // 137: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
-	72,  // 138: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
-	95,  // 139: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
-	75,  // 140: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
-	77,  // 141: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
-	79,  // 142: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
-	81,  // 143: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
-	83,  // 144: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
-	148, // 145: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
-	149, // 146: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
-	97,  // 147: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	99,  // 148: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	101, // 149: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	103, // 150: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	150, // 151: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	151, // 152: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	152, // 153: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	153, // 154: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	154, // 155: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	60,  // 156: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,   // 157: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,   // 158: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,   // 159: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,   // 160: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11,  // 161: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13,  // 162: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15,  // 163: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	18,  // 164: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	20,  // 165: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	22,  // 166: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	24,  // 167: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	26,  // 168: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	28,  // 169: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	30,  // 170: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	32,  // 171: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	155, // 172: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	155, // 173: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	37,  // 174: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	39,  // 175: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	41,  // 176: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	43,  // 177: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	156, // 178: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	157, // 179: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	158, // 180: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	45,  // 181: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	47,  // 182: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	49,  // 183: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	51,  // 184: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	53,  // 185: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	55,  // 186: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	57,  // 187: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	59,  // 188: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	63,  // 189: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	86,  // 190: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	88,  // 191: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	90,  // 192: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	92,  // 193: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	94,  // 194: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	65,  // 195: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
-	67,  // 196: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
-	69,  // 197: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
-	71,  // 198: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
-	73,  // 199: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
-	96,  // 200: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	76,  // 201: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
-	78,  // 202: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
-	80,  // 203: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
-	82,  // 204: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
-	84,  // 205: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
-	159, // 206: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
-	160, // 207: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
-	98,  // 208: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	100, // 209: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	102, // 210: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	104, // 211: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	161, // 212: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	162, // 213: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	163, // 214: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	164, // 215: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	165, // 216: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	61,  // 217: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	157, // [157:218] is the sub-list for method output_type
-	96,  // [96:157] is the sub-list for method input_type
-	96,  // [96:96] is the sub-list for extension type_name
-	96,  // [96:96] is the sub-list for extension extendee
-	0,   // [0:96] is the sub-list for field type_name
+	128, // 79: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	128, // 80: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	147, // 81: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	131, // 82: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
+	131, // 83: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
+	131, // 84: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
+	131, // 85: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
+	150, // 86: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
+	151, // 87: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
+	128, // 88: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
+	152, // 89: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
+	153, // 90: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
+	153, // 91: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
+	153, // 92: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
+	154, // 93: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
+	131, // 94: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
+	123, // 95: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	124, // 96: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	155, // 97: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	156, // 98: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	156, // 99: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	156, // 100: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,   // 101: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,   // 102: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,   // 103: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,   // 104: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10,  // 105: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12,  // 106: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	14,  // 107: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	16,  // 108: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	19,  // 109: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	21,  // 110: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	23,  // 111: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	25,  // 112: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	27,  // 113: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	29,  // 114: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	31,  // 115: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	33,  // 116: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	34,  // 117: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	36,  // 118: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	38,  // 119: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	40,  // 120: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	42,  // 121: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	157, // 122: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	158, // 123: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	159, // 124: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	44,  // 125: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	46,  // 126: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	48,  // 127: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	50,  // 128: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	52,  // 129: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	54,  // 130: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	56,  // 131: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	58,  // 132: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	62,  // 133: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
+	85,  // 134: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
+	87,  // 135: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
+	89,  // 136: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
+	91,  // 137: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
+	93,  // 138: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
+	64,  // 139: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
+	66,  // 140: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
+	68,  // 141: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
+	70,  // 142: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
+	72,  // 143: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
+	95,  // 144: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
+	75,  // 145: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
+	77,  // 146: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
+	79,  // 147: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
+	81,  // 148: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
+	83,  // 149: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
+	160, // 150: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
+	161, // 151: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
+	97,  // 152: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
+	99,  // 153: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
+	101, // 154: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
+	103, // 155: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
+	105, // 156: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
+	107, // 157: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	109, // 158: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	111, // 159: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	113, // 160: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	162, // 161: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	163, // 162: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	164, // 163: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	165, // 164: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	166, // 165: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	60,  // 166: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,   // 167: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,   // 168: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,   // 169: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,   // 170: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11,  // 171: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13,  // 172: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15,  // 173: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	18,  // 174: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	20,  // 175: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	22,  // 176: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	24,  // 177: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	26,  // 178: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	28,  // 179: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	30,  // 180: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	32,  // 181: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	167, // 182: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	167, // 183: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	37,  // 184: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	39,  // 185: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	41,  // 186: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	43,  // 187: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	168, // 188: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	169, // 189: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	170, // 190: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	45,  // 191: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	47,  // 192: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	49,  // 193: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	51,  // 194: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	53,  // 195: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	55,  // 196: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	57,  // 197: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	59,  // 198: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	63,  // 199: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	86,  // 200: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	88,  // 201: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	90,  // 202: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	92,  // 203: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	94,  // 204: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	65,  // 205: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
+	67,  // 206: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
+	69,  // 207: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
+	71,  // 208: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
+	73,  // 209: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
+	96,  // 210: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	76,  // 211: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
+	78,  // 212: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
+	80,  // 213: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
+	82,  // 214: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
+	84,  // 215: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
+	171, // 216: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	172, // 217: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	98,  // 218: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
+	100, // 219: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
+	102, // 220: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
+	104, // 221: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
+	106, // 222: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
+	108, // 223: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	110, // 224: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	112, // 225: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	114, // 226: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	173, // 227: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	174, // 228: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	175, // 229: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	176, // 230: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	177, // 231: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	61,  // 232: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	167, // [167:233] is the sub-list for method output_type
+	101, // [101:167] is the sub-list for method input_type
+	101, // [101:101] is the sub-list for extension type_name
+	101, // [101:101] is the sub-list for extension extendee
+	0,   // [0:101] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -9041,6 +9795,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	}
 	file_fleet_v1_agent_proto_init()
 	file_fleet_v1_audit_proto_init()
+	file_fleet_v1_budget_proto_init()
 	file_fleet_v1_changes_proto_init()
 	file_fleet_v1_config_proto_init()
 	file_fleet_v1_event_proto_init()
@@ -9105,13 +9860,18 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[91].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[92].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[94].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[95].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[99].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[100].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[101].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[102].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   113,
+			NumMessages:   123,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

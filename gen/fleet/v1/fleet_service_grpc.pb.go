@@ -71,6 +71,11 @@ const (
 	FleetService_ShowSchedule_FullMethodName         = "/fleet.v1.FleetService/ShowSchedule"
 	FleetService_PauseFleet_FullMethodName           = "/fleet.v1.FleetService/PauseFleet"
 	FleetService_ResumeFleet_FullMethodName          = "/fleet.v1.FleetService/ResumeFleet"
+	FleetService_SetBudget_FullMethodName            = "/fleet.v1.FleetService/SetBudget"
+	FleetService_DeleteBudget_FullMethodName         = "/fleet.v1.FleetService/DeleteBudget"
+	FleetService_ListBudgets_FullMethodName          = "/fleet.v1.FleetService/ListBudgets"
+	FleetService_ShowBudget_FullMethodName           = "/fleet.v1.FleetService/ShowBudget"
+	FleetService_RaiseTaskBudget_FullMethodName      = "/fleet.v1.FleetService/RaiseTaskBudget"
 	FleetService_SetLabels_FullMethodName            = "/fleet.v1.FleetService/SetLabels"
 	FleetService_ShareAgent_FullMethodName           = "/fleet.v1.FleetService/ShareAgent"
 	FleetService_UnshareAgent_FullMethodName         = "/fleet.v1.FleetService/UnshareAgent"
@@ -223,6 +228,19 @@ type FleetServiceClient interface {
 	PauseFleet(ctx context.Context, in *PauseFleetRequest, opts ...grpc.CallOption) (*PauseFleetResponse, error)
 	// Resume the fleet after `pause_fleet`: queued tasks start again. Only admins can do this.
 	ResumeFleet(ctx context.Context, in *ResumeFleetRequest, opts ...grpc.CallOption) (*ResumeFleetResponse, error)
+	// Add a budget, or replace the one with this name: what the tasks of a scope may cost in a window of time.
+	// Each task reserves what it may cost when it starts, and starts only if all budgets that apply to it have that. What a budget has
+	// spent remains when it is replaced. Only admins can do this.
+	SetBudget(ctx context.Context, in *SetBudgetRequest, opts ...grpc.CallOption) (*SetBudgetResponse, error)
+	// Delete a budget; its ledger remains. Only admins can do this.
+	DeleteBudget(ctx context.Context, in *DeleteBudgetRequest, opts ...grpc.CallOption) (*DeleteBudgetResponse, error)
+	// List the budgets with what they have spent, reserved and left: those that apply to agents that you can see, and for an admin all.
+	ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error)
+	// Show a budget with its ledger: every reservation, settlement and refusal of its current window, newest first.
+	ShowBudget(ctx context.Context, in *ShowBudgetRequest, opts ...grpc.CallOption) (*ShowBudgetResponse, error)
+	// Set what a task may cost that waits or runs. A task that waits because it has used up its own limit goes on where it was. The budgets
+	// still hold.
+	RaiseTaskBudget(ctx context.Context, in *RaiseTaskBudgetRequest, opts ...grpc.CallOption) (*RaiseTaskBudgetResponse, error)
 	// Set labels of an agent or of a task, which may have ended, and remove others.
 	// `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it
 	// starts.
@@ -801,6 +819,56 @@ func (c *fleetServiceClient) ResumeFleet(ctx context.Context, in *ResumeFleetReq
 	return out, nil
 }
 
+func (c *fleetServiceClient) SetBudget(ctx context.Context, in *SetBudgetRequest, opts ...grpc.CallOption) (*SetBudgetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetBudgetResponse)
+	err := c.cc.Invoke(ctx, FleetService_SetBudget_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) DeleteBudget(ctx context.Context, in *DeleteBudgetRequest, opts ...grpc.CallOption) (*DeleteBudgetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteBudgetResponse)
+	err := c.cc.Invoke(ctx, FleetService_DeleteBudget_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListBudgetsResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListBudgets_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ShowBudget(ctx context.Context, in *ShowBudgetRequest, opts ...grpc.CallOption) (*ShowBudgetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowBudgetResponse)
+	err := c.cc.Invoke(ctx, FleetService_ShowBudget_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) RaiseTaskBudget(ctx context.Context, in *RaiseTaskBudgetRequest, opts ...grpc.CallOption) (*RaiseTaskBudgetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RaiseTaskBudgetResponse)
+	err := c.cc.Invoke(ctx, FleetService_RaiseTaskBudget_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) SetLabels(ctx context.Context, in *SetLabelsRequest, opts ...grpc.CallOption) (*SetLabelsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SetLabelsResponse)
@@ -1041,6 +1109,19 @@ type FleetServiceServer interface {
 	PauseFleet(context.Context, *PauseFleetRequest) (*PauseFleetResponse, error)
 	// Resume the fleet after `pause_fleet`: queued tasks start again. Only admins can do this.
 	ResumeFleet(context.Context, *ResumeFleetRequest) (*ResumeFleetResponse, error)
+	// Add a budget, or replace the one with this name: what the tasks of a scope may cost in a window of time.
+	// Each task reserves what it may cost when it starts, and starts only if all budgets that apply to it have that. What a budget has
+	// spent remains when it is replaced. Only admins can do this.
+	SetBudget(context.Context, *SetBudgetRequest) (*SetBudgetResponse, error)
+	// Delete a budget; its ledger remains. Only admins can do this.
+	DeleteBudget(context.Context, *DeleteBudgetRequest) (*DeleteBudgetResponse, error)
+	// List the budgets with what they have spent, reserved and left: those that apply to agents that you can see, and for an admin all.
+	ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error)
+	// Show a budget with its ledger: every reservation, settlement and refusal of its current window, newest first.
+	ShowBudget(context.Context, *ShowBudgetRequest) (*ShowBudgetResponse, error)
+	// Set what a task may cost that waits or runs. A task that waits because it has used up its own limit goes on where it was. The budgets
+	// still hold.
+	RaiseTaskBudget(context.Context, *RaiseTaskBudgetRequest) (*RaiseTaskBudgetResponse, error)
 	// Set labels of an agent or of a task, which may have ended, and remove others.
 	// `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it
 	// starts.
@@ -1234,6 +1315,21 @@ func (UnimplementedFleetServiceServer) PauseFleet(context.Context, *PauseFleetRe
 }
 func (UnimplementedFleetServiceServer) ResumeFleet(context.Context, *ResumeFleetRequest) (*ResumeFleetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumeFleet not implemented")
+}
+func (UnimplementedFleetServiceServer) SetBudget(context.Context, *SetBudgetRequest) (*SetBudgetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetBudget not implemented")
+}
+func (UnimplementedFleetServiceServer) DeleteBudget(context.Context, *DeleteBudgetRequest) (*DeleteBudgetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteBudget not implemented")
+}
+func (UnimplementedFleetServiceServer) ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListBudgets not implemented")
+}
+func (UnimplementedFleetServiceServer) ShowBudget(context.Context, *ShowBudgetRequest) (*ShowBudgetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowBudget not implemented")
+}
+func (UnimplementedFleetServiceServer) RaiseTaskBudget(context.Context, *RaiseTaskBudgetRequest) (*RaiseTaskBudgetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RaiseTaskBudget not implemented")
 }
 func (UnimplementedFleetServiceServer) SetLabels(context.Context, *SetLabelsRequest) (*SetLabelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetLabels not implemented")
@@ -2183,6 +2279,96 @@ func _FleetService_ResumeFleet_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_SetBudget_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetBudgetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).SetBudget(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_SetBudget_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).SetBudget(ctx, req.(*SetBudgetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_DeleteBudget_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteBudgetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).DeleteBudget(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_DeleteBudget_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).DeleteBudget(ctx, req.(*DeleteBudgetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ListBudgets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListBudgetsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListBudgets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListBudgets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListBudgets(ctx, req.(*ListBudgetsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ShowBudget_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowBudgetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ShowBudget(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ShowBudget_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ShowBudget(ctx, req.(*ShowBudgetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_RaiseTaskBudget_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RaiseTaskBudgetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).RaiseTaskBudget(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_RaiseTaskBudget_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).RaiseTaskBudget(ctx, req.(*RaiseTaskBudgetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_SetLabels_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SetLabelsRequest)
 	if err := dec(in); err != nil {
@@ -2561,6 +2747,26 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResumeFleet",
 			Handler:    _FleetService_ResumeFleet_Handler,
+		},
+		{
+			MethodName: "SetBudget",
+			Handler:    _FleetService_SetBudget_Handler,
+		},
+		{
+			MethodName: "DeleteBudget",
+			Handler:    _FleetService_DeleteBudget_Handler,
+		},
+		{
+			MethodName: "ListBudgets",
+			Handler:    _FleetService_ListBudgets_Handler,
+		},
+		{
+			MethodName: "ShowBudget",
+			Handler:    _FleetService_ShowBudget_Handler,
+		},
+		{
+			MethodName: "RaiseTaskBudget",
+			Handler:    _FleetService_RaiseTaskBudget_Handler,
 		},
 		{
 			MethodName: "SetLabels",

@@ -609,7 +609,9 @@ type ShowFleetResponse struct {
 	// How many of them wait for each reason, by the first reason of each task; the most frequent first.
 	PendingReasons []*WaitCount `protobuf:"bytes,14,rep,name=pending_reasons,json=pendingReasons,proto3" json:"pending_reasons,omitempty"`
 	// Who has paused the fleet; absent when it is not paused.
-	Paused        *Pause `protobuf:"bytes,15,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
+	Paused *Pause `protobuf:"bytes,15,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
+	// Budgets that have less than a fifth of their limit left.
+	Budgets       []*Budget `protobuf:"bytes,16,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -745,6 +747,13 @@ func (x *ShowFleetResponse) GetPendingReasons() []*WaitCount {
 func (x *ShowFleetResponse) GetPaused() *Pause {
 	if x != nil {
 		return x.Paused
+	}
+	return nil
+}
+
+func (x *ShowFleetResponse) GetBudgets() []*Budget {
+	if x != nil {
+		return x.Budgets
 	}
 	return nil
 }
@@ -1047,7 +1056,7 @@ var File_fleet_v1_usage_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/usage.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/queue.proto\x1a\x14fleet/v1/scope.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x02\n" +
+	"\x14fleet/v1/usage.proto\x12\bfleet.v1\x1a\x15fleet/v1/budget.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/queue.proto\x1a\x14fleet/v1/scope.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x02\n" +
 	"\x05Usage\x12\x14\n" +
 	"\x05tasks\x18\x01 \x01(\x05R\x05tasks\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x05R\tcompleted\x12\x16\n" +
@@ -1084,7 +1093,7 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\x04rows\x18\x01 \x03(\v2\x12.fleet.v1.UsageRowR\x04rows\x12%\n" +
 	"\x05total\x18\x02 \x01(\v2\x0f.fleet.v1.UsageR\x05total\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x12\n" +
-	"\x10ShowFleetRequest\"\x80\x04\n" +
+	"\x10ShowFleetRequest\"\xac\x04\n" +
 	"\x11ShowFleetResponse\x12\x16\n" +
 	"\x06agents\x18\x01 \x01(\x05R\x06agents\x12\x12\n" +
 	"\x04busy\x18\x02 \x01(\x05R\x04busy\x12\x18\n" +
@@ -1101,7 +1110,8 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\bprojects\x18\f \x03(\tR\bprojects\x12\x18\n" +
 	"\apending\x18\r \x01(\x05R\apending\x12<\n" +
 	"\x0fpending_reasons\x18\x0e \x03(\v2\x13.fleet.v1.WaitCountR\x0ependingReasons\x12,\n" +
-	"\x06paused\x18\x0f \x01(\v2\x0f.fleet.v1.PauseH\x00R\x06paused\x88\x01\x01B\t\n" +
+	"\x06paused\x18\x0f \x01(\v2\x0f.fleet.v1.PauseH\x00R\x06paused\x88\x01\x01\x12*\n" +
+	"\abudgets\x18\x10 \x03(\v2\x10.fleet.v1.BudgetR\abudgetsB\t\n" +
 	"\a_paused\"\xe8\x02\n" +
 	"\x05Limit\x12\x18\n" +
 	"\asetting\x18\x01 \x01(\tR\asetting\x12\x10\n" +
@@ -1178,6 +1188,7 @@ var file_fleet_v1_usage_proto_goTypes = []any{
 	(Scope)(0),                    // 14: fleet.v1.Scope
 	(*WaitCount)(nil),             // 15: fleet.v1.WaitCount
 	(*Pause)(nil),                 // 16: fleet.v1.Pause
+	(*Budget)(nil),                // 17: fleet.v1.Budget
 }
 var file_fleet_v1_usage_proto_depIdxs = []int32{
 	3,  // 0: fleet.v1.UsageRow.usage:type_name -> fleet.v1.Usage
@@ -1192,14 +1203,15 @@ var file_fleet_v1_usage_proto_depIdxs = []int32{
 	14, // 9: fleet.v1.ShowFleetResponse.scope:type_name -> fleet.v1.Scope
 	15, // 10: fleet.v1.ShowFleetResponse.pending_reasons:type_name -> fleet.v1.WaitCount
 	16, // 11: fleet.v1.ShowFleetResponse.paused:type_name -> fleet.v1.Pause
-	1,  // 12: fleet.v1.Limit.kind:type_name -> fleet.v1.Limit.Kind
-	12, // 13: fleet.v1.SearchFleetResponse.items:type_name -> fleet.v1.FoundItem
-	2,  // 14: fleet.v1.FoundItem.kind:type_name -> fleet.v1.FoundItem.Kind
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	17, // 12: fleet.v1.ShowFleetResponse.budgets:type_name -> fleet.v1.Budget
+	1,  // 13: fleet.v1.Limit.kind:type_name -> fleet.v1.Limit.Kind
+	12, // 14: fleet.v1.SearchFleetResponse.items:type_name -> fleet.v1.FoundItem
+	2,  // 15: fleet.v1.FoundItem.kind:type_name -> fleet.v1.FoundItem.Kind
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_usage_proto_init() }
@@ -1207,6 +1219,7 @@ func file_fleet_v1_usage_proto_init() {
 	if File_fleet_v1_usage_proto != nil {
 		return
 	}
+	file_fleet_v1_budget_proto_init()
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_pause_proto_init()
 	file_fleet_v1_queue_proto_init()

@@ -14,8 +14,8 @@ func (p *program) newStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Show the state of the fleet in a few numbers",
 		Long: `Show the state of the fleet in a few numbers: its agents by status, the open
-questions, what the tasks of the last 24 hours used, why the tasks of the queue wait, and your
-limits.`,
+questions, what the tasks of the last 24 hours used, why the tasks of the queue wait, budgets
+that are nearly used up, and your limits.`,
 		Example: `  fleet status
   fleet status -o json | jq .questions`,
 	}, fleetv1.FleetServiceClient.ShowFleet, &fleetv1.ShowFleetRequest{}, func(s *session, resp *fleetv1.ShowFleetResponse) {
@@ -28,6 +28,10 @@ limits.`,
 		if len(resp.GetPendingReasons()) > 0 {
 			s.screen.print("\n")
 			list(s, resp.GetPendingReasons(), "", column{"WAITS FOR", func(r *fleetv1.WaitCount) string { return strings.ReplaceAll(r.GetReason(), "_", " ") }}, column{"TASKS", "tasks"})
+		}
+		if len(resp.GetBudgets()) > 0 {
+			s.screen.print("\nNearly used up:\n")
+			listBudgets(s, resp.GetBudgets(), "")
 		}
 		if len(resp.GetLimits()) > 0 {
 			s.screen.print("\n")

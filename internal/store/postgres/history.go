@@ -111,6 +111,9 @@ func (c *clause) filter(f fleet.TaskFilter) {
 	if f.Place != "" {
 		c.add(`agent_uid IN (SELECT uid FROM agents WHERE place = ?)`, f.Place)
 	}
+	if f.Role != "" {
+		c.add(`agent_uid IN (SELECT uid FROM agents WHERE role = ?)`, f.Role)
+	}
 	if f.Project != "" {
 		c.add(`project = ?`, f.Project)
 	}

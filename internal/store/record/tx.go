@@ -81,6 +81,7 @@ const (
 	lockSubject   = "subject"   // the identity of a subject
 	lockPrincipal = "principal" // the identity of a principal
 	lockResource  = "resource"  // a resource, by kind and name
+	lockLedger    = "ledger"    // the ledger of a budget
 )
 
 // LockedBy returns the name by which a task is locked with its agent. A task without an agent is locked alone.

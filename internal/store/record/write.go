@@ -27,6 +27,8 @@ func (t Tx) Insert(r fleet.Row) error {
 		return t.insertIdentity(r)
 	case *fleet.Resource:
 		return t.putResource(r)
+	case *fleet.LedgerEntry:
+		return t.insertLedgerEntry(r)
 	}
 	return t.DB.Failed(fmt.Errorf("insert: no table for %T", r))
 }

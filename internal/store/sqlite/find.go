@@ -90,6 +90,9 @@ func taskConditions(f fleet.TaskFilter, led bool) *taskQuery {
 	if f.Place != "" {
 		q.add(`+agent_uid IN (SELECT uid FROM agents WHERE place = ?)`, f.Place)
 	}
+	if f.Role != "" {
+		q.add(`+agent_uid IN (SELECT uid FROM agents WHERE role = ?)`, f.Role)
+	}
 	for _, c := range record.SelectorConditions(f.Selector, uidsIn, q.arg) {
 		q.add(c)
 	}

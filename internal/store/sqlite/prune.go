@@ -16,6 +16,9 @@ const (
 			SELECT principal, id FROM requests WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)`
 	pruneTokens = `DELETE FROM tokens WHERE n IN (
 			SELECT n FROM tokens WHERE agent_uid <> '' AND revoked_at < ?1 ORDER BY revoked_at LIMIT ?2)`
+	// pruneRefusals leaves the other entries, which the sums of budgets come from.
+	pruneRefusals = `DELETE FROM budget_ledger WHERE n IN (
+			SELECT n FROM budget_ledger WHERE kind = 'refuse' AND at < ?1 ORDER BY at LIMIT ?2)`
 	// pruneLeases removes expired leases, for example leases of crashed servers for deleted agents. Removing them is safe,
 	// because no epoch is ever used twice.
 	pruneLeases = `DELETE FROM leases WHERE key IN (SELECT key FROM leases WHERE until < ?1 LIMIT ?2)`
@@ -28,7 +31,7 @@ const (
 
 // pruned has the statements that remove rows of each kind, except PrunePayloads.
 var pruned = map[fleet.PruneKind][]string{
-	fleet.PruneHistory: {pruneEvents, pruneRequests, pruneTokens, pruneLeases, pruneReplicas},
+	fleet.PruneHistory: {pruneEvents, pruneRequests, pruneTokens, pruneRefusals, pruneLeases, pruneReplicas},
 	fleet.PruneAudit:   {pruneAudit},
 }
 

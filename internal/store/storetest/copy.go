@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ func Fill(t *testing.T, s fleet.Store) {
 			tx.Insert(&fleet.Request{Principal: "alice", ID: "r1", Method: "M", CreatedAt: noon}),
 			tx.Insert(newToken("alice", "h1")), tx.Insert(session),
 			tx.Put("t1", &fleet.QueueEntry{Priority: 1, By: "alice"}), fleet.PutResource(tx, "pool", "web", declared{"text"}),
+			tx.Insert(reservation("day", "t1", noon, 500)), tx.Insert(settlement("day", "t1", noon, 500, 70)),
 			tx.Put("u2", &fleet.Remains{KeptAt: noon, Lost: "a file", Bundle: []byte("bundle")}),
 		} {
 			require.NoError(t, err)
@@ -76,6 +78,9 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 	both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Resource, error) {
 		return tx.Resources(fleet.ResourceFilter{Kind: "pool"})
 	})
+	both(t, one, two, func(tx fleet.ReadTx) (fleet.Ledger, error) {
+		return tx.Ledger(fleet.LedgerFilter{Windows: []fleet.LedgerKey{{Budget: "day", Begin: noon}}, Budget: "day", Limit: 10})
+	})
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Request, error) { return tx.Request("alice", "r1") })
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session(fleet.SessionKey{ID: "s1"}) })
 	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) {
@@ -100,7 +105,9 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 		kept, err := s.Secret(t.Context(), "key", []byte("another"))
 		require.NoError(t, err)
 		require.Equal(t, "secret", string(kept))
-		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newAgent("u3", "later", "carol")) })
+		update(t, s, func(tx fleet.Tx) error {
+			return errors.Join(tx.Insert(newAgent("u3", "later", "carol")), tx.Insert(reservation("day", "t2", noon, 1)))
+		})
 	}
 	require.Equal(t, appendOne(t, one), appendOne(t, two), "both logs must continue with the same number")
 }

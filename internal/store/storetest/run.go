@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Sessions", sessionCases},
 		{"Tools", toolCases},
 		{"Resources", resourceCases},
+		{"Ledger", ledgerCases},
 		{"Tokens", tokenCases},
 		{"Identities", identityCases},
 		{"Projects", projectCases},

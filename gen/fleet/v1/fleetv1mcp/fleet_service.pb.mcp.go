@@ -541,6 +541,58 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Resume the fleet after `pause_fleet`: queued tasks start again. Only admins can do this.",
 		}, c.ResumeFleet),
 		tool.Unary(tool.Spec{
+			Name:     "set_budget",
+			Title:    "Set budget",
+			Method:   v1.FleetService_SetBudget_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServiceSetBudgetInput,
+			Output:      fleetServiceSetBudgetOutput,
+			Description: "Add a budget, or replace the one with this name: what the tasks of a scope may cost in a window of time. Each task reserves what it may cost when it starts, and starts only if all budgets that apply to it have that. What a budget has spent remains when it is replaced. Only admins can do this.",
+		}, c.SetBudget),
+		tool.Unary(tool.Spec{
+			Name:     "delete_budget",
+			Title:    "Delete budget",
+			Method:   v1.FleetService_DeleteBudget_FullMethodName,
+			ReadOnly: false, Destructive: true, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceDeleteBudgetInput,
+			Output:      fleetServiceDeleteBudgetOutput,
+			Description: "Delete a budget; its ledger remains. Only admins can do this.",
+		}, c.DeleteBudget),
+		tool.Unary(tool.Spec{
+			Name:     "list_budgets",
+			Title:    "List budgets",
+			Method:   v1.FleetService_ListBudgets_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceListBudgetsInput,
+			Output:      fleetServiceListBudgetsOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "budgets", Unless: ""},
+			Description: "List the budgets with what they have spent, reserved and left: those that apply to agents that you can see, and for an admin all.",
+		}, c.ListBudgets),
+		tool.Unary(tool.Spec{
+			Name:     "show_budget",
+			Title:    "Show budget",
+			Method:   v1.FleetService_ShowBudget_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceShowBudgetInput,
+			Output:      fleetServiceShowBudgetOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "entries", Unless: ""},
+			Description: "Show a budget with its ledger: every reservation, settlement and refusal of its current window, newest first.",
+		}, c.ShowBudget),
+		tool.Unary(tool.Spec{
+			Name:     "raise_task_budget",
+			Title:    "Raise task budget",
+			Method:   v1.FleetService_RaiseTaskBudget_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Operator:    true,
+			Input:       fleetServiceRaiseTaskBudgetInput,
+			Output:      fleetServiceRaiseTaskBudgetOutput,
+			Description: "Set what a task may cost that waits or runs. A task that waits because it has used up its own limit goes on where it was. The budgets still hold.",
+		}, c.RaiseTaskBudget),
+		tool.Unary(tool.Spec{
 			Name:     "set_labels",
 			Title:    "Set labels",
 			Method:   v1.FleetService_SetLabels_FullMethodName,
@@ -976,8 +1028,9 @@ const fleetServiceShowFleetOutput = `{"type":"object","properties":{
 "projects":{"type":"array","items":{"type":"string"},"description":"Names of the projects that the caller's token is valid for; empty means all projects."},
 "pending":{"type":"integer","description":"Number of tasks in the queue, which have not started."},
 "pending_reasons":{"type":"array","items":{"$ref":"#/$defs/WaitCount"},"description":"How many of them wait for each reason, by the first reason of each task; the most frequent first."},
-"paused":{"$ref":"#/$defs/Pause","description":"Who has paused the fleet; absent when it is not paused."}
-},"required":["agents","busy","waiting","stalled","idle","offline","questions","last_day","caller","limits","scope","projects","pending","pending_reasons"]}`
+"paused":{"$ref":"#/$defs/Pause","description":"Who has paused the fleet; absent when it is not paused."},
+"budgets":{"type":"array","items":{"$ref":"#/$defs/Budget"},"description":"Budgets that have less than a fifth of their limit left."}
+},"required":["agents","busy","waiting","stalled","idle","offline","questions","last_day","caller","limits","scope","projects","pending","pending_reasons","budgets"]}`
 
 const fleetServiceSearchFleetInput = `{"type":"object","properties":{
 "text":{"type":"string","description":"The text. It is searched in the name, project and role of agents, in the summary and the first 4 KiB of the description of tasks, and in questions that wait for an answer. Case is ignored."},
@@ -1330,6 +1383,68 @@ const fleetServiceResumeFleetInput = `{"type":"object","properties":{},"addition
 const fleetServiceResumeFleetOutput = `{"type":"object","properties":{
 "message":{"type":"string","description":"What was done, as a sentence."}
 },"required":["message"]}`
+
+const fleetServiceSetBudgetInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the budget, at most 63 characters: letters, digits and - _ . /."},
+"scope":{"type":"string","description":"The tasks that it is for: fleet (the default), project, pool, role, agent, owner or label."},
+"value":{"type":"string","description":"Which one of the scope: a PROJECT or PLACE/PROJECT, a pool, a ROLE or PROJECT/ROLE, an AGENT or AGENT@OWNER, the name of an owner, or a selector of labels such as env=prod. Required unless the scope is fleet."},
+"window":{"type":"string","description":"When it begins anew: none (the default), day, week (on Monday) or month."},
+"time_zone":{"type":"string","description":"The time zone of the window, such as Europe/Berlin; by default UTC."},
+"limit_usd":{"type":"number","description":"What the tasks may cost in a window, in US dollars. Required unless limit_tokens is given."},
+"limit_tokens":{"type":"number","description":"How many tokens the tasks may read and write in a window."},
+"on_breach":{"type":"string","description":"What becomes of a running task when the budget is used up: hold (the default) interrupts it, and it goes on when the budget has room again; stop lets it fail."},
+"unpriced":{"type":"string","description":"Whether tasks may start of which the cost cannot be known: refuse (the default) or allow."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceSetBudgetOutput = `{"type":"object","properties":{
+"budget":{"$ref":"#/$defs/Budget","description":"The budget."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["budget","message"]}`
+
+const fleetServiceDeleteBudgetInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the budget."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceDeleteBudgetOutput = `{"type":"object","properties":{
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["message"]}`
+
+const fleetServiceListBudgetsInput = `{"type":"object","properties":{
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many budgets, by default all; next_cursor says where to continue."}
+},"additionalProperties":false}`
+
+const fleetServiceListBudgetsOutput = `{"type":"object","properties":{
+"budgets":{"type":"array","items":{"$ref":"#/$defs/Budget"},"description":"The budgets."},
+"total_count":{"type":"integer","description":"Number of budgets that you can see."},
+"next_cursor":{"type":"string","description":"Where to continue; absent when these are the last ones."}
+},"required":["budgets","total_count"]}`
+
+const fleetServiceShowBudgetInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the budget."},
+"all":{"type":"boolean","description":"Also entries of earlier windows."},
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many entries, 50 by default and at most 500; next_cursor says where to continue."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceShowBudgetOutput = `{"type":"object","properties":{
+"budget":{"$ref":"#/$defs/Budget","description":"The budget."},
+"entries":{"type":"array","items":{"$ref":"#/$defs/BudgetEntry"},"description":"Entries of its ledger, newest first. Entries of tasks that you cannot see have no task_id and no text."},
+"next_cursor":{"type":"string","description":"Where to continue; absent when these are the last ones."}
+},"required":["budget","entries"]}`
+
+const fleetServiceRaiseTaskBudgetInput = `{"type":"object","properties":{
+"task_id":{"type":"string","minLength":1,"description":"Id of the task, or a unique prefix of the id."},
+"max_cost_usd":{"type":"number","description":"What the task may cost in all, in US dollars, including what it has cost so far."},
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+},"required":["task_id","max_cost_usd"],"additionalProperties":false}`
+
+const fleetServiceRaiseTaskBudgetOutput = `{"type":"object","properties":{
+"task":{"$ref":"#/$defs/Task","description":"The task."},
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["task","message"]}`
 
 const fleetServiceSetLabelsInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent; leave it out to label a task."},
@@ -1916,6 +2031,27 @@ var fleetServiceOutputs = tool.Defs{
 "reason":{"type":"string","description":"The reason that it gave; empty when it gave none."},
 "at":{"type":["string","null"],"format":"date-time","description":"Since when the fleet is paused."}
 },"required":["by","reason","at"],"description":"Pause says who has paused the fleet, and why."}`,
+	"Budget": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the budget."},
+"scope":{"type":"string","description":"The tasks that it is for: fleet, project, pool, role, agent, owner or label."},
+"value":{"type":"string","description":"Which one of the scope; empty for fleet."},
+"window":{"type":"string","description":"When it begins anew: none, day, week or month."},
+"time_zone":{"type":"string","description":"Time zone of the window."},
+"limit_usd":{"type":"number","description":"What the tasks may cost in a window, in US dollars; absent when money is not limited."},
+"limit_tokens":{"type":"number","description":"How many tokens they may use; absent when tokens are not limited."},
+"on_breach":{"type":"string","description":"What becomes of a running task when the budget is used up: hold or stop."},
+"unpriced":{"type":"string","description":"Whether tasks may start of which the cost cannot be known: refuse or allow."},
+"spent_usd":{"type":"number","description":"What the tasks that have ended have cost in this window, in US dollars."},
+"reserved_usd":{"type":"number","description":"What running tasks have reserved, in US dollars."},
+"left_usd":{"type":"number","description":"What is left, in US dollars; absent when money is not limited."},
+"spent_tokens":{"type":"number","description":"Tokens that the tasks that have ended have used in this window."},
+"reserved_tokens":{"type":"number","description":"Tokens that running tasks have reserved."},
+"left_tokens":{"type":"number","description":"Tokens that are left; absent when tokens are not limited."},
+"window_begins":{"type":["string","null"],"format":"date-time","description":"When the window began; absent when the budget has no window."},
+"window_ends":{"type":["string","null"],"format":"date-time","description":"When the budget begins anew; absent when it does not."},
+"set_by":{"type":"string","description":"Name of the principal that set it last."},
+"updated_at":{"type":["string","null"],"format":"date-time","description":"When it was set last."}
+},"required":["name","scope","value","window","time_zone","on_breach","unpriced","spent_usd","reserved_usd","spent_tokens","reserved_tokens","set_by","updated_at"],"description":"Budget limits what the tasks of a scope may cost in a window of time."}`,
 	"FoundItem": `{"type":"object","properties":{
 "kind":{"type":"string","enum":["agent","task","question"],"description":"Kind of the result.\n- agent: An agent.\n- task: A task.\n- question: A question that waits for an answer."},
 "id":{"type":"string","description":"Id of the task or the question; absent for an agent."},
@@ -1999,6 +2135,17 @@ var fleetServiceOutputs = tool.Defs{
 "failed":{"type":"integer","description":"Number of ticks whose task could not be queued."},
 "created_at":{"type":["string","null"],"format":"date-time","description":"When it was created."}
 },"required":["name","owner","cron","time_zone","missed","overlap","paused","queued","skipped","late","failed","created_at"],"description":"Schedule queues a task at each of its ticks."}`,
+	"BudgetEntry": `{"type":"object","properties":{
+"at":{"type":["string","null"],"format":"date-time","description":"When it was made."},
+"kind":{"type":"string","description":"What happened: reserve, settle or refuse."},
+"task_id":{"type":"string","description":"Id of the task; empty when there is none, or when you cannot see it."},
+"reserved_usd":{"type":"number","description":"What it adds to the reservations, in US dollars."},
+"spent_usd":{"type":"number","description":"What it adds to what was spent, in US dollars."},
+"reserved_tokens":{"type":"number","description":"What it adds to the reserved tokens."},
+"spent_tokens":{"type":"number","description":"What it adds to the used tokens."},
+"text":{"type":"string","description":"Why, as a sentence; empty when you cannot see the task."},
+"window_begins":{"type":["string","null"],"format":"date-time","description":"When the window begins that it counts in; absent when the budget has no window."}
+},"required":["at","kind","task_id","reserved_usd","spent_usd","reserved_tokens","spent_tokens","text"],"description":"BudgetEntry is an entry in the ledger of a budget. The sums of a window are the sums of its entries."}`,
 	"AuditEntry": `{"type":"object","properties":{
 "id":{"type":"string","description":"Id of the line; later lines have higher ids."},
 "time":{"type":["string","null"],"format":"date-time","description":"When the call began."},

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newBudget() *cobra.Command {
+	cmd := Group(&cobra.Command{
+		Use:   "budget",
+		Short: "See and set what tasks may cost",
+		Long: `A budget limits what the tasks of a scope may cost in a window of time. Each task reserves
+what it may cost when it starts, and starts only if all budgets that apply to it have that.`,
+		Example: `  fleet budget set day --usd 10 --window day --time-zone Europe/Berlin
+  fleet budget list
+  fleet budget show day`,
+	})
+	cmd.AddCommand(p.newBudgetSet(), p.newBudgetList(), p.newBudgetShow(),
+		methodCommand(p, &cobra.Command{
+			Use: "delete NAME", Short: "Delete a budget", Example: `  fleet budget delete day`,
+			Long: `Delete a budget. Its ledger remains, and counts again if a budget with its name is set. Only
+admins can do this.`,
+		}, fleetv1.FleetServiceClient.DeleteBudget, &fleetv1.DeleteBudgetRequest{}, sayMessage[*fleetv1.DeleteBudgetResponse]))
+	return cmd
+}
+
+func (p *program) newBudgetSet() *cobra.Command {
+	req := &fleetv1.SetBudgetRequest{}
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Add or replace a budget",
+		Long: `Add a budget, or replace the one with this name. What it has spent remains. Only admins can
+do this.
+
+A budget is for all tasks, or for those of --scope with --value: a project, a pool, a role
+(ROLE or PROJECT/ROLE), an agent (AGENT or AGENT@OWNER), an owner, or a label (a selector such
+as env=prod).`,
+		Example: `  fleet budget set day --usd 10 --window day --time-zone Europe/Berlin
+  fleet budget set web --usd 200 --window month --scope project --value web --on-breach stop
+  fleet budget set tokens --tokens 5000000 --window week --scope label --value env=prod`,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			req.Name = args[0]
+			resp, err := s.fleet.SetBudget(ctx, req)
+			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
+		}),
+	}
+	f := cmd.Flags()
+	addOptional(f, &req.LimitUsd, "usd", "let the tasks cost at most `USD` in a window")
+	addOptional(f, &req.LimitTokens, "tokens", "let the tasks use at most `N` tokens in a window")
+	f.StringVar(&req.Window, "window", "", "begin anew each `WINDOW`: day, week or month (default none)")
+	f.StringVar(&req.TimeZone, "time-zone", "", "`ZONE` of the window, such as Europe/Berlin (default UTC)")
+	f.StringVar(&req.Scope, "scope", "", "only for tasks of this `SCOPE`: project, pool, role, agent, owner or label (default fleet)")
+	f.StringVar(&req.Value, "value", "", "the `VALUE` of the scope, such as the name of the project")
+	f.StringVar(&req.OnBreach, "on-breach", "", "`ACTION` when it is used up: hold running tasks, or stop them (default hold)")
+	f.StringVar(&req.Unpriced, "unpriced", "", "refuse or allow tasks whose cost cannot be known (default refuse)")
+	addRequestID(cmd, req)
+	return callsTool(cmd, "set_budget")
+}
+
+func (p *program) newBudgetList() *cobra.Command {
+	return methodCommand(p, &cobra.Command{
+		Use:   "list",
+		Short: "List budgets and what they have left",
+		Long: `List the budgets that apply to agents that you can see, with what their tasks have spent and
+reserved in this window. Admins see all budgets.`,
+		Example: `  fleet budget list`,
+	}, fleetv1.FleetServiceClient.ListBudgets, &fleetv1.ListBudgetsRequest{}, func(s *session, resp *fleetv1.ListBudgetsResponse) {
+		listBudgets(s, resp.GetBudgets(), "There are no budgets. Set one: fleet budget set NAME --usd USD")
+	})
+}
+
+func listBudgets(s *session, budgets []*fleetv1.Budget, none string) {
+	list(s, budgets, none, column{"NAME", "name"},
+		column{"FOR", func(b *fleetv1.Budget) string { return strings.TrimSpace(b.GetScope() + " " + printable(b.GetValue())) }},
+		column{"LIMIT", func(b *fleetv1.Budget) string {
+			if w := b.GetWindow(); w != "none" {
+				return budgetText(b, b.GetLimitUsd(), b.GetLimitTokens()) + " a " + w
+			}
+			return budgetText(b, b.GetLimitUsd(), b.GetLimitTokens())
+		}},
+		column{"SPENT", func(b *fleetv1.Budget) string { return budgetText(b, b.GetSpentUsd(), b.GetSpentTokens()) }},
+		column{"RESERVED", func(b *fleetv1.Budget) string { return budgetText(b, b.GetReservedUsd(), b.GetReservedTokens()) }},
+		column{"LEFT", func(b *fleetv1.Budget) string { return budgetText(b, b.GetLeftUsd(), b.GetLeftTokens()) }},
+		column{"BEGINS ANEW", "window_ends"})
+}
+
+// budgetText formats the amount as far as the budget limits it.
+func budgetText(b *fleetv1.Budget, usd, tokens float64) string {
+	var parts []string
+	if b.LimitUsd != nil {
+		parts = append(parts, dollars(usd))
+	}
+	if b.LimitTokens != nil {
+		parts = append(parts, fmt.Sprintf("%.0f tokens", tokens))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// dollars formats an amount with cents, and with more digits if it has them.
+func dollars(usd float64) string {
+	text := strconv.FormatFloat(usd, 'f', 6, 64)
+	whole, digits, _ := strings.Cut(text, ".")
+	sign := ""
+	if strings.HasPrefix(whole, "-") {
+		sign, whole = "-", whole[1:]
+	}
+	return sign + "$" + whole + "." + digits[:2] + strings.TrimRight(digits[2:], "0")
+}
+
+func (p *program) newBudgetShow() *cobra.Command {
+	req := &fleetv1.ShowBudgetRequest{}
+	cmd := methodCommand(p, &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a budget and its ledger",
+		Long: `Show a budget and its ledger: what each task has reserved when it started, what replaced that
+at its end, and which tasks were refused.`,
+		Example: `  fleet budget show day
+  fleet budget show day --all --limit 500 -o json`,
+	}, fleetv1.FleetServiceClient.ShowBudget, req, func(s *session, resp *fleetv1.ShowBudgetResponse) {
+		listBudgets(s, []*fleetv1.Budget{resp.GetBudget()}, "")
+		if len(resp.GetEntries()) == 0 {
+			return
+		}
+		b := resp.GetBudget()
+		s.screen.print("\n")
+		list(s, resp.GetEntries(), "", column{"AT", "at"}, column{"KIND", "kind"},
+			column{"TASK", func(e *fleetv1.BudgetEntry) string { return e.GetTaskId()[:min(len(e.GetTaskId()), shortID)] }},
+			column{"RESERVED", func(e *fleetv1.BudgetEntry) string { return changeText(b, e.GetReservedUsd(), e.GetReservedTokens()) }},
+			column{"SPENT", func(e *fleetv1.BudgetEntry) string { return changeText(b, e.GetSpentUsd(), e.GetSpentTokens()) }},
+			column{"WHY", func(e *fleetv1.BudgetEntry) string { return printable(e.GetText()) }})
+		if resp.GetNextCursor() != "" {
+			s.hint("There are earlier entries; --limit N shows more.")
+		}
+	})
+	cmd.Flags().BoolVar(&req.All, "all", false, "also show entries of earlier windows")
+	addOptional(cmd.Flags(), &req.Limit, "limit", "show at most `N` entries, at most 500 (default 50)")
+	return cmd
+}
+
+// changeText is budgetText, but empty for nothing.
+func changeText(b *fleetv1.Budget, usd, tokens float64) string {
+	if usd == 0 && tokens == 0 {
+		return ""
+	}
+	return budgetText(b, usd, tokens)
+}
+
+func (p *program) newTaskRaise() *cobra.Command {
+	req := &fleetv1.RaiseTaskBudgetRequest{}
+	cmd := &cobra.Command{
+		Use:   "raise ID USD",
+		Short: "Set what a task may cost that has not ended",
+		Long: `Set what a task may cost in all, in US dollars. A task that waits because it has used up its
+own limit goes on where it was. The budgets still hold.`,
+		Example: `  fleet task raise 3f2a1b0c 2.50`,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			usd, err := strconv.ParseFloat(strings.TrimPrefix(args[1], "$"), 64)
+			if err != nil {
+				return usagef("USD is %q: give an amount such as 2.50", args[1])
+			}
+			req.TaskId, req.MaxCostUsd = args[0], usd
+			resp, err := s.fleet.RaiseTaskBudget(ctx, req)
+			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
+		}),
+	}
+	addRequestID(cmd, req)
+	return callsTool(cmd, "raise_task_budget", "task_id")
+}

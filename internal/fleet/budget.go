@@ -1,0 +1,192 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// BudgetKind is the kind of the resources that are budgets.
+const BudgetKind ResourceKind = "budget"
+
+// MaxBudgets is the largest number of budgets.
+const MaxBudgets = 200
+
+// Budget limits what the tasks of a scope may cost in a window of time. It counts the tasks that start while it exists. A task
+// counts in the window in which it starts.
+type Budget struct {
+	Name     string       `json:"name"`
+	Scope    BudgetScope  `json:"scope"`
+	Value    string       `json:"value,omitempty"` // which one of the scope; empty for ScopeFleet
+	Window   BudgetWindow `json:"window"`
+	TimeZone string       `json:"time_zone,omitempty"` // of the window, as in the IANA database; empty: UTC
+	Limit    Micros       `json:"limit_micros,omitempty"`
+	Tokens   int64        `json:"limit_tokens,omitempty"` // 0: no limit of tokens
+	OnBreach OnBreach     `json:"on_breach"`
+	Unpriced Unpriced     `json:"unpriced"`
+
+	By        string    `json:"by"` // name of the principal that set it last
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// BudgetScope says which tasks a budget is for.
+type BudgetScope string
+
+// The scopes of budgets.
+const (
+	BudgetFleet   BudgetScope = "fleet"
+	BudgetProject BudgetScope = "project" // the value is a name or PLACE/NAME
+	BudgetPool    BudgetScope = "pool"
+	BudgetRole    BudgetScope = "role"  // the value is a name or PROJECT/NAME
+	BudgetAgent   BudgetScope = "agent" // the value is a name or NAME@OWNER
+	BudgetOwner   BudgetScope = "owner"
+	BudgetLabel   BudgetScope = "label" // the value is a selector
+)
+
+// BudgetScopes are all scopes of budgets.
+var BudgetScopes = []BudgetScope{BudgetFleet, BudgetProject, BudgetPool, BudgetRole, BudgetAgent, BudgetOwner, BudgetLabel}
+
+// BudgetWindow is the period after which a budget begins anew.
+type BudgetWindow string
+
+// The windows of budgets.
+const (
+	WindowNone  BudgetWindow = "none"  // it never begins anew
+	WindowDay   BudgetWindow = "day"   // from midnight
+	WindowWeek  BudgetWindow = "week"  // from Monday
+	WindowMonth BudgetWindow = "month" // from the first day
+)
+
+// BudgetWindows are all windows of budgets.
+var BudgetWindows = []BudgetWindow{WindowNone, WindowDay, WindowWeek, WindowMonth}
+
+// OnBreach says what becomes of a task that has used all that it may.
+type OnBreach string
+
+// The values of OnBreach.
+const (
+	BreachHold OnBreach = "hold" // it is interrupted and waits until the budget has room again
+	BreachStop OnBreach = "stop" // it fails
+)
+
+// Unpriced says whether tasks may start of which Fleet cannot know the cost.
+type Unpriced string
+
+// The values of Unpriced.
+const (
+	UnpricedRefuse Unpriced = "refuse"
+	UnpricedAllow  Unpriced = "allow"
+)
+
+// Validate returns INVALID_ARGUMENT if a value of the budget is not valid. It sets the defaults of the values that are not given.
+func (b *Budget) Validate() error {
+	refuse := func(field, format string, args ...any) error {
+		return Invalid(ReasonInvalidArgument, field, format, args...)
+	}
+	if b.Scope == "" {
+		b.Scope = BudgetFleet
+	}
+	if b.Window == "" {
+		b.Window = WindowNone
+	}
+	if b.OnBreach == "" {
+		b.OnBreach = BreachHold
+	}
+	if b.Unpriced == "" {
+		b.Unpriced = UnpricedRefuse
+	}
+	if len([]rune(b.Name)) > MaxLabelKey || !labelKey.MatchString(b.Name) {
+		return refuse("name", "name is %q: begin it with a letter or a digit, go on with letters, digits and - _ . /, and use at most %d characters", Shorten(b.Name, 80), MaxLabelKey)
+	}
+	if !slices.Contains(BudgetScopes, b.Scope) {
+		return refuse("scope", "scope is %q: give %s", Shorten(string(b.Scope), 40), oneOf(BudgetScopes))
+	}
+	if !slices.Contains(BudgetWindows, b.Window) {
+		return refuse("window", "window is %q: give %s", Shorten(string(b.Window), 40), oneOf(BudgetWindows))
+	}
+	if b.OnBreach != BreachHold && b.OnBreach != BreachStop {
+		return refuse("on_breach", "on_breach is %q: give hold or stop", Shorten(string(b.OnBreach), 40))
+	}
+	if b.Unpriced != UnpricedRefuse && b.Unpriced != UnpricedAllow {
+		return refuse("unpriced", "unpriced is %q: give refuse or allow", Shorten(string(b.Unpriced), 40))
+	}
+	switch {
+	case b.Scope == BudgetFleet && b.Value != "":
+		return refuse("value", "value is %q, but the scope fleet has no value: leave it out, or give another scope", Shorten(b.Value, 60))
+	case b.Scope != BudgetFleet && IsBlank(b.Value):
+		return refuse("value", "value is required: name the %s", b.Scope)
+	case len(b.Value) > MaxSelector:
+		return refuse("value", "value has %d bytes: give at most %d", len(b.Value), MaxSelector)
+	case b.Limit < 0 || b.Limit > MaxTaskCostUSD*1_000_000:
+		return refuse("limit_usd", "limit_usd is %g: give more than 0 and at most %d", b.Limit.USD(), MaxTaskCostUSD)
+	case b.Tokens < 0:
+		return refuse("limit_tokens", "limit_tokens is %d: give at least 1", b.Tokens)
+	case b.Limit == 0 && b.Tokens == 0:
+		return refuse("limit_usd", "limit_usd is required, unless you give limit_tokens")
+	}
+	if b.Scope == BudgetLabel {
+		if _, err := ParseSelector("value", b.Value); err != nil {
+			return err
+		}
+	}
+	if _, err := zone(b.TimeZone); err != nil {
+		return refuse("time_zone", "time_zone is %q: give a name such as Europe/Berlin or UTC", Shorten(b.TimeZone, 60))
+	}
+	return nil
+}
+
+func oneOf[T ~string](values []T) string {
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = string(v)
+	}
+	return JoinNames(names)
+}
+
+// Applies reports whether the budget is for the task of the agent.
+func (b *Budget) Applies(a *Agent, t *Task) bool {
+	switch b.Scope {
+	case BudgetFleet:
+		return true
+	case BudgetProject:
+		return strings.EqualFold(b.Value, a.Project) || strings.EqualFold(b.Value, a.Place+"/"+a.Project)
+	case BudgetPool:
+		return a.Pool != "" && b.Value == a.Pool
+	case BudgetRole:
+		return strings.EqualFold(b.Value, a.Role) || strings.EqualFold(b.Value, a.Project+"/"+a.Role)
+	case BudgetAgent:
+		name, owner := ParseAgentRef(b.Value)
+		return strings.EqualFold(name, a.Name) && (owner == "" || owner == a.Owner)
+	case BudgetOwner:
+		return b.Value == a.Owner
+	case BudgetLabel:
+		s, err := ParseSelector("value", b.Value)
+		return err == nil && s.Matches(t.Labels)
+	}
+	return false
+}
+
+// ScopeText returns the scope with its value, for people.
+func (b *Budget) ScopeText() string {
+	if b.Scope == BudgetFleet {
+		return string(b.Scope)
+	}
+	return string(b.Scope) + " " + b.Value
+}
+
+// LimitText returns the limits for people.
+func (b *Budget) LimitText() string {
+	var parts []string
+	if b.Limit > 0 {
+		parts = append(parts, b.Limit.String())
+	}
+	if b.Tokens > 0 {
+		parts = append(parts, TokensText(b.Tokens))
+	}
+	text := strings.Join(parts, " and ")
+	if b.Window != WindowNone {
+		text += " a " + string(b.Window)
+	}
+	return text
+}

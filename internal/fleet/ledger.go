@@ -1,0 +1,100 @@
+package fleet
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// LedgerKind is the kind of an entry of a budget's ledger.
+type LedgerKind string
+
+// The kinds of entries.
+const (
+	LedgerReserve LedgerKind = "reserve" // a task starts, or needs more than it has reserved
+	LedgerSettle  LedgerKind = "settle"  // a task has ended: what it has used replaces its reservations
+	LedgerRefuse  LedgerKind = "refuse"  // a task was not started
+)
+
+// LedgerEntry is a change of a budget. The sums of its window are the sums of the entries, so the ledger explains them.
+type LedgerEntry struct {
+	N        int64 // the order of the entries; set by the store
+	Budget   string
+	Begin    time.Time // of the window
+	TaskID   string    // empty if a task was refused before it had an id
+	Kind     LedgerKind
+	Reserved Amount // what it adds to the reservations of the window
+	Spent    Amount // what it adds to what the window has spent
+	At       time.Time
+	Text     string // for people
+}
+
+// LedgerKey names a window of a budget.
+type LedgerKey struct {
+	Budget string
+	Begin  time.Time
+}
+
+// LedgerTotal is the sum of entries of a window.
+type LedgerTotal struct {
+	LedgerKey
+	Reserved, Spent Amount
+}
+
+// Ledger is a part of the ledger.
+type Ledger struct {
+	Totals  []LedgerTotal
+	Entries []*LedgerEntry
+}
+
+// LedgerFilter selects parts of the ledger. The zero value selects nothing.
+type LedgerFilter struct {
+	Windows []LedgerKey // the totals of these windows, but for those without entries
+	TaskID  string      // the totals of the entries of this task
+
+	Budget string    // the entries of this budget, newest first
+	Begin  time.Time // only those of this window; zero for all
+	Before int64     // only those with a lower N; 0 for all
+	Limit  int       // at most this many
+}
+
+// Total returns the total of the window, which is zero if the ledger does not have it.
+func (l *Ledger) Total(k LedgerKey) LedgerTotal {
+	for _, t := range l.Totals {
+		if t.Budget == k.Budget && t.Begin.Equal(k.Begin) {
+			return t
+		}
+	}
+	return LedgerTotal{LedgerKey: k}
+}
+
+// TokensText returns the number of tokens for people.
+func TokensText(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return fmt.Sprintf("%s tokens", text)
+}
+
+// Left returns what the budget has left in a window with the total. It may be negative. It has no meaning for a limit that the
+// budget does not have.
+func (b *Budget) Left(t LedgerTotal) Amount {
+	return Amount{b.Limit, b.Tokens}.Minus(t.Reserved).Minus(t.Spent)
+}
+
+// Fits reports whether the budget has the amount left.
+func (b *Budget) Fits(left, want Amount) bool {
+	return (b.Limit == 0 || want.Micros <= left.Micros) && (b.Tokens == 0 || want.Tokens <= left.Tokens)
+}
+
+// Text returns the part of the amount that the budget limits, for people.
+func (b *Budget) Text(a Amount) string {
+	switch {
+	case b.Limit > 0 && b.Tokens > 0:
+		return a.Micros.String() + " and " + TokensText(a.Tokens)
+	case b.Limit > 0:
+		return a.Micros.String()
+	}
+	return TokensText(a.Tokens)
+}

@@ -1,0 +1,174 @@
+package reconcile_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+)
+
+// bill is a line of a script that costs 5 cents.
+const bill = `data {"type":"usage","usage":{"model":"m","input":10,"output":5,"cost_usd":0.05}}` + "\n"
+
+// budget sets a budget.
+func budget(h *servicetest.Harness, b fleet.Budget) {
+	h.T.Helper()
+	_, err := h.SetBudget(servicetest.AsAdmin(h.T.Context()), b, "")
+	require.NoError(h.T, err)
+}
+
+// replayed returns the budget. It fails the test if the ledger does not have the same sums.
+func replayed(h *servicetest.Harness, name string) *service.BudgetLedger {
+	h.T.Helper()
+	l, err := h.ShowBudget(servicetest.AsAdmin(h.T.Context()), service.ShowBudgetRequest{Name: name, Limit: new(500)})
+	require.NoError(h.T, err)
+	require.Zero(h.T, l.Next)
+	var reserved, spent fleet.Amount
+	for _, e := range l.Entries {
+		reserved, spent = reserved.Plus(e.Reserved), spent.Plus(e.Spent)
+	}
+	require.Equal(h.T, l.Total.Reserved, reserved)
+	require.Equal(h.T, l.Total.Spent, spent)
+	return l
+}
+
+func limited(usd float64) fleet.TaskOptions { return fleet.TaskOptions{MaxCostUSD: &usd} }
+
+// waits returns the reasons of the pending task.
+func waits(h *servicetest.Harness, id string) (reasons []fleet.Wait) {
+	h.T.Helper()
+	l, err := h.ListQueue(h.Context(), service.QueueRequest{})
+	require.NoError(h.T, err)
+	for _, i := range l.Items {
+		if i.ID == id {
+			return i.Waits
+		}
+	}
+	return nil
+}
+
+// TestBudget checks that tasks start only if the budget has what they reserve, and that at their end it gets back the rest.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	for _, name := range []string{"a", "b", "c"} {
+		h.Create(name)
+	}
+	budget(h, fleet.Budget{Name: "day", Window: fleet.WindowDay, Limit: 2_000_000})
+	budget(h, fleet.Budget{Name: "others", Scope: fleet.BudgetOwner, Value: "bob", Limit: 1})
+	start := func(agent string) *fleet.Task {
+		task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: agent, Description: bill + "wait gate", Options: limited(1)})
+		require.NoError(t, err)
+		return task
+	}
+	first, second := start("a"), start("b")
+	require.Equal(t, fleet.Micros(2_000_000), replayed(h, "day").Total.Reserved.Micros)
+
+	_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "c", Description: "done"})
+	require.Equal(t, fleet.ReasonBudgetExceeded, fleet.ReasonOf(err), err)
+	require.ErrorContains(t, err, `the budget "day" ($2.00 a day for fleet) has $0.00 left, and the task reserves $0.50; it begins anew at `)
+	require.Equal(t, fleet.LedgerRefuse, replayed(h, "day").Entries[0].Kind)
+	_, err = h.QueueTask(h.Context(), service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Agent: "c", Description: "done", Options: limited(2.5)}})
+	require.ErrorContains(t, err, `the task may cost $2.50, and the budget "day" ($2.00 a day for fleet) never has that much`)
+
+	third := queued(h, "c", bill+"done", fleet.QueueEntry{})
+	why := waits(h, third.ID)
+	require.Len(t, why, 1)
+	require.Equal(t, fleet.WaitBudget, why[0].Reason)
+	require.Equal(t, "day", why[0].Subject)
+	require.False(t, why[0].Until.IsZero())
+	h.Restart()
+	h.World.Release("gate")
+	for _, id := range []string{first.ID, second.ID, third.ID} {
+		require.Equal(t, fleet.TaskCompleted, h.WaitTask(id).Status)
+	}
+	day := replayed(h, "day")
+	require.Equal(t, fleet.LedgerTotal{LedgerKey: day.Key, Spent: fleet.Amount{Micros: 150_000, Tokens: 45}}, day.Total)
+	require.Empty(t, replayed(h, "others").Entries)
+	fourth := h.Start("a", "done") // for free
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(fourth.ID).Status)
+	require.Equal(t, fleet.Micros(150_000), replayed(h, "day").Total.Spent.Micros)
+}
+
+// TestBudgetHold checks that a task that has used up its limit waits, and goes on when the limit is raised.
+func TestBudgetHold(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	budget(h, fleet.Budget{Name: "all", Limit: 1_000_000})
+	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: bill + bill + "wait gate", Options: limited(0.1)})
+	require.NoError(t, err)
+	h.WaitStored(func() bool { return len(waits(h, task.ID)) > 0 })
+	why := waits(h, task.ID)
+	require.Equal(t, "the task has used its own limit of $0.10", why[0].Text)
+	require.Equal(t, fleet.LedgerTotal{LedgerKey: replayed(h, "all").Key, Spent: fleet.Amount{Micros: 100_000, Tokens: 30}}, replayed(h, "all").Total)
+	_, err = h.RaiseTaskBudget(h.Context(), task.ID, 0.1, "")
+	require.ErrorContains(t, err, "max_cost_usd is $0.10, and the task has already used $0.10: give more")
+	raised, err := h.RaiseTaskBudget(h.Context(), task.ID, 0.5, "")
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskPending, raised.Status)
+	h.World.Release("gate")
+	ended := h.WaitTask(task.ID)
+	require.Equal(t, fleet.TaskCompleted, ended.Status, ended.Reason)
+	require.Equal(t, fleet.Micros(200_000), ended.Used().Micros)
+	require.Equal(t, fleet.Amount{Micros: 200_000, Tokens: 60}, replayed(h, "all").Total.Spent)
+	require.Equal(t, []string{"the task is handed to the agent", "the agent goes on"}, h.TaskEvents(task.ID, fleet.EventTaskStarted))
+	_, err = h.RaiseTaskBudget(h.Context(), task.ID, 1, "")
+	require.Equal(t, fleet.ReasonTaskNotPending, fleet.ReasonOf(err))
+}
+
+// TestBudgetStop checks that a task without a limit of its own reserves more while it runs, and fails when there is no more.
+func TestBudgetStop(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	budget(h, fleet.Budget{Name: "all", Limit: 600_000, OnBreach: fleet.BreachStop})
+	long := h.Start("papi", strings.Repeat(bill, 11)+"done")
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(long.ID).Status)
+	require.Equal(t, fleet.Micros(550_000), replayed(h, "all").Total.Spent.Micros)
+	budget(h, fleet.Budget{Name: "all", Limit: 1_200_000, OnBreach: fleet.BreachStop})
+	over := h.Start("papi", strings.Repeat(bill, 13)+"wait never")
+	ended := h.WaitTask(over.ID)
+	require.Equal(t, fleet.TaskFailed, ended.Status)
+	require.Equal(t, fleet.CodeBudget, ended.ReasonCode)
+	require.Equal(t, `the budget "all" ($1.20 for fleet) is used up`, ended.Reason)
+	require.Nil(t, ended.Spent.Reserve)
+	require.Equal(t, fleet.LedgerTotal{LedgerKey: replayed(h, "all").Key, Spent: fleet.Amount{Micros: 1_200_000, Tokens: 360}}, replayed(h, "all").Total)
+}
+
+// TestBudgetTokens checks a budget of tokens, and that a raised one lets the task go on.
+func TestBudgetTokens(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	budget(h, fleet.Budget{Name: "tokens", Scope: fleet.BudgetAgent, Value: "papi", Window: fleet.WindowMonth, Tokens: 20})
+	task := h.Start("papi", bill+bill+"wait gate")
+	h.WaitStored(func() bool { return len(waits(h, task.ID)) > 0 })
+	require.Contains(t, waits(h, task.ID)[0].Text, `the budget "tokens" (20 tokens a month for agent papi) has 0 tokens left, and the task reserves 5 tokens`)
+	require.Equal(t, int64(30), replayed(h, "tokens").Total.Spent.Tokens)
+	budget(h, fleet.Budget{Name: "tokens", Scope: fleet.BudgetAgent, Value: "papi", Window: fleet.WindowMonth, Tokens: 2000})
+	h.World.Release("gate")
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
+	require.Equal(t, int64(60), replayed(h, "tokens").Total.Spent.Tokens)
+}
+
+// TestBudgetUnpriced checks that a program without costs starts only if the budget allows it.
+func TestBudgetUnpriced(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	unknown := `data {"type":"usage","usage":{"model":"m-9","input":10,"output":5}}` + "\ndone"
+	require.Equal(t, fleet.CostUnknown, h.WaitTask(h.Start("papi", unknown).ID).Spent.Basis)
+	b := fleet.Budget{Name: "all", Limit: 1_000_000}
+	budget(h, b)
+	_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done"})
+	require.ErrorContains(t, err, `the budget "all" ($1.00 for fleet) limits money, and the price of the model "m-9" is not known: give the model a price`)
+	b.Unpriced = fleet.UnpricedAllow
+	budget(h, b)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
+}

@@ -1,0 +1,273 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// BudgetRoom is a budget with what it has left.
+type BudgetRoom = state.BudgetRoom
+
+// SetBudget adds the budget, or replaces the one with its name. What the budget has spent remains. The interceptor lets only admins
+// call it.
+func (s *Service) SetBudget(ctx context.Context, b fleet.Budget, requestID string) (*state.BudgetRoom, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Validate(); err != nil {
+		return nil, err
+	}
+	_, _, err = s.Once(ctx, Call{Method: "SetBudget", RequestID: requestID, Body: b}, func(tx fleet.Tx) (CallResult, error) {
+		all, err := fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind})
+		if err != nil {
+			return CallResult{}, err
+		}
+		b.By, b.CreatedAt, b.UpdatedAt = p.Name, s.now(), s.now()
+		known := false
+		for _, old := range all {
+			if old.Name == b.Name {
+				known, b.CreatedAt = true, old.CreatedAt
+			}
+		}
+		if !known && len(all) >= fleet.MaxBudgets {
+			return CallResult{}, fleet.Errorf(fleet.ReasonLimitReached, "there are %d budgets, which is the limit", len(all)).Next("{delete_budget} deletes one")
+		}
+		return CallResult{}, fleet.PutResource(tx, fleet.BudgetKind, b.Name, b)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.budget(ctx, b.Name)
+}
+
+// DeleteBudget deletes the budget, if it exists. Its ledger remains. The interceptor lets only admins call it.
+func (s *Service) DeleteBudget(ctx context.Context, name, requestID string) error {
+	if name == "" {
+		return errNoBudget()
+	}
+	_, _, err := s.Once(ctx, Call{Method: "DeleteBudget", RequestID: requestID, Body: name}, func(tx fleet.Tx) (CallResult, error) {
+		if _, err := budgetIn(tx, name); err != nil {
+			return CallResult{}, err
+		}
+		return CallResult{}, tx.Delete(&fleet.Resource{Kind: fleet.BudgetKind, Name: name})
+	})
+	return err
+}
+
+func errNoBudget() error {
+	return fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a budget").Next("{list_budgets} lists them")
+}
+
+// budgetIn returns the budget with the name, or BUDGET_NOT_FOUND.
+func budgetIn(tx fleet.ReadTx, name string) (*fleet.Budget, error) {
+	b, err := fleet.First(fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind, Name: name}))
+	if err == nil && b == nil {
+		err = budgetNotFound(name)
+	}
+	return b, err
+}
+
+func budgetNotFound(name string) error {
+	return fleet.Errorf(fleet.ReasonBudgetNotFound, "there is no budget %q", fleet.Shorten(name, 80)).With("budget", fleet.Shorten(name, 80)).Next("{list_budgets} lists them")
+}
+
+// budget returns the budget with what it has left.
+func (s *Service) budget(ctx context.Context, name string) (room *state.BudgetRoom, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		b, err := budgetIn(tx, name)
+		if err != nil {
+			return err
+		}
+		rooms, err := state.Rooms(tx, []*fleet.Budget{b}, s.now())
+		if err == nil {
+			room = &rooms[0]
+		}
+		return err
+	})
+	return room, err
+}
+
+// ListBudgets returns the budgets that concern the caller, sorted by name: for an admin all, for others those that apply to one of
+// their agents, and those of the fleet and of their own.
+func (s *Service) ListBudgets(ctx context.Context) (rooms []state.BudgetRoom, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.snap.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		all, err := fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind})
+		if err != nil {
+			return err
+		}
+		rooms, err = state.Rooms(tx, s.concerning(p, all), s.now())
+		return err
+	})
+	return rooms, err
+}
+
+// concerning returns the budgets that the principal may see.
+func (s *Service) concerning(p fleet.Principal, all []*fleet.Budget) (seen []*fleet.Budget) {
+	for _, b := range all {
+		if p.Admin() && len(p.Projects) == 0 || b.Scope == fleet.BudgetFleet || b.Scope == fleet.BudgetOwner && b.Value == p.Name || s.concerns(p, b) {
+			seen = append(seen, b)
+		}
+	}
+	return seen
+}
+
+// concerns reports whether the budget applies to tasks of an agent that the principal sees.
+func (s *Service) concerns(p fleet.Principal, b *fleet.Budget) bool {
+	for _, v := range s.snap.All() {
+		if p.Sees(&v.Agent) && b.Applies(&v.Agent, &fleet.Task{Labels: v.Labels}) {
+			return true
+		}
+	}
+	return false
+}
+
+// ShowBudgetRequest selects entries of the ledger of a budget, newest first.
+type ShowBudgetRequest struct {
+	Name   string
+	All    bool  // also entries of earlier windows
+	Before int64 // only entries before this one; 0 for the newest
+	Limit  *int  // at most this many; nil means 50
+}
+
+// BudgetLedger is a budget with entries of its ledger.
+type BudgetLedger struct {
+	state.BudgetRoom
+	Entries []*fleet.LedgerEntry
+	Next    int64 // Before of the next entries; 0 if there are none
+}
+
+// These limit the entries of a ledger in one answer.
+const (
+	defaultLedger = 50
+	maxLedger     = 500
+)
+
+// ShowBudget returns a budget that concerns the caller. The entries of tasks of others have no ids and texts, unless the caller is
+// an admin.
+func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetLedger, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Name == "":
+		return nil, errNoBudget()
+	case r.Limit != nil && *r.Limit < 1:
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give at least 1", *r.Limit)
+	}
+	limit := defaultLedger
+	if r.Limit != nil {
+		limit = min(*r.Limit, maxLedger)
+	}
+	if err := s.snap.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	out := &BudgetLedger{}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		b, err := budgetIn(tx, r.Name)
+		if err == nil && len(s.concerning(p, []*fleet.Budget{b})) == 0 {
+			err = budgetNotFound(r.Name)
+		}
+		if err != nil {
+			return err
+		}
+		rooms, err := state.Rooms(tx, []*fleet.Budget{b}, s.now())
+		if err != nil {
+			return err
+		}
+		*out = BudgetLedger{BudgetRoom: rooms[0]}
+		f := fleet.LedgerFilter{Budget: b.Name, Begin: rooms[0].Key.Begin, Before: r.Before, Limit: limit + 1}
+		if r.All {
+			f.Begin = time.Time{}
+		}
+		l, err := tx.Ledger(f)
+		if err != nil {
+			return err
+		}
+		if out.Entries = l.Entries; len(l.Entries) > limit {
+			out.Entries = l.Entries[:limit]
+			out.Next = out.Entries[limit-1].N
+		}
+		return s.hideTasks(tx, p, out.Entries)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// hideTasks removes what entries say about tasks that the principal may not see.
+func (s *Service) hideTasks(tx fleet.ReadTx, p fleet.Principal, entries []*fleet.LedgerEntry) error {
+	if p.Admin() && len(p.Projects) == 0 {
+		return nil
+	}
+	visible := map[string]bool{}
+	for _, e := range entries {
+		if _, known := visible[e.TaskID]; !known && e.TaskID != "" {
+			t, err := tx.Task(e.TaskID)
+			if err != nil {
+				return err
+			}
+			if t != nil {
+				access, err := accessTo(tx, p, t.Owner, t.AgentUID)
+				if err != nil {
+					return err
+				}
+				visible[e.TaskID] = access != fleet.AccessNone
+			}
+		}
+		if !visible[e.TaskID] {
+			e.TaskID, e.Text = "", ""
+		}
+	}
+	return nil
+}
+
+// RaiseTaskBudget sets what a task may cost that has not ended, in US dollars. A task that waits because it has used up its own limit
+// goes on. The budgets of the fleet still hold.
+func (s *Service) RaiseTaskBudget(ctx context.Context, id string, usd float64, requestID string) (*fleet.Task, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if id == "" {
+		return nil, errNoTaskID()
+	}
+	if err := (fleet.TaskOptions{MaxCostUSD: &usd}).Validate(); err != nil {
+		return nil, err
+	}
+	c := Call{Method: "RaiseTaskBudget", RequestID: requestID, Body: []any{id, usd}}
+	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
+		t, err := s.task(tx, p, id, fleet.AccessRun)
+		if err != nil {
+			return nil, err
+		}
+		limit, used := fleet.MicrosOf(usd), t.Used().Micros
+		switch {
+		case t.Status.Ended():
+			return nil, fleet.Errorf(fleet.ReasonTaskNotPending, "task %q is %s, so it costs nothing more", t.ID, t.Status).
+				With("task_id", t.ID).With("agent_name", t.AgentName).Next("{retry_task} starts it again")
+		case limit <= used:
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, fleet.OptionMaxCost, "max_cost_usd is %s, and the task has already used %s: give more", limit, used)
+		}
+		if err := state.Raise(tx, t, limit, s.now()); err != nil {
+			return nil, err
+		}
+		t.Options.MaxCostUSD = &usd
+		if err := tx.Update(t); err != nil {
+			return nil, err
+		}
+		return t, tx.Append(t.Event(fleet.EventTaskQueued, s.now(), fmt.Sprintf("it may cost %s, says %s", limit, p.Name)))
+	})
+}

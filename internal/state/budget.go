@@ -1,0 +1,280 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// MinReservation is the least that is reserved for a task without a limit of its own, but at most a quarter of a budget.
+var MinReservation = fleet.Amount{Micros: 500_000, Tokens: 50_000}
+
+// BudgetRoom is a budget with what it has left in its current window.
+type BudgetRoom struct {
+	*fleet.Budget
+	Key   fleet.LedgerKey
+	End   time.Time // of the window; zero if it never ends
+	Total fleet.LedgerTotal
+	Left  fleet.Amount
+}
+
+// Rooms returns the budgets with what they have left. In an Update, no other transaction takes that away.
+func Rooms(tx fleet.ReadTx, budgets []*fleet.Budget, now time.Time) ([]BudgetRoom, error) {
+	if len(budgets) == 0 {
+		return nil, nil
+	}
+	rooms, keys := make([]BudgetRoom, len(budgets)), make([]fleet.LedgerKey, len(budgets))
+	for i, b := range budgets {
+		begin, end := b.WindowAt(now)
+		keys[i] = fleet.LedgerKey{Budget: b.Name, Begin: begin}
+		rooms[i] = BudgetRoom{Budget: b, Key: keys[i], End: end}
+	}
+	l, err := tx.Ledger(fleet.LedgerFilter{Windows: keys})
+	for i := range rooms {
+		r := &rooms[i]
+		r.Total = l.Total(r.Key)
+		r.Left = r.Budget.Left(r.Total)
+	}
+	return rooms, err
+}
+
+// Scarce reports whether the budget has less than a fifth left.
+func (r *BudgetRoom) Scarce() bool {
+	return r.Limit > 0 && r.Left.Micros < r.Limit/5 || r.Tokens > 0 && r.Left.Tokens < r.Tokens/5
+}
+
+// BudgetsOf returns the budgets that are for the task of the agent.
+func BudgetsOf(all []*fleet.Budget, a *fleet.Agent, t *fleet.Task) []*fleet.Budget {
+	return slices.DeleteFunc(slices.Clone(all), func(b *fleet.Budget) bool { return !b.Applies(a, t) })
+}
+
+// Estimate is what tasks like a new one have used.
+type Estimate struct {
+	fleet.Amount
+	Unpriced string // why Fleet cannot know what such tasks cost; empty if it can
+}
+
+// Wanted returns what the budgets must reserve for the task. estimate is called only if the task has no limit of its own.
+func Wanted(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet.Reservation {
+	r := fleet.Reservation{Amount: e.Amount, Before: t.Used()}
+	least := MinReservation
+	money, tokens := false, false
+	for _, b := range budgets {
+		if b.Limit > 0 {
+			money, r.Micros, least.Micros = true, min(r.Micros, b.Limit), min(least.Micros, max(b.Limit/4, 1))
+		}
+		if b.Tokens > 0 {
+			tokens, r.Tokens, least.Tokens = true, min(r.Tokens, b.Tokens), min(least.Tokens, max(b.Tokens/4, 1))
+		}
+	}
+	r.Micros, r.Tokens = max(r.Micros, least.Micros), max(r.Tokens, least.Tokens)
+	if usd := t.Options.MaxCostUSD; usd != nil {
+		r.Micros, r.Fixed = fleet.MicrosOf(*usd)-r.Before.Micros, true
+	}
+	if !money {
+		r.Micros, r.Fixed = 0, false
+	}
+	if !tokens {
+		r.Tokens = 0
+	}
+	r.Step = r.Amount
+	return r
+}
+
+// Obstacle is why a task cannot start for now because of a budget.
+type Obstacle struct {
+	Budget *fleet.Budget
+	Text   string    // for people
+	Until  time.Time // when the window ends; zero if that does not help
+	Never  bool      // only a change of the task or of the budget helps
+	Left   fleet.Amount
+}
+
+// Obstacles returns why the task cannot start: what the budgets do not have left for it.
+func Obstacles(rooms []BudgetRoom, t *fleet.Task, want fleet.Reservation, e Estimate) (all []Obstacle) {
+	for _, r := range rooms {
+		o := Obstacle{Budget: r.Budget, Until: r.End, Left: r.Left}
+		limits := fmt.Sprintf("the budget %q (%s for %s)", r.Name, r.LimitText(), r.ScopeText())
+		switch {
+		case r.Limit > 0 && e.Unpriced != "" && r.Unpriced == fleet.UnpricedRefuse:
+			o.Never, o.Text = true, fmt.Sprintf("%s limits money, and %s: give the model a price, or let an admin set the budget with unpriced: allow", limits, e.Unpriced)
+		case r.Limit > 0 && want.Fixed && want.Micros <= 0:
+			o.Never, o.Text = true, fmt.Sprintf("the task has used its own limit of %s", fleet.MicrosOf(*t.Options.MaxCostUSD))
+		case r.Limit > 0 && want.Micros > r.Limit:
+			o.Never, o.Text = true, fmt.Sprintf("the task may cost %s, and %s never has that much", want.Micros, limits)
+		case !r.Fits(r.Left, want.Amount):
+			o.Text = fmt.Sprintf("%s has %s left, and the task reserves %s", limits, r.Text(positive(r.Left)), r.Text(want.Amount))
+		default:
+			continue
+		}
+		if o.Never {
+			o.Until = time.Time{}
+		} else if !o.Until.IsZero() {
+			o.Text += "; it begins anew at " + o.Until.UTC().Format("2006-01-02 15:04 MST")
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+func positive(a fleet.Amount) fleet.Amount {
+	return fleet.Amount{Micros: max(a.Micros, 0), Tokens: max(a.Tokens, 0)}
+}
+
+// ReserveIn writes the reservation of a task that starts, into the windows of the rooms.
+func ReserveIn(tx fleet.Tx, rooms []BudgetRoom, t *fleet.Task, want fleet.Reservation, now time.Time) error {
+	if len(rooms) == 0 {
+		t.Spent.Reserve = nil
+		return nil
+	}
+	for _, r := range rooms {
+		if err := reserve(tx, r.Key, t, want.Amount, now, "the task starts"); err != nil {
+			return err
+		}
+	}
+	t.Spent.Reserve = &want
+	return nil
+}
+
+func reserve(tx fleet.Tx, k fleet.LedgerKey, t *fleet.Task, more fleet.Amount, now time.Time, text string) error {
+	return tx.Insert(&fleet.LedgerEntry{Budget: k.Budget, Begin: k.Begin, TaskID: t.ID, Kind: fleet.LedgerReserve, Reserved: more, At: now, Text: text})
+}
+
+// Meter looks at what the running task has used. If that is all that is reserved for it, Meter reserves more, as long as the budgets
+// have it. Otherwise it asks the task to stop. The caller writes the task.
+func Meter(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+	if !t.UsedUp() || !t.StopAsked.IsZero() {
+		return nil
+	}
+	open, rooms, err := openWindows(tx, t)
+	if err != nil {
+		return err
+	}
+	r := *t.Spent.Reserve // the task may be shared
+	t.Spent.Reserve = &r
+	over := t.Used().Minus(r.Before).Minus(r.Amount)
+	more := fleet.Amount{Micros: max(over.Micros, 0), Tokens: max(over.Tokens, 0)} // is used already, so it counts in any case
+	room := r.Step.Plus(more)
+	why := ""
+	for _, b := range rooms {
+		if b.Limit > 0 && b.Left.Micros < room.Micros {
+			room.Micros, why = b.Left.Micros, fmt.Sprintf("the budget %q (%s for %s) is used up", b.Name, b.LimitText(), b.ScopeText())
+		}
+		if b.Tokens > 0 && b.Left.Tokens < room.Tokens {
+			room.Tokens, why = b.Left.Tokens, fmt.Sprintf("the budget %q (%s for %s) is used up", b.Name, b.LimitText(), b.ScopeText())
+		}
+	}
+	if r.Micros > 0 && over.Micros >= 0 && !r.Fixed {
+		more.Micros = max(more.Micros, room.Micros)
+	}
+	if r.Tokens > 0 && over.Tokens >= 0 {
+		more.Tokens = max(more.Tokens, room.Tokens)
+	}
+	if more != (fleet.Amount{}) {
+		for _, l := range open {
+			if err := reserve(tx, l.LedgerKey, t, more, now, "the task needs more than it has reserved"); err != nil {
+				return err
+			}
+		}
+		r.Amount = r.Plus(more)
+		t.Spent.Reserve = &r
+	}
+	if !t.UsedUp() {
+		return nil
+	}
+	if r.Fixed && over.Micros >= 0 {
+		why = fmt.Sprintf("its own limit of %s is used up", r.Before.Micros+r.Step.Micros)
+	}
+	r.Breach = breachOf(rooms)
+	t.StopAsked, t.StopReason = now, why
+	return tx.Append(t.Event(fleet.EventTaskStopping, now, why))
+}
+
+// openWindows returns the windows in which the task has a reservation, and those of their budgets that exist, with what they have
+// left.
+func openWindows(tx fleet.Tx, t *fleet.Task) (open []fleet.LedgerTotal, rooms []BudgetRoom, err error) {
+	l, err := tx.Ledger(fleet.LedgerFilter{TaskID: t.ID})
+	if err != nil {
+		return nil, nil, err
+	}
+	open = slices.DeleteFunc(l.Totals, func(l fleet.LedgerTotal) bool { return l.Reserved == fleet.Amount{} })
+	var keys []fleet.LedgerKey
+	for _, o := range open {
+		b, err := fleet.First(fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind, Name: o.Budget}))
+		if err != nil {
+			return nil, nil, err
+		}
+		if b != nil {
+			keys = append(keys, o.LedgerKey)
+			rooms = append(rooms, BudgetRoom{Budget: b, Key: o.LedgerKey})
+		}
+	}
+	if len(keys) == 0 {
+		return open, nil, nil
+	}
+	l, err = tx.Ledger(fleet.LedgerFilter{Windows: keys})
+	for i := range rooms {
+		rooms[i].Left = rooms[i].Budget.Left(l.Total(rooms[i].Key))
+	}
+	return open, rooms, err
+}
+
+// settle replaces the reservations of a task whose run has ended by what it has used.
+func settle(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+	r := t.Spent.Reserve
+	if r == nil {
+		return nil
+	}
+	l, err := tx.Ledger(fleet.LedgerFilter{TaskID: t.ID})
+	if err != nil {
+		return err
+	}
+	text := "the task is " + string(t.Status)
+	if t.Active() {
+		text = "the task waits"
+	}
+	for _, o := range l.Totals {
+		if o.Reserved == (fleet.Amount{}) {
+			continue
+		}
+		if err := tx.Insert(&fleet.LedgerEntry{
+			Budget: o.Budget, Begin: o.Begin, TaskID: t.ID, Kind: fleet.LedgerSettle, Reserved: fleet.Amount{}.Minus(o.Reserved),
+			Spent: t.Used().Minus(r.Before), At: now, Text: text,
+		}); err != nil {
+			return err
+		}
+	}
+	t.Spent.Reserve = nil
+	return nil
+}
+
+// Raise changes the reservation of a task to one with a limit of its own. The caller writes the task. A task that does not run has no
+// reservation.
+func Raise(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.Time) error {
+	if t.Spent.Reserve == nil || t.Spent.Reserve.Micros == 0 {
+		return nil
+	}
+	open, rooms, err := openWindows(tx, t)
+	if err != nil {
+		return err
+	}
+	r := *t.Spent.Reserve
+	more := limit - r.Before.Micros - r.Micros
+	for _, b := range rooms {
+		if b.Limit > 0 && more > b.Left.Micros {
+			return fleet.Errorf(fleet.ReasonBudgetExceeded, "the budget %q (%s for %s) has %s left, and the task would reserve %s more",
+				b.Name, b.LimitText(), b.ScopeText(), max(b.Left.Micros, 0), more).With("budget", b.Name).With("task_id", t.ID).
+				Next("{show_budget} shows what the budget was spent on")
+		}
+	}
+	for _, l := range open {
+		if err := reserve(tx, l.LedgerKey, t, fleet.Amount{Micros: more}, now, "its limit was changed"); err != nil {
+			return err
+		}
+	}
+	r.Micros, r.Fixed, r.Step.Micros = r.Micros+more, true, limit-r.Before.Micros
+	t.Spent.Reserve = &r
+	return nil
+}
