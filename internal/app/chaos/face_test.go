@@ -84,7 +84,7 @@ func methodOf(name string) protoreflect.MethodDescriptor {
 }
 
 // endpoints are the paths of MCP, by service.
-var endpoints = map[string]string{"FleetService": "/mcp", "LifecycleService": "/mcp/lifecycle"}
+var endpoints = map[string]string{"FleetService": "/mcp/all", "LifecycleService": "/mcp/lifecycle"}
 
 func arguments(request proto.Message) (args map[string]any, err error) {
 	data, err := names.Marshal(request)
