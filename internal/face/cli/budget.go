@@ -87,7 +87,12 @@ func listBudgets(s *session, budgets []*fleetv1.Budget, none string) {
 		column{"SPENT", func(b *fleetv1.Budget) string { return budgetText(b, b.GetSpentUsd(), b.GetSpentTokens()) }},
 		column{"RESERVED", func(b *fleetv1.Budget) string { return budgetText(b, b.GetReservedUsd(), b.GetReservedTokens()) }},
 		column{"LEFT", func(b *fleetv1.Budget) string { return budgetText(b, b.GetLeftUsd(), b.GetLeftTokens()) }},
-		column{"BEGINS ANEW", "window_ends"})
+		column{"BEGINS ANEW", func(b *fleetv1.Budget) string {
+			if b.GetWindowEnds() == nil {
+				return "never"
+			}
+			return "in " + span(b.GetWindowEnds().AsTime().Sub(s.deps.Now()))
+		}})
 }
 
 // budgetText formats the amount as far as the budget limits it.

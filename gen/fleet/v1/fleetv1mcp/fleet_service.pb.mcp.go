@@ -1936,7 +1936,7 @@ var fleetServiceOutputs = tool.Defs{
 "attempts":{"type":"array","items":{"$ref":"#/$defs/Attempt"},"description":"The attempts that have failed, oldest first."}
 },"required":["position","waits","priority","depends_on","attempts"],"description":"Queued says when and how a pending task starts."}`,
 	"Wait": `{"type":"object","properties":{
-"reason":{"type":"string","description":"The reason: held, not_before, dependency, dependency_failed, exclusive, agent_busy, agent_offline, no_agent, pool_full, provisioning, place_down, principal_limit, unconfined, retry, usage_window or behind."},
+"reason":{"type":"string","description":"The reason: held, not_before, dependency, dependency_failed, exclusive, agent_busy, agent_offline, no_agent, pool_full, provisioning, place_down, principal_limit, budget, unconfined, retry, usage_window or behind."},
 "subject":{"type":"string","description":"What the task waits for, such as the id of a task or the name of an agent; empty when nothing has a name."},
 "text":{"type":"string","description":"The reason, as a sentence."},
 "until":{"type":["string","null"],"format":"date-time","description":"When the reason ends; absent when that is not known."}
