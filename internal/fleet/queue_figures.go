@@ -7,4 +7,12 @@ type QueueFigures struct {
 	Tasks  map[WaitReason]int
 	Oldest map[WaitReason]time.Time // when the oldest one was queued
 	Paused bool                     // the whole fleet
+	// Budgets are the budgets, whose tasks wait with the reason WaitBudget when they are used up.
+	Budgets []BudgetFigures
+}
+
+// BudgetFigures are the figures of a budget in its current window.
+type BudgetFigures struct {
+	Name                   string
+	Limit, Reserved, Spent Amount // 0 in Limit means that money or tokens are not limited
 }

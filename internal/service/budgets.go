@@ -113,6 +113,23 @@ func (s *Service) ListBudgets(ctx context.Context) (rooms []state.BudgetRoom, er
 	return rooms, err
 }
 
+// budgetFigures returns the figures of all budgets.
+func (s *Service) budgetFigures(ctx context.Context) (all []fleet.BudgetFigures, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		all = nil
+		budgets, err := fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind})
+		if err != nil {
+			return err
+		}
+		rooms, err := state.Rooms(tx, budgets, s.now())
+		for _, r := range rooms {
+			all = append(all, fleet.BudgetFigures{Name: r.Name, Limit: fleet.Amount{Micros: r.Limit, Tokens: r.Tokens}, Reserved: r.Total.Reserved, Spent: r.Total.Spent})
+		}
+		return err
+	})
+	return all, err
+}
+
 // concerning returns the budgets that the principal may see.
 func (s *Service) concerning(p fleet.Principal, all []*fleet.Budget) (seen []*fleet.Budget) {
 	for _, b := range all {
