@@ -10,6 +10,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
 	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
 )
 
 // bill is a line of a script that costs 5 cents.
@@ -171,4 +172,62 @@ func TestBudgetUnpriced(t *testing.T) {
 	b.Unpriced = fleet.UnpricedAllow
 	budget(h, b)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
+}
+
+// TestBudgetLongOutput checks that output beyond its limit counts, which is not in the event log.
+func TestBudgetLongOutput(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MaxOutput = 10 })
+	h.Create("papi")
+	budget(h, fleet.Budget{Name: "all", Limit: 400_000, OnBreach: fleet.BreachStop})
+	ended := h.WaitTask(h.Start("papi", "echo more than ten bytes\n"+strings.Repeat(bill, 8)+"wait never").ID)
+	require.Equal(t, fleet.CodeBudget, ended.ReasonCode, ended.Reason)
+	require.Equal(t, fleet.Amount{Micros: 400_000, Tokens: 120}, ended.Used())
+	require.Equal(t, fleet.Amount{Micros: 400_000, Tokens: 120}, replayed(h, "all").Total.Spent)
+}
+
+// TestBudgetBill checks that the ledger has what the tasks have cost, to the millionth of a dollar, although the server is restarted
+// again and again. The budget holds half of the tasks until it is raised.
+func TestBudgetBill(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	agents := []string{"a", "b", "c", "d"}
+	for _, name := range agents {
+		h.Create(name)
+	}
+	budget(h, fleet.Budget{Name: "all", Limit: 1_500_000})
+	var tasks []*fleet.Task
+	var sum fleet.Micros
+	for i := range 30 {
+		n := i%4 + 1
+		sum += fleet.Micros(n) * 50_000
+		task, err := h.QueueTask(h.Context(), service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{
+			Agent: agents[i%4], Description: strings.Repeat(bill+"work 1ms\n", n) + "done", Options: limited(0.3),
+		}})
+		require.NoError(t, err)
+		tasks = append(tasks, task)
+	}
+	for range 5 {
+		h.Restart()
+	}
+	h.WaitStored(func() bool { // only the budget is in the way, and nothing runs
+		l, err := h.ListQueue(h.Context(), service.QueueRequest{})
+		require.NoError(t, err)
+		for _, i := range l.Items {
+			if len(i.Waits) == 0 || i.Waits[0].Reason != fleet.WaitBudget {
+				return false
+			}
+		}
+		return len(l.Items) > 0 && replayed(h, "all").Total.Reserved == fleet.Amount{}
+	})
+	require.LessOrEqual(t, replayed(h, "all").Total.Spent.Micros, fleet.Micros(1_500_000))
+	budget(h, fleet.Budget{Name: "all", Limit: 10_000_000})
+	for i, task := range tasks {
+		if i%5 == 0 {
+			h.Restart()
+		}
+		require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
+	}
+	all := replayed(h, "all")
+	require.Equal(t, fleet.LedgerTotal{LedgerKey: all.Key, Spent: fleet.Amount{Micros: sum, Tokens: int64(sum) / 50_000 * 15}}, all.Total)
 }

@@ -161,6 +161,9 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 		for _, o := range left { // after a crash, Follow delivers it again, because the cursor does not advance
 			rest.add(o)
 		}
+		if err := w.meterRest(ctx, taskID, &rest, left); err != nil {
+			return err
+		}
 		if len(left) > 0 && tell == nil {
 			tell = time.After(tellInterval)
 		}
@@ -181,6 +184,29 @@ func (w *worker) tellMore(ctx context.Context, taskID string, rest *lastOutput) 
 	})
 }
 
+// meterRest adds up what output beyond the limit says about usage, so that the task keeps within its budgets.
+func (w *worker) meterRest(ctx context.Context, taskID string, rest *lastOutput, left []fleet.Output) error {
+	news := false
+	for _, o := range left {
+		if s := fleet.ParseStep(o.Data); s != nil && s.Type == fleet.StepUsage {
+			rest.usage, news = append(rest.usage, s), true
+			rest.sum.AddStep(fleet.ParseStep(o.Data), w.cfg.Price)
+		}
+	}
+	if !news {
+		return nil
+	}
+	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
+		all := *t
+		all.CostUSD += rest.sum.CostUSD
+		all.Usage.InputTokens += rest.sum.Usage.InputTokens
+		all.Usage.OutputTokens += rest.sum.Usage.OutputTokens
+		err := state.Meter(tx, &all, w.now())
+		t.StopAsked, t.StopReason, t.Spent.Reserve = all.StopAsked, all.StopReason, all.Spent.Reserve
+		return err
+	})
+}
+
 // recordRest adds the last part of an output beyond its limit to the event log, if the run has ended.
 func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *lastOutput, ended func() bool) error {
 	if rest.seen == 0 || !ended() {
@@ -197,6 +223,9 @@ func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *la
 			}
 		}
 		t.OutputSize += rest.seen
+		for _, s := range rest.usage {
+			t.AddStep(s, w.cfg.Price)
+		}
 		for _, o := range rest.outputs {
 			t.Cursor = o.Cursor
 			if err := w.append(tx, t, o, fleet.ParseStep(o.Data)); err != nil && !errors.Is(err, fleet.ErrStoreFull) {
@@ -214,7 +243,9 @@ const lastOutputSize = 256 << 10
 // lastOutput keeps the last pieces of an output.
 type lastOutput struct {
 	outputs             []fleet.Output
-	seen, kept, dropped int64 // bytes
+	seen, kept, dropped int64         // bytes
+	usage               []*fleet.Step // those about usage, of all pieces
+	sum                 fleet.Task    // has their usage
 }
 
 func (l *lastOutput) add(o fleet.Output) {
