@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 
 	"fleet/internal/fleet"
 	"fleet/internal/state"
@@ -18,6 +19,9 @@ type queueBudgets struct {
 // queueBudgets reads the budgets, and what tasks like the pending ones cost.
 func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (*queueBudgets, error) {
 	b := &queueBudgets{agent: s.runs}
+	if !slices.ContainsFunc(tasks, func(q *fleet.QueuedTask) bool { return q.Status == fleet.TaskPending }) {
+		return b, nil
+	}
 	err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		*b = queueBudgets{agent: s.runs, rooms: map[string]state.BudgetRoom{}, estimates: map[string]func(*fleet.Task) state.Estimate{}}
 		if b.all, err = fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind}); err != nil || len(b.all) == 0 {
