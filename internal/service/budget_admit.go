@@ -21,7 +21,7 @@ func (s *Service) reserve(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
 	case err != nil:
 		return err
 	case len(obstacles) > 0:
-		return budgetExceeded(t, obstacles[0], s.now())
+		return budgetExceeded(obstacles[0], s.now())
 	}
 	return state.ReserveIn(tx, rooms, t, want, s.now())
 }
@@ -30,7 +30,7 @@ func (s *Service) reserve(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
 func (s *Service) affordable(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) error {
 	_, _, obstacles, err := s.obstacles(tx, a, t)
 	if i := slices.IndexFunc(obstacles, func(o state.Obstacle) bool { return o.Never }); err == nil && i >= 0 {
-		return budgetExceeded(t, obstacles[i], s.now())
+		return budgetExceeded(obstacles[i], s.now())
 	}
 	return err
 }
@@ -57,8 +57,8 @@ func (s *Service) obstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) (roo
 }
 
 // budgetExceeded returns the error for the obstacle.
-func budgetExceeded(t *fleet.Task, o state.Obstacle, now time.Time) error {
-	e := fleet.Errorf(fleet.ReasonBudgetExceeded, "%s", o.Text).With("budget", o.Budget.Name).With("task_id", t.ID).
+func budgetExceeded(o state.Obstacle, now time.Time) error {
+	e := fleet.Errorf(fleet.ReasonBudgetExceeded, "%s", o.Text).With("budget", o.Budget.Name).
 		Next("{show_budget} shows what the budget was spent on")
 	if o.Budget.Limit > 0 {
 		e = e.With("left_usd", fmt.Sprint(max(o.Left.Micros, 0).USD()))

@@ -143,8 +143,8 @@ const (
 	ErrorReason_SCHEDULE_NOT_FOUND ErrorReason = 56
 	// A schedule with this name already exists. Metadata: schedule, field.
 	ErrorReason_SCHEDULE_EXISTS ErrorReason = 57
-	// A budget does not have what the task would reserve; the message says what it has left, and until when. Metadata: budget, task_id,
-	// left_usd or left_tokens, and window_ends if the budget begins anew. RetryInfo says when that is.
+	// A budget does not have what the task would reserve; the message says what it has left, and until when. Metadata: budget,
+	// task_id if the task exists, left_usd or left_tokens, and window_ends if the budget begins anew. RetryInfo says when that is.
 	ErrorReason_BUDGET_EXCEEDED ErrorReason = 60
 	// No budget with this name that concerns the caller. Metadata: budget.
 	ErrorReason_BUDGET_NOT_FOUND ErrorReason = 61
