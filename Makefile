@@ -148,7 +148,7 @@ BENCH := $(GO) test ./internal/app/bench -run '^$$' -timeout 0
 bench: ## measure each face beside bare servers of its protocol, a large fleet, replicas, fairness and caches of tools; downloads 30 MB of npm packages the first time
 	@mkdir -p .build/npm/bench && cp -r testdata/npm/bench/. .build/npm/bench
 	@cd .build/npm/bench && cmp -s package-lock.json installed || { npm ci --loglevel=error && cp package-lock.json installed; } || echo "the TypeScript peer needs npm"
-	$(BENCH) -bench 'List|Fleet|Replicas|Fairness|Caches' -benchtime 6s $(FLAGS)
+	$(BENCH) -bench 'List|Fleet|Queue|Replicas|Fairness|Caches' -benchtime 6s $(FLAGS)
 
 bench-page: ## measure the live page in Chromium: first load, 10,000 agents that change, a million lines, a day of events
 	$(BENCH) -bench Page -benchtime 8s $(FLAGS)

@@ -90,6 +90,7 @@ func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []f
 	c.idle = slices.DeleteFunc(c.idle, func(a *fleet.AgentView) bool { return d.taken[a.UID] != nil })
 	for _, a := range c.idle {
 		if err := d.Down(&a.Agent); err != nil {
+			d.sooner(d.Now.Add(placeAgain))
 			return nil, []fleet.Wait{{Reason: fleet.WaitPlaceDown, Subject: a.Place, Text: err.Error()}}
 		}
 		if refused = d.Unconfined(q, &a.Agent); refused == nil {
@@ -132,6 +133,7 @@ func (d *decider) poolWait(p *fleet.Pool, c *crew, ready bool) fleet.Wait {
 	}
 	switch down := d.Down(&fleet.Agent{Place: p.Place}); {
 	case down != nil:
+		d.sooner(d.Now.Add(placeAgain))
 		w.Reason, w.Subject, w.Text = fleet.WaitPlaceDown, p.Place, down.Error()
 	case n <= c.creating:
 		w.Text = d.text("an agent of the pool %q is being created", p.Name)

@@ -222,6 +222,7 @@ func (d *decider) budgetWaits(claims []fleet.Claim) (waits []fleet.Wait) {
 			}
 			text = d.text("tasks that start now take what the budget %q has left", c.Budget)
 		}
+		d.sooner(c.Until)
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitBudget, Subject: c.Budget, Text: text, Until: c.Until})
 		d.sooner(c.Until)
 	}
@@ -264,6 +265,7 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 		}
 	}
 	if err := d.Down(&a.Agent); err != nil {
+		d.sooner(d.Now.Add(placeAgain))
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitPlaceDown, Subject: a.Place, Text: err.Error()})
 	}
 	if err := d.Unconfined(q, &a.Agent); err != nil {
@@ -278,6 +280,9 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 	}
 	return waits
 }
+
+// placeAgain is after what time the decision looks again whether a place can be used. No event says so.
+const placeAgain = 2 * time.Second
 
 // text returns the text of a reason, if texts are wanted.
 func (d *decider) text(format string, args ...any) string {

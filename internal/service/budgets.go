@@ -37,7 +37,10 @@ func (s *Service) SetBudget(ctx context.Context, b fleet.Budget, requestID strin
 		if !known && len(all) >= fleet.MaxBudgets {
 			return CallResult{}, fleet.Errorf(fleet.ReasonLimitReached, "there are %d budgets, which is the limit", len(all)).Next("{delete_budget} deletes one")
 		}
-		return CallResult{}, fleet.PutResource(tx, fleet.BudgetKind, b.Name, b)
+		if err := fleet.PutResource(tx, fleet.BudgetKind, b.Name, b); err != nil {
+			return CallResult{}, err
+		}
+		return CallResult{}, tx.Append(s.fleetChanged(fmt.Sprintf("the budget %s was set by %s", b.Name, p.Name)))
 	})
 	if err != nil {
 		return nil, err
@@ -54,7 +57,10 @@ func (s *Service) DeleteBudget(ctx context.Context, name, requestID string) erro
 		if _, err := budgetIn(tx, name); err != nil {
 			return CallResult{}, err
 		}
-		return CallResult{}, tx.Delete(&fleet.Resource{Kind: fleet.BudgetKind, Name: name})
+		if err := tx.Delete(&fleet.Resource{Kind: fleet.BudgetKind, Name: name}); err != nil {
+			return CallResult{}, err
+		}
+		return CallResult{}, tx.Append(s.fleetChanged(fmt.Sprintf("the budget %s was deleted", name)))
 	})
 	return err
 }

@@ -40,7 +40,12 @@ func (s *Service) ResumeFleet(ctx context.Context) (pause *fleet.Pause, err erro
 		if err := tx.Delete(&fleet.Resource{Kind: fleet.PauseKind, Name: fleet.PauseName}); err != nil {
 			return err
 		}
-		return tx.Append(&fleet.Event{Time: s.now(), Type: fleet.EventFleetChanged, Text: "the fleet was resumed by " + p.Name})
+		return tx.Append(s.fleetChanged("the fleet was resumed by " + p.Name))
 	})
 	return pause, err
+}
+
+// fleetChanged returns an event about the whole fleet.
+func (s *Service) fleetChanged(text string) *fleet.Event {
+	return &fleet.Event{Time: s.now(), Type: fleet.EventFleetChanged, Text: text}
 }

@@ -9,7 +9,10 @@ import (
 )
 
 // SetPools replaces the pools of the configuration. Dispatch creates, changes and drains them.
-func (s *Service) SetPools(all []fleet.PoolSetting) { s.poolSettings.Store(&all) }
+func (s *Service) SetPools(all []fleet.PoolSetting) {
+	s.poolSettings.Store(&all)
+	s.dispatched.Store(nil)
+}
 
 // applyPools makes the pools those of the configuration, if it has changed. A pool whose project does not answer is left as it is until
 // the next call.

@@ -21,6 +21,24 @@ func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 	if err := s.queue.Refresh(ctx); err != nil {
 		return time.Time{}, err
 	}
+	moves := s.queue.Moves()
+	if last := s.dispatched.Load(); last != nil && last.moves == moves && (last.next.IsZero() || s.now().Before(last.next)) {
+		return last.next, nil
+	}
+	next, err = s.dispatch(ctx)
+	if err == nil {
+		s.dispatched.Store(&dispatched{moves, next})
+	}
+	return next, err
+}
+
+// dispatched says up to what Dispatch has looked, and when it must look again although nothing has happened.
+type dispatched struct {
+	moves int64
+	next  time.Time
+}
+
+func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 	if err := s.applyPools(ctx); err != nil {
 		return time.Time{}, err
 	}

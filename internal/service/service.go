@@ -34,6 +34,7 @@ type Service struct {
 	audit      *AuditLog
 	limits     atomic.Pointer[fleet.Limits]
 
+	dispatched   atomic.Pointer[dispatched]          // nil if Dispatch must look in any case
 	poolSettings atomic.Pointer[[]fleet.PoolSetting] // those that Dispatch has not applied yet; nil if there are none
 }
 
@@ -51,7 +52,10 @@ func New(s *state.Fleet) *Service {
 func (s *Service) Limits() fleet.Limits { return *s.limits.Load() }
 
 // SetLimits replaces the limits. It ends nothing that exceeds the new ones.
-func (s *Service) SetLimits(l fleet.Limits) { s.limits.Store(&l) }
+func (s *Service) SetLimits(l fleet.Limits) {
+	s.limits.Store(&l)
+	s.dispatched.Store(nil)
+}
 
 // AuditLog returns the log for the lines of ended calls.
 func (s *Service) AuditLog() *AuditLog { return s.audit }

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -19,18 +20,19 @@ type Queue struct {
 
 	mu    sync.Mutex
 	begun bool
-	seq   int64 // events up to it are included
-	tasks map[string]*fleet.QueuedTask
+	seq   int64               // events up to it are included
+	moves int64               // see Moves
+	tasks []*fleet.QueuedTask // in the order in which they were queued; replaced, never changed
 	deps  map[string]fleet.Dependee
 	pools []*fleet.Pool
 	pause *fleet.Pause
 	sched []*fleet.Schedule
 }
 
-// queueEvents are the events after which a task of the queue may be different.
+// queueEvents are the events after which a task of the queue, or what it waits for, may be different.
 var queueEvents = []fleet.EventType{
 	fleet.EventTaskCreated, fleet.EventTaskQueued, fleet.EventTaskAssigned, fleet.EventTaskEnded, fleet.EventTaskDeleted, fleet.EventTaskLabelled,
-	fleet.EventPoolChanged, fleet.EventFleetChanged, fleet.EventSchedule,
+	fleet.EventPoolChanged, fleet.EventFleetChanged, fleet.EventSchedule, fleet.EventAgentCreated, fleet.EventAgentChanged, fleet.EventAgentDeleted,
 }
 
 // queueBatch is how many events a refresh reads at a time.
@@ -69,7 +71,7 @@ func (q *Queue) Refresh(ctx context.Context) error {
 		} else if tasks, seq, err = readChanges(tx, seq, changed); err != nil {
 			return err
 		}
-		if !begun || changed[""] { // events about pools and about the fleet name no task
+		if !begun || changed[""] { // events about pools, agents and the fleet name no task
 			if pools, err = fleet.ReadResources[fleet.Pool](tx, fleet.ResourceFilter{Kind: fleet.PoolKind}); err != nil {
 				return err
 			}
@@ -88,22 +90,50 @@ func (q *Queue) Refresh(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !begun {
-		q.tasks, q.deps = map[string]*fleet.QueuedTask{}, map[string]fleet.Dependee{}
+		q.deps = map[string]fleet.Dependee{}
 	}
-	for id := range changed {
-		delete(q.tasks, id)
+	if !begun || len(changed) > 0 {
+		q.moves++
+		q.tasks = merged(q.tasks, tasks, changed)
 	}
-	for _, t := range tasks {
-		q.tasks[t.ID] = t
-	}
-	for id, d := range deps {
-		q.deps[id] = d
+	maps.Copy(q.deps, deps)
+	if len(q.deps) > maxDependees {
+		q.forgetDependees()
 	}
 	if !begun || changed[""] {
 		q.pools, q.pause, q.sched = pools, pause, sched
 	}
 	q.begun, q.seq = true, seq
 	return nil
+}
+
+// merged returns the tasks that have not changed together with the others, in their order.
+func merged(old, others []*fleet.QueuedTask, changed map[string]bool) []*fleet.QueuedTask {
+	all := make([]*fleet.QueuedTask, 0, len(old)+len(others))
+	for _, t := range old {
+		if !changed[t.ID] {
+			all = append(all, t)
+		}
+	}
+	all = append(all, others...)
+	slices.SortFunc(all, func(a, b *fleet.QueuedTask) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
+	})
+	return all
+}
+
+// maxDependees is how many tasks that others depended on may be kept in memory without a look at who still does.
+const maxDependees = 20_000
+
+// forgetDependees removes the tasks that no task of the queue depends on. The caller holds the lock.
+func (q *Queue) forgetDependees() {
+	needed := map[string]fleet.Dependee{}
+	for _, t := range q.tasks {
+		for _, dep := range t.Entry.After {
+			needed[dep.TaskID] = q.deps[dep.TaskID]
+		}
+	}
+	q.deps = needed
 }
 
 // readChanges reads the tasks that have events after the Seq. It adds their ids to changed.
@@ -164,18 +194,19 @@ func (q *Queue) readDependees(tx fleet.ReadTx, tasks []*fleet.QueuedTask, change
 	return nil
 }
 
-// Tasks returns the tasks, in the order in which they were queued.
+// Tasks returns the tasks, in the order in which they were queued. Callers do not change them.
 func (q *Queue) Tasks() []*fleet.QueuedTask {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	out := make([]*fleet.QueuedTask, 0, len(q.tasks))
-	for _, t := range q.tasks {
-		out = append(out, t)
-	}
-	slices.SortFunc(out, func(a, b *fleet.QueuedTask) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
-	})
-	return out
+	return q.tasks
+}
+
+// Moves returns a number that is greater after each refresh that has found something because of which a task could start. Output of
+// agents, for example, does not change it.
+func (q *Queue) Moves() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.moves
 }
 
 // Pools returns the pools, sorted by name. Callers do not change them.

@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// BenchmarkQueue measures a server on SQLite whose queue has many tasks.
+func BenchmarkQueue(b *testing.B) {
+	const d = time.Second / 2
+	agents, pending, clients := size(1000, 4), size(10_000, 40), size(16, 2)
+	t := newFleet(b, "", agents, fleet.LocalPrincipal)
+	now := time.Now().UTC().Truncate(time.Second)
+	t.insert(b, pending, func(tx fleet.Tx, i int) error {
+		id := fmt.Sprintf("20000000-0000-4000-8000-%012d", i)
+		task := &fleet.Task{
+			ID: id, AgentUID: agentUID(i % agents), AgentName: agentName(i % agents), Owner: fleet.LocalPrincipal, Description: "Say hello.", Source: fleet.SourceHuman,
+			Status: fleet.TaskPending, CreatedAt: now.Add(time.Duration(i) * time.Millisecond),
+		}
+		if err := tx.Insert(task); err != nil {
+			return err
+		}
+		return tx.Put(id, &fleet.QueueEntry{By: "somebody", Kind: fleet.Human, Scope: fleet.ScopeAdmin, NotBefore: now.Add(24 * time.Hour)})
+	})
+	s := t.serve(b, nil)
+	versus(b, d, row{name: "list_queue", p99: 50, turn: repeat(1, func(int) error {
+		l, err := s.ListQueue(b.Context(), &fleetv1.ListQueueRequest{})
+		if err == nil && l.GetTotalCount() < int32(pending) { //nolint:gosec // small
+			err = fmt.Errorf("%d tasks wait", l.GetTotalCount())
+		}
+		return err
+	})})
+	var next atomic.Int64
+	versus(b, d, row{name: "queue_task", p99: 100, turn: repeat(clients, func(int) error {
+		_, err := s.QueueTask(b.Context(), &fleetv1.QueueTaskRequest{AgentName: agentName(int(next.Add(1)) % agents), TaskDescription: "Say hello.", Hold: true})
+		return err
+	})})
+	b.Run("end-to-next-start", func(b *testing.B) {
+		took := each(b, func(i int) float64 {
+			name := agentName(i % agents)
+			var ids []string
+			for range 2 {
+				q, err := s.QueueTask(b.Context(), &fleetv1.QueueTaskRequest{AgentName: name, TaskDescription: "done"})
+				require.NoError(b, err)
+				ids = append(ids, q.GetTask().GetId())
+			}
+			all := fleetv1.WaitTasksRequest_all
+			done, err := s.WaitTasks(b.Context(), &fleetv1.WaitTasksRequest{TaskIds: ids, Mode: all})
+			require.NoError(b, err)
+			require.True(b, done.GetDone())
+			var free time.Duration // the API has times of whole seconds
+			require.NoError(b, t.store.View(b.Context(), func(tx fleet.ReadTx) error {
+				first, err := tx.Task(ids[0])
+				if err != nil {
+					return err
+				}
+				second, err := tx.Task(ids[1])
+				free = second.StartedAt.Sub(first.EndedAt)
+				return err
+			}))
+			return free.Seconds() * 1000
+		})
+		report(b, quantile(took, 0.5), "p50-ms", "", 0)
+		report(b, quantile(took, 0.99), "p99-ms", "at most", 250)
+	})
+}
