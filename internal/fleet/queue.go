@@ -187,8 +187,8 @@ type Claim struct {
 	Until  time.Time // when the budget begins anew; zero if it does not
 }
 
-// Valid returns INVALID_ARGUMENT if a value of the entry is not valid.
-func (e *QueueEntry) Valid(now time.Time) error {
+// Validate returns INVALID_ARGUMENT if a value of the entry is not valid.
+func (e *QueueEntry) Validate(now time.Time) error {
 	refuse := func(field, format string, args ...any) error {
 		return Invalid(ReasonInvalidArgument, field, format, args...)
 	}

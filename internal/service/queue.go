@@ -68,7 +68,7 @@ func (s *Service) checkQueued(r QueueTaskRequest) error {
 	case r.MaxIdle < 0 || r.MaxIdle > fleet.MaxPoolIdle:
 		return refuse("max_idle_seconds", "max_idle_seconds is %d: give 1 to %d", int64(r.MaxIdle.Seconds()), int64(fleet.MaxPoolIdle.Seconds()))
 	}
-	return r.Entry.Valid(s.now())
+	return r.Entry.Validate(s.now())
 }
 
 func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal, to assignee, r QueueTaskRequest) (*fleet.Task, error) {
@@ -173,7 +173,7 @@ func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskReques
 	set(&given.Priority, r.Priority)
 	set(&given.Exclusive, r.Exclusive)
 	set(&given.After, r.After)
-	if err := given.Valid(s.now()); err != nil {
+	if err := given.Validate(s.now()); err != nil {
 		return nil, err
 	}
 	return s.changePending(ctx, Call{Method: "UpdateQueuedTask", RequestID: r.RequestID, Body: r}, r.TaskID,
@@ -188,7 +188,7 @@ func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskReques
 					return "", err
 				}
 			}
-			return "changed by " + p.Name, e.Valid(s.now())
+			return "changed by " + p.Name, e.Validate(s.now())
 		})
 }
 

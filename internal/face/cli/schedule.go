@@ -87,7 +87,7 @@ label schedule=NAME.
 		Example: `  fleet schedule create nightly papi "Update the dependencies" --cron "0 3 * * *" --time-zone Europe/Berlin
   fleet schedule create report sony @report.md --cron "0 9 * * mon-fri" --missed skip
   fleet schedule create triage pool:web "Look at new issues" --cron "*/30 * * * *"
-  fleet schedule create release papi "make release" --at 18:00`,
+  fleet schedule create release papi "make release" --at 8h`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			t, err := task.request(s, args[1], args[2])
 			if err != nil {
