@@ -233,12 +233,16 @@ func targetIn(target string) (agent, pool, project string) {
 
 // queued returns the request with what the flags name.
 func (o *taskFlags) queued(s *session, agent, description string) (*fleetv1.QueueTaskRequest, error) {
-	start, err := o.request(s, agent, description)
-	if err != nil {
+	if _, err := o.request(s, agent, description); err != nil {
 		return nil, err
 	}
+	return o.toQueue()
+}
+
+// toQueue returns the request for a task that may wait.
+func (o *taskFlags) toQueue() (*fleetv1.QueueTaskRequest, error) {
 	req := &fleetv1.QueueTaskRequest{}
-	data, err := proto.Marshal(start) // the first fields of both requests are the same
+	data, err := proto.Marshal(&o.req) // the first fields of both requests are the same
 	if err == nil {
 		err = proto.Unmarshal(data, req)
 	}

@@ -390,6 +390,23 @@ func (s *stub) StopAgentTask(ctx context.Context, r *fleetv1.StopAgentTaskReques
 	return &fleetv1.StopAgentTaskResponse{Task: tasks[0], AgentStatus: fleetv1.Agent_idle, Message: "Task stopped successfully"}, nil
 }
 
+// StopTask stops the task that an agent works on.
+func (s *stub) StopTask(ctx context.Context, r *fleetv1.StopTaskRequest) (*fleetv1.StopTaskResponse, error) {
+	s.mu.Lock()
+	name := ""
+	for _, a := range s.agents {
+		if a.CurrentTaskId.GetValue() == r.GetTaskId() {
+			name = a.Name
+		}
+	}
+	s.mu.Unlock()
+	if name == "" { // it has ended
+		return &fleetv1.StopTaskResponse{}, nil
+	}
+	stopped, err := s.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: name})
+	return &fleetv1.StopTaskResponse{Task: stopped.GetTask(), Message: stopped.GetMessage()}, err
+}
+
 // await waits for any or all of the tasks to end.
 func (s *stub) await(ctx context.Context, ids []string, anyOf bool, limit time.Duration) (tasks []*fleetv1.Task, done bool, err error) {
 	timer := time.NewTimer(limit)

@@ -73,18 +73,8 @@ func (m *monitor) stopWhenPressed(ctx context.Context, presses <-chan struct{}, 
 	}
 }
 
-// stop stops the task if the agent still works on it, and waits for its end.
+// stop stops the task, unless it has ended, and waits for its end.
 func (m *monitor) stop(ctx context.Context) error {
-	agent, err := m.s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: m.task.GetAgentName()})
-	if err != nil {
-		return err
-	}
-	if agent.GetAgent().GetCurrentTaskId().GetValue() != m.task.GetId() {
-		return nil // it has ended, and the agent may work on something else
-	}
-	_, err = m.s.fleet.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: m.task.GetAgentName()})
-	if reasonOf(err) == fleetv1.ErrorReason_NO_RUNNING_TASK.String() {
-		return nil
-	}
+	_, err := m.s.fleet.StopTask(ctx, &fleetv1.StopTaskRequest{TaskId: m.task.GetId()})
 	return err
 }

@@ -17,6 +17,7 @@ type taskFlags struct {
 	schema   string
 	attached []string
 	labels   params
+	queue    bool // queue the task if the agent cannot start it now
 }
 
 func (o *taskFlags) addTo(cmd *cobra.Command) {
@@ -34,6 +35,11 @@ func (o *taskFlags) addTo(cmd *cobra.Command) {
 	addSeconds(cmd, "timeout", "stop the task after `DURATION`, such as 30m, and count it as failed (default: the server's)", func(n int32) { o.req.TimeoutSeconds = &n })
 	addLabels(cmd, &o.labels, "the task")
 	addRequestID(cmd, &o.req)
+}
+
+// addQueue adds the flag for a task that may wait.
+func (o *taskFlags) addQueue(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.queue, "queue", false, "if the agent is busy or offline, queue the task, which starts when the agent is idle")
 }
 
 // readFiles puts the files that the flags name into the request.
@@ -81,6 +87,9 @@ func (o *taskFlags) start(ctx context.Context, s *session, agent, description st
 	}
 	for {
 		resp, err := s.fleet.StartAgentTask(ctx, &o.req)
+		if reason := reasonOf(err); o.queue && (reason == fleetv1.ErrorReason_AGENT_BUSY.String() || reason == fleetv1.ErrorReason_AGENT_OFFLINE.String()) {
+			return o.enqueue(ctx, s)
+		}
 		if err == nil || !wait {
 			return resp, err
 		}
@@ -97,6 +106,20 @@ func (o *taskFlags) start(ctx context.Context, s *session, agent, description st
 			return nil, err
 		}
 	}
+}
+
+// enqueue queues the task.
+func (o *taskFlags) enqueue(ctx context.Context, s *session) (*fleetv1.StartAgentTaskResponse, error) {
+	req, err := o.toQueue()
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.fleet.QueueTask(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	s.note("The task waits. See why: fleet queue why %s", resp.GetTask().GetId())
+	return &fleetv1.StartAgentTaskResponse{Task: resp.GetTask(), Message: resp.GetMessage()}, nil
 }
 
 // printStarted prints the id of the started task on standard output, and the next step on standard error.
@@ -141,6 +164,7 @@ Next, wait with "fleet task wait ID", or follow with "fleet watch --task ID --fo
 		}),
 	}
 	task.addTo(cmd)
+	task.addQueue(cmd)
 	return cmd
 }
 
@@ -186,5 +210,6 @@ Without --follow, the command prints the task's id, as "fleet task start" does.`
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what the agent writes until the task has ended")
 	cmd.Flags().BoolVar(&stopOnInterrupt, "stop-on-interrupt", false, "with --follow: Ctrl-C stops the task")
 	task.addTo(cmd)
+	task.addQueue(cmd)
 	return cmd
 }
