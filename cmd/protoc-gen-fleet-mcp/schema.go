@@ -77,7 +77,7 @@ func (s schemas) property(f *protogen.Field, rules *validate.FieldRules) *object
 		lines = append(lines, fmt.Sprintf("Default in a call of this tool: %q.", v.String()))
 		o.set("default", v.String())
 	}
-	if !s.input { // the values' names say enough to choose one, and a model pays for every word
+	if !s.input { // inputs omit them: the names say enough to choose one, and a model pays for every word
 		lines = append(lines, values(f)...)
 	}
 	lines = slices.DeleteFunc(lines, func(l string) bool { return l == "" })

@@ -60,7 +60,7 @@ func (s *session) showAgent(a *fleetv1.Agent, rules ...*fleetv1.AllowedRule) {
 		{"Adopted", valueIf(a.GetAdopted(), "yes, its workspace was found at its host"), ""},
 		{"Outdated", valueIf(a.GetOutdated(), cell{"yes", yellow}), `"fleet agent restart ` + a.GetName() + ` --update" gives it the newest version`},
 		{"Dormant", valueIf(a.GetDormantAt() != nil, cell{"since " + s.moment(a.GetDormantAt()), yellow}), ""},
-		{"Is deleted", cell{s.moment(a.GetDeletionAt()), red}, ""},
+		{"Will be deleted", cell{s.moment(a.GetDeletionAt()), red}, ""},
 		{"Stops", a.GetStopsAt(), ""},
 		{"Location", a.GetLocation(), ""},
 		{"Session", a.GetSessionId(), ""},

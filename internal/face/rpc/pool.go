@@ -45,7 +45,7 @@ func (f *Fleet) UpdatePool(ctx context.Context, r *fleetv1.UpdatePoolRequest) (*
 	return &fleetv1.UpdatePoolResponse{Pool: poolOf(v), Message: fmt.Sprintf("Pool '%s' changed successfully", v.Name)}, nil
 }
 
-// DeletePool deletes a pool.
+// DeletePool drains a pool: it takes no new tasks, and is deleted with its last agent.
 func (f *Fleet) DeletePool(ctx context.Context, r *fleetv1.DeletePoolRequest) (*fleetv1.DeletePoolResponse, error) {
 	v, err := f.svc.DeletePool(ctx, r.GetName(), r.GetRequestId())
 	if err != nil {

@@ -46,7 +46,7 @@ func whole(n *int32) *int64 {
 	return new(int64(*n))
 }
 
-// sets returns the values that a preset sets, except for the role and the specification.
+// sets returns the values that a preset sets, except for the specification.
 func (s Settings) sets(v *version, preset codersdk.Preset) map[string]string {
 	values := map[string]string{}
 	for _, q := range preset.Parameters {

@@ -221,7 +221,7 @@ func (c *conversation) ended() bool {
 	return c.closed && c.done()
 }
 
-// finish asks the mailbox to close if nothing is left to do, and limits how long other work may take.
+// finish asks the mailbox to close if nothing is left to do.
 func (c *conversation) finish() {
 	if c.stopping {
 		return
@@ -325,14 +325,14 @@ func (c *conversation) line(asking context.Context, raw []byte) {
 // lifecycle handles the state of a message. A message that is completed without being started was begun in an earlier
 // run of the conversation.
 func (c *conversation) lifecycle(l line) {
-	_, unknown := c.waiting[l.CommandUUID]
+	_, waiting := c.waiting[l.CommandUUID]
 	switch l.State {
 	case "started":
 		c.idle = false
 		c.taken(l.CommandUUID)
 	case "completed":
 		c.taken(l.CommandUUID)
-		if unknown && !c.began && l.CommandUUID == uuid(c.job.ID) {
+		if waiting && !c.began && l.CommandUUID == uuid(c.job.ID) {
 			c.say(c.job.ID+" again", "", "Continue with your task.")
 		}
 	}

@@ -9,8 +9,8 @@ import (
 
 // caller is the caller of a subagent. It is derived only from the call's token, never from the request.
 type caller struct {
-	// name is the principal's name or, for an agent, the name of its definition. It is empty for an agent without a
-	// definition.
+	// name is the principal's name or, for an agent of this server, the name of its definition. It is empty for such an agent
+	// without a definition.
 	name  string
 	agent bool
 	uid   string   // the agent's UID; empty if the caller is not an agent of this server
