@@ -2,6 +2,7 @@ package app
 
 import (
 	"crypto/tls"
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -129,6 +130,7 @@ func TestMetricsOfServer(t *testing.T) {
 	}
 	require.Contains(t, f.restStart(t, map[string]string{"Authorization": f.authorization("alice")}), `"status":"running"`)
 	require.NoError(t, s.do(t.Context(), step{Call: "queue_task", With: map[string]any{"agent_name": "papi", "task_description": "done", "hold": true}, By: "alice"}))
+	require.NoError(t, s.do(t.Context(), step{Call: "set_budget", With: map[string]any{"name": "all", "limit_usd": json.Number("5"), "limit_tokens": json.Number("1000000")}, By: "root"}))
 
 	_, body := f.answerTo(t, http.MethodGet, "http://"+f.HTTPAddr()+"/metrics", f.authorization("root"))
 	for _, m := range telemetry.Metrics() {
