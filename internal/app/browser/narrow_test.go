@@ -7,6 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
@@ -37,18 +38,25 @@ func TestNarrow(t *testing.T) {
 	failed := s.task(t, long, "echo "+word+" | tee /dev/stderr; exit 3")
 	s.ended(t, failed)
 	asking := s.task(t, "asker", `"$FLEET_ASK" question "`+word+`?" `+word+` no`)
+	s.queued(t, &fleetv1.QueueTaskRequest{AgentName: long, TaskDescription: word, Hold: true})
+	_, err := s.api.CreatePool(t.Context(), &fleetv1.CreatePoolRequest{Name: long[:15], Project: word})
+	require.NoError(t, err)
+	_, err = s.api.CreateSchedule(t.Context(), &fleetv1.CreateScheduleRequest{Name: strings.Repeat("W", 63), Cron: "0 3 * * *",
+		Task: &fleetv1.QueueTaskRequest{AgentName: long, TaskDescription: word}})
+	require.NoError(t, err)
 	b := open(t, s.home)
 	b.expect("/changes") // a project without a repository has no changes
 	for _, room := range []struct{ name, path, sees string }{
 		{"fleet", "/", "waiting 1"},
 		{"timeline", "/?view=timeline", "15 min"},
 		{"attention", "/attention", word + "?"},
-		{"tasks", "/tasks", "2 tasks"},
+		{"queue", "/queue", "held by local"},
+		{"tasks", "/tasks", "3 tasks"},
 		{"agent", "/agents/" + long, "What it is for"},
 		{"asker", "/agents/asker", word + "?"},
 		{"task", "/tasks/" + failed, "Summary"},
 		{"asking", "/tasks/" + asking, word + "?"},
-		{"usage", "/usage", "2 tasks"},
+		{"usage", "/usage", "3 tasks"},
 		{"usage-projects", "/usage?by=projects", word},
 		{"contracts", "/toolsets/contracts", "No contracts"},
 		{"sessions", "/toolsets/sessions", "No sessions yet"},
@@ -73,6 +81,7 @@ func TestEmptyRooms(t *testing.T) {
 		{"fleet", "/", "No agents yet"},
 		{"timeline", "/?view=timeline", "No agents yet"},
 		{"attention", "/attention", "No task has failed"},
+		{"queue", "/queue", "No schedules"},
 		{"tasks", "/tasks", "No tasks yet"},
 		{"usage", "/usage", "No tasks in this time"},
 		{"sessions", "/toolsets/sessions", "No sessions yet"},

@@ -7,6 +7,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
 )
 
 // TestRooms opens every view, light and dark, and checks its accessibility: which element has the focus, and the rules
@@ -26,13 +28,17 @@ func TestRooms(t *testing.T) {
 	s.ended(t, ended)
 	running := s.task(t, "worker", `echo begun; "$FLEET_ASK" question "tabs or spaces?" tabs spaces`)
 	b.sees("waiting 1")
+	_, err := s.api.CreatePool(t.Context(), &fleetv1.CreatePoolRequest{Name: "web", Project: "shell"})
+	require.NoError(t, err)
+	s.queued(t, &fleetv1.QueueTaskRequest{Pool: "web", TaskDescription: "fix the login", Hold: true})
 
 	axe, err := os.ReadFile("../../face/page/node_modules/axe-core/axe.min.js")
 	for _, room := range []struct{ name, path, sees string }{
 		{"fleet", "/", "2 agents"},
 		{"timeline", "/?view=timeline", "15 min"},
 		{"attention", "/attention", "tabs or spaces?"},
-		{"tasks", "/tasks", "2 tasks"},
+		{"queue", "/queue", "pool:web"},
+		{"tasks", "/tasks", "3 tasks"},
 		{"agent", "/agents/worker", "What it is for"},
 		{"task", "/tasks/" + ended, "200"},
 		{"steps", "/tasks/" + running + "?view=steps", "tabs or spaces?"},

@@ -28,7 +28,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // rooms are the first parts of the paths for which the page has views. route.svelte.ts has the same list.
-var rooms = []string{"", "attention", "agents", "tasks", "usage", "toolsets", "admin"}
+var rooms = []string{"", "attention", "queue", "agents", "tasks", "usage", "toolsets", "admin"}
 
 // Handler returns the handler of the page and its session. All other requests go to next, with the token of the
 // browser's session.

@@ -19,6 +19,10 @@ export type Share = Schemas['Share']
 export type AuditEntry = Schemas['AuditEntry']
 export type Scope = Schemas['ShowFleetResponse']['scope']
 export type FoundItem = Schemas['FoundItem']
+export type Queued = Schemas['Queued']
+export type QueuedTask = Schemas['QueuedTask']
+export type QueueSummary = Schemas['ShowQueueResponse']
+export type Pool = Schemas['Pool']
 
 export const api = createClient<paths>({ baseUrl: '', fetch: fetchRenewed })
 

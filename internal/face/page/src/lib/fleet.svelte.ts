@@ -9,8 +9,10 @@ import {
   type FleetEvent,
   type PlaceStatus,
   type Question,
+  type QueueSummary,
   type Scope,
 } from './api'
+import { queueEvents } from './queue'
 import { retry } from './retry'
 import { stream } from './stream.svelte'
 
@@ -22,11 +24,13 @@ const rest = 8
 const mostSingle = 10
 const listPace = 2000
 const readPace = 80 // milliseconds for which agents to read again are collected
+const queuePace = 1000 // the same for the summary of the queue
 
 /** changeOf returns the fields of its agent that the event changes, or undefined if the agent must be read again. */
 function changeOf(e: FleetEvent, row: AgentSummary): Partial<AgentSummary> | undefined {
   switch (e.type) {
     case 'task_created':
+      if (e.status === 'pending') return {} // task_assigned follows when an agent begins to work on it
       return {
         status: row.status === 'idle' ? 'busy' : row.status,
         current_task: e.text.slice(0, 200),
@@ -42,6 +46,10 @@ function changeOf(e: FleetEvent, row: AgentSummary): Partial<AgentSummary> | und
         stalled: false,
         collecting: false,
       }
+    case 'task_assigned':
+      return undefined
+    case 'task_queued': // an attempt has failed, so the task waits again
+      return row.current_task_id === e.task_id ? undefined : {}
     case 'task_question':
       return { waiting: true }
     case 'task_stalled':
@@ -64,13 +72,14 @@ const keyOf = (a: { owner: string; name: string }) => a.owner + '/' + a.name
 const keyOfEvent = (e: FleetEvent) => e.owner + '/' + e.agent_name
 
 /**
- * Fleet has the agents and the open questions. It reads them once, and then keeps them current with events. Views read
+ * Fleet has the agents, the open questions and a summary of the queue. It reads them once, and then keeps them current with events. Views read
  * `agents` and `questions`, which change at most once in `pace` milliseconds, however many events arrive.
  */
 class Fleet {
   agents = $state.raw<AgentSummary[]>([])
   questions = $state.raw<Question[]>([])
   places = $state.raw<PlaceStatus[]>([])
+  queue = $state.raw<QueueSummary>()
   /** caller is the principal that is signed in, and scope what it may do. */
   caller = $state('')
   scope = $state<Scope>('read')
@@ -85,7 +94,7 @@ class Fleet {
   private timer: ReturnType<typeof setTimeout> | undefined
   private pending = new Map<string, string>() // references to agents that must be read again, by key
   private reader: ReturnType<typeof setTimeout> | undefined
-  private asker: ReturnType<typeof setTimeout> | undefined
+  private timers = new Map<() => Promise<void>, ReturnType<typeof setTimeout>>() // of the next reads, see later
   private arrived = new Set<FleetEvent[]>() // for each running read, the events that arrived during it
 
   constructor() {
@@ -111,7 +120,7 @@ class Fleet {
   private async loadOnce() {
     const [head] = await Promise.all([events({ cursor: 'now' }), this.readCaller()])
     stream.start(head.cursor)
-    await Promise.all([this.readAgents(), this.readQuestions()])
+    await Promise.all([this.readAgents(), this.readQuestions(), this.readQueue()])
     this.loaded = true
     this.problem = ''
     this.changed(true)
@@ -139,7 +148,12 @@ class Fleet {
     this.scope = head.scope
   }
 
-  private async readQuestions() {
+  /** readQueue reads how many tasks wait, and why. */
+  readQueue = async () => {
+    this.queue = await data(api.GET('/v1/queue:summary'))
+  }
+
+  private readQuestions = async () => {
     const questions = await pages(async (cursor) => {
       const page = await data(api.GET('/v1/questions', { params: { query: { cursor, limit: 100 } } }))
       return { rows: page.questions, next: page.next_cursor }
@@ -161,7 +175,8 @@ class Fleet {
   private apply(e: FleetEvent) {
     const key = keyOfEvent(e)
     const row = this.byKey.get(key)
-    if (e.type === 'task_question' || e.type === 'task_answer') this.askLater()
+    if (e.type === 'task_question' || e.type === 'task_answer') this.later(this.readQuestions, readPace)
+    if (queueEvents.includes(e.type)) this.later(this.readQueue, queuePace)
     // An agent_unshared without a status means that the caller no longer sees the agent.
     if (e.type === 'agent_deleted' || (e.type === 'agent_unshared' && !e.status)) {
       if (this.byKey.delete(key)) this.changed(true)
@@ -263,18 +278,25 @@ class Fleet {
 
   /** askOf reads the questions again if the agent has one. */
   private askOf(key: string) {
-    for (const q of this.byId.values()) if (keyOf({ owner: q.owner, name: q.agent_name }) === key) this.askLater()
+    for (const q of this.byId.values())
+      if (keyOf({ owner: q.owner, name: q.agent_name }) === key) this.later(this.readQuestions, readPace)
   }
 
-  private askLater() {
-    this.asker ??= setTimeout(async () => {
-      this.asker = undefined
+  /** later calls read, at most once in `pace` milliseconds. */
+  private later(read: () => Promise<void>, pace: number) {
+    if (this.timers.has(read)) return
+    const run = async () => {
+      this.timers.delete(read)
       try {
-        await this.readQuestions()
+        await read()
       } catch {
         // The stream reports a broken connection, and the next event causes another try.
       }
-    }, readPace)
+    }
+    this.timers.set(
+      read,
+      setTimeout(() => void run(), pace),
+    )
   }
 
   /** changed makes the views show the agents soon. members says that agents were added or removed. */

@@ -42,6 +42,8 @@ function changeOf(e: FleetEvent, before: Kind | undefined): Change | undefined {
       return { at, kind, before: before ?? (kind === 'idle' ? 'offline' : 'idle') }
     }
     case 'task_created':
+      return e.status === 'pending' ? undefined : { at, kind: 'working', before: 'idle' }
+    case 'task_assigned':
       return { at, kind: 'working', before: 'idle' }
     case 'task_question':
       return { at, kind: 'asking', before: 'working' }

@@ -45,7 +45,7 @@ class Route {
 }
 
 /** rooms are the first parts of the paths of the page. The server answers them with the page; page.go has the same. */
-export const rooms = ['attention', 'agents', 'tasks', 'usage', 'toolsets', 'admin']
+export const rooms = ['attention', 'queue', 'agents', 'tasks', 'usage', 'toolsets', 'admin']
 
 function isRoom(path: string): boolean {
   return path === '/' || rooms.includes(path.split('/')[1] ?? '')

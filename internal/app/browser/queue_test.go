@@ -1,0 +1,140 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// queued queues a task, and returns its id.
+func (s *server) queued(t *testing.T, r *fleetv1.QueueTaskRequest) string {
+	t.Helper()
+	queued, err := s.api.QueueTask(t.Context(), r)
+	require.NoError(t, err)
+	return queued.GetTask().GetId()
+}
+
+// seesRows waits until the first words of the rows of the table are those of want, in their order.
+func (b *tab) seesRows(table string, want ...string) {
+	b.t.Helper()
+	err := b.until(`(table, want) => [...document.querySelectorAll('table[aria-label="' + table + '"] tbody tr')]
+		.map(row => row.innerText.replace(/\s+/g, ' ').trim()).map((row, i) => row.startsWith(want.split('|')[i]) ? '' : 'x').join('') === ''
+		&& document.querySelectorAll('table[aria-label="' + table + '"] tbody tr').length === want.split('|').length`, table, strings.Join(want, "|"))
+	if err != nil {
+		require.Fail(b.t, "the table does not have the rows", "%q: %v, but\n%s", want, err, b.text())
+	}
+}
+
+// TestQueue queues tasks, and follows in the room of the queue in which order they wait, why, and how they start. It holds, releases
+// and stops tasks, and resumes the fleet.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	b := open(t, s.home)
+	b.goTo("/")
+	b.press("Queue")
+	for _, text := range []string{"No task waits", "fleet task queue AGENT", "No pools", "fleet pool create NAME", "No schedules", "fleet schedule create NAME"} {
+		b.sees(text)
+	}
+
+	s.agent(t, "papi")
+	running := s.task(t, "papi", "until [ -e go ]; do sleep 0.1; done")
+	last := s.queued(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# " + hostile})
+	s.queued(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# not before noon", NotBefore: timestamppb.New(time.Now().Add(time.Hour)), Priority: new(int32(-5))})
+	first := s.queued(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "# urgent\nuntil [ -e urgent ]; do sleep 0.1; done", Priority: new(int32(10))})
+	b.seesRows("Queue", "1 # urgent papi", "2 # "+hostile, "3 # not before noon")
+	require.False(t, eval[bool](b, `'owned' in window`))
+	b.sees("3 tasks wait: ")
+	b.sees(`agent busy: agent "papi" works on `)
+	b.sees("behind: ")
+	b.sees(", in 59 min")
+	require.NoError(t, b.until(`() => document.querySelector('header nav').innerText.includes('3')`))
+
+	b.press("Hold # urgent")
+	b.sees("held: ")
+	b.seesRows("Queue", "1 # urgent papi held", "2 # "+hostile, "3 # not before noon")
+	b.press("Release # urgent")
+	b.misses("held: ")
+	b.press("Stop # not before noon")
+	b.press("Yes")
+	b.seesRows("Queue", "1 # urgent papi agent busy", "2 # "+hostile)
+
+	_, err := s.api.PauseFleet(t.Context(), &fleetv1.PauseFleetRequest{Reason: "the database is upgraded"})
+	require.NoError(t, err)
+	b.sees("has paused the fleet")
+	b.sees("the database is upgraded")
+	b.press("Resume")
+	b.misses("has paused the fleet")
+
+	s.touch(t, "papi", "go")
+	s.ended(t, running)
+	b.seesRows("Queue", "1 # "+hostile)
+	b.goTo("/agents/papi")
+	b.sees("busy")
+	b.goTo("/tasks/" + last)
+	b.sees("It waits in the queue.")
+	b.press("queue")
+	s.touch(t, "papi", "urgent")
+	s.ended(t, first)
+	s.ended(t, last)
+	b.sees("No task waits")
+}
+
+// TestQueueDoesNotOccupy queues a task that does not start. Its agent must stay idle on the page.
+func TestQueueDoesNotOccupy(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.agent(t, "papi")
+	b := open(t, s.home)
+	b.goTo("/")
+	b.sees("papi")
+	id := s.queued(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "until [ -e go ]; do sleep 0.1; done", Hold: true})
+	require.NoError(t, b.until(`() => document.querySelector('header nav').innerText.includes('1')`)) // the event has arrived
+	isAgent := func(status string) {
+		require.NoError(t, b.until(`status => document.querySelector('[role=cell].status')?.innerText.includes(status)`, status), status)
+	}
+	isAgent("idle")
+	_, err := s.api.ReleaseTask(t.Context(), &fleetv1.ReleaseTaskRequest{TaskId: id})
+	require.NoError(t, err)
+	b.sees("until [ -e go ]")
+	isAgent("busy")
+	s.touch(t, "papi", "go")
+	s.ended(t, id)
+	isAgent("idle")
+	b.misses("until [ -e go ]")
+}
+
+// TestPoolsAndSchedules shows a pool whose task is held, and a schedule, and follows their changes.
+func TestPoolsAndSchedules(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	b := open(t, s.home)
+	b.goTo("/queue")
+	b.sees("No schedules")
+	_, err := s.api.CreatePool(t.Context(), &fleetv1.CreatePoolRequest{Name: "web", Project: "shell", MaxAgents: new(int32(2))})
+	require.NoError(t, err)
+	b.seesRows("Pools", "web shell coder 0 0 0 2 0 ready")
+	id := s.queued(t, &fleetv1.QueueTaskRequest{Pool: "web", TaskDescription: "# a task of the pool", Hold: true})
+	b.seesRows("Queue", "1 # a task of the pool pool:web held")
+	b.seesRows("Pools", "web shell coder 0 0 0 2 1 ready")
+	b.goTo("/tasks/" + id)
+	b.sees("It waits in the queue.")
+	b.press("Stop")
+	b.press("Yes")
+	b.sees("stopped")
+
+	b.goTo("/queue")
+	b.sees("No schedules")
+	_, err = s.api.CreateSchedule(t.Context(), &fleetv1.CreateScheduleRequest{Name: "nightly", Cron: "0 3 * * *", TimeZone: "Europe/Berlin",
+		Task: &fleetv1.QueueTaskRequest{Pool: "web", TaskDescription: "# update"}})
+	require.NoError(t, err)
+	b.seesRows("Schedules", "nightly 0 3 * * *, Europe/Berlin in ")
+	_, err = s.api.UpdateSchedule(t.Context(), &fleetv1.UpdateScheduleRequest{Name: "nightly", Paused: new(true)})
+	require.NoError(t, err)
+	b.seesRows("Schedules", "nightly 0 3 * * *, Europe/Berlin paused # update")
+}
