@@ -130,6 +130,10 @@ func TestWindowAtClockChanges(t *testing.T) {
 		b := Budget{Window: WindowDay, TimeZone: name}
 		day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		for at := day; at.Before(day.AddDate(1, 0, 0)); at = at.Add(time.Hour) {
+			_, before := at.Add(-30 * time.Hour).In(loc).Zone()
+			if _, after := at.Add(30 * time.Hour).In(loc).Zone(); before == after && at.Day() > 2 {
+				continue // far from a change of the clock, and in the middle of a month
+			}
 			checkWindow(t, b, at, loc)
 			checkWindow(t, b, at.Add(-time.Nanosecond), loc)
 		}
