@@ -179,7 +179,7 @@ func (c *Config) check() (*url.URL, error) {
 	default:
 		return nil, fmt.Errorf("coder.owner must be self or principal, not %q", c.Owner)
 	}
-	if err := c.Settings.validate(); err != nil {
+	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("coder: %w", err)
 	}
 	if err := c.checkProjects(); err != nil {

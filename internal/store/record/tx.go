@@ -138,11 +138,6 @@ func settled[T any](t ReadDB, kind string, name func(T) string, read func() ([]T
 	}
 }
 
-// one is fleet.First for rows that are locked by what they belong to; see settled.
-func one[T any](t ReadDB, kind string, name func(*T) string, scan func(Scanner) (*T, error), query string, args ...any) (*T, error) {
-	return fleet.First(settled(t, kind, name, func() ([]*T, error) { return all(t, scan, query, args...) }))
-}
-
 // Int scans a number.
 func Int(row Scanner) (n int, err error) { return n, row.Scan(&n) }
 
