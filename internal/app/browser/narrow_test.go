@@ -41,8 +41,10 @@ func TestNarrow(t *testing.T) {
 	s.queued(t, &fleetv1.QueueTaskRequest{AgentName: long, TaskDescription: word, Hold: true})
 	_, err := s.api.CreatePool(t.Context(), &fleetv1.CreatePoolRequest{Name: long[:15], Project: word})
 	require.NoError(t, err)
-	_, err = s.api.CreateSchedule(t.Context(), &fleetv1.CreateScheduleRequest{Name: strings.Repeat("W", 63), Cron: "0 3 * * *",
-		Task: &fleetv1.QueueTaskRequest{AgentName: long, TaskDescription: word}})
+	_, err = s.api.CreateSchedule(t.Context(), &fleetv1.CreateScheduleRequest{
+		Name: strings.Repeat("W", 63), Cron: "0 3 * * *",
+		Task: &fleetv1.QueueTaskRequest{AgentName: long, TaskDescription: word},
+	})
 	require.NoError(t, err)
 	b := open(t, s.home)
 	b.expect("/changes") // a project without a repository has no changes

@@ -130,8 +130,10 @@ func TestPoolsAndSchedules(t *testing.T) {
 
 	b.goTo("/queue")
 	b.sees("No schedules")
-	_, err = s.api.CreateSchedule(t.Context(), &fleetv1.CreateScheduleRequest{Name: "nightly", Cron: "0 3 * * *", TimeZone: "Europe/Berlin",
-		Task: &fleetv1.QueueTaskRequest{Pool: "web", TaskDescription: "# update"}})
+	_, err = s.api.CreateSchedule(t.Context(), &fleetv1.CreateScheduleRequest{
+		Name: "nightly", Cron: "0 3 * * *", TimeZone: "Europe/Berlin",
+		Task: &fleetv1.QueueTaskRequest{Pool: "web", TaskDescription: "# update"},
+	})
 	require.NoError(t, err)
 	b.seesRows("Schedules", "nightly 0 3 * * *, Europe/Berlin in ")
 	_, err = s.api.UpdateSchedule(t.Context(), &fleetv1.UpdateScheduleRequest{Name: "nightly", Paused: new(true)})
