@@ -90,8 +90,10 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 			delete(args, "agent_name")
 		}
 	}
-	if strings.HasSuffix(string(m.Name()), "Pool") {
-		delete(args, "request_id")
+	switch m.Name() {
+	case "CreatePool": // always the same pool, so that the attacker does not own those that the other methods name
+		args["name"], args["request_id"] = "mine", "alice-3"
+	case "UpdatePool", "DeletePool", "ShowPool":
 		args["name"] = strings.TrimSuffix(name, "!")
 	}
 	if m.Name() == "QueueTask" { // it takes an agent, a pool or a project
