@@ -84,7 +84,7 @@ func methodOf(name string) protoreflect.MethodDescriptor {
 }
 
 // endpoints are the paths of MCP, by service.
-var endpoints = map[string]string{"FleetService": "/mcp/all", "LifecycleService": "/mcp/lifecycle"}
+var endpoints = map[string]string{"FleetService": "/mcp", "LifecycleService": "/mcp/lifecycle"}
 
 func arguments(request proto.Message) (args map[string]any, err error) {
 	data, err := names.Marshal(request)
@@ -147,7 +147,11 @@ func overMCP(ctx context.Context, s *server, method string, request, answer prot
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.http+endpoints[service], bytes.NewReader(body))
+	endpoint := endpoints[service]
+	if method == "QueueTask" { // a tool for operators
+		endpoint = "/mcp/all"
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.http+endpoint, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
