@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -173,6 +174,11 @@ func (b *Budget) ScopeText() string {
 		return string(b.Scope)
 	}
 	return string(b.Scope) + " " + b.Value
+}
+
+// String names the budget for people, with its limits and what it is for.
+func (b *Budget) String() string {
+	return fmt.Sprintf("the budget %q (%s for %s)", b.Name, b.LimitText(), b.ScopeText())
 }
 
 // LimitText returns the limits for people.

@@ -20,7 +20,7 @@ const MaxPauseReason = 1000
 
 // ReadPause returns nil if the fleet is not paused.
 func ReadPause(tx ReadTx) (*Pause, error) {
-	return First(ReadResources[Pause](tx, ResourceFilter{Kind: PauseKind, Name: PauseName}))
+	return ReadResource[Pause](tx, PauseKind, PauseName)
 }
 
 // String says who has paused the fleet, and why.

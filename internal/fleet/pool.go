@@ -69,11 +69,16 @@ const (
 // Paused reports whether the pool creates no agents because that has failed too often.
 func (p *Pool) Paused() bool { return p.Failures >= PoolPauseAfter }
 
-// Key names the pool in the store and among the pools of all owners, like the reference to an agent.
+// Key is the name of the pool with its owner. No two pools have the same.
 func (p *Pool) Key() string { return PoolKey(p.Name, p.Owner) }
 
 // PoolKey returns the key of the owner's pool with the name.
 func PoolKey(name, owner string) string { return name + "@" + owner }
+
+// Principal returns the principal on whose behalf the pool creates agents, without its groups.
+func (p *Pool) Principal() Principal {
+	return Principal{Name: p.Owner, Kind: p.By.Kind, Scope: p.By.Scope}
+}
 
 // Target returns the target of tasks for the pool.
 func (p *Pool) Target() Target { return Target{Pool: p.Name, ProjectRole: p.ProjectRole} }

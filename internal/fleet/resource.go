@@ -32,6 +32,14 @@ func ReadResources[T any](tx ReadTx, f ResourceFilter) ([]*T, error) {
 	return out, nil
 }
 
+// ReadResource returns the body of the resource, or nil if it does not exist.
+func ReadResource[T any](tx ReadTx, kind ResourceKind, name string) (*T, error) {
+	if name == "" {
+		return nil, nil //nolint:nilnil // a filter without a name selects all of the kind
+	}
+	return First(ReadResources[T](tx, ResourceFilter{Kind: kind, Name: name}))
+}
+
 // PutResource writes the resource with the body, whether it exists or not.
 func PutResource(tx Tx, kind ResourceKind, name string, body any) error {
 	b, err := json.Marshal(body)

@@ -67,10 +67,13 @@ func (d *decider) gather() {
 		}
 	}
 	for _, c := range d.crews {
-		slices.SortFunc(c.idle, func(a, b *fleet.AgentView) int {
-			return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(a.UID, b.UID))
-		})
+		slices.SortFunc(c.idle, lastUsedFirst)
 	}
+}
+
+// lastUsedFirst orders agents.
+func lastUsedFirst(a, b *fleet.AgentView) int {
+	return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(a.UID, b.UID))
 }
 
 func (d *decider) crew(key crewKey) *crew {
@@ -179,16 +182,23 @@ func (d *decider) adjust() {
 			d.sooner(p.RetryAt)
 		}
 	}
+	var free []*fleet.AgentView // agents without work that do not stay for ever
+	for _, a := range d.Agents {
+		if (a.Pool != "" || a.MaxIdle > 0) && a.Desired != fleet.DesiredDeleted && a.Task == nil && d.taken[a.UID] == nil {
+			free = append(free, a)
+		}
+	}
+	if len(free) == 0 {
+		return
+	}
 	waiting := map[string]bool{} // agents for which tasks wait
 	for _, q := range d.Order {
 		waiting[q.AgentUID] = true
 	}
+	slices.SortFunc(free, lastUsedFirst)
 	kept := map[*fleet.Pool]int{}
-	byUse := slices.SortedFunc(slices.Values(d.Agents), func(a, b *fleet.AgentView) int {
-		return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(a.UID, b.UID))
-	})
-	for _, a := range byUse {
-		if a.Desired != fleet.DesiredDeleted && a.Task == nil && d.taken[a.UID] == nil && !waiting[a.UID] {
+	for _, a := range free {
+		if !waiting[a.UID] {
 			d.retire(a, kept)
 		}
 	}

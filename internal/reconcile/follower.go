@@ -190,7 +190,7 @@ func (w *worker) meterRest(ctx context.Context, taskID string, rest *lastOutput,
 	for _, o := range left {
 		if s := fleet.ParseStep(o.Data); s != nil && s.Type == fleet.StepUsage {
 			rest.usage, news = append(rest.usage, s), true
-			rest.sum.AddStep(fleet.ParseStep(o.Data), w.cfg.Price)
+			rest.sum.AddStep(fleet.ParseStep(o.Data), w.cfg.Price) // another copy, because AddStep sets the cost in it
 		}
 	}
 	if !news {

@@ -270,14 +270,14 @@ func (w *worker) failedAttempt(ctx context.Context, t *fleet.Task) (last *fleet.
 	return last, err
 }
 
-// feedback returns the text for the agent's next try: about the failed attempt or the failed checks before it; empty for the first try.
-func (w *worker) feedback(ctx context.Context, t *fleet.Task) (string, error) {
-	last, err := w.failedAttempt(ctx, t)
+// feedback returns the text for the agent's next try: about the failed attempt (last) or the failed checks before it; empty for the
+// first try.
+func (w *worker) feedback(ctx context.Context, t *fleet.Task, last *fleet.Attempt) (string, error) {
 	switch {
 	case t.GoesOn():
 		return goesOn, nil
-	case t.Try == 0 || err != nil:
-		return "", err
+	case t.Try == 0:
+		return "", nil
 	case last != nil && last.Code.Retry() == fleet.RetryForgets:
 		return "An earlier attempt at this task ended because its conversation became too long. Look at what it has left in the working tree, and go on from there.", nil
 	case last != nil:

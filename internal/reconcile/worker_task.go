@@ -128,15 +128,16 @@ var errDispatched = errors.New("the task was dispatched meanwhile")
 func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) (err error) {
 	ctx, end := w.cfg.Span(ctx, "task.dispatch", a, t)
 	defer func() { end(err) }()
+	failed, err := w.failedAttempt(ctx, t)
+	if err != nil {
+		return err
+	}
 	if t.Dispatched.IsZero() {
 		if err := w.saveMissingChanges(ctx, a, t); err != nil {
 			return err
 		}
 		text := "the task is handed to the agent"
-		failed, err := w.failedAttempt(ctx, t)
 		switch {
-		case err != nil:
-			return err
 		case failed != nil:
 			text = fmt.Sprintf("the agent goes on after a failed attempt: try %d", t.Try+1)
 		case t.GoesOn():
@@ -185,7 +186,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	case err != nil:
 		return err
 	}
-	if run.Feedback, err = w.feedback(ctx, t); err != nil {
+	if run.Feedback, err = w.feedback(ctx, t, failed); err != nil {
 		return err
 	}
 	if t.Options.Attachments > 0 {
@@ -406,7 +407,8 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 	return fmt.Sprintf("it did not end within %s: killing", w.places.Of(a).Grace), interrupt(true)
 }
 
-// finish records the outcome of the task, unless the task has already ended. A queued task may wait for another attempt instead. If the agent has OneTask set, its deletion
+// finish records the outcome of the task, unless the task has already ended. A queued task may wait for another attempt instead. If
+// the agent has OneTask set, its deletion
 // begins in the same transaction, unless the checks of its contract must run first.
 func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {

@@ -61,6 +61,18 @@ func accessTo(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet
 	return p.Access(a), nil
 }
 
+// withGroups returns the principal with its last known groups. It is for what Fleet does later on behalf of a caller.
+func (s *Service) withGroups(ctx context.Context, p fleet.Principal) (fleet.Principal, error) {
+	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
+		known, err := tx.Identity(fleet.IdentityKey{Principal: p.Name})
+		if known != nil {
+			p.Groups = known.Groups
+		}
+		return err
+	})
+	return p, err
+}
+
 // accessToTask is accessTo for the agent of a task, which may not have one yet.
 func accessToTask(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Access, error) {
 	if t.AgentUID != "" || p.OwnsAll(t.Owner) {

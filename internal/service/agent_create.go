@@ -94,7 +94,7 @@ type newAgent struct {
 	shares  []fleet.Share
 }
 
-// newAgent checks what the request names.
+// newAgent finds the project and the role of the request, and checks its parameters.
 func (s *Service) newAgent(ctx context.Context, r CreateAgentRequest) (n newAgent, err error) {
 	n.CreateAgentRequest = r
 	n.project, n.role, n.place, err = s.projectRole(ctx, r.Project, r.Role)

@@ -80,7 +80,7 @@ func (s *Service) noteRefusal(ctx context.Context, refused error) {
 	}
 	name := e.Metadata["budget"]
 	err := s.store.Update(ctx, func(tx fleet.Tx) error {
-		b, err := fleet.First(fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind, Name: name}))
+		b, err := fleet.ReadResource[fleet.Budget](tx, fleet.BudgetKind, name)
 		if err != nil || b == nil {
 			return err
 		}

@@ -71,7 +71,7 @@ func errNoBudget() error {
 
 // budgetIn returns the budget with the name, or BUDGET_NOT_FOUND.
 func budgetIn(tx fleet.ReadTx, name string) (*fleet.Budget, error) {
-	b, err := fleet.First(fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind, Name: name}))
+	b, err := fleet.ReadResource[fleet.Budget](tx, fleet.BudgetKind, name)
 	if err == nil && b == nil {
 		err = budgetNotFound(name)
 	}
@@ -243,7 +243,7 @@ func (s *Service) hideTasks(tx fleet.ReadTx, p fleet.Principal, entries []*fleet
 				return err
 			}
 			if t != nil {
-				access, err := accessTo(tx, p, t.Owner, t.AgentUID)
+				access, err := accessToTask(tx, p, t)
 				if err != nil {
 					return err
 				}

@@ -22,7 +22,7 @@ func (s *Service) PauseFleet(ctx context.Context, reason string) (*fleet.Pause, 
 		if err := fleet.PutResource(tx, fleet.PauseKind, fleet.PauseName, pause); err != nil {
 			return err
 		}
-		return tx.Append(&fleet.Event{Time: pause.At, Type: fleet.EventFleetChanged, Text: pause.String()})
+		return tx.Append(s.fleetChanged(pause.String()))
 	})
 	return pause, err
 }

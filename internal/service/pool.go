@@ -30,10 +30,7 @@ func (s *Service) CreatePool(ctx context.Context, r CreatePoolRequest) (*PoolVie
 		return nil, err
 	}
 	c := Call{Method: "CreatePool", RequestID: r.RequestID, Body: r}
-	n, err := s.newAgent(ctx, CreateAgentRequest{Project: r.Project, Role: r.Role, Parameters: pool.Parameters})
-	if err == nil && n.project.SpecIsTask {
-		err = startsBySpec(n.project)
-	}
+	n, err := s.newWaitingAgent(ctx, CreateAgentRequest{Project: r.Project, Role: r.Role, Parameters: pool.Parameters})
 	c.Refused = err
 	if err == nil {
 		pool.ProjectRole = fleet.ProjectRole{Place: n.place.Name, Project: n.project.Name, Role: n.role.Name}
@@ -201,7 +198,7 @@ func (s *Service) changePool(ctx context.Context, c Call, key string, change fun
 }
 
 func readPool(tx fleet.ReadTx, key string) (*fleet.Pool, error) {
-	return fleet.First(fleet.ReadResources[fleet.Pool](tx, fleet.ResourceFilter{Kind: fleet.PoolKind, Name: key}))
+	return fleet.ReadResource[fleet.Pool](tx, fleet.PoolKind, key)
 }
 
 // putPool writes the pool and an event with the text.

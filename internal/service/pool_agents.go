@@ -110,7 +110,7 @@ func (s *Service) noteFailure(pool *fleet.Pool, why string) {
 
 // growPool begins to create agents for the pool.
 func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) error {
-	p, err := s.ownerOf(ctx, pool)
+	p, err := s.withGroups(ctx, pool.Principal())
 	if err != nil {
 		return err
 	}
@@ -142,19 +142,6 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 		s.noteFailure(pool, fleet.PublicMessage(err))
 		return "could not create an agent: " + pool.Failure, nil
 	})
-}
-
-// ownerOf returns the principal on whose behalf the pool creates agents.
-func (s *Service) ownerOf(ctx context.Context, pool *fleet.Pool) (p fleet.Principal, err error) {
-	p = fleet.Principal{Name: pool.Owner, Kind: pool.By.Kind, Scope: pool.By.Scope}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		known, err := tx.Identity(fleet.IdentityKey{Principal: pool.Owner})
-		if known != nil {
-			p.Groups = known.Groups
-		}
-		return err
-	})
-	return p, err
 }
 
 // changePoolByItself changes a pool for the dispatcher. change returns the text of the event, or "" if nothing changes.

@@ -11,7 +11,7 @@ import (
 // SetPools replaces the pools of the configuration. Dispatch creates, changes and drains them.
 func (s *Service) SetPools(all []fleet.PoolSetting) {
 	s.poolSettings.Store(&all)
-	s.dispatched.Store(nil)
+	s.lookAgain()
 }
 
 // applyPools makes the pools those of the configuration, if it has changed. A pool whose project does not answer is left as it is until
@@ -26,14 +26,11 @@ func (s *Service) applyPools(ctx context.Context) error {
 	for _, setting := range *settings {
 		pool := setting.Pool()
 		configured[pool.Key()] = true
-		p, err := s.ownerOf(ctx, &pool)
+		p, err := s.withGroups(ctx, pool.Principal())
 		if err != nil {
 			return err
 		}
-		n, err := s.newAgent(fleet.WithPrincipal(ctx, p), CreateAgentRequest{Project: setting.Project, Role: setting.Role, Parameters: pool.Parameters})
-		if err == nil && n.project.SpecIsTask {
-			err = startsBySpec(n.project)
-		}
+		n, err := s.newWaitingAgent(fleet.WithPrincipal(ctx, p), CreateAgentRequest{Project: setting.Project, Role: setting.Role, Parameters: pool.Parameters})
 		if err != nil {
 			s.log.WarnContext(ctx, "a pool of the configuration cannot be used", slog.String("pool", pool.Name), slog.Any("error", err))
 			complete = complete && fleet.ReasonOf(err) != fleet.ReasonBackendUnavailable

@@ -15,7 +15,7 @@ type assignee struct {
 	owner  string // of the agents of the target
 }
 
-// assignee finds what the request names, and checks that p may use it.
+// assignee finds the agent, the pool or the role that the request names, and checks that p may use it.
 func (s *Service) assignee(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
 	switch {
 	case r.Agent != "":
@@ -29,12 +29,9 @@ func (s *Service) assignee(ctx context.Context, p fleet.Principal, r QueueTaskRe
 		to.target, to.owner = pool.Target(), pool.Owner
 		return to, nil
 	case r.NewAgent:
-		n, err := s.newAgent(ctx, CreateAgentRequest{
+		n, err := s.newWaitingAgent(ctx, CreateAgentRequest{
 			Name: s.generatedName(fleet.Task{Description: r.Description}.Slug()), Project: r.Project, Role: r.Role, Spec: r.Description, Labels: r.Labels,
 		})
-		if err == nil && n.project.SpecIsTask {
-			err = startsBySpec(n.project)
-		}
 		if n.maxIdle = r.MaxIdle; n.maxIdle == 0 {
 			n.maxIdle = fleet.DefaultMaxIdle
 		}
@@ -48,10 +45,14 @@ func (s *Service) assignee(ctx context.Context, p fleet.Principal, r QueueTaskRe
 	return to, err
 }
 
-// startsBySpec refuses a project whose agents begin to work by themselves.
-func startsBySpec(project fleet.Project) error {
-	return fleet.Errorf(fleet.ReasonUnimplemented, "agents of the project %q begin with their spec as a task, so none can wait for another one", project.Name).
-		Next("create the agent with {create_agent}, whose spec is the task")
+// newWaitingAgent is newAgent for an agent that waits for tasks. It refuses a project whose agents begin to work by themselves.
+func (s *Service) newWaitingAgent(ctx context.Context, r CreateAgentRequest) (newAgent, error) {
+	n, err := s.newAgent(ctx, r)
+	if err == nil && n.project.SpecIsTask {
+		err = fleet.Errorf(fleet.ReasonUnimplemented, "agents of the project %q begin with their spec as a task, so none can wait for another one", n.project.Name).
+			Next("create the agent with {create_agent}, whose spec is the task")
+	}
+	return n, err
 }
 
 // assigneeForUpdate returns the agent of a queued task, which it adds if it is a new one. The agent of a target has only what all agents

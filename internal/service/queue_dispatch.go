@@ -15,28 +15,32 @@ import (
 // dispatchAgain is after what time a start is tried again that the decision expected to succeed.
 const dispatchAgain = 5 * time.Second
 
-// Dispatch queues the tasks of schedules that are due, starts the pending tasks that can start, and ends those that never can. It returns when it should be called again
-// although nothing happens; zero if it need not. Only one caller in the fleet may call it at a time.
+// Dispatch queues the tasks of schedules that are due, starts the pending tasks that can start, and ends those that never can. It
+// returns when it should be called again although nothing happens; zero if it need not. Only one caller in the fleet may call it at a
+// time.
 func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 	if err := s.queue.Refresh(ctx); err != nil {
 		return time.Time{}, err
 	}
-	moves := s.queue.Moves()
-	if last := s.dispatched.Load(); last != nil && last.moves == moves && (last.next.IsZero() || s.now().Before(last.next)) {
+	moves, last := s.queue.Moves(), s.dispatched.Load()
+	if last.moves == moves && (last.next.IsZero() || s.now().Before(last.next)) {
 		return last.next, nil
 	}
 	next, err = s.dispatch(ctx)
 	if err == nil {
-		s.dispatched.Store(&dispatched{moves, next})
+		s.dispatched.CompareAndSwap(last, &dispatched{moves, next}) // unless settings have changed meanwhile
 	}
 	return next, err
 }
 
 // dispatched says up to what Dispatch has looked, and when it must look again although nothing has happened.
 type dispatched struct {
-	moves int64
+	moves int64 // see Queue.Moves
 	next  time.Time
 }
+
+// lookAgain makes the next Dispatch look although nothing has happened.
+func (s *Service) lookAgain() { s.dispatched.Store(&dispatched{moves: -1}) }
 
 func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 	if err := s.applyPools(ctx); err != nil {
@@ -62,16 +66,14 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 		}
 	}
 	next = d.Next
-	if !tick.IsZero() && (next.IsZero() || tick.Before(next)) {
-		next = tick
-	}
-	sooner := func(after time.Duration) {
-		if again := s.now().Add(after); next.IsZero() || again.Before(next) {
-			next = again
+	sooner := func(at time.Time) {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
 		}
 	}
+	sooner(tick)
 	if s.poolSettings.Load() != nil {
-		sooner(dispatchAgain)
+		sooner(s.now().Add(dispatchAgain))
 	}
 	for _, start := range d.Start {
 		err := s.startPending(ctx, start.Task.ID, start.Agent.UID)
@@ -81,7 +83,7 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 			return time.Time{}, err
 		default: // the fleet has changed since the decision, or a limit that it does not know is reached
 			s.log.DebugContext(ctx, "a task of the queue did not start", slog.String("task", start.Task.ID), slog.Any("error", err))
-			sooner(dispatchAgain)
+			sooner(s.now().Add(dispatchAgain))
 		}
 	}
 	return next, nil

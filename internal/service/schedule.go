@@ -290,7 +290,7 @@ func readSchedule(tx fleet.ReadTx, name string) (*fleet.Schedule, error) {
 	if name == "" {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a schedule, see list_schedules")
 	}
-	return fleet.First(fleet.ReadResources[fleet.Schedule](tx, fleet.ResourceFilter{Kind: fleet.ScheduleKind, Name: name}))
+	return fleet.ReadResource[fleet.Schedule](tx, fleet.ScheduleKind, name)
 }
 
 // putSchedule writes the schedule and an event with the text.

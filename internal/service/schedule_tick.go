@@ -21,9 +21,6 @@ func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 	if s.scheduled == nil {
 		return time.Time{}, nil
 	}
-	if err := s.queue.Refresh(ctx); err != nil {
-		return time.Time{}, err
-	}
 	now := s.now()
 	known := s.agenda
 	s.agenda = map[string]appointment{}
@@ -52,14 +49,7 @@ func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 
 // dealWith deals with the first due tick of the schedule. The task and the tick are written in one transaction.
 func (s *Service) dealWith(ctx context.Context, sched *fleet.Schedule) error {
-	p := fleet.Principal{Name: sched.Owner, Kind: sched.Kind, Scope: sched.Scope, Projects: sched.Projects}
-	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
-		known, err := tx.Identity(fleet.IdentityKey{Principal: p.Name})
-		if err == nil && known != nil {
-			p.Groups = known.Groups
-		}
-		return err
-	})
+	p, err := s.withGroups(ctx, fleet.Principal{Name: sched.Owner, Kind: sched.Kind, Scope: sched.Scope, Projects: sched.Projects})
 	if err != nil {
 		return err
 	}

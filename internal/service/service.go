@@ -34,7 +34,7 @@ type Service struct {
 	audit      *AuditLog
 	limits     atomic.Pointer[fleet.Limits]
 
-	dispatched   atomic.Pointer[dispatched]          // nil if Dispatch must look in any case
+	dispatched   atomic.Pointer[dispatched]          // never nil
 	poolSettings atomic.Pointer[[]fleet.PoolSetting] // those that Dispatch has not applied yet; nil if there are none
 }
 
@@ -54,7 +54,7 @@ func (s *Service) Limits() fleet.Limits { return *s.limits.Load() }
 // SetLimits replaces the limits. It ends nothing that exceeds the new ones.
 func (s *Service) SetLimits(l fleet.Limits) {
 	s.limits.Store(&l)
-	s.dispatched.Store(nil)
+	s.lookAgain()
 }
 
 // AuditLog returns the log for the lines of ended calls.

@@ -23,32 +23,13 @@ func QueueAgain(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now
 	if !e.Failed(attempt, o.RetryAt, rand.Float64()) { //nolint:gosec // to spread retries
 		return false, nil
 	}
-	switch {
-	case o.ReasonCode.Retry() == fleet.RetryForgets:
+	if o.ReasonCode.Retry() == fleet.RetryForgets {
 		a.Conversed, a.SessionID = false, ""
-	default:
-		converse(a, o)
-	}
-	a.UpdatedAt = now
-	if err := tx.Update(a); err != nil {
-		return false, err
-	}
-	if err := withdrawQuestions(tx, t, now); err != nil {
-		return false, err
-	}
-	t.AddUsage(o)
-	if err := settle(tx, t, now); err != nil {
-		return false, err
-	}
-	t.Status, t.StartedAt, t.Dispatched, t.Cursor, t.Try = fleet.TaskPending, time.Time{}, time.Time{}, "", t.Try+1
-	t.StalledAt, t.LastStep, t.CollectingAt = time.Time{}, "", time.Time{}
-	if err := tx.Update(t); err != nil {
-		return false, err
+	} else {
+		recordConversation(a, o)
 	}
 	if err := tx.Put(t.ID, e); err != nil {
 		return false, err
 	}
-	event := t.Event(fleet.EventTaskQueued, now, fmt.Sprintf("attempt %d failed (%s): %s; the next one begins after %s", attempt.Try+1, attempt.Code, attempt.Reason, e.RetryAt.UTC().Format(time.RFC3339)))
-	event.Status = string(t.Status)
-	return true, tx.Append(event)
+	return true, waitAgain(tx, a, t, o, now, fmt.Sprintf("attempt %d failed (%s): %s; the next one begins after %s", attempt.Try+1, attempt.Code, attempt.Reason, e.RetryAt.UTC().Format(time.RFC3339)))
 }

@@ -56,7 +56,7 @@ type Estimate struct {
 	Unpriced string // why Fleet cannot know what such tasks cost; empty if it can
 }
 
-// Wanted returns what the budgets must reserve for the task. estimate is called only if the task has no limit of its own.
+// Wanted returns what the budgets must reserve for the task: its own limit, or else the estimate within what the budgets allow.
 func Wanted(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet.Reservation {
 	r := fleet.Reservation{Amount: e.Amount, Before: t.Used()}
 	least := MinReservation
@@ -96,7 +96,7 @@ type Obstacle struct {
 func Obstacles(rooms []BudgetRoom, t *fleet.Task, want fleet.Reservation, e Estimate) (all []Obstacle) {
 	for _, r := range rooms {
 		o := Obstacle{Budget: r.Budget, Until: r.End, Left: r.Left}
-		limits := fmt.Sprintf("the budget %q (%s for %s)", r.Name, r.LimitText(), r.ScopeText())
+		limits := r.String()
 		switch {
 		case r.Limit > 0 && e.Unpriced != "" && r.Unpriced == fleet.UnpricedRefuse:
 			o.Never, o.Text = true, fmt.Sprintf("%s limits money, and %s: give the model a price, or let an admin set the budget with unpriced: allow", limits, e.Unpriced)
@@ -155,15 +155,15 @@ func Meter(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	r := *t.Spent.Reserve // the task may be shared
 	t.Spent.Reserve = &r
 	over := t.Used().Minus(r.Before).Minus(r.Amount)
-	more := fleet.Amount{Micros: max(over.Micros, 0), Tokens: max(over.Tokens, 0)} // is used already, so it counts in any case
+	more := positive(over) // is used already, so it counts in any case
 	room := r.Step.Plus(more)
 	why := ""
 	for _, b := range rooms {
 		if b.Limit > 0 && b.Left.Micros < room.Micros {
-			room.Micros, why = b.Left.Micros, fmt.Sprintf("the budget %q (%s for %s) is used up", b.Name, b.LimitText(), b.ScopeText())
+			room.Micros, why = b.Left.Micros, b.String()+" is used up"
 		}
 		if b.Tokens > 0 && b.Left.Tokens < room.Tokens {
-			room.Tokens, why = b.Left.Tokens, fmt.Sprintf("the budget %q (%s for %s) is used up", b.Name, b.LimitText(), b.ScopeText())
+			room.Tokens, why = b.Left.Tokens, b.String()+" is used up"
 		}
 	}
 	if r.Micros > 0 && over.Micros >= 0 && !r.Fixed {
@@ -202,7 +202,7 @@ func openWindows(tx fleet.Tx, t *fleet.Task) (open []fleet.LedgerTotal, rooms []
 	open = slices.DeleteFunc(l.Totals, func(l fleet.LedgerTotal) bool { return l.Reserved == fleet.Amount{} })
 	var keys []fleet.LedgerKey
 	for _, o := range open {
-		b, err := fleet.First(fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind, Name: o.Budget}))
+		b, err := fleet.ReadResource[fleet.Budget](tx, fleet.BudgetKind, o.Budget)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -264,8 +264,7 @@ func Raise(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.Time) error 
 	more := limit - r.Before.Micros - r.Micros
 	for _, b := range rooms {
 		if b.Limit > 0 && more > b.Left.Micros {
-			return fleet.Errorf(fleet.ReasonBudgetExceeded, "the budget %q (%s for %s) has %s left, and the task would reserve %s more",
-				b.Name, b.LimitText(), b.ScopeText(), max(b.Left.Micros, 0), more).With("budget", b.Name).With("task_id", t.ID).
+			return fleet.Errorf(fleet.ReasonBudgetExceeded, "%s has %s left, and the task would reserve %s more", b.Budget, max(b.Left.Micros, 0), more).With("budget", b.Name).With("task_id", t.ID).
 				Next("{show_budget} shows what the budget was spent on")
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// HoldTask makes a task wait whose run has ended with the outcome because a budget was used up, so that it goes on later where it
-// was. It does nothing and returns false if that is not why the run has ended, or if the task cannot wait.
+// HoldTask puts a task back into the queue if its run has ended because a budget was used up. The task goes on later where it was.
+// Otherwise, or if the task cannot wait, HoldTask does nothing and returns false.
 func HoldTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (held bool, err error) {
 	r := t.Spent.Reserve
 	if r == nil || o.Status == fleet.TaskCompleted || !a.DeletedAt.IsZero() || a.Desired != fleet.DesiredRunning {
@@ -29,27 +29,9 @@ func HoldTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now t
 	if err != nil || q == nil { // for example the turn of a session
 		return false, err
 	}
-	t.AddUsage(o)
-	t.Status, t.StartedAt, t.Dispatched, t.Cursor, t.Try = fleet.TaskPending, time.Time{}, time.Time{}, "", t.Try+1
-	t.StopAsked, t.StopReason, t.StalledAt, t.LastStep, t.CollectingAt = time.Time{}, "", time.Time{}, "", time.Time{}
-	t.Spent.Holds, t.Spent.HeldTry = t.Spent.Holds+1, t.Try
-	if err := settle(tx, t, now); err != nil {
-		return false, err
-	}
-	if err := withdrawQuestions(tx, t, now); err != nil {
-		return false, err
-	}
-	a.UpdatedAt = now
-	converse(a, o)
-	if err := tx.Update(a); err != nil {
-		return false, err
-	}
-	if err := tx.Update(t); err != nil {
-		return false, err
-	}
-	e := t.Event(fleet.EventTaskQueued, now, "interrupted, it goes on when there is money: "+why)
-	e.Status = string(t.Status)
-	return true, tx.Append(e)
+	t.Spent.Holds, t.Spent.HeldTry = t.Spent.Holds+1, t.Try+1
+	recordConversation(a, o)
+	return true, waitAgain(tx, a, t, o, now, "interrupted, it goes on when there is money: "+why)
 }
 
 // breachOf returns what becomes of a task that has used up these budgets.

@@ -76,8 +76,8 @@ func TimeoutReason(t *fleet.Task) string {
 // sessionID matches the ids of conversations that people may use. The agent can choose the id, and people use it in commands.
 var sessionID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
-// converse records the conversation of a run that has ended.
-func converse(a *fleet.Agent, o fleet.Outcome) {
+// recordConversation records the conversation of a run that has ended.
+func recordConversation(a *fleet.Agent, o fleet.Outcome) {
 	if !o.Conversation {
 		return
 	}
@@ -133,7 +133,7 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 	}
 	if a.DeletedAt.IsZero() {
 		a.UpdatedAt = now
-		converse(a, o)
+		recordConversation(a, o)
 		if a.OneTask {
 			a.Desired = fleet.DesiredDeleted
 		}

@@ -80,22 +80,14 @@ func TestChaos(t *testing.T) {
 	// The limits are so low that callers often reach them.
 	shared := newFleet(t, "Postgres", fleet.Limits{Agents: 18, RunningTasks: 6})
 	for i := range 3 {
-		s := shared.add(t, fmt.Sprintf("r%d", i+1), filepath.Join(dir, fmt.Sprintf("r%d", i+1)))
-		for address := range s.links {
-			s.links[address] = pgtest.NewLink(t, func() string { return db.socket(address) })
-		}
-		s.store = urlThrough(s.name, s.links)
+		shared.addTo(t, db, fmt.Sprintf("r%d", i+1), filepath.Join(dir, fmt.Sprintf("r%d", i+1)))
 	}
 	disk, full := smallDisk(t, dir)
 	alone := newFleet(t, "SQLite", fleet.Limits{Agents: 10, RunningTasks: 3})
 	single := alone.add(t, "sqlite", filepath.Join(disk, "data"))
 	fleets := []*fleetUnder{shared, alone}
 	for _, f := range fleets {
-		for _, s := range f.servers {
-			require.NoError(t, s.Start(0))
-			_, err := s.awaitServing(patience)
-			require.NoError(t, err, tail(s.log.Name(), 4<<10))
-		}
+		f.start(t)
 		if f == shared {
 			db.watchLeases(t)
 		}

@@ -148,7 +148,7 @@ func overMCP(ctx context.Context, s *server, method string, request, answer prot
 		return err
 	}
 	endpoint := endpoints[service]
-	if method == "QueueTask" { // a tool for operators
+	if operator, _ := proto.GetExtension(methodOf(service+"/"+method).Options(), fleetv1.E_OperatorTool).(bool); operator {
 		endpoint = "/mcp/all"
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.http+endpoint, bytes.NewReader(body))

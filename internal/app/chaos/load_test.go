@@ -18,6 +18,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/store/postgres/pgtest"
 )
 
 // callLimit is how long a caller waits for an answer.
@@ -54,6 +55,25 @@ func (f *fleetUnder) add(t *testing.T, name, data string) *server {
 	s.shared, s.limits = f.socket, f.limits
 	f.servers = append(f.servers, s)
 	return s
+}
+
+// addTo adds a server on the database, to which it has links of its own. The caller must start the server.
+func (f *fleetUnder) addTo(t *testing.T, db *database, name, data string) *server {
+	s := f.add(t, name, data)
+	for address := range s.links {
+		s.links[address] = pgtest.NewLink(t, func() string { return db.socket(address) })
+	}
+	s.store = urlThrough(s.name, s.links)
+	return s
+}
+
+// start starts the servers and waits until they answer.
+func (f *fleetUnder) start(t *testing.T) {
+	for _, s := range f.servers {
+		require.NoError(t, s.Start(0))
+		_, err := s.awaitServing(patience)
+		require.NoError(t, err, tail(s.log.Name(), 4<<10))
+	}
 }
 
 // script returns the description of a task for the agent. The task writes a line for each run, and another line if an

@@ -50,17 +50,14 @@ func TestChaosQueue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, name, fleet.Limits{Agents: 1000, RunningTasks: 1000})
 			for i := range servers {
-				s := f.add(t, fmt.Sprintf("q-%s-%d", strings.ToLower(name), i+1), filepath.Join(dir, fmt.Sprintf("%s%d", name, i+1)))
+				id, data := fmt.Sprintf("q-%s-%d", strings.ToLower(name), i+1), filepath.Join(dir, fmt.Sprintf("%s%d", name, i+1))
 				if servers > 1 {
-					for address := range s.links {
-						s.links[address] = pgtest.NewLink(t, func() string { return db.socket(address) })
-					}
-					s.store = urlThrough(s.name, s.links)
+					f.addTo(t, db, id, data)
+				} else {
+					f.add(t, id, data)
 				}
-				require.NoError(t, s.Start(0))
-				_, err := s.awaitServing(patience)
-				require.NoError(t, err, tail(s.log.Name(), 4<<10))
 			}
+			f.start(t)
 			testQueue(t, f, count)
 		})
 	}

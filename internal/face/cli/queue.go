@@ -196,12 +196,11 @@ project with the role of --role.
   fleet task queue project:webshop "Review the last commit" --role reviewer
   fleet task queue papi "nightly" --not-before 2h --expires 8h --exclusive nightly`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			agent, pool, project := targetIn(args[0])
-			req, err := task.queued(s, agent, args[1])
+			req, err := task.queued(s, args[0], args[1])
 			if err != nil {
 				return err
 			}
-			req.Pool, req.Project, req.Role, req.MaxAttempts = pool, project, role, &attempts
+			req.Role, req.MaxAttempts = role, &attempts
 			req.Priority, req.NotBefore, req.Expires, req.Exclusive = when.priority, when.notBefore, when.expires, when.exclusive
 			req.DependsOn, req.Hold = when.dependencies(), hold
 			resp, err := s.fleet.QueueTask(ctx, req)
@@ -231,12 +230,18 @@ func targetIn(target string) (agent, pool, project string) {
 	return target, "", ""
 }
 
-// queued returns the request with what the flags name.
-func (o *taskFlags) queued(s *session, agent, description string) (*fleetv1.QueueTaskRequest, error) {
+// queued returns the request with what the target and the flags name.
+func (o *taskFlags) queued(s *session, target, description string) (*fleetv1.QueueTaskRequest, error) {
+	agent, pool, project := targetIn(target)
 	if _, err := o.request(s, agent, description); err != nil {
 		return nil, err
 	}
-	return o.toQueue()
+	req, err := o.toQueue()
+	if err != nil {
+		return nil, err
+	}
+	req.Pool, req.Project = pool, project
+	return req, nil
 }
 
 // toQueue returns the request for a task that may wait.

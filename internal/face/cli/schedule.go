@@ -63,13 +63,11 @@ func (o *scheduledTask) addTo(f *pflag.FlagSet, cmd *cobra.Command) {
 }
 
 func (o *scheduledTask) request(s *session, target, description string) (*fleetv1.QueueTaskRequest, error) {
-	agent, pool, project := targetIn(target)
-	req, err := o.task.queued(s, agent, description)
+	req, err := o.task.queued(s, target, description)
 	if err != nil {
 		return nil, err
 	}
-	req.Pool, req.Project, req.Role = pool, project, o.role
-	req.Priority, req.Exclusive, req.RequestId = o.priority, o.exclusive, ""
+	req.Role, req.Priority, req.Exclusive, req.RequestId = o.role, o.priority, o.exclusive, ""
 	return req, nil
 }
 

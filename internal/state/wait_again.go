@@ -1,0 +1,31 @@
+package state
+
+import (
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// waitAgain makes a running task pending, so that its next run goes on with it. The outcome is that of the run before. It writes the task
+// and the agent, and an event with the text.
+func waitAgain(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time, text string) error {
+	t.AddUsage(o)
+	t.Status, t.StartedAt, t.Dispatched, t.Cursor, t.Try = fleet.TaskPending, time.Time{}, time.Time{}, "", t.Try+1
+	t.StopAsked, t.StopReason, t.StalledAt, t.LastStep, t.CollectingAt = time.Time{}, "", time.Time{}, "", time.Time{}
+	if err := settle(tx, t, now); err != nil {
+		return err
+	}
+	if err := withdrawQuestions(tx, t, now); err != nil {
+		return err
+	}
+	a.UpdatedAt = now
+	if err := tx.Update(a); err != nil {
+		return err
+	}
+	if err := tx.Update(t); err != nil {
+		return err
+	}
+	e := t.Event(fleet.EventTaskQueued, now, text)
+	e.Status = string(t.Status)
+	return tx.Append(e)
+}
