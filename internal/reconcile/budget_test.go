@@ -129,7 +129,11 @@ func TestBudgetStop(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
 	budget(h, fleet.Budget{Name: "all", Limit: 600_000, OnBreach: fleet.BreachStop})
-	long := h.Start("papi", strings.Repeat(bill, 11)+"done")
+	long := h.Start("papi", strings.Repeat(bill, 11)+"wait gate\ndone")
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool {
+		return v.Task != nil && v.Task.Used().Micros == 550_000 && v.Task.Spent.Reserve.Micros == 600_000
+	})
+	h.World.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(long.ID).Status)
 	require.Equal(t, fleet.Micros(550_000), replayed(h, "all").Total.Spent.Micros)
 	budget(h, fleet.Budget{Name: "all", Limit: 1_200_000, OnBreach: fleet.BreachStop})

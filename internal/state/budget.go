@@ -156,6 +156,12 @@ func Meter(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	t.Spent.Reserve = &r
 	over := t.Used().Minus(r.Before).Minus(r.Amount)
 	more := positive(over) // is used already, so it counts in any case
+	if r.Micros == 0 {     // no budget limits money
+		more.Micros = 0
+	}
+	if r.Tokens == 0 {
+		more.Tokens = 0
+	}
 	room := r.Step.Plus(more)
 	why := ""
 	for _, b := range rooms {
