@@ -75,6 +75,8 @@ var goodRequests = map[string]string{
 	"set_budget":                `{"name":"day","limit_usd":1000,"unpriced":"allow"}`,
 	"delete_budget":             `{"name":"day"}`,
 	"list_budgets":              `{}`,
+	"list_credentials":          `{}`,
+	"release_credential":        `{"name":"team-max"}`,
 	"show_budget":               `{"name":"day"}`,
 	"raise_task_budget":         `{"task_id":"nobody","max_cost_usd":1}`,
 	"show_queue":                `{}`,

@@ -158,7 +158,7 @@ func (c *apiCase) runsOn(face string) bool {
 
 func (b *behaviour) run(t *testing.T, face string) {
 	c := fleetConfig{Tokens: b.Tokens, Limits: b.Server.Limits, MaxContracts: b.Server.MaxContracts, Unlisted: b.Server.Unlisted, World: fake.Config{
-		NoMessages: b.Server.NoMessages, Traits: fleet.Traits{UniqueNames: b.Server.UniqueNames, Adopts: b.Server.Adopts},
+		NoMessages: b.Server.NoMessages, Credentials: map[string]string{"DataOne": "team-max"}, Traits: fleet.Traits{UniqueNames: b.Server.UniqueNames, Adopts: b.Server.Adopts},
 	}}
 	c.MaxResult = b.Server.MaxResult
 	if second := b.Server.Second; second != nil {

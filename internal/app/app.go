@@ -191,7 +191,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		}
 	}
 	core := state.Config{
-		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Schema: schema.Checker, Cron: cron.Parse, Price: a.places.prices.Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits, Pools: cfg.Pools,
+		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Schema: schema.Checker, Cron: cron.Parse, Price: a.places.prices.Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits, Pools: cfg.Pools, Credentials: cfg.Credentials,
 		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Started: a.telemetry.TaskStarted, Ticked: a.telemetry.Ticked, Span: a.telemetry.Span, Replica: cfg.Replica, MCPURL: a.mcpURL,
 	}
 	if err := a.openIssuer(o); err != nil {

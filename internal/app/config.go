@@ -72,8 +72,10 @@ type Config struct {
 	Limits fleet.Limits `yaml:"limits"`
 	// Pools are the pools that only the configuration changes.
 	Pools []fleet.PoolSetting `yaml:"pools"`
-	Local Local               `yaml:"local"`
-	Coder coder.Config        `yaml:"coder"`
+	// Credentials are the keys and the subscriptions that projects share.
+	Credentials []fleet.CredentialSetting `yaml:"credentials"`
+	Local       Local                     `yaml:"local"`
+	Coder       coder.Config              `yaml:"coder"`
 	// CoderAuth configures which Coder users may call. It is used with auth coder.
 	CoderAuth coderusers.Config `yaml:"coder_auth"`
 	// OIDC configures the issuer of auth oidc.
@@ -230,6 +232,9 @@ func (c Config) Validate() error {
 		return err
 	}
 	if err := fleet.ValidatePools(c.Pools); err != nil {
+		return err
+	}
+	if err := fleet.ValidateCredentials(c.Credentials, c.credentialsOf()); err != nil {
 		return err
 	}
 	if err := c.Lifecycle.Validate(drivers()); err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // reloadable are the settings that a running server can change. A key stands for everything below it.
-var reloadable = []string{"limits", "local.projects", "cagent.prices", "pools"}
+var reloadable = []string{"limits", "local.projects", "cagent.prices", "pools", "credentials"}
 
 // reloader applies a configuration to the running server.
 type reloader struct {
@@ -52,6 +52,7 @@ func (a *App) reload(ctx context.Context) (file string, changes []string, err er
 	a.places.prices.Set(next.Cagent.Prices)
 	a.service.SetLimits(next.Limits)
 	a.service.SetPools(next.Pools)
+	a.service.SetCredentials(next.Credentials)
 	a.reconciler.SettingsChanged()
 	a.calls.SetLimits(next.Limits)
 	for _, name := range a.forgetProjects() {

@@ -132,6 +132,8 @@ type HostFacts struct {
 	// Closed says why the agent accepts no tasks although its workspace may run, for example because its project is no longer
 	// configured; empty if it accepts tasks. A task that has begun is not affected.
 	Closed string `json:"closed,omitempty"`
+	// Credential names the key or the subscription with which the agent uses its model; empty if that is not known.
+	Credential string `json:"credential,omitempty"`
 	// Adopted means that the workspace was found at its host. Only the core sets it.
 	Adopted bool `json:"adopted,omitempty"`
 	// MissingSince is since when the host does not show the workspace (Workspace.Missing). Only the core sets it.
@@ -144,7 +146,7 @@ func (h HostFacts) IsZero() bool { return h.Equal(HostFacts{}) }
 // Equal reports whether the facts are the same.
 func (h HostFacts) Equal(o HostFacts) bool {
 	return slices.Equal(h.Links, o.Links) && h.Outdated == o.Outdated && h.StopsAt.Equal(o.StopsAt) &&
-		h.DormantAt.Equal(o.DormantAt) && h.DeletionAt.Equal(o.DeletionAt) && h.OtherFleet == o.OtherFleet && h.Closed == o.Closed && h.Adopted == o.Adopted &&
+		h.DormantAt.Equal(o.DormantAt) && h.DeletionAt.Equal(o.DeletionAt) && h.OtherFleet == o.OtherFleet && h.Closed == o.Closed && h.Credential == o.Credential && h.Adopted == o.Adopted &&
 		h.MissingSince.Equal(o.MissingSince)
 }
 

@@ -43,10 +43,12 @@ const (
 	BudgetAgent   BudgetScope = "agent" // the value is a name or NAME@OWNER
 	BudgetOwner   BudgetScope = "owner"
 	BudgetLabel   BudgetScope = "label" // the value is a selector
+	// BudgetCredential is for the tasks of all agents that use the credential.
+	BudgetCredential BudgetScope = "credential"
 )
 
 // BudgetScopes are all scopes of budgets.
-var BudgetScopes = []BudgetScope{BudgetFleet, BudgetProject, BudgetPool, BudgetRole, BudgetAgent, BudgetOwner, BudgetLabel}
+var BudgetScopes = []BudgetScope{BudgetFleet, BudgetProject, BudgetPool, BudgetRole, BudgetAgent, BudgetOwner, BudgetLabel, BudgetCredential}
 
 // BudgetWindow is the period after which a budget begins anew.
 type BudgetWindow string
@@ -161,6 +163,8 @@ func (b *Budget) Applies(a *Agent, t *Task) bool {
 		return strings.EqualFold(name, a.Name) && (owner == "" || owner == a.Owner)
 	case BudgetOwner:
 		return b.Value == a.Owner
+	case BudgetCredential:
+		return a.Host.Credential != "" && b.Value == a.Host.Credential
 	case BudgetLabel:
 		s, err := ParseSelector("value", b.Value)
 		return err == nil && s.Matches(t.Labels)

@@ -78,6 +78,8 @@ const (
 	ReasonLimitReached       Reason = "LIMIT_REACHED"
 	ReasonBudgetExceeded     Reason = "BUDGET_EXCEEDED"
 	ReasonBudgetNotFound     Reason = "BUDGET_NOT_FOUND"
+	ReasonCredentialUsedUp   Reason = "CREDENTIAL_USED_UP"
+	ReasonCredentialNotFound Reason = "CREDENTIAL_NOT_FOUND"
 	ReasonSessionExists      Reason = "SESSION_EXISTS"
 	ReasonPayloadNotFound    Reason = "PAYLOAD_NOT_FOUND"
 	ReasonChangesNotFound    Reason = "CHANGES_NOT_FOUND"
@@ -134,6 +136,8 @@ var reasonCodes = map[Reason]Code{
 	ReasonLimitReached:       ResourceExhausted,
 	ReasonBudgetExceeded:     ResourceExhausted,
 	ReasonBudgetNotFound:     NotFound,
+	ReasonCredentialUsedUp:   ResourceExhausted,
+	ReasonCredentialNotFound: NotFound,
 	ReasonSessionExists:      AlreadyExists,
 	ReasonPayloadNotFound:    NotFound,
 	ReasonChangesNotFound:    NotFound,

@@ -35,6 +35,7 @@ const (
 	RetryWaits                     // another attempt helps later, and does not count
 	RetryCounts                    // another attempt may help
 	RetryForgets                   // another attempt may help, in a new conversation
+	RetryHeld                      // another attempt helps after somebody has mended the agent's credential, and does not count
 )
 
 // Retry returns what becomes of a queued task that failed with the code.
@@ -46,9 +47,14 @@ func (c ReasonCode) Retry() RetryClass {
 		return RetryCounts
 	case CodeContextFull:
 		return RetryForgets
+	case CodeAuth, CodeBilling:
+		return RetryHeld
 	}
 	return RetryNever
 }
+
+// counts reports whether attempts that failed with the code count.
+func (c ReasonCode) counts() bool { return c.Retry() != RetryWaits && c.Retry() != RetryHeld }
 
 // codeKey is the key of a ReasonCode in the metadata of an error.
 const codeKey = "reason_code"

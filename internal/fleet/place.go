@@ -254,6 +254,13 @@ type Keeper interface {
 	Kept(ctx context.Context, uid string) ([]KeptWork, error)
 }
 
+// Credentialer is implemented by a place that knows with which keys or subscriptions its agents use their models.
+type Credentialer interface {
+	// Credential names the credential of the project's agents. It is empty if they have none, or if it is not known. It
+	// communicates with nobody.
+	Credential(project string) string
+}
+
 // Examiner is implemented by a place that knows better than Runner.Bundle which work exists only in a workspace.
 type Examiner interface {
 	// Unsaved describes, for people, the work of the agent that may exist only in its workspace. It is empty only if it is

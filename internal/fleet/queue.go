@@ -94,7 +94,7 @@ const AgeStep = time.Minute
 func (e *QueueEntry) Failed(a Attempt, until time.Time, jitter float64) bool {
 	counted := 1
 	for _, old := range e.Attempts {
-		if old.Code.Retry() != RetryWaits {
+		if old.Code.counts() {
 			counted++
 		}
 	}
@@ -102,7 +102,7 @@ func (e *QueueEntry) Failed(a Attempt, until time.Time, jitter float64) bool {
 	switch a.Code.Retry() {
 	case RetryNever:
 		return false
-	case RetryWaits:
+	case RetryWaits, RetryHeld:
 		if len(e.Attempts) >= maxWaiting {
 			return false
 		}

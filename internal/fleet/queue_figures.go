@@ -9,6 +9,15 @@ type QueueFigures struct {
 	Paused bool                     // the whole fleet
 	// Budgets are the budgets, whose tasks wait with the reason WaitBudget when they are used up.
 	Budgets []BudgetFigures
+	// Credentials are the credentials of which something is known.
+	Credentials []CredentialFigures
+}
+
+// CredentialFigures are the figures of a credential.
+type CredentialFigures struct {
+	Name string
+	Held bool               // no task of the queue starts with it
+	Used map[string]float64 // used share of its usage windows, by window
 }
 
 // BudgetFigures are the figures of a budget in its current window.

@@ -19,6 +19,7 @@ const (
 	StepQuestion   StepType = "question"    // the agent asked people, or a question was answered: ID of the question
 	StepRetry      StepType = "retry"       // a request to the model failed and is repeated: Retry
 	StepLimit      StepType = "limit"       // a limit of a subscription is nearly or completely used up: Limit
+	StepWindow     StepType = "window"      // the newest state of a limit of a subscription that has room: Limit
 	StepCompaction StepType = "compaction"  // the conversation was summarised: Compaction
 	StepTodoList   StepType = "todo_list"   // the agent's list of things to do: Items
 	StepHook       StepType = "hook"        // a hook of the program ended: Name, Message with its output, IsError
@@ -35,7 +36,7 @@ const (
 // of it.
 func (t StepType) Detail() bool {
 	switch t {
-	case StepText, StepThinking, StepToolResult, StepFileEdit, StepTodoList, StepHook, StepBackground, StepUsage:
+	case StepText, StepThinking, StepToolResult, StepFileEdit, StepTodoList, StepHook, StepBackground, StepUsage, StepWindow:
 		return true
 	}
 	return false

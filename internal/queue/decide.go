@@ -27,6 +27,7 @@ type State struct {
 	Down       func(a *fleet.Agent) error // why the agent's place cannot be used; nil if it can
 	Unconfined func(q *fleet.QueuedTask, a *fleet.Agent) error
 	Room       func(owner string) (free int, limited bool) // how many more tasks of the owner may run
+	Unusable   func(q *fleet.QueuedTask) []fleet.Wait      // why it may not use the credential of its agent now
 	Claims     func(q *fleet.QueuedTask) []fleet.Claim     // what it must reserve of each budget
 	Fits       func(budget string, want fleet.Amount) bool // whether the budget has so much left
 }
@@ -128,7 +129,7 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 	}
 	d.sooner(q.Entry.Expires)
 	claims := d.Claims(q)
-	own := slices.Concat(d.ownWaits(q), d.ownerWaits(q), d.budgetWaits(claims))
+	own := slices.Concat(d.ownWaits(q), d.ownerWaits(q), d.credentialWaits(q), d.budgetWaits(claims))
 	waits := own
 	if only {
 		waits = append(waits, d.agentWaits(q, a)...)
@@ -208,6 +209,15 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 	}
 	if other := d.keys[e.Exclusive]; e.Exclusive != "" && other != nil {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitExclusive, Subject: e.Exclusive, Text: d.exclusiveText(q, other)})
+	}
+	return waits
+}
+
+// credentialWaits returns why the credential of the task's agent cannot be used.
+func (d *decider) credentialWaits(q *fleet.QueuedTask) []fleet.Wait {
+	waits := d.Unusable(q)
+	for _, w := range waits {
+		d.sooner(w.Until)
 	}
 	return waits
 }

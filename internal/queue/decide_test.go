@@ -102,6 +102,13 @@ func anyState(rt *rapid.T) State {
 		}
 	}
 	s.Claims = func(q *fleet.QueuedTask) []fleet.Claim { return wants[q.ID] }
+	unusable := map[string][]fleet.Wait{}
+	for _, q := range s.Tasks {
+		if rapid.IntRange(0, 7).Draw(rt, "credential") == 0 {
+			unusable[q.ID] = []fleet.Wait{{Reason: fleet.WaitUsageWindow, Until: noon.Add(time.Hour)}}
+		}
+	}
+	s.Unusable = func(q *fleet.QueuedTask) []fleet.Wait { return unusable[q.ID] }
 	s.Fits = func(budget string, want fleet.Amount) bool { return want.Tokens <= left[budget] }
 	return s
 }
@@ -181,6 +188,9 @@ func slow(s State) (started []string) {
 			if status := s.Dependee(dep.TaskID).Status; status != fleet.TaskCompleted && (!dep.Ended || !status.Ended()) {
 				return false
 			}
+		}
+		if len(s.Unusable(q)) > 0 {
+			return false
 		}
 		owned := 0
 		for i, r := range running {
@@ -342,6 +352,7 @@ func BenchmarkDecide(b *testing.B) {
 	s.Down, s.Unconfined = func(*fleet.Agent) error { return nil }, func(*fleet.QueuedTask, *fleet.Agent) error { return nil }
 	s.Room = func(string) (int, bool) { return 0, false }
 	s.Claims = func(*fleet.QueuedTask) []fleet.Claim { return nil }
+	s.Unusable = func(*fleet.QueuedTask) []fleet.Wait { return nil }
 	for b.Loop() {
 		Decide(s)
 	}

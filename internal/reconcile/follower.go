@@ -278,6 +278,15 @@ func (w *worker) take(tx fleet.Tx, t *fleet.Task, o fleet.Output) error {
 			return err
 		}
 	}
+	if step != nil && step.Limit != nil {
+		a, err := tx.Agent(t.AgentUID)
+		if err == nil && a != nil {
+			err = state.ReportLimit(tx, a, *step.Limit, w.now())
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if step == nil || step.Type != fleet.StepRetry { // a repeated request is no progress
 		if err := w.recovered(tx, t); err != nil {
 			return err

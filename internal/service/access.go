@@ -85,6 +85,22 @@ func accessToTask(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Acce
 	return accessToPending(p, q), nil
 }
 
+// taskVisible reports whether p may see the task with the id. An admin may see all, and others none that no longer exists.
+func taskVisible(tx fleet.ReadTx, p fleet.Principal, id string) (bool, error) {
+	if p.Admin() && len(p.Projects) == 0 {
+		return true, nil
+	}
+	if id == "" {
+		return false, nil
+	}
+	t, err := tx.Task(id)
+	if err != nil || t == nil {
+		return false, err
+	}
+	access, err := accessToTask(tx, p, t)
+	return access != fleet.AccessNone, err
+}
+
 // accessToPending returns what p may do with a pending task without an agent. The principal that has queued it for a pool of somebody
 // else may do everything that it may do with an agent that is shared with it.
 func accessToPending(p fleet.Principal, q *fleet.QueuedTask) fleet.Access {

@@ -138,6 +138,7 @@ func (s *Service) addAgent(ctx context.Context, tx fleet.Tx, p fleet.Principal, 
 	a := &fleet.Agent{
 		UID: s.cfg.NewID(), Name: n.Name, Owner: p.Name, Place: n.place.Name, Project: n.project.Name, Role: n.role.Name, Spec: n.Spec, Parameters: n.Parameters, Labels: n.Labels.With(nil),
 		Pool: n.pool, MaxIdle: n.maxIdle, OneTask: n.oneTask, Shares: n.shares,
+		Host:  fleet.HostFacts{Credential: n.place.Credential(n.project.Name)},
 		State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now, Trace: fleet.TraceFrom(ctx),
 	}
 	if err := s.checkConfined(p, a); err != nil {

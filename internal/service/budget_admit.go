@@ -16,6 +16,9 @@ import (
 // does not have it. Everything that starts a task calls it, in the transaction that makes the task running, before the task is
 // written.
 func (s *Service) reserve(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
+	if err := usable(tx, a, s.now()); err != nil {
+		return err
+	}
 	rooms, want, obstacles, err := s.obstacles(tx, a, t)
 	switch {
 	case err != nil:

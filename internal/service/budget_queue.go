@@ -59,7 +59,9 @@ func (s *Service) runs(q *fleet.QueuedTask) *fleet.Agent {
 		return &v.Agent
 	}
 	t := q.Entry.Target
-	return &fleet.Agent{Name: q.AgentName, Owner: q.Owner, Place: t.Place, Project: t.Project, Role: t.Role, Pool: t.Pool}
+	a := &fleet.Agent{Name: q.AgentName, Owner: q.Owner, Place: t.Place, Project: t.Project, Role: t.Role, Pool: t.Pool}
+	a.Host.Credential = s.places.Of(a).Credential(a.Project)
+	return a
 }
 
 // claims returns what the pending task must reserve.

@@ -237,18 +237,12 @@ func (s *Service) hideTasks(tx fleet.ReadTx, p fleet.Principal, entries []*fleet
 	}
 	visible := map[string]bool{}
 	for _, e := range entries {
-		if _, known := visible[e.TaskID]; !known && e.TaskID != "" {
-			t, err := tx.Task(e.TaskID)
+		if _, known := visible[e.TaskID]; !known {
+			is, err := taskVisible(tx, p, e.TaskID)
 			if err != nil {
 				return err
 			}
-			if t != nil {
-				access, err := accessToTask(tx, p, t)
-				if err != nil {
-					return err
-				}
-				visible[e.TaskID] = access != fleet.AccessNone
-			}
+			visible[e.TaskID] = is
 		}
 		if !visible[e.TaskID] {
 			e.TaskID, e.Text = "", ""

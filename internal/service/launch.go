@@ -121,6 +121,7 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	a := &fleet.Agent{
 		UID: r.UID, Name: launchName(r), Owner: p.Name, Toolset: r.Toolset, Place: r.Place, Project: r.Project,
 		Role: r.Role, Spec: r.Spec, Config: r.Config, OneTask: r.OneTask,
+		Host:  fleet.HostFacts{Credential: s.places.Of(&fleet.Agent{Place: r.Place}).Credential(r.Project)},
 		State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now, Trace: fleet.TraceFrom(ctx),
 	}
 	prompt := r.Prompt

@@ -20,6 +20,7 @@ type Overview struct {
 	Queue                                         *QueueSummary
 	Limits                                        []LimitUse         // of the caller; for admins also of projects
 	Budgets                                       []state.BudgetRoom // those that are nearly used up
+	Credentials                                   []Credential       // those that are held or nearly used up
 }
 
 // Overview returns the numbers of agents of ToolsetFleet and of waiting questions, and the usage of the last 24 hours.
@@ -62,6 +63,10 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 	if o.Budgets, err = s.ListBudgets(ctx); err != nil {
 		return nil, err
 	}
+	if o.Credentials, err = s.ListCredentials(ctx); err != nil {
+		return nil, err
+	}
+	o.Credentials = slices.DeleteFunc(o.Credentials, func(c Credential) bool { return !c.Scarce(s.now()) })
 	o.Budgets = slices.DeleteFunc(o.Budgets, func(r state.BudgetRoom) bool { return !r.Scarce() })
 	return o, nil
 }

@@ -134,7 +134,7 @@ func (s *Service) QueueFigures(ctx context.Context) (f fleet.QueueFigures, err e
 	if err != nil {
 		return f, err
 	}
-	f = fleet.QueueFigures{Budgets: budgets, Tasks: map[fleet.WaitReason]int{}, Oldest: map[fleet.WaitReason]time.Time{}, Paused: s.queue.Pause() != nil}
+	f = fleet.QueueFigures{Budgets: budgets, Credentials: s.credentialFigures(), Tasks: map[fleet.WaitReason]int{}, Oldest: map[fleet.WaitReason]time.Time{}, Paused: s.queue.Pause() != nil}
 	for _, q := range d.Order {
 		for _, w := range d.Waits[q.ID][:min(1, len(d.Waits[q.ID]))] {
 			f.Tasks[w.Reason]++

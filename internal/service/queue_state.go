@@ -32,6 +32,7 @@ func (s *Service) queueDecision(ctx context.Context, texts bool) (queue.Decision
 		Down:       func(a *fleet.Agent) error { return s.places.Of(a).Available() },
 		Unconfined: func(q *fleet.QueuedTask, a *fleet.Agent) error { return s.checkConfined(onBehalf(q), a) },
 		Room:       func(owner string) (int, bool) { r, limited := room[owner]; return r, limited },
+		Unusable:   s.credentialWaits(),
 		Claims:     budgets.claims,
 		Fits:       budgets.fits,
 	}), nil

@@ -36,6 +36,7 @@ type Service struct {
 
 	dispatched   atomic.Pointer[dispatched]          // never nil
 	poolSettings atomic.Pointer[[]fleet.PoolSetting] // those that Dispatch has not applied yet; nil if there are none
+	keepFree     atomic.Pointer[map[string]float64]  // of the credentials of the configuration
 }
 
 // New returns a service over the state. It starts no background work: requested changes only happen if a Reconciler runs
@@ -44,6 +45,7 @@ func New(s *state.Fleet) *Service {
 	svc := &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, queue: s.Queue, interrupts: s.Interrupts, tokens: state.NewBatch(s.Store.TokensByHash), audit: newAuditLog(s.Store, s.Log)}
 	svc.SetLimits(s.Config.Limits)
 	svc.SetPools(s.Config.Pools)
+	svc.SetCredentials(s.Config.Credentials)
 	s.Snapshot.OnChange(svc.ended.forget)
 	return svc
 }

@@ -18,6 +18,9 @@ func QueueAgain(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now
 	if err != nil || q == nil || q.Entry.Direct {
 		return false, err
 	}
+	if o.ReasonCode.Retry() == fleet.RetryHeld && a.Host.Credential == "" { // nobody could say when it goes on
+		return false, nil
+	}
 	e := &q.Entry
 	attempt := fleet.Attempt{Try: t.Try, At: now, Code: o.ReasonCode, Reason: fleet.Shorten(o.Reason, fleet.MaxRowSummary)}
 	if !e.Failed(attempt, o.RetryAt, rand.Float64()) { //nolint:gosec // to spread retries

@@ -37,6 +37,8 @@ type Config struct {
 	Limits fleet.Limits
 	// Pools are the pools of the configuration.
 	Pools []fleet.PoolSetting
+	// Credentials configure credentials.
+	Credentials []fleet.CredentialSetting
 	// MaxOutput is how much output of a task is stored in the event log, in bytes; 0 means 16 MiB.
 	MaxOutput int64
 	// Price returns the price of a model, and false if the price is unknown; nil means that all are unknown.

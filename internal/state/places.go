@@ -43,6 +43,14 @@ type ManagedPlace struct {
 	changed *notify.Subscribers // see Places.Subscribe
 }
 
+// Credential names the credential of the project's agents; empty if it is not known here.
+func (p *ManagedPlace) Credential(project string) string {
+	if c, ok := p.Place.(fleet.Credentialer); ok && project != "" {
+		return c.Credential(project)
+	}
+	return ""
+}
+
 // Adopts reports whether listed workspaces that the store does not know are agents to be adopted.
 func (p *ManagedPlace) Adopts() bool { return p.OfFleet && p.Facts.Adopts }
 

@@ -11,8 +11,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Queue has the tasks of the queue that have not ended, the tasks that these depend on, the pools, the schedules, and whether the fleet is
-// paused. It is in memory, so that nobody reads thousands of rows to decide what starts next.
+// Queue has the tasks of the queue that have not ended, the tasks that these depend on, the pools, the schedules, the credentials,
+// and whether the fleet is paused. It is in memory, so that nobody reads thousands of rows to decide what starts next.
 type Queue struct {
 	store fleet.Store
 
@@ -27,6 +27,7 @@ type Queue struct {
 	pools []*fleet.Pool
 	pause *fleet.Pause
 	sched []*fleet.Schedule
+	creds map[string]*fleet.Credential // by name
 }
 
 // queueEvents are the events after which a task of the queue, or what it waits for, may be different.
@@ -57,6 +58,7 @@ func (q *Queue) Refresh(ctx context.Context) error {
 	var pools []*fleet.Pool
 	var pause *fleet.Pause
 	var sched []*fleet.Schedule
+	creds := map[string]*fleet.Credential{}
 	deps := map[string]fleet.Dependee{}
 	err = q.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		changed, seq = map[string]bool{}, q.seq
@@ -81,6 +83,14 @@ func (q *Queue) Refresh(ctx context.Context) error {
 			if sched, err = fleet.ReadResources[fleet.Schedule](tx, fleet.ResourceFilter{Kind: fleet.ScheduleKind}); err != nil {
 				return err
 			}
+			all, err := fleet.ReadResources[fleet.Credential](tx, fleet.ResourceFilter{Kind: fleet.CredentialKind})
+			if err != nil {
+				return err
+			}
+			clear(creds)
+			for _, c := range all {
+				creds[c.Name] = c
+			}
 		}
 		return q.readDependees(tx, tasks, changed, deps)
 	})
@@ -101,7 +111,7 @@ func (q *Queue) Refresh(ctx context.Context) error {
 		q.forgetDependees()
 	}
 	if !begun || changed[""] {
-		q.pools, q.pause, q.sched = pools, pause, sched
+		q.pools, q.pause, q.sched, q.creds = pools, pause, sched, creds
 	}
 	q.begun, q.seq = true, seq
 	return nil
@@ -228,6 +238,13 @@ func (q *Queue) Schedules() []*fleet.Schedule {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.sched
+}
+
+// Credentials returns what is known of the credentials, by name. Callers do not change it.
+func (q *Queue) Credentials() map[string]*fleet.Credential {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.creds
 }
 
 // Dependee returns a task that tasks of the queue depend on.

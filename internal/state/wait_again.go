@@ -9,6 +9,9 @@ import (
 // waitAgain makes a running task pending, so that its next run goes on with it. The outcome is that of the run before. It writes the task
 // and the agent, and an event with the text.
 func waitAgain(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time, text string) error {
+	if err := reportOutcome(tx, a, t, o, now); err != nil {
+		return err
+	}
 	t.AddUsage(o)
 	t.Status, t.StartedAt, t.Dispatched, t.Cursor, t.Try = fleet.TaskPending, time.Time{}, time.Time{}, "", t.Try+1
 	t.StopAsked, t.StopReason, t.StalledAt, t.LastStep, t.CollectingAt = time.Time{}, "", time.Time{}, "", time.Time{}

@@ -36,13 +36,15 @@ var (
 	tasks    = gauge("fleet_tasks", "Tasks of the whole fleet that have not ended: queued means not handed to the agent yet.", "state")
 	queueAge = gauge("fleet_task_queue_age_seconds", "Age of the oldest queued task; 0 if there is none.")
 
-	queueTasks   = gauge("fleet_queue_tasks", "Pending tasks of the queue by the first reason why they wait.", "reason")
-	oldestTask   = gauge("fleet_queue_oldest_seconds", "Age of the oldest pending task of the queue by the first reason why it waits.", "reason")
-	paused       = gauge("fleet_paused", "1 if the whole fleet is paused, else 0.")
-	budgetUSD    = gauge("fleet_budget_usd", "US dollars that a budget may spend in its window, and what tasks have reserved and spent of it.", "budget", "part")
-	budgetTokens = gauge("fleet_budget_tokens", "Tokens that a budget may spend in its window, and what tasks have reserved and spent of it.", "budget", "part")
-	startDelay   = histogram("fleet_queue_start_delay_seconds", "Time from the end of an agent's task, or another change of the agent, until a task that waits for it starts.")
-	ticks        = counter("fleet_schedule_ticks_total", "Ticks of schedules that this server has dealt with.", "outcome")
+	queueTasks     = gauge("fleet_queue_tasks", "Pending tasks of the queue by the first reason why they wait.", "reason")
+	oldestTask     = gauge("fleet_queue_oldest_seconds", "Age of the oldest pending task of the queue by the first reason why it waits.", "reason")
+	paused         = gauge("fleet_paused", "1 if the whole fleet is paused, else 0.")
+	budgetUSD      = gauge("fleet_budget_usd", "US dollars that a budget may spend in its window, and what tasks have reserved and spent of it.", "budget", "part")
+	credentialUsed = gauge("fleet_credential_used_ratio", "Used share of a usage window of a subscription, from 0 to 1.", "credential", "window")
+	credentialHeld = gauge("fleet_credential_held", "Whether no task of the queue starts with a credential, because the provider of its model refused it.", "credential")
+	budgetTokens   = gauge("fleet_budget_tokens", "Tokens that a budget may spend in its window, and what tasks have reserved and spent of it.", "budget", "part")
+	startDelay     = histogram("fleet_queue_start_delay_seconds", "Time from the end of an agent's task, or another change of the agent, until a task that waits for it starts.")
+	ticks          = counter("fleet_schedule_ticks_total", "Ticks of schedules that this server has dealt with.", "outcome")
 
 	events = counter("fleet_events_total", "Events that this server has added to the log.", "type")
 	ended  = counter("fleet_tasks_ended_total", "Tasks that this server has recorded as ended.", "status")
@@ -82,7 +84,7 @@ var buckets = []float64{0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2, 10, 60}
 func Metrics() []Metric {
 	return []Metric{
 		calls, callDuration, callsOpen, callsWaiting, unreadBytes, callWait,
-		agents, tasks, queueAge, queueTasks, oldestTask, paused, budgetUSD, budgetTokens, startDelay, ticks, events, ended,
+		agents, tasks, queueAge, queueTasks, oldestTask, paused, budgetUSD, budgetTokens, credentialUsed, credentialHeld, startDelay, ticks, events, ended,
 		workers, leases, renewals, renewFailures, leasesLost, fenced,
 		placeDuration, placeErrors, placeUp, snapshotAge,
 		storeDuration, storeRetries, storeErrors, storeUp, storeSize, storeFull,

@@ -165,6 +165,14 @@ func (p *place) Unconfined(a fleet.Agent) string {
 	return ""
 }
 
+// Credential implements fleet.Credentialer.
+func (p *place) Credential(project string) string {
+	if c, ok := p.Place.(fleet.Credentialer); ok {
+		return c.Credential(project)
+	}
+	return ""
+}
+
 // CheckStart implements fleet.Versioner.
 func (p *place) CheckStart(ctx context.Context, a fleet.Agent) (_ string, err error) {
 	v, ok := p.Place.(fleet.Versioner)

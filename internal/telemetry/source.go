@@ -39,7 +39,7 @@ const storePatience = 3 * time.Second
 
 // read lists the metrics that collector sends.
 var read = []Metric{
-	callsOpen, callsWaiting, unreadBytes, agents, tasks, queueAge, queueTasks, oldestTask, paused, budgetUSD, budgetTokens, workers, leases, renewals, renewFailures, leasesLost,
+	callsOpen, callsWaiting, unreadBytes, agents, tasks, queueAge, queueTasks, oldestTask, paused, budgetUSD, budgetTokens, credentialUsed, credentialHeld, workers, leases, renewals, renewFailures, leasesLost,
 	placeUp, snapshotAge, storeUp, storeSize, storeFull, lastEvent, watchers,
 }
 
@@ -135,6 +135,12 @@ func (c collector) queue(send sender) {
 		send(oldestTask, max(0, c.Now().Sub(q.Oldest[reason]).Seconds()), string(reason))
 	}
 	send(paused, truth(q.Paused))
+	for _, c := range q.Credentials {
+		send(credentialHeld, truth(c.Held), c.Name)
+		for window, used := range c.Used {
+			send(credentialUsed, used, c.Name, window)
+		}
+	}
 	for _, b := range q.Budgets {
 		for part, a := range map[string]fleet.Amount{"limit": b.Limit, "reserved": b.Reserved, "spent": b.Spent} {
 			if b.Limit.Micros > 0 {

@@ -27,7 +27,7 @@ type Budget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the budget.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The tasks that it is for: fleet, project, pool, role, agent, owner or label.
+	// The tasks that it is for: fleet, project, pool, role, agent, owner, label or credential.
 	Scope string `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
 	// Which one of the scope; empty for fleet.
 	Value string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`

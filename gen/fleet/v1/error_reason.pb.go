@@ -148,6 +148,11 @@ const (
 	ErrorReason_BUDGET_EXCEEDED ErrorReason = 60
 	// No budget with this name that concerns the caller. Metadata: budget.
 	ErrorReason_BUDGET_NOT_FOUND ErrorReason = 61
+	// A usage window of the subscription with which the agent uses its model is used up. Metadata: credential, resets_at. RetryInfo
+	// says when the window ends.
+	ErrorReason_CREDENTIAL_USED_UP ErrorReason = 62
+	// Nothing is known of a credential with this name. Metadata: credential.
+	ErrorReason_CREDENTIAL_NOT_FOUND ErrorReason = 63
 )
 
 // Enum value maps for ErrorReason.
@@ -209,6 +214,8 @@ var (
 		57: "SCHEDULE_EXISTS",
 		60: "BUDGET_EXCEEDED",
 		61: "BUDGET_NOT_FOUND",
+		62: "CREDENTIAL_USED_UP",
+		63: "CREDENTIAL_NOT_FOUND",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -267,6 +274,8 @@ var (
 		"SCHEDULE_EXISTS":          57,
 		"BUDGET_EXCEEDED":          60,
 		"BUDGET_NOT_FOUND":         61,
+		"CREDENTIAL_USED_UP":       62,
+		"CREDENTIAL_NOT_FOUND":     63,
 	}
 )
 
@@ -301,7 +310,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xa7\t\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xd9\t\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -360,7 +369,9 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x12SCHEDULE_NOT_FOUND\x108\x12\x13\n" +
 	"\x0fSCHEDULE_EXISTS\x109\x12\x13\n" +
 	"\x0fBUDGET_EXCEEDED\x10<\x12\x14\n" +
-	"\x10BUDGET_NOT_FOUND\x10=B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x10BUDGET_NOT_FOUND\x10=\x12\x16\n" +
+	"\x12CREDENTIAL_USED_UP\x10>\x12\x18\n" +
+	"\x14CREDENTIAL_NOT_FOUND\x10?B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

@@ -80,7 +80,7 @@ const (
 	Event_task_assigned Event_Type = 23
 	// A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.
 	Event_pool_changed Event_Type = 24
-	// An admin has paused or resumed the fleet, or set or deleted a budget; text says which, and why. Only admins get it.
+	// An admin has paused or resumed the fleet, set or deleted a budget, or something is known of a credential; text says which, and why. Only admins get it.
 	Event_fleet_changed Event_Type = 30
 	// A schedule was created, changed or deleted, or dealt with a tick; text says which schedule, and how.
 	Event_schedule_changed Event_Type = 31

@@ -7199,10 +7199,10 @@ type SetBudgetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the budget, at most 63 characters: letters, digits and - _ . /.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Optional. The tasks that it is for: fleet (the default), project, pool, role, agent, owner or label.
+	// Optional. The tasks that it is for: fleet (the default), project, pool, role, agent, owner, label or credential.
 	Scope string `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
 	// Optional. Which one of the scope: a PROJECT or PLACE/PROJECT, a pool, a ROLE or PROJECT/ROLE, an AGENT or AGENT@OWNER, the name of
-	// an owner, or a selector of labels such as env=prod. Required unless the scope is fleet.
+	// an owner or a credential, or a selector of labels such as env=prod. Required unless the scope is fleet.
 	Value string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
 	// Optional. When it begins anew: none (the default), day, week (on Monday) or month.
 	Window string `protobuf:"bytes,4,opt,name=window,proto3" json:"window,omitempty"`
@@ -7854,6 +7854,217 @@ func (x *RaiseTaskBudgetResponse) GetMessage() string {
 	return ""
 }
 
+// ListCredentialsRequest selects credentials.
+type ListCredentialsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The next_cursor of the previous answer, to continue from there.
+	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many credentials, by default all; next_cursor says where to continue.
+	Limit         *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCredentialsRequest) Reset() {
+	*x = ListCredentialsRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCredentialsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCredentialsRequest) ProtoMessage() {}
+
+func (x *ListCredentialsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCredentialsRequest.ProtoReflect.Descriptor instead.
+func (*ListCredentialsRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{105}
+}
+
+func (x *ListCredentialsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListCredentialsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+// ListCredentialsResponse has the credentials, sorted by name.
+type ListCredentialsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The credentials.
+	Credentials []*Credential `protobuf:"bytes,1,rep,name=credentials,proto3" json:"credentials,omitempty"`
+	// Number of credentials that you can see.
+	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// Where to continue; absent when these are the last ones.
+	NextCursor    *string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCredentialsResponse) Reset() {
+	*x = ListCredentialsResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCredentialsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCredentialsResponse) ProtoMessage() {}
+
+func (x *ListCredentialsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCredentialsResponse.ProtoReflect.Descriptor instead.
+func (*ListCredentialsResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{106}
+}
+
+func (x *ListCredentialsResponse) GetCredentials() []*Credential {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+func (x *ListCredentialsResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *ListCredentialsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
+// ReleaseCredentialRequest names the credential.
+type ReleaseCredentialRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the credential.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseCredentialRequest) Reset() {
+	*x = ReleaseCredentialRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseCredentialRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseCredentialRequest) ProtoMessage() {}
+
+func (x *ReleaseCredentialRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseCredentialRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseCredentialRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{107}
+}
+
+func (x *ReleaseCredentialRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ReleaseCredentialResponse says what was done.
+type ReleaseCredentialResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was done, as a sentence.
+	Message       string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseCredentialResponse) Reset() {
+	*x = ReleaseCredentialResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseCredentialResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseCredentialResponse) ProtoMessage() {}
+
+func (x *ReleaseCredentialResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseCredentialResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseCredentialResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{108}
+}
+
+func (x *ReleaseCredentialResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // SetLabelsRequest names the agent or the task, and the labels that change.
 type SetLabelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -7874,7 +8085,7 @@ type SetLabelsRequest struct {
 
 func (x *SetLabelsRequest) Reset() {
 	*x = SetLabelsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7886,7 +8097,7 @@ func (x *SetLabelsRequest) String() string {
 func (*SetLabelsRequest) ProtoMessage() {}
 
 func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[105]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7899,7 +8110,7 @@ func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsRequest.ProtoReflect.Descriptor instead.
 func (*SetLabelsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{105}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *SetLabelsRequest) GetAgentName() string {
@@ -7950,7 +8161,7 @@ type SetLabelsResponse struct {
 
 func (x *SetLabelsResponse) Reset() {
 	*x = SetLabelsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7962,7 +8173,7 @@ func (x *SetLabelsResponse) String() string {
 func (*SetLabelsResponse) ProtoMessage() {}
 
 func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[106]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7975,7 +8186,7 @@ func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsResponse.ProtoReflect.Descriptor instead.
 func (*SetLabelsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{106}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *SetLabelsResponse) GetMessage() string {
@@ -8011,7 +8222,7 @@ type ShareAgentRequest struct {
 
 func (x *ShareAgentRequest) Reset() {
 	*x = ShareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8023,7 +8234,7 @@ func (x *ShareAgentRequest) String() string {
 func (*ShareAgentRequest) ProtoMessage() {}
 
 func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[107]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8036,7 +8247,7 @@ func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
 func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{107}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ShareAgentRequest) GetAgentName() string {
@@ -8087,7 +8298,7 @@ type ShareAgentResponse struct {
 
 func (x *ShareAgentResponse) Reset() {
 	*x = ShareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8099,7 +8310,7 @@ func (x *ShareAgentResponse) String() string {
 func (*ShareAgentResponse) ProtoMessage() {}
 
 func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[108]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8112,7 +8323,7 @@ func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
 func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{108}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *ShareAgentResponse) GetMessage() string {
@@ -8146,7 +8357,7 @@ type UnshareAgentRequest struct {
 
 func (x *UnshareAgentRequest) Reset() {
 	*x = UnshareAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8158,7 +8369,7 @@ func (x *UnshareAgentRequest) String() string {
 func (*UnshareAgentRequest) ProtoMessage() {}
 
 func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[109]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8171,7 +8382,7 @@ func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
 func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{109}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *UnshareAgentRequest) GetAgentName() string {
@@ -8215,7 +8426,7 @@ type UnshareAgentResponse struct {
 
 func (x *UnshareAgentResponse) Reset() {
 	*x = UnshareAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8227,7 +8438,7 @@ func (x *UnshareAgentResponse) String() string {
 func (*UnshareAgentResponse) ProtoMessage() {}
 
 func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[110]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8240,7 +8451,7 @@ func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
 func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{110}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *UnshareAgentResponse) GetMessage() string {
@@ -8268,7 +8479,7 @@ type ListAgentSharesRequest struct {
 
 func (x *ListAgentSharesRequest) Reset() {
 	*x = ListAgentSharesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8280,7 +8491,7 @@ func (x *ListAgentSharesRequest) String() string {
 func (*ListAgentSharesRequest) ProtoMessage() {}
 
 func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[111]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8293,7 +8504,7 @@ func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{111}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *ListAgentSharesRequest) GetAgentName() string {
@@ -8314,7 +8525,7 @@ type ListAgentSharesResponse struct {
 
 func (x *ListAgentSharesResponse) Reset() {
 	*x = ListAgentSharesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8326,7 +8537,7 @@ func (x *ListAgentSharesResponse) String() string {
 func (*ListAgentSharesResponse) ProtoMessage() {}
 
 func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[112]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8339,7 +8550,7 @@ func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{112}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *ListAgentSharesResponse) GetShares() []*Share {
@@ -8353,7 +8564,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x15fleet/v1/budget.proto\x1a\x19fleet/v1/credential.proto\x1a\x16fleet/v1/changes.proto\x1a\x15fleet/v1/config.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/queue.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/step.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -9195,7 +9406,23 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"W\n" +
 	"\x17RaiseTaskBudgetResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xbb\x02\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"f\n" +
+	"\x16ListCredentialsRequest\x12\x1b\n" +
+	"\x06cursor\x18\x01 \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\x02 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\xa8\x01\n" +
+	"\x17ListCredentialsResponse\x126\n" +
+	"\vcredentials\x18\x01 \x03(\v2\x14.fleet.v1.CredentialR\vcredentials\x12\x1f\n" +
+	"\vtotal_count\x18\x02 \x01(\x05R\n" +
+	"totalCount\x12$\n" +
+	"\vnext_cursor\x18\x03 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\">\n" +
+	"\x18ReleaseCredentialRequest\x12\"\n" +
+	"\x04name\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x04name\"5\n" +
+	"\x19ReleaseCredentialResponse\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\"\xbb\x02\n" +
 	"\x10SetLabelsRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x02R\tagentName\x12 \n" +
@@ -9238,7 +9465,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xdbC\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\x93F\n" +
 	"\fFleetService\x12m\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"!\xd2\xf3\x18\x04name\xd0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x8a\x01\n" +
@@ -9335,7 +9562,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"ShowBudget\x12\x1b.fleet.v1.ShowBudgetRequest\x1a\x1c.fleet.v1.ShowBudgetResponse\"J\x92\xf4\x18%\n" +
 	"\x05limit\x12\aentries\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/budgets/{name}\x90\x02\x01\x12\x85\x01\n" +
-	"\x0fRaiseTaskBudget\x12 .fleet.v1.RaiseTaskBudgetRequest\x1a!.fleet.v1.RaiseTaskBudgetResponse\"-\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/tasks/{task_id}/budget\x12c\n" +
+	"\x0fRaiseTaskBudget\x12 .fleet.v1.RaiseTaskBudgetRequest\x1a!.fleet.v1.RaiseTaskBudgetResponse\"-\xa0\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/tasks/{task_id}/budget\x12\xa3\x01\n" +
+	"\x0fListCredentials\x12 .fleet.v1.ListCredentialsRequest\x1a!.fleet.v1.ListCredentialsResponse\"K\x92\xf4\x18)\n" +
+	"\x05limit\x12\vcredentials\x1a\vnext_cursor\"\x06cursor\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/credentials\x90\x02\x01\x12\x8f\x01\n" +
+	"\x11ReleaseCredential\x12\".fleet.v1.ReleaseCredentialRequest\x1a#.fleet.v1.ReleaseCredentialResponse\"1\x98\xf4\x18\x01\xe0\xf4\x18\x03\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/credentials:release\x90\x02\x02\x12c\n" +
 	"\tSetLabels\x12\x1a.fleet.v1.SetLabelsRequest\x1a\x1b.fleet.v1.SetLabelsResponse\"\x1d\x98\xf4\x18\x01\xd8\xf6\x18\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/labels\x12z\n" +
 	"\n" +
@@ -9366,7 +9596,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 123)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 127)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -9475,317 +9705,327 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ShowBudgetResponse)(nil),           // 104: fleet.v1.ShowBudgetResponse
 	(*RaiseTaskBudgetRequest)(nil),       // 105: fleet.v1.RaiseTaskBudgetRequest
 	(*RaiseTaskBudgetResponse)(nil),      // 106: fleet.v1.RaiseTaskBudgetResponse
-	(*SetLabelsRequest)(nil),             // 107: fleet.v1.SetLabelsRequest
-	(*SetLabelsResponse)(nil),            // 108: fleet.v1.SetLabelsResponse
-	(*ShareAgentRequest)(nil),            // 109: fleet.v1.ShareAgentRequest
-	(*ShareAgentResponse)(nil),           // 110: fleet.v1.ShareAgentResponse
-	(*UnshareAgentRequest)(nil),          // 111: fleet.v1.UnshareAgentRequest
-	(*UnshareAgentResponse)(nil),         // 112: fleet.v1.UnshareAgentResponse
-	(*ListAgentSharesRequest)(nil),       // 113: fleet.v1.ListAgentSharesRequest
-	(*ListAgentSharesResponse)(nil),      // 114: fleet.v1.ListAgentSharesResponse
-	nil,                                  // 115: fleet.v1.CreateAgentRequest.ParametersEntry
-	nil,                                  // 116: fleet.v1.CreateAgentRequest.LabelsEntry
-	nil,                                  // 117: fleet.v1.StartAgentTaskRequest.LabelsEntry
-	nil,                                  // 118: fleet.v1.RestartAgentRequest.ParametersEntry
-	nil,                                  // 119: fleet.v1.QueueTaskRequest.LabelsEntry
-	nil,                                  // 120: fleet.v1.CreatePoolRequest.ParametersEntry
-	nil,                                  // 121: fleet.v1.CreatePoolRequest.LabelsEntry
-	nil,                                  // 122: fleet.v1.CreateScheduleRequest.LabelsEntry
-	nil,                                  // 123: fleet.v1.SetLabelsRequest.LabelsEntry
-	nil,                                  // 124: fleet.v1.SetLabelsResponse.LabelsEntry
-	(*Agent)(nil),                        // 125: fleet.v1.Agent
-	(Agent_Status)(0),                    // 126: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 127: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 128: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 129: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 130: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 131: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 132: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 133: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 134: google.protobuf.Struct
-	(*Role)(nil),                         // 135: fleet.v1.Role
-	(*Project)(nil),                      // 136: fleet.v1.Project
-	(*Event)(nil),                        // 137: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 138: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 139: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 140: fleet.v1.FileChange
-	(StepKind)(0),                        // 141: fleet.v1.StepKind
-	(*Step)(nil),                         // 142: fleet.v1.Step
-	(Task_Status)(0),                     // 143: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 144: fleet.v1.Task.Source
-	(*Question)(nil),                     // 145: fleet.v1.Question
-	(Question_Remember)(0),               // 146: fleet.v1.Question.Remember
-	(*Dependency)(nil),                   // 147: fleet.v1.Dependency
-	(Pool_Reuse)(0),                      // 148: fleet.v1.Pool.Reuse
-	(*Pool)(nil),                         // 149: fleet.v1.Pool
-	(*QueuedTask)(nil),                   // 150: fleet.v1.QueuedTask
-	(*WaitCount)(nil),                    // 151: fleet.v1.WaitCount
-	(*Pause)(nil),                        // 152: fleet.v1.Pause
-	(*Budget)(nil),                       // 153: fleet.v1.Budget
-	(*BudgetEntry)(nil),                  // 154: fleet.v1.BudgetEntry
-	(Share_Access)(0),                    // 155: fleet.v1.Share.Access
-	(*Share)(nil),                        // 156: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 157: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 158: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 159: fleet.v1.SearchFleetRequest
-	(*PauseFleetRequest)(nil),            // 160: fleet.v1.PauseFleetRequest
-	(*ResumeFleetRequest)(nil),           // 161: fleet.v1.ResumeFleetRequest
-	(*ListAuditRequest)(nil),             // 162: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 163: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 164: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 165: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 166: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 167: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 168: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 169: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 170: fleet.v1.SearchFleetResponse
-	(*PauseFleetResponse)(nil),           // 171: fleet.v1.PauseFleetResponse
-	(*ResumeFleetResponse)(nil),          // 172: fleet.v1.ResumeFleetResponse
-	(*ListAuditResponse)(nil),            // 173: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 174: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 175: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 176: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 177: fleet.v1.ReloadConfigResponse
+	(*ListCredentialsRequest)(nil),       // 107: fleet.v1.ListCredentialsRequest
+	(*ListCredentialsResponse)(nil),      // 108: fleet.v1.ListCredentialsResponse
+	(*ReleaseCredentialRequest)(nil),     // 109: fleet.v1.ReleaseCredentialRequest
+	(*ReleaseCredentialResponse)(nil),    // 110: fleet.v1.ReleaseCredentialResponse
+	(*SetLabelsRequest)(nil),             // 111: fleet.v1.SetLabelsRequest
+	(*SetLabelsResponse)(nil),            // 112: fleet.v1.SetLabelsResponse
+	(*ShareAgentRequest)(nil),            // 113: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 114: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 115: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 116: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 117: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 118: fleet.v1.ListAgentSharesResponse
+	nil,                                  // 119: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 120: fleet.v1.CreateAgentRequest.LabelsEntry
+	nil,                                  // 121: fleet.v1.StartAgentTaskRequest.LabelsEntry
+	nil,                                  // 122: fleet.v1.RestartAgentRequest.ParametersEntry
+	nil,                                  // 123: fleet.v1.QueueTaskRequest.LabelsEntry
+	nil,                                  // 124: fleet.v1.CreatePoolRequest.ParametersEntry
+	nil,                                  // 125: fleet.v1.CreatePoolRequest.LabelsEntry
+	nil,                                  // 126: fleet.v1.CreateScheduleRequest.LabelsEntry
+	nil,                                  // 127: fleet.v1.SetLabelsRequest.LabelsEntry
+	nil,                                  // 128: fleet.v1.SetLabelsResponse.LabelsEntry
+	(*Agent)(nil),                        // 129: fleet.v1.Agent
+	(Agent_Status)(0),                    // 130: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 131: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 132: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 133: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 134: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 135: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 136: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 137: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 138: google.protobuf.Struct
+	(*Role)(nil),                         // 139: fleet.v1.Role
+	(*Project)(nil),                      // 140: fleet.v1.Project
+	(*Event)(nil),                        // 141: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 142: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 143: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 144: fleet.v1.FileChange
+	(StepKind)(0),                        // 145: fleet.v1.StepKind
+	(*Step)(nil),                         // 146: fleet.v1.Step
+	(Task_Status)(0),                     // 147: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 148: fleet.v1.Task.Source
+	(*Question)(nil),                     // 149: fleet.v1.Question
+	(Question_Remember)(0),               // 150: fleet.v1.Question.Remember
+	(*Dependency)(nil),                   // 151: fleet.v1.Dependency
+	(Pool_Reuse)(0),                      // 152: fleet.v1.Pool.Reuse
+	(*Pool)(nil),                         // 153: fleet.v1.Pool
+	(*QueuedTask)(nil),                   // 154: fleet.v1.QueuedTask
+	(*WaitCount)(nil),                    // 155: fleet.v1.WaitCount
+	(*Pause)(nil),                        // 156: fleet.v1.Pause
+	(*Budget)(nil),                       // 157: fleet.v1.Budget
+	(*BudgetEntry)(nil),                  // 158: fleet.v1.BudgetEntry
+	(*Credential)(nil),                   // 159: fleet.v1.Credential
+	(Share_Access)(0),                    // 160: fleet.v1.Share.Access
+	(*Share)(nil),                        // 161: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 162: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 163: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 164: fleet.v1.SearchFleetRequest
+	(*PauseFleetRequest)(nil),            // 165: fleet.v1.PauseFleetRequest
+	(*ResumeFleetRequest)(nil),           // 166: fleet.v1.ResumeFleetRequest
+	(*ListAuditRequest)(nil),             // 167: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 168: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 169: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 170: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 171: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 172: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 173: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 174: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 175: fleet.v1.SearchFleetResponse
+	(*PauseFleetResponse)(nil),           // 176: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 177: fleet.v1.ResumeFleetResponse
+	(*ListAuditResponse)(nil),            // 178: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 179: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 180: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 181: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 182: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	115, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
-	116, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
-	125, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	126, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	127, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	128, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	129, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	125, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	128, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	130, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	131, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	132, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	133, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	125, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	134, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	119, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	120, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
+	129, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	130, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	131, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	132, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	133, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	129, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	132, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	134, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	135, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	136, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	137, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	129, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	138, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	17,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	117, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
-	131, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	126, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	131, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	126, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	131, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	126, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	135, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	136, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	129, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	137, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	121, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
+	135, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	130, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	135, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	130, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	135, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	130, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	139, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	140, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	133, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	141, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,   // 27: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	131, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	138, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	139, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	140, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	141, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	142, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	143, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	144, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	128, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	135, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	142, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	143, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	144, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	145, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	146, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	147, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	148, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	132, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	1,   // 37: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	131, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	131, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	145, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	146, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	145, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	130, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	125, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	125, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	118, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	125, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	134, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	135, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	135, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	149, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	150, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	149, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	134, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	129, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	129, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	122, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	129, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	138, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	17,  // 49: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
-	119, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
-	128, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	128, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	147, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	131, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
-	148, // 55: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	120, // 56: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
-	121, // 57: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
-	149, // 58: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
-	148, // 59: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	149, // 60: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
-	149, // 61: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
-	149, // 62: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
-	149, // 63: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
-	128, // 64: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
-	134, // 65: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
-	134, // 66: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
-	128, // 67: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
-	128, // 68: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
-	128, // 69: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	123, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
+	132, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	132, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	151, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	135, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
+	152, // 55: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	124, // 56: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
+	125, // 57: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
+	153, // 58: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
+	152, // 59: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	153, // 60: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
+	153, // 61: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
+	153, // 62: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
+	153, // 63: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
+	132, // 64: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
+	138, // 65: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
+	138, // 66: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
+	132, // 67: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
+	132, // 68: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
+	132, // 69: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
 	62,  // 70: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	128, // 71: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	122, // 72: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
+	132, // 71: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	126, // 72: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
 	74,  // 73: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
 	62,  // 74: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	128, // 75: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	132, // 75: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
 	74,  // 76: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
 	74,  // 77: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
 	74,  // 78: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	128, // 79: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	128, // 80: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	147, // 81: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	131, // 82: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
-	131, // 83: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
-	131, // 84: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
-	131, // 85: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
-	150, // 86: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
-	151, // 87: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
-	128, // 88: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
-	152, // 89: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
-	153, // 90: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
-	153, // 91: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
-	153, // 92: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
-	154, // 93: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
-	131, // 94: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
-	123, // 95: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
-	124, // 96: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
-	155, // 97: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	156, // 98: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	156, // 99: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	156, // 100: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,   // 101: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,   // 102: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,   // 103: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,   // 104: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10,  // 105: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12,  // 106: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	14,  // 107: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	16,  // 108: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	19,  // 109: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	21,  // 110: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	23,  // 111: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	25,  // 112: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	27,  // 113: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	29,  // 114: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	31,  // 115: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	33,  // 116: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	34,  // 117: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	36,  // 118: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	38,  // 119: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	40,  // 120: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	42,  // 121: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	157, // 122: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	158, // 123: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	159, // 124: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	44,  // 125: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	46,  // 126: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	48,  // 127: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	50,  // 128: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	52,  // 129: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	54,  // 130: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	56,  // 131: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	58,  // 132: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	62,  // 133: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
-	85,  // 134: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
-	87,  // 135: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
-	89,  // 136: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
-	91,  // 137: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
-	93,  // 138: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
-	64,  // 139: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
-	66,  // 140: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
-	68,  // 141: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
-	70,  // 142: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
-	72,  // 143: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
-	95,  // 144: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
-	75,  // 145: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
-	77,  // 146: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
-	79,  // 147: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
-	81,  // 148: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
-	83,  // 149: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
-	160, // 150: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
-	161, // 151: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
-	97,  // 152: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
-	99,  // 153: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
-	101, // 154: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
-	103, // 155: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
-	105, // 156: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
-	107, // 157: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	109, // 158: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	111, // 159: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	113, // 160: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	162, // 161: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	163, // 162: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	164, // 163: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	165, // 164: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	166, // 165: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	60,  // 166: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,   // 167: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,   // 168: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,   // 169: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,   // 170: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11,  // 171: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13,  // 172: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15,  // 173: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	18,  // 174: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	20,  // 175: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	22,  // 176: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	24,  // 177: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	26,  // 178: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	28,  // 179: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	30,  // 180: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	32,  // 181: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	167, // 182: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	167, // 183: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	37,  // 184: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	39,  // 185: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	41,  // 186: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	43,  // 187: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	168, // 188: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	169, // 189: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	170, // 190: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	45,  // 191: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	47,  // 192: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	49,  // 193: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	51,  // 194: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	53,  // 195: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	55,  // 196: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	57,  // 197: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	59,  // 198: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	63,  // 199: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	86,  // 200: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	88,  // 201: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	90,  // 202: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	92,  // 203: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	94,  // 204: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	65,  // 205: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
-	67,  // 206: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
-	69,  // 207: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
-	71,  // 208: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
-	73,  // 209: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
-	96,  // 210: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	76,  // 211: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
-	78,  // 212: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
-	80,  // 213: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
-	82,  // 214: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
-	84,  // 215: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
-	171, // 216: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
-	172, // 217: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
-	98,  // 218: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
-	100, // 219: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
-	102, // 220: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
-	104, // 221: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
-	106, // 222: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
-	108, // 223: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	110, // 224: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	112, // 225: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	114, // 226: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	173, // 227: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	174, // 228: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	175, // 229: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	176, // 230: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	177, // 231: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	61,  // 232: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	167, // [167:233] is the sub-list for method output_type
-	101, // [101:167] is the sub-list for method input_type
-	101, // [101:101] is the sub-list for extension type_name
-	101, // [101:101] is the sub-list for extension extendee
-	0,   // [0:101] is the sub-list for field type_name
+	132, // 79: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	132, // 80: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	151, // 81: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	135, // 82: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
+	135, // 83: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
+	135, // 84: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
+	135, // 85: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
+	154, // 86: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
+	155, // 87: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
+	132, // 88: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
+	156, // 89: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
+	157, // 90: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
+	157, // 91: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
+	157, // 92: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
+	158, // 93: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
+	135, // 94: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
+	159, // 95: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
+	127, // 96: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	128, // 97: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	160, // 98: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	161, // 99: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	161, // 100: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	161, // 101: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,   // 102: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,   // 103: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,   // 104: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,   // 105: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10,  // 106: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12,  // 107: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	14,  // 108: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	16,  // 109: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	19,  // 110: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	21,  // 111: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	23,  // 112: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	25,  // 113: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	27,  // 114: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	29,  // 115: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	31,  // 116: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	33,  // 117: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	34,  // 118: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	36,  // 119: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	38,  // 120: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	40,  // 121: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	42,  // 122: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	162, // 123: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	163, // 124: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	164, // 125: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	44,  // 126: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	46,  // 127: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	48,  // 128: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	50,  // 129: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	52,  // 130: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	54,  // 131: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	56,  // 132: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	58,  // 133: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	62,  // 134: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
+	85,  // 135: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
+	87,  // 136: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
+	89,  // 137: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
+	91,  // 138: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
+	93,  // 139: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
+	64,  // 140: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
+	66,  // 141: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
+	68,  // 142: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
+	70,  // 143: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
+	72,  // 144: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
+	95,  // 145: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
+	75,  // 146: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
+	77,  // 147: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
+	79,  // 148: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
+	81,  // 149: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
+	83,  // 150: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
+	165, // 151: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
+	166, // 152: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
+	97,  // 153: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
+	99,  // 154: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
+	101, // 155: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
+	103, // 156: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
+	105, // 157: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
+	107, // 158: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
+	109, // 159: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
+	111, // 160: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	113, // 161: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	115, // 162: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	117, // 163: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	167, // 164: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	168, // 165: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	169, // 166: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	170, // 167: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	171, // 168: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	60,  // 169: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,   // 170: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,   // 171: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,   // 172: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,   // 173: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11,  // 174: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13,  // 175: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15,  // 176: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	18,  // 177: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	20,  // 178: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	22,  // 179: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	24,  // 180: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	26,  // 181: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	28,  // 182: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	30,  // 183: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	32,  // 184: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	172, // 185: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	172, // 186: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	37,  // 187: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	39,  // 188: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	41,  // 189: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	43,  // 190: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	173, // 191: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	174, // 192: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	175, // 193: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	45,  // 194: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	47,  // 195: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	49,  // 196: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	51,  // 197: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	53,  // 198: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	55,  // 199: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	57,  // 200: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	59,  // 201: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	63,  // 202: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	86,  // 203: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	88,  // 204: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	90,  // 205: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	92,  // 206: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	94,  // 207: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	65,  // 208: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
+	67,  // 209: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
+	69,  // 210: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
+	71,  // 211: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
+	73,  // 212: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
+	96,  // 213: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	76,  // 214: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
+	78,  // 215: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
+	80,  // 216: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
+	82,  // 217: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
+	84,  // 218: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
+	176, // 219: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	177, // 220: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	98,  // 221: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
+	100, // 222: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
+	102, // 223: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
+	104, // 224: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
+	106, // 225: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
+	108, // 226: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
+	110, // 227: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
+	112, // 228: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	114, // 229: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	116, // 230: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	118, // 231: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	178, // 232: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	179, // 233: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	180, // 234: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	181, // 235: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	182, // 236: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	61,  // 237: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	170, // [170:238] is the sub-list for method output_type
+	102, // [102:170] is the sub-list for method input_type
+	102, // [102:102] is the sub-list for extension type_name
+	102, // [102:102] is the sub-list for extension extendee
+	0,   // [0:102] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -9796,6 +10036,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_agent_proto_init()
 	file_fleet_v1_audit_proto_init()
 	file_fleet_v1_budget_proto_init()
+	file_fleet_v1_credential_proto_init()
 	file_fleet_v1_changes_proto_init()
 	file_fleet_v1_config_proto_init()
 	file_fleet_v1_event_proto_init()
@@ -9865,13 +10106,15 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[100].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[101].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[102].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[105].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[106].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   123,
+			NumMessages:   127,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

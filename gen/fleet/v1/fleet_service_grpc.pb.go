@@ -76,6 +76,8 @@ const (
 	FleetService_ListBudgets_FullMethodName          = "/fleet.v1.FleetService/ListBudgets"
 	FleetService_ShowBudget_FullMethodName           = "/fleet.v1.FleetService/ShowBudget"
 	FleetService_RaiseTaskBudget_FullMethodName      = "/fleet.v1.FleetService/RaiseTaskBudget"
+	FleetService_ListCredentials_FullMethodName      = "/fleet.v1.FleetService/ListCredentials"
+	FleetService_ReleaseCredential_FullMethodName    = "/fleet.v1.FleetService/ReleaseCredential"
 	FleetService_SetLabels_FullMethodName            = "/fleet.v1.FleetService/SetLabels"
 	FleetService_ShareAgent_FullMethodName           = "/fleet.v1.FleetService/ShareAgent"
 	FleetService_UnshareAgent_FullMethodName         = "/fleet.v1.FleetService/UnshareAgent"
@@ -241,6 +243,13 @@ type FleetServiceClient interface {
 	// Set what a task may cost that waits or runs. A task that waits because it has used up its own limit goes on where it was. The budgets
 	// still hold.
 	RaiseTaskBudget(ctx context.Context, in *RaiseTaskBudgetRequest, opts ...grpc.CallOption) (*RaiseTaskBudgetResponse, error)
+	// List the credentials, keys and subscriptions with which agents use their models, and how much of their usage windows is used.
+	// These are the credentials of agents that you can see, and for an admin all, as far as they are configured or something is known of
+	// them.
+	ListCredentials(ctx context.Context, in *ListCredentialsRequest, opts ...grpc.CallOption) (*ListCredentialsResponse, error)
+	// Release a credential: tasks start with it again although the provider of the model refused it, or a usage window is used up.
+	// Only admins can do this.
+	ReleaseCredential(ctx context.Context, in *ReleaseCredentialRequest, opts ...grpc.CallOption) (*ReleaseCredentialResponse, error)
 	// Set labels of an agent or of a task, which may have ended, and remove others.
 	// `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it
 	// starts.
@@ -869,6 +878,26 @@ func (c *fleetServiceClient) RaiseTaskBudget(ctx context.Context, in *RaiseTaskB
 	return out, nil
 }
 
+func (c *fleetServiceClient) ListCredentials(ctx context.Context, in *ListCredentialsRequest, opts ...grpc.CallOption) (*ListCredentialsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListCredentialsResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListCredentials_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ReleaseCredential(ctx context.Context, in *ReleaseCredentialRequest, opts ...grpc.CallOption) (*ReleaseCredentialResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseCredentialResponse)
+	err := c.cc.Invoke(ctx, FleetService_ReleaseCredential_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) SetLabels(ctx context.Context, in *SetLabelsRequest, opts ...grpc.CallOption) (*SetLabelsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SetLabelsResponse)
@@ -1122,6 +1151,13 @@ type FleetServiceServer interface {
 	// Set what a task may cost that waits or runs. A task that waits because it has used up its own limit goes on where it was. The budgets
 	// still hold.
 	RaiseTaskBudget(context.Context, *RaiseTaskBudgetRequest) (*RaiseTaskBudgetResponse, error)
+	// List the credentials, keys and subscriptions with which agents use their models, and how much of their usage windows is used.
+	// These are the credentials of agents that you can see, and for an admin all, as far as they are configured or something is known of
+	// them.
+	ListCredentials(context.Context, *ListCredentialsRequest) (*ListCredentialsResponse, error)
+	// Release a credential: tasks start with it again although the provider of the model refused it, or a usage window is used up.
+	// Only admins can do this.
+	ReleaseCredential(context.Context, *ReleaseCredentialRequest) (*ReleaseCredentialResponse, error)
 	// Set labels of an agent or of a task, which may have ended, and remove others.
 	// `list_agents`, `list_tasks`, `watch_fleet` and `show_usage` select by labels. A task gets the labels that its agent has when it
 	// starts.
@@ -1330,6 +1366,12 @@ func (UnimplementedFleetServiceServer) ShowBudget(context.Context, *ShowBudgetRe
 }
 func (UnimplementedFleetServiceServer) RaiseTaskBudget(context.Context, *RaiseTaskBudgetRequest) (*RaiseTaskBudgetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RaiseTaskBudget not implemented")
+}
+func (UnimplementedFleetServiceServer) ListCredentials(context.Context, *ListCredentialsRequest) (*ListCredentialsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCredentials not implemented")
+}
+func (UnimplementedFleetServiceServer) ReleaseCredential(context.Context, *ReleaseCredentialRequest) (*ReleaseCredentialResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseCredential not implemented")
 }
 func (UnimplementedFleetServiceServer) SetLabels(context.Context, *SetLabelsRequest) (*SetLabelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetLabels not implemented")
@@ -2369,6 +2411,42 @@ func _FleetService_RaiseTaskBudget_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_ListCredentials_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListCredentialsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListCredentials(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListCredentials_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListCredentials(ctx, req.(*ListCredentialsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ReleaseCredential_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseCredentialRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ReleaseCredential(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ReleaseCredential_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ReleaseCredential(ctx, req.(*ReleaseCredentialRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_SetLabels_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SetLabelsRequest)
 	if err := dec(in); err != nil {
@@ -2767,6 +2845,14 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RaiseTaskBudget",
 			Handler:    _FleetService_RaiseTaskBudget_Handler,
+		},
+		{
+			MethodName: "ListCredentials",
+			Handler:    _FleetService_ListCredentials_Handler,
+		},
+		{
+			MethodName: "ReleaseCredential",
+			Handler:    _FleetService_ReleaseCredential_Handler,
 		},
 		{
 			MethodName: "SetLabels",

@@ -63,6 +63,8 @@ const (
 	StepKind_warning StepKind = 16
 	// Something else that summary describes.
 	StepKind_note StepKind = 17
+	// The newest state of a limit of a subscription that has room.
+	StepKind_window StepKind = 18
 )
 
 // Enum value maps for StepKind.
@@ -86,6 +88,7 @@ var (
 		15: "usage",
 		16: "warning",
 		17: "note",
+		18: "window",
 	}
 	StepKind_value = map[string]int32{
 		"step_kind_unspecified": 0,
@@ -106,6 +109,7 @@ var (
 		"usage":                 15,
 		"warning":               16,
 		"note":                  17,
+		"window":                18,
 	}
 )
 
@@ -1614,7 +1618,7 @@ const file_fleet_v1_step_proto_rawDesc = "" +
 	"\x12cache_write_tokens\x18\x04 \x01(\x05R\x10cacheWriteTokens\x12#\n" +
 	"\routput_tokens\x18\x05 \x01(\x05R\foutputTokens\x12&\n" +
 	"\bcost_usd\x18\x06 \x01(\x01B\x06\xba\xf4\x18\x02(\x03H\x00R\acostUsd\x88\x01\x01B\v\n" +
-	"\t_cost_usd*\xfc\x02\n" +
+	"\t_cost_usd*\x90\x03\n" +
 	"\bStepKind\x12\x19\n" +
 	"\x15step_kind_unspecified\x10\x00\x12\b\n" +
 	"\x04text\x10\x01\x12\x14\n" +
@@ -1636,7 +1640,8 @@ const file_fleet_v1_step_proto_rawDesc = "" +
 	"background\x10\x0e\x1a\x06\xca\xf4\x18\x02\b\x05\x12\x11\n" +
 	"\x05usage\x10\x0f\x1a\x06\xca\xf4\x18\x02\b\x05\x12\x13\n" +
 	"\awarning\x10\x10\x1a\x06\xca\xf4\x18\x02\b\x03\x12\x10\n" +
-	"\x04note\x10\x11\x1a\x06\xca\xf4\x18\x02\b\x05B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x04note\x10\x11\x1a\x06\xca\xf4\x18\x02\b\x05\x12\x12\n" +
+	"\x06window\x10\x12\x1a\x06\xca\xf4\x18\x02\b\x05B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_step_proto_rawDescOnce sync.Once

@@ -611,7 +611,9 @@ type ShowFleetResponse struct {
 	// Who has paused the fleet; absent when it is not paused.
 	Paused *Pause `protobuf:"bytes,15,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
 	// Budgets that have less than a fifth of their limit left.
-	Budgets       []*Budget `protobuf:"bytes,16,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	Budgets []*Budget `protobuf:"bytes,16,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	// Credentials that are held, or of which four fifths of a usage window are used.
+	Credentials   []*Credential `protobuf:"bytes,17,rep,name=credentials,proto3" json:"credentials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -754,6 +756,13 @@ func (x *ShowFleetResponse) GetPaused() *Pause {
 func (x *ShowFleetResponse) GetBudgets() []*Budget {
 	if x != nil {
 		return x.Budgets
+	}
+	return nil
+}
+
+func (x *ShowFleetResponse) GetCredentials() []*Credential {
+	if x != nil {
+		return x.Credentials
 	}
 	return nil
 }
@@ -1056,7 +1065,7 @@ var File_fleet_v1_usage_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/usage.proto\x12\bfleet.v1\x1a\x15fleet/v1/budget.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/queue.proto\x1a\x14fleet/v1/scope.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x02\n" +
+	"\x14fleet/v1/usage.proto\x12\bfleet.v1\x1a\x15fleet/v1/budget.proto\x1a\x19fleet/v1/credential.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/pause.proto\x1a\x14fleet/v1/queue.proto\x1a\x14fleet/v1/scope.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x02\n" +
 	"\x05Usage\x12\x14\n" +
 	"\x05tasks\x18\x01 \x01(\x05R\x05tasks\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x05R\tcompleted\x12\x16\n" +
@@ -1093,7 +1102,7 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\x04rows\x18\x01 \x03(\v2\x12.fleet.v1.UsageRowR\x04rows\x12%\n" +
 	"\x05total\x18\x02 \x01(\v2\x0f.fleet.v1.UsageR\x05total\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x12\n" +
-	"\x10ShowFleetRequest\"\xac\x04\n" +
+	"\x10ShowFleetRequest\"\xe4\x04\n" +
 	"\x11ShowFleetResponse\x12\x16\n" +
 	"\x06agents\x18\x01 \x01(\x05R\x06agents\x12\x12\n" +
 	"\x04busy\x18\x02 \x01(\x05R\x04busy\x12\x18\n" +
@@ -1111,7 +1120,8 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\apending\x18\r \x01(\x05R\apending\x12<\n" +
 	"\x0fpending_reasons\x18\x0e \x03(\v2\x13.fleet.v1.WaitCountR\x0ependingReasons\x12,\n" +
 	"\x06paused\x18\x0f \x01(\v2\x0f.fleet.v1.PauseH\x00R\x06paused\x88\x01\x01\x12*\n" +
-	"\abudgets\x18\x10 \x03(\v2\x10.fleet.v1.BudgetR\abudgetsB\t\n" +
+	"\abudgets\x18\x10 \x03(\v2\x10.fleet.v1.BudgetR\abudgets\x126\n" +
+	"\vcredentials\x18\x11 \x03(\v2\x14.fleet.v1.CredentialR\vcredentialsB\t\n" +
 	"\a_paused\"\xe8\x02\n" +
 	"\x05Limit\x12\x18\n" +
 	"\asetting\x18\x01 \x01(\tR\asetting\x12\x10\n" +
@@ -1189,6 +1199,7 @@ var file_fleet_v1_usage_proto_goTypes = []any{
 	(*WaitCount)(nil),             // 15: fleet.v1.WaitCount
 	(*Pause)(nil),                 // 16: fleet.v1.Pause
 	(*Budget)(nil),                // 17: fleet.v1.Budget
+	(*Credential)(nil),            // 18: fleet.v1.Credential
 }
 var file_fleet_v1_usage_proto_depIdxs = []int32{
 	3,  // 0: fleet.v1.UsageRow.usage:type_name -> fleet.v1.Usage
@@ -1204,14 +1215,15 @@ var file_fleet_v1_usage_proto_depIdxs = []int32{
 	15, // 10: fleet.v1.ShowFleetResponse.pending_reasons:type_name -> fleet.v1.WaitCount
 	16, // 11: fleet.v1.ShowFleetResponse.paused:type_name -> fleet.v1.Pause
 	17, // 12: fleet.v1.ShowFleetResponse.budgets:type_name -> fleet.v1.Budget
-	1,  // 13: fleet.v1.Limit.kind:type_name -> fleet.v1.Limit.Kind
-	12, // 14: fleet.v1.SearchFleetResponse.items:type_name -> fleet.v1.FoundItem
-	2,  // 15: fleet.v1.FoundItem.kind:type_name -> fleet.v1.FoundItem.Kind
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	18, // 13: fleet.v1.ShowFleetResponse.credentials:type_name -> fleet.v1.Credential
+	1,  // 14: fleet.v1.Limit.kind:type_name -> fleet.v1.Limit.Kind
+	12, // 15: fleet.v1.SearchFleetResponse.items:type_name -> fleet.v1.FoundItem
+	2,  // 16: fleet.v1.FoundItem.kind:type_name -> fleet.v1.FoundItem.Kind
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_usage_proto_init() }
@@ -1220,6 +1232,7 @@ func file_fleet_v1_usage_proto_init() {
 		return
 	}
 	file_fleet_v1_budget_proto_init()
+	file_fleet_v1_credential_proto_init()
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_pause_proto_init()
 	file_fleet_v1_queue_proto_init()

@@ -39,8 +39,8 @@ func (p *program) newBudgetSet() *cobra.Command {
 do this.
 
 A budget is for all tasks, or for those of --scope with --value: a project, a pool, a role
-(ROLE or PROJECT/ROLE), an agent (AGENT or AGENT@OWNER), an owner, or a label (a selector such
-as env=prod).`,
+(ROLE or PROJECT/ROLE), an agent (AGENT or AGENT@OWNER), an owner, a credential, or a label (a
+selector such as env=prod).`,
 		Example: `  fleet budget set day --usd 10 --window day --time-zone Europe/Berlin
   fleet budget set web --usd 200 --window month --scope project --value web --on-breach stop
   fleet budget set tokens --tokens 5000000 --window week --scope label --value env=prod`,
@@ -55,7 +55,7 @@ as env=prod).`,
 	addOptional(f, &req.LimitTokens, "tokens", "let the tasks use at most `N` tokens in a window")
 	f.StringVar(&req.Window, "window", "", "begin anew each `WINDOW`: day, week or month (default none)")
 	f.StringVar(&req.TimeZone, "time-zone", "", "`ZONE` of the window, such as Europe/Berlin (default UTC)")
-	f.StringVar(&req.Scope, "scope", "", "only for tasks of this `SCOPE`: project, pool, role, agent, owner or label (default fleet)")
+	f.StringVar(&req.Scope, "scope", "", "only for tasks of this `SCOPE`: project, pool, role, agent, owner, label or credential (default fleet)")
 	f.StringVar(&req.Value, "value", "", "the `VALUE` of the scope, such as the name of the project")
 	f.StringVar(&req.OnBreach, "on-breach", "", "`ACTION` when it is used up: hold running tasks, or stop them (default hold)")
 	f.StringVar(&req.Unpriced, "unpriced", "", "refuse or allow tasks whose cost cannot be known (default refuse)")

@@ -15,7 +15,7 @@ func (p *program) newStatus() *cobra.Command {
 		Short: "Show the state of the fleet in a few numbers",
 		Long: `Show the state of the fleet in a few numbers: its agents by status, the open
 questions, what the tasks of the last 24 hours used, why the tasks of the queue wait, budgets
-that are nearly used up, and your limits.`,
+and credentials that are nearly used up, and your limits.`,
 		Example: `  fleet status
   fleet status -o json | jq .questions`,
 	}, fleetv1.FleetServiceClient.ShowFleet, &fleetv1.ShowFleetRequest{}, func(s *session, resp *fleetv1.ShowFleetResponse) {
@@ -32,6 +32,10 @@ that are nearly used up, and your limits.`,
 		if len(resp.GetBudgets()) > 0 {
 			s.screen.print("\nNearly used up:\n")
 			listBudgets(s, resp.GetBudgets(), "")
+		}
+		if len(resp.GetCredentials()) > 0 {
+			s.screen.print("\n")
+			listCredentials(s, resp.GetCredentials(), "")
 		}
 		if len(resp.GetLimits()) > 0 {
 			s.screen.print("\n")

@@ -52,6 +52,7 @@ func (f *Fleet) ShowFleet(ctx context.Context, _ *fleetv1.ShowFleetRequest) (*fl
 		Offline: int32Of(o.Offline), Questions: int32Of(o.Questions), LastDay: usageOf(o.LastDay), Caller: o.Caller, Scope: scopeNamed(o.Scope), Projects: o.Projects,
 		Limits: limitsOf(o.Limits), Pending: int32Of(o.Queue.Pending), PendingReasons: reasonsOf(o.Queue), Paused: pauseOf(o.Queue.Paused),
 	}
+	resp.Credentials = credentialsOf(o.Credentials, f.svc.Now())
 	for i := range o.Budgets {
 		resp.Budgets = append(resp.Budgets, budgetOf(&o.Budgets[i]))
 	}

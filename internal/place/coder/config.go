@@ -79,7 +79,9 @@ type Settings struct {
 	App           string `yaml:"app"`            // slug of the app to connect to; empty: the first of fleet-runner and, for AgentAPI, agentapi, ccw and claude-code that the workspace has
 	// SpecIsTask says that the agent starts to work on its specification at once, as on a prompt. If it is nil, that is
 	// so if the parameter is AI Prompt or ai_prompt.
-	SpecIsTask *bool   `yaml:"spec_is_task"`
+	SpecIsTask *bool `yaml:"spec_is_task"`
+	// Credential names the key or the subscription with which the agents use their model. Empty: it is not known.
+	Credential string  `yaml:"credential"`
 	Prefix     *string `yaml:"prefix"` // prefix of the names of agents' workspaces; nil: agent-
 	// Access restricts a project to groups. If it is nil, the project has the access of its template's organization,
 	// else the access for all projects.
@@ -254,6 +256,9 @@ func (s Settings) or(d Settings) Settings {
 	}
 	if s.App == "" {
 		s.App = d.App
+	}
+	if s.Credential == "" {
+		s.Credential = d.Credential
 	}
 	if s.SpecIsTask == nil {
 		s.SpecIsTask = d.SpecIsTask

@@ -126,7 +126,7 @@ func (p *Place) inspect(ctx context.Context, a fleet.Agent, at *workspace) (flee
 	}
 	w := fleet.Workspace{
 		ID: at.ws.ID.String(), AgentUID: a.UID, Name: a.Name, Owner: owner, Project: a.Project, Role: a.Role, Spec: a.Spec,
-		Location: p.location(at.ws), CreatedAt: at.ws.CreatedAt, Host: p.hostFacts(at),
+		Location: p.location(at.ws), CreatedAt: at.ws.CreatedAt, Host: p.hostFacts(at, a.Project),
 	}
 	w.State, w.Reason = p.state(at)
 	w.FleetUnknown = w.State.Moving() || p.readFleet(ctx, at, &w) != nil // it is read again later
@@ -140,7 +140,7 @@ func (p *Place) inspect(ctx context.Context, a fleet.Agent, at *workspace) (flee
 		p.readMetadata(ctx, at)
 		p.readPorts(ctx, at)
 		w.Metadata = p.metadata(ctx, at)
-		h := p.hostFacts(at)
+		h := p.hostFacts(at, a.Project)
 		h.OtherFleet, w.Host = w.Host.OtherFleet, h
 	}
 	return w, ctx.Err()

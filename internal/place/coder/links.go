@@ -17,10 +17,10 @@ import (
 // maxPorts limits the links to ports of a workspace, because an agent can listen on any number of them.
 const maxPorts = 20
 
-// hostFacts returns what Coder says about the workspace in addition to its state.
-func (p *Place) hostFacts(at *workspace) fleet.HostFacts {
+// hostFacts returns what is known of the project's workspace in addition to its state.
+func (p *Place) hostFacts(at *workspace, project string) fleet.HostFacts {
 	ws := at.ws
-	h := fleet.HostFacts{Outdated: ws.Outdated, Links: p.links(at)}
+	h := fleet.HostFacts{Credential: p.Credential(project), Outdated: ws.Outdated, Links: p.links(at)}
 	if stop := ws.LatestBuild.Deadline; stop.Valid && ws.LatestBuild.Status == codersdk.WorkspaceStatusRunning {
 		// Coder moves the time with every use, so it is not exact.
 		h.StopsAt = stop.Time.UTC().Truncate(time.Minute)

@@ -239,7 +239,7 @@ func (p *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace 
 	w := fleet.Workspace{
 		ID: l.ws.ID.String(), AgentUID: p.known.agent(l.ws.ID), Owner: l.owner, Project: l.project.Name,
 		State: l.state, Reason: l.reason, Location: p.location(l.ws), CreatedAt: l.ws.CreatedAt,
-		Host: p.hostFacts(l.workspace),
+		Host: p.hostFacts(l.workspace, l.project.Name),
 	}
 	if v := p.workspaceFacts.of(l.ws); w.State == fleet.StateRunning && !v.probed.IsZero() {
 		w.State, w.Reason = v.state, v.reason

@@ -33,6 +33,9 @@ type Config struct {
 	// NoQuestions makes Answer return UNIMPLEMENTED. New sets the trait Asks to the opposite.
 	NoQuestions bool
 
+	// Credentials are those with which the agents of projects use their models, by project.
+	Credentials map[string]string
+
 	// Before and After are called in every call of the port: Before before the call does anything, and After after it
 	// has done everything except return. If they return an error, the call returns that error.
 	Before, After func(ctx context.Context, c Call) error
@@ -107,6 +110,8 @@ var (
 	_ fleet.Versioner = (*Place)(nil)
 	_ fleet.Keeper    = (*Place)(nil)
 	_ fleet.Examiner  = (*Place)(nil)
+
+	_ fleet.Credentialer = (*Place)(nil)
 )
 
 // New creates a world.
@@ -248,6 +253,7 @@ func (p *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspac
 			}
 		}
 		w := &workspace{begins: proj.SpecIsTask, roles: proj.roles(), Workspace: fleet.Workspace{
+			Host:     fleet.HostFacts{Credential: p.Credential(a.Project)},
 			AgentUID: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec,
 			Metadata: map[string]string{"fleet_mcp_agent_spec": a.Spec},
 		}}
@@ -374,3 +380,6 @@ func (p *Place) Close() error { return nil }
 func gone(a fleet.Agent) error {
 	return fleet.Errorf(fleet.ReasonAgentNotFound, "the workspace of agent %q is gone: delete the agent and create it again", a.Name)
 }
+
+// Credential implements fleet.Credentialer.
+func (p *Place) Credential(project string) string { return p.config.Credentials[project] }

@@ -70,7 +70,10 @@ type Project struct {
 
 	Env     map[string]string `yaml:"env"`      // variables for the project's agents
 	PassEnv []string          `yaml:"pass_env"` // variables of the server that the project's agents get in addition to Config.PassEnv
-	Timeout time.Duration     `yaml:"timeout"`  // the longest time for a task of this project; 0: the task's own limit
+	// Credential names the key or the subscription with which the agents use their model, if several projects have the same one.
+	// Empty: it is that of this project alone.
+	Credential string        `yaml:"credential"`
+	Timeout    time.Duration `yaml:"timeout"` // the longest time for a task of this project; 0: the task's own limit
 
 	Sandbox sandbox.Mode    `yaml:"sandbox"` // how programs are confined; empty: Config.Sandbox
 	Network sandbox.Network `yaml:"network"` // what programs may connect to; empty: full

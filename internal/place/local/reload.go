@@ -110,5 +110,6 @@ func (p *Place) look(h home) (w fleet.Workspace, onModel bool, err error) {
 	if w.Host.Closed = p.closed(w.Project, w.Role); w.Host.Closed != "" && w.Reason == "" {
 		w.Reason = w.Host.Closed
 	}
+	w.Host.Credential = p.Credential(w.Project)
 	return w, false, nil
 }

@@ -53,14 +53,6 @@ type claudeNotice struct {
 	Seconds int `json:"seconds"`
 }
 
-// claudeLimit is the state of a limit of the subscription.
-type claudeLimit struct {
-	Status      string  `json:"status"` // allowed, allowed_warning or rejected
-	Window      string  `json:"rateLimitType"`
-	ResetsAt    int64   `json:"resetsAt"` // in seconds
-	Utilization float64 `json:"utilization"`
-}
-
 // notice remembers what the event says about failures, and returns a step if people want to see the event.
 func (p *claudeParser) notice(line []byte) []Piece {
 	var n claudeNotice
@@ -70,7 +62,7 @@ func (p *claudeParser) notice(line []byte) []Piece {
 	switch {
 	case n.Type == "rate_limit_event":
 		p.limit = n.Limit
-		return n.Limit.pieces()
+		return p.limitSteps(n.Limit)
 	case n.Subtype == "api_retry":
 		p.apiError, p.unreachable = n.Error, n.HTTPStatus == 0
 		return []Piece{n.retry()}
@@ -150,29 +142,4 @@ func (n *claudeNotice) background() Piece {
 	}
 	s.Message = cut(s, text)
 	return step(s.Status+" in the background: "+s.Message, s)
-}
-
-// resets returns when the window ends, or a zero time.
-func (l *claudeLimit) resets() time.Time {
-	if l.ResetsAt <= 0 {
-		return time.Time{}
-	}
-	return time.Unix(l.ResetsAt, 0).UTC()
-}
-
-// pieces returns a step for a limit that is nearly or completely used up.
-func (l *claudeLimit) pieces() []Piece {
-	if l == nil || l.Status == "" || l.Status == "allowed" {
-		return nil
-	}
-	u := &fleet.UsageLimit{Window: oneLine(valid(l.Window)), Utilization: l.Utilization, Reached: l.Status == "rejected", ResetsAt: l.resets()}
-	window := strings.ReplaceAll(cmp.Or(u.Window, "unknown window"), "_", " ")
-	text := fmt.Sprintf("the limit of the subscription (%s) is %.0f%% used", window, 100*u.Utilization)
-	if u.Reached {
-		text = fmt.Sprintf("the limit of the subscription (%s) is used up", window)
-	}
-	if !u.ResetsAt.IsZero() {
-		text += "; it resets at " + u.ResetsAt.Format(time.RFC3339)
-	}
-	return []Piece{step(text, &fleet.Step{Type: fleet.StepLimit, Limit: u})}
 }

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -98,6 +99,26 @@ func TestClaudeWrongKey(t *testing.T) {
 	o := p.Result(Exit{Code: 1}).Outcome
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Equal(t, "the model's API refuses the key: check the key of the project", o.Reason)
+}
+
+// TestClaudeWindows checks that the state of each usage window is a step when it changes, and that only one that is nearly used up is
+// shown to people.
+func TestClaudeWindows(t *testing.T) {
+	t.Parallel()
+	p := newClaudeParser(Format{})
+	say := func(status, window string, five, seven float64) (steps []string) {
+		line := fmt.Sprintf(`{"type":"rate_limit_event","rate_limit_info":{"status":%q,"rateLimitType":%q,"resetsAt":1795770908,"utilization":%g,"unifiedWindows":{"five_hour":{"utilization":%g,"resetsAt":1795770908},"seven_day":{"utilization":%g,"resetsAt":1796000000}}}}`, status, window, five, five, seven)
+		for _, piece := range p.Line([]byte(line)) {
+			l := piece.Data.Limit
+			steps = append(steps, fmt.Sprintf("%s %s %.2f %t", piece.Data.Type, l.Window, l.Utilization, l.Reached))
+		}
+		return steps
+	}
+	require.Equal(t, []string{"window five_hour 0.42 false", "window seven_day 0.10 false"}, say("allowed", "five_hour", 0.42, 0.1))
+	require.Empty(t, say("allowed", "five_hour", 0.425, 0.1))
+	require.Equal(t, []string{"window seven_day 0.11 false"}, say("allowed", "five_hour", 0.425, 0.11))
+	require.Equal(t, []string{"limit five_hour 0.91 false"}, say("allowed_warning", "five_hour", 0.91, 0.11))
+	require.Equal(t, []string{"limit five_hour 1.00 true"}, say("rejected", "five_hour", 1, 0.11))
 }
 
 // TestClaudeReasonCodes checks the codes of failures. The lines are events of version 2.1.332, without their ids.

@@ -36,13 +36,14 @@ type claudeParser struct {
 	gaveUp   string                   // why Fleet ended the run, because it could not succeed
 	usage    claudeUsage
 
-	limit       *claudeLimit // the newest state of a limit of the subscription
-	apiError    string       // the newest error of the model's API, as Claude Code names it
-	unreachable bool         // the newest request to the model got no answer
+	limit       *claudeLimit                // the newest state of the limits of the subscription
+	windows     map[string]fleet.UsageLimit // what steps have said of its windows, by name
+	apiError    string                      // the newest error of the model's API, as Claude Code names it
+	unreachable bool                        // the newest request to the model got no answer
 }
 
 func newClaudeParser(f Format) *claudeParser {
-	return &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told, tested: f.Tested, open: map[string]bool{}, took: map[string]time.Duration{}, awaited: map[string]bool{}, denied: map[string]bool{}, usage: claudeUsage{names: map[string]string{}, messages: map[string]tokens{}, exact: map[string]bool{}}}
+	return &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told, tested: f.Tested, open: map[string]bool{}, took: map[string]time.Duration{}, awaited: map[string]bool{}, denied: map[string]bool{}, windows: map[string]fleet.UsageLimit{}, usage: claudeUsage{names: map[string]string{}, messages: map[string]tokens{}, exact: map[string]bool{}}}
 }
 
 type claudeEvent struct {

@@ -593,6 +593,27 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Set what a task may cost that waits or runs. A task that waits because it has used up its own limit goes on where it was. The budgets still hold.",
 		}, c.RaiseTaskBudget),
 		tool.Unary(tool.Spec{
+			Name:     "list_credentials",
+			Title:    "List credentials",
+			Method:   v1.FleetService_ListCredentials_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceListCredentialsInput,
+			Output:      fleetServiceListCredentialsOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "credentials", Unless: ""},
+			Description: "List the credentials, keys and subscriptions with which agents use their models, and how much of their usage windows is used. These are the credentials of agents that you can see, and for an admin all, as far as they are configured or something is known of them.",
+		}, c.ListCredentials),
+		tool.Unary(tool.Spec{
+			Name:     "release_credential",
+			Title:    "Release credential",
+			Method:   v1.FleetService_ReleaseCredential_FullMethodName,
+			ReadOnly: false, Destructive: false, Idempotent: true,
+			Operator:    true,
+			Input:       fleetServiceReleaseCredentialInput,
+			Output:      fleetServiceReleaseCredentialOutput,
+			Description: "Release a credential: tasks start with it again although the provider of the model refused it, or a usage window is used up. Only admins can do this.",
+		}, c.ReleaseCredential),
+		tool.Unary(tool.Spec{
 			Name:     "set_labels",
 			Title:    "Set labels",
 			Method:   v1.FleetService_SetLabels_FullMethodName,
@@ -962,7 +983,7 @@ const fleetServiceListTaskStepsInput = `{"type":"object","properties":{
 "task_id":{"type":"string","description":"Id of the task, or a prefix of at least 6 characters that only this task has."},
 "cursor":{"type":"string","description":"Return the steps after this one: the cursor of a step, or the next_cursor of the previous answer."},
 "limit":{"type":"integer","minimum":1,"default":50,"description":"Return at most this many steps, 200 when not given and at most 1000.\nDefault in a call of this tool: 50."},
-"kinds":{"type":"array","items":{"type":"string","enum":["text","thinking","tool_call","tool_result","file_edit","denied","question","message","retry","limit","compaction","todo_list","hook","background","usage","warning","note"]},"description":"Only steps of these kinds."}
+"kinds":{"type":"array","items":{"type":"string","enum":["text","thinking","tool_call","tool_result","file_edit","denied","question","message","retry","limit","compaction","todo_list","hook","background","usage","warning","note","window"]},"description":"Only steps of these kinds."}
 },"required":["task_id"],"additionalProperties":false}`
 
 const fleetServiceListTaskStepsOutput = `{"type":"object","properties":{
@@ -1029,8 +1050,9 @@ const fleetServiceShowFleetOutput = `{"type":"object","properties":{
 "pending":{"type":"integer","description":"Number of tasks in the queue, which have not started."},
 "pending_reasons":{"type":"array","items":{"$ref":"#/$defs/WaitCount"},"description":"How many of them wait for each reason, by the first reason of each task; the most frequent first."},
 "paused":{"$ref":"#/$defs/Pause","description":"Who has paused the fleet; absent when it is not paused."},
-"budgets":{"type":"array","items":{"$ref":"#/$defs/Budget"},"description":"Budgets that have less than a fifth of their limit left."}
-},"required":["agents","busy","waiting","stalled","idle","offline","questions","last_day","caller","limits","scope","projects","pending","pending_reasons","budgets"]}`
+"budgets":{"type":"array","items":{"$ref":"#/$defs/Budget"},"description":"Budgets that have less than a fifth of their limit left."},
+"credentials":{"type":"array","items":{"$ref":"#/$defs/Credential"},"description":"Credentials that are held, or of which four fifths of a usage window are used."}
+},"required":["agents","busy","waiting","stalled","idle","offline","questions","last_day","caller","limits","scope","projects","pending","pending_reasons","budgets","credentials"]}`
 
 const fleetServiceSearchFleetInput = `{"type":"object","properties":{
 "text":{"type":"string","description":"The text. It is searched in the name, project and role of agents, in the summary and the first 4 KiB of the description of tasks, and in questions that wait for an answer. Case is ignored."},
@@ -1386,8 +1408,8 @@ const fleetServiceResumeFleetOutput = `{"type":"object","properties":{
 
 const fleetServiceSetBudgetInput = `{"type":"object","properties":{
 "name":{"type":"string","minLength":1,"description":"Name of the budget, at most 63 characters: letters, digits and - _ . /."},
-"scope":{"type":"string","description":"The tasks that it is for: fleet (the default), project, pool, role, agent, owner or label."},
-"value":{"type":"string","description":"Which one of the scope: a PROJECT or PLACE/PROJECT, a pool, a ROLE or PROJECT/ROLE, an AGENT or AGENT@OWNER, the name of an owner, or a selector of labels such as env=prod. Required unless the scope is fleet."},
+"scope":{"type":"string","description":"The tasks that it is for: fleet (the default), project, pool, role, agent, owner, label or credential."},
+"value":{"type":"string","description":"Which one of the scope: a PROJECT or PLACE/PROJECT, a pool, a ROLE or PROJECT/ROLE, an AGENT or AGENT@OWNER, the name of an owner or a credential, or a selector of labels such as env=prod. Required unless the scope is fleet."},
 "window":{"type":"string","description":"When it begins anew: none (the default), day, week (on Monday) or month."},
 "time_zone":{"type":"string","description":"The time zone of the window, such as Europe/Berlin; by default UTC."},
 "limit_usd":{"type":"number","description":"What the tasks may cost in a window, in US dollars. Required unless limit_tokens is given."},
@@ -1445,6 +1467,25 @@ const fleetServiceRaiseTaskBudgetOutput = `{"type":"object","properties":{
 "task":{"$ref":"#/$defs/Task","description":"The task."},
 "message":{"type":"string","description":"What was done, as a sentence."}
 },"required":["task","message"]}`
+
+const fleetServiceListCredentialsInput = `{"type":"object","properties":{
+"cursor":{"type":"string","description":"The next_cursor of the previous answer, to continue from there."},
+"limit":{"type":"integer","minimum":1,"description":"Return at most this many credentials, by default all; next_cursor says where to continue."}
+},"additionalProperties":false}`
+
+const fleetServiceListCredentialsOutput = `{"type":"object","properties":{
+"credentials":{"type":"array","items":{"$ref":"#/$defs/Credential"},"description":"The credentials."},
+"total_count":{"type":"integer","description":"Number of credentials that you can see."},
+"next_cursor":{"type":"string","description":"Where to continue; absent when these are the last ones."}
+},"required":["credentials","total_count"]}`
+
+const fleetServiceReleaseCredentialInput = `{"type":"object","properties":{
+"name":{"type":"string","minLength":1,"description":"Name of the credential."}
+},"required":["name"],"additionalProperties":false}`
+
+const fleetServiceReleaseCredentialOutput = `{"type":"object","properties":{
+"message":{"type":"string","description":"What was done, as a sentence."}
+},"required":["message"]}`
 
 const fleetServiceSetLabelsInput = `{"type":"object","properties":{
 "agent_name":{"type":"string","description":"Name of the agent; leave it out to label a task."},
@@ -1743,7 +1784,7 @@ var fleetServiceOutputs = tool.Defs{
 	"Event": `{"type":"object","properties":{
 "cursor":{"type":"string","description":"Position in the log, a decimal number; a cursor for ` + "`" + `watch_fleet` + "`" + `. Later events have higher positions."},
 "time":{"type":["string","null"],"format":"date-time","description":"When it happened."},
-"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned","pool_changed","fleet_changed","schedule_changed"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited.\n- pool_changed: A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.\n- fleet_changed: An admin has paused or resumed the fleet, or set or deleted a budget; text says which, and why. Only admins get it.\n- schedule_changed: A schedule was created, changed or deleted, or dealt with a tick; text says which schedule, and how."},
+"type":{"type":"string","enum":["agent_created","agent_changed","agent_deleted","task_created","task_started","task_output","task_step","task_message","task_stopping","task_ended","task_deleted","task_question","task_answer","task_stalled","task_recovered","task_check","agent_shared","agent_unshared","task_more_output","task_detail","task_labelled","task_queued","task_assigned","pool_changed","fleet_changed","schedule_changed"],"description":"What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which. A question that a rule answers at once has only this event.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far.\n- task_detail: A detail of the agent's work that most people do not need, such as the result of a tool; text describes it. Sent only if the call requested details.\n- task_labelled: Labels of the task were changed by a caller; text has all of them.\n- task_queued: A caller has held, released or changed the pending task; text says how.\n- task_assigned: The pending task was given to its agent; text says how long it has waited.\n- pool_changed: A pool was created, changed or deleted, or could not create an agent; text says which pool, and how.\n- fleet_changed: An admin has paused or resumed the fleet, set or deleted a budget, or something is known of a credential; text says which, and why. Only admins get it.\n- schedule_changed: A schedule was created, changed or deleted, or dealt with a tick; text says which schedule, and how."},
 "agent_name":{"type":"string","description":"Name of the agent that the event is about."},
 "task_id":{"type":"string","description":"Id of the task that the event is about; empty when it is only about the agent."},
 "text":{"type":"string","description":"A description of the event, or the output itself."},
@@ -1754,7 +1795,7 @@ var fleetServiceOutputs = tool.Defs{
 	"Step": `{"type":"object","properties":{
 "cursor":{"type":"string","description":"Position in the log of events: a cursor for ` + "`" + `list_task_steps` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `."},
 "time":{"type":["string","null"],"format":"date-time","description":"When Fleet received it."},
-"kind":{"type":"string","enum":["text","thinking","tool_call","tool_result","file_edit","denied","question","message","retry","limit","compaction","todo_list","hook","background","usage","warning","note"],"description":"What it is.\n- text: The agent wrote a text.\n- thinking: The model thought.\n- tool_call: A tool was called.\n- tool_result: A tool answered.\n- file_edit: A tool call changed a file.\n- denied: A tool call was denied.\n- question: The agent asked people, or its question was answered.\n- message: A message was sent to the agent.\n- retry: A request to the model failed and is repeated.\n- limit: A limit of a subscription is nearly or completely used up.\n- compaction: The conversation was summarised, because it had become too long.\n- todo_list: The agent's list of things to do.\n- hook: A hook of the program ended.\n- background: Work in the background began or ended.\n- usage: A request to the model was answered.\n- warning: Something does not work.\n- note: Something else that summary describes."},
+"kind":{"type":"string","enum":["text","thinking","tool_call","tool_result","file_edit","denied","question","message","retry","limit","compaction","todo_list","hook","background","usage","warning","note","window"],"description":"What it is.\n- text: The agent wrote a text.\n- thinking: The model thought.\n- tool_call: A tool was called.\n- tool_result: A tool answered.\n- file_edit: A tool call changed a file.\n- denied: A tool call was denied.\n- question: The agent asked people, or its question was answered.\n- message: A message was sent to the agent.\n- retry: A request to the model failed and is repeated.\n- limit: A limit of a subscription is nearly or completely used up.\n- compaction: The conversation was summarised, because it had become too long.\n- todo_list: The agent's list of things to do.\n- hook: A hook of the program ended.\n- background: Work in the background began or ended.\n- usage: A request to the model was answered.\n- warning: Something does not work.\n- note: Something else that summary describes.\n- window: The newest state of a limit of a subscription that has room."},
 "summary":{"type":"string","description":"A description in one line. Of a text: the text."},
 "agent":{"type":"string","description":"The agent of the run that took the step; empty for the only or main one."},
 "parent_id":{"type":"string","description":"Id of the tool call whose subagent took the step; empty if the main agent took it."},
@@ -2033,7 +2074,7 @@ var fleetServiceOutputs = tool.Defs{
 },"required":["by","reason","at"],"description":"Pause says who has paused the fleet, and why."}`,
 	"Budget": `{"type":"object","properties":{
 "name":{"type":"string","description":"Name of the budget."},
-"scope":{"type":"string","description":"The tasks that it is for: fleet, project, pool, role, agent, owner or label."},
+"scope":{"type":"string","description":"The tasks that it is for: fleet, project, pool, role, agent, owner, label or credential."},
 "value":{"type":"string","description":"Which one of the scope; empty for fleet."},
 "window":{"type":"string","description":"When it begins anew: none, day, week or month."},
 "time_zone":{"type":"string","description":"Time zone of the window."},
@@ -2052,6 +2093,28 @@ var fleetServiceOutputs = tool.Defs{
 "set_by":{"type":"string","description":"Name of the principal that set it last."},
 "updated_at":{"type":["string","null"],"format":"date-time","description":"When it was set last."}
 },"required":["name","scope","value","window","time_zone","on_breach","unpriced","spent_usd","reserved_usd","spent_tokens","reserved_tokens","set_by","updated_at"],"description":"Budget limits what the tasks of a scope may cost in a window of time."}`,
+	"Credential": `{"type":"object","properties":{
+"name":{"type":"string","description":"Name of the credential."},
+"state":{"type":"string","description":"Whether tasks of the queue start with it: ok, held, or used_up."},
+"windows":{"type":"array","items":{"$ref":"#/$defs/UsageWindow"},"description":"Usage windows of the subscription of which its tasks have reported something, sorted by name."},
+"keep_free":{"type":"integer","description":"Percent of each usage window that the queue leaves to people."},
+"agents":{"type":"integer","description":"Number of agents that use it, of those that you can see."},
+"running":{"type":"integer","description":"How many of them have a task."},
+"hold":{"anyOf":[{"$ref":"#/$defs/CredentialHold","description":"Why it is held; absent when it is not."},{"type":"null"}]}
+},"required":["name","state","windows","keep_free","agents","running"],"description":"Credential is what is known of a key or of a subscription with which agents use their models. It never has the secret."}`,
+	"UsageWindow": `{"type":"object","properties":{
+"name":{"type":"string","description":"The window, as the program names it, such as five_hour; empty when it does not name it."},
+"used":{"type":"number","description":"Used share, from 0 to 1. It is 0 after the window has ended."},
+"used_up":{"type":"boolean","description":"Whether it is used up."},
+"resets_at":{"type":["string","null"],"format":"date-time","description":"When it ends; absent when that is not known."},
+"reported_at":{"type":["string","null"],"format":"date-time","description":"When a task reported it."}
+},"required":["name","used","used_up","reported_at"],"description":"UsageWindow is the newest report about a window of time in which the use of a subscription is limited."}`,
+	"CredentialHold": `{"type":"object","properties":{
+"reason_code":{"type":"string","description":"Why the task failed: AUTH or BILLING."},
+"reason":{"type":"string","description":"The reason for people."},
+"task_id":{"type":"string","description":"Id of the task that failed; empty when you cannot see it."},
+"at":{"type":["string","null"],"format":"date-time","description":"When it failed."}
+},"required":["reason_code","reason","task_id","at"],"description":"CredentialHold says why no task of the queue starts with a credential."}`,
 	"FoundItem": `{"type":"object","properties":{
 "kind":{"type":"string","enum":["agent","task","question"],"description":"Kind of the result.\n- agent: An agent.\n- task: A task.\n- question: A question that waits for an answer."},
 "id":{"type":"string","description":"Id of the task or the question; absent for an agent."},

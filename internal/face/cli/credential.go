@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newCredential() *cobra.Command {
+	cmd := Group(&cobra.Command{
+		Use:   "credential",
+		Short: "See the keys and subscriptions of agents, and release them",
+		Long: `A credential is a key or a subscription with which agents use their models. What one task learns
+of it counts for all: tasks of the queue wait while a usage window of it is used up, or while
+the provider of the model refuses it.`,
+		Example: `  fleet credential list
+  fleet credential release team-max`,
+	})
+	cmd.AddCommand(
+		methodCommand(p, &cobra.Command{
+			Use: "list", Short: "List credentials and how much of their usage windows is used", Example: `  fleet credential list`,
+			Long: `List the credentials of the agents that you can see, as far as they are configured or something
+is known of them. Admins see all. A window is a time for which the provider of a subscription
+limits its use.`,
+		}, fleetv1.FleetServiceClient.ListCredentials, &fleetv1.ListCredentialsRequest{}, func(s *session, resp *fleetv1.ListCredentialsResponse) {
+			listCredentials(s, resp.GetCredentials(), "Nothing is known of any credential.")
+		}),
+		methodCommand(p, &cobra.Command{
+			Use: "release NAME", Short: "Let tasks start with a credential again", Example: `  fleet credential release team-max`,
+			Long: `Let tasks start with a credential again, although the provider of the model refused it or a usage
+window is used up: for example after you have changed the key or bought more. Only admins can do
+this.`,
+		}, fleetv1.FleetServiceClient.ReleaseCredential, &fleetv1.ReleaseCredentialRequest{}, sayMessage[*fleetv1.ReleaseCredentialResponse]))
+	return cmd
+}
+
+func listCredentials(s *session, all []*fleetv1.Credential, none string) {
+	list(s, all, none, column{"NAME", "name"},
+		column{"STATE", func(c *fleetv1.Credential) string { return strings.ReplaceAll(c.GetState(), "_", " ") }},
+		column{"AGENTS", "agents"}, column{"BUSY", "running"},
+		column{"WINDOWS", func(c *fleetv1.Credential) string {
+			var windows []string
+			for _, w := range c.GetWindows() {
+				text := fmt.Sprintf("%s %.0f%%", strings.ReplaceAll(printable(w.GetName()), "_", " "), 100*w.GetUsed())
+				if left := w.GetResetsAt().AsTime().Sub(s.deps.Now()); w.GetResetsAt() != nil && left > 0 {
+					text += ", resets in " + span(left)
+				}
+				windows = append(windows, text)
+			}
+			return strings.Join(windows, "; ")
+		}},
+		column{"KEPT FREE", func(c *fleetv1.Credential) string {
+			if c.GetKeepFree() == 0 {
+				return ""
+			}
+			return fmt.Sprintf("%d%%", c.GetKeepFree())
+		}},
+		column{"WHY", func(c *fleetv1.Credential) string {
+			if c.GetHold() == nil {
+				return ""
+			}
+			return strings.TrimSpace(c.GetHold().GetReasonCode() + " " + printable(c.GetHold().GetReason()))
+		}})
+}

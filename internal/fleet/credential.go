@@ -1,0 +1,172 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// CredentialKind is the kind of the resources that are states of credentials.
+const CredentialKind ResourceKind = "credential"
+
+// Credential is what is known of a key or of a subscription with which agents use their models. It never has the secret. Projects whose
+// agents use the same one name the same credential, so that what one of their tasks learns of it counts for all.
+type Credential struct {
+	Name    string          `json:"name"`
+	Windows []UsageWindow   `json:"windows,omitempty"` // sorted by name
+	Hold    *CredentialHold `json:"hold,omitempty"`    // nil if nothing is known against it
+}
+
+// UsageWindow is the newest report about a window of time in which the use of a subscription is limited.
+type UsageWindow struct {
+	UsageLimit
+	At time.Time `json:"at"` // when the report was made
+}
+
+// CredentialHold says why no task of the queue starts with a credential until somebody has looked at it.
+type CredentialHold struct {
+	Code   ReasonCode `json:"code"`
+	Reason string     `json:"reason"`
+	TaskID string     `json:"task_id"` // the task that failed because of it
+	At     time.Time  `json:"at"`
+}
+
+const (
+	// maxWindow is how long a window may last. Programs report windows of at most a week. A run could report anything.
+	maxWindow = 8 * 24 * time.Hour
+	// unknownWindow is how long a window counts as used up of which nobody says when it ends.
+	unknownWindow = 15 * time.Minute
+	// windowNews is by how much the use of a window must change to be written down.
+	windowNews = 0.01
+	// maxWindows is how many windows of a credential are remembered.
+	maxWindows = 10
+)
+
+// Report notes what a run has reported about a window. It returns false if that is no news.
+func (c *Credential) Report(l UsageLimit, now time.Time) bool {
+	l.Window = Shorten(l.Window, MaxLabelKey)
+	l.Utilization = min(max(l.Utilization, 0), 1)
+	if l.Reached {
+		l.Utilization = 1
+	}
+	if limit := now.Add(maxWindow); l.ResetsAt.After(limit) {
+		l.ResetsAt = limit
+	}
+	if l.Reached && !l.ResetsAt.After(now) {
+		l.ResetsAt = now.Add(unknownWindow)
+	}
+	i, found := slices.BinarySearchFunc(c.Windows, l.Window, func(w UsageWindow, name string) int { return strings.Compare(w.Window, name) })
+	if !found {
+		if len(c.Windows) >= maxWindows {
+			return false
+		}
+		c.Windows = slices.Insert(slices.Clone(c.Windows), i, UsageWindow{l, now})
+		return true
+	}
+	old := c.Windows[i]
+	if more := l.Utilization - old.Utilization; l.Reached == old.Reached && l.ResetsAt.Equal(old.ResetsAt) && more < windowNews && more > -windowNews {
+		return false
+	}
+	c.Windows = slices.Clone(c.Windows)
+	c.Windows[i] = UsageWindow{l, now}
+	return true
+}
+
+// Works notes that a run that began at the time has used the credential successfully. It returns false if that is no news.
+func (c *Credential) Works(began time.Time) (news bool) {
+	if c.Hold != nil && began.After(c.Hold.At) {
+		c.Hold, news = nil, true
+	}
+	if left := slices.DeleteFunc(slices.Clone(c.Windows), func(w UsageWindow) bool { return w.Reached && began.After(w.At) }); len(left) < len(c.Windows) {
+		c.Windows, news = left, true
+	}
+	return news
+}
+
+// Release forgets what keeps tasks from using the credential. It returns false if nothing does.
+func (c *Credential) Release() bool { return c.Works(time.Unix(1<<40, 0)) }
+
+// UsedUp returns the window that is used up now and ends last; nil if there is none.
+func (c *Credential) UsedUp(now time.Time) *UsageWindow {
+	return c.fullest(now, func(w UsageWindow) bool { return w.Reached })
+}
+
+// Kept returns the window that ends last of those in which only the share is left that is kept free; nil if there is none.
+func (c *Credential) Kept(now time.Time, keepFree float64) *UsageWindow {
+	return c.fullest(now, func(w UsageWindow) bool { return keepFree > 0 && w.Utilization >= 1-keepFree })
+}
+
+// CredentialState says whether tasks of the queue start with a credential.
+type CredentialState string
+
+// The states of credentials.
+const (
+	CredentialOK     CredentialState = "ok"
+	CredentialHeld   CredentialState = "held"
+	CredentialUsedUp CredentialState = "used_up"
+)
+
+// StateAt returns the state at the time.
+func (c *Credential) StateAt(now time.Time) CredentialState {
+	switch {
+	case c.Hold != nil:
+		return CredentialHeld
+	case c.UsedUp(now) != nil:
+		return CredentialUsedUp
+	}
+	return CredentialOK
+}
+
+// Scarce reports whether the credential is held, or four fifths of a window are used.
+func (c *Credential) Scarce(now time.Time) bool {
+	return c.Hold != nil || c.fullest(now, func(w UsageWindow) bool { return w.Utilization >= 0.8 }) != nil
+}
+
+func (c *Credential) fullest(now time.Time, is func(UsageWindow) bool) (last *UsageWindow) {
+	for i, w := range c.Windows {
+		if w.ResetsAt.After(now) && is(w) && (last == nil || w.ResetsAt.After(last.ResetsAt)) {
+			last = &c.Windows[i]
+		}
+	}
+	return last
+}
+
+// Text returns what the window is called for people.
+func (l UsageLimit) Text() string {
+	if l.Window == "" {
+		return "unknown window"
+	}
+	return strings.ReplaceAll(l.Window, "_", " ") + " window"
+}
+
+// UsedAt returns which share of the window is used at the time, as far as it is known: none after the window has ended.
+func (w UsageWindow) UsedAt(now time.Time) float64 {
+	if !w.ResetsAt.IsZero() && !w.ResetsAt.After(now) {
+		return 0
+	}
+	return w.Utilization
+}
+
+// Refusal is the error of a call that would start a task with the credential, of which the window is used up.
+func (c *Credential) Refusal(w *UsageWindow, now time.Time) *Error {
+	return Errorf(ReasonCredentialUsedUp, "the %s of the credential %q is used up until %s", w.Text(), c.Name, w.ResetsAt.UTC().Format("2006-01-02 15:04 MST")).
+		With("credential", c.Name).With("resets_at", w.ResetsAt.UTC().Format(time.RFC3339)).
+		Next("{queue_task} queues a task that waits until then").After(w.ResetsAt.Sub(now))
+}
+
+// Waits returns why no task of the queue may start with the credential, of which the share is kept free for people.
+func (c *Credential) Waits(now time.Time, keepFree float64) (waits []Wait) {
+	if h := c.Hold; h != nil {
+		waits = append(waits, Wait{Reason: WaitHeld, Subject: c.Name, Text: fmt.Sprintf("the credential %q is held because a task failed with %s: start a task with it directly to try it again, or let an admin release it", c.Name, h.Code)})
+	}
+	if w := c.UsedUp(now); w != nil {
+		waits = append(waits, Wait{Reason: WaitUsageWindow, Subject: c.Name, Text: fmt.Sprintf("the %s of the credential %q is used up", w.Text(), c.Name), Until: w.ResetsAt})
+	} else if w := c.Kept(now, keepFree); w != nil {
+		waits = append(waits, Wait{
+			Reason: WaitUsageWindow, Subject: c.Name, Until: w.ResetsAt,
+			Text: fmt.Sprintf("the %s of the credential %q is %.0f%% used, and the queue leaves %.0f%% of it to people", w.Text(), c.Name, 100*w.Utilization, 100*keepFree),
+		})
+	}
+	return waits
+}

@@ -1,0 +1,72 @@
+package fleet
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCredentialReport(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	c := &Credential{Name: "max"}
+	report := func(window string, used float64, reached bool, resets time.Time) bool {
+		return c.Report(UsageLimit{Window: window, Utilization: used, Reached: reached, ResetsAt: resets}, now)
+	}
+	require.True(t, report("five_hour", 0.5, false, now.Add(time.Hour)))
+	require.False(t, report("five_hour", 0.505, false, now.Add(time.Hour)), "no news")
+	require.True(t, report("five_hour", 0.52, false, now.Add(time.Hour)))
+	require.Nil(t, c.UsedUp(now))
+	require.Nil(t, c.Kept(now, 0.2))
+	require.NotNil(t, c.Kept(now, 0.5))
+	require.Nil(t, c.Kept(now.Add(time.Hour), 0.5), "the window has ended")
+	require.Empty(t, c.Waits(now, 0))
+
+	require.True(t, report("seven_day", 0.9, true, now.Add(1000*time.Hour)))
+	w := c.UsedUp(now)
+	require.Equal(t, now.Add(maxWindow), w.ResetsAt, "no window lasts longer")
+	require.EqualValues(t, 1, w.Utilization)
+	waits := c.Waits(now, 0.5)
+	require.Len(t, waits, 1)
+	require.Equal(t, Wait{Reason: WaitUsageWindow, Subject: "max", Text: `the seven day window of the credential "max" is used up`, Until: w.ResetsAt}, waits[0])
+	require.True(t, report("seven_day", 0.1, false, now.Add(maxWindow)), "it has room again")
+	require.Nil(t, c.UsedUp(now))
+
+	require.True(t, report("", 0, true, time.Time{}))
+	require.Equal(t, now.Add(unknownWindow), c.UsedUp(now).ResetsAt, "nobody says when it ends")
+	require.False(t, c.Works(now), "the run began before the report")
+	require.True(t, c.Works(now.Add(1)))
+	require.Nil(t, c.UsedUp(now))
+
+	for i := range 2 * maxWindows {
+		report(fmt.Sprint("w", i), 0.1, false, now)
+	}
+	require.Len(t, c.Windows, maxWindows)
+}
+
+func TestCredentialHold(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	c := &Credential{Name: "max", Hold: &CredentialHold{Code: CodeAuth, Reason: "401", TaskID: "t", At: now}}
+	require.Equal(t, CredentialHeld, c.StateAt(now))
+	require.Equal(t, WaitHeld, c.Waits(now, 0)[0].Reason)
+	require.True(t, c.Scarce(now))
+	require.True(t, c.Release())
+	require.False(t, c.Release())
+	require.Equal(t, CredentialOK, c.StateAt(now))
+}
+
+func TestValidateCredentials(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, ValidateCredentials([]CredentialSetting{{Name: "local/claude", KeepFree: 20}, {Name: "max"}}, map[string]string{"the project web": "max"}))
+	for says, c := range map[string][]CredentialSetting{
+		`credentials[0]: name is "a b"`:                          {{Name: "a b"}},
+		"credentials[1]: the credential max is there twice":      {{Name: "max"}, {Name: "max"}},
+		"credentials[0]: keep_free is 100: give 0 to 99":         {{Name: "max", KeepFree: 100}},
+		`the project web has the credential "max", which is not`: nil,
+	} {
+		require.ErrorContains(t, ValidateCredentials(c, map[string]string{"the project web": "max"}), says)
+	}
+}

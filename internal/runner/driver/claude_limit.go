@@ -1,0 +1,74 @@
+package driver
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// claudeLimit is the state of the limits of the subscription.
+type claudeLimit struct {
+	Status      string  `json:"status"` // allowed, allowed_warning or rejected
+	Window      string  `json:"rateLimitType"`
+	ResetsAt    int64   `json:"resetsAt"` // in seconds
+	Utilization float64 `json:"utilization"`
+	// Windows are all windows, by name, in newer versions.
+	Windows map[string]struct {
+		ResetsAt    int64   `json:"resetsAt"`
+		Utilization float64 `json:"utilization"`
+	} `json:"unifiedWindows"`
+}
+
+// resets returns when the window ends, or a zero time.
+func (l *claudeLimit) resets() time.Time { return unix(l.ResetsAt) }
+
+func unix(seconds int64) time.Time {
+	if seconds <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0).UTC()
+}
+
+// limitSteps returns a step for a limit that is nearly or completely used up, and one for each other window whose use has changed.
+func (p *claudeParser) limitSteps(l *claudeLimit) (steps []Piece) {
+	if l == nil || l.Status == "" {
+		return nil
+	}
+	limits := map[string]fleet.UsageLimit{}
+	for name, w := range l.Windows {
+		name = oneLine(valid(name))
+		limits[name] = fleet.UsageLimit{Window: name, Utilization: w.Utilization, ResetsAt: unix(w.ResetsAt)}
+	}
+	main := oneLine(valid(l.Window))
+	if l.Status != "allowed" || l.Window != "" && limits[main].Window == "" {
+		limits[main] = fleet.UsageLimit{Window: main, Utilization: l.Utilization, Reached: l.Status == "rejected", ResetsAt: l.resets()}
+	}
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		s := &fleet.Step{Type: fleet.StepWindow, Limit: new(limits[name])}
+		if name == main && l.Status != "allowed" {
+			s.Type = fleet.StepLimit
+		} else if old, known := p.windows[name]; known && old.ResetsAt.Equal(s.Limit.ResetsAt) && int(100*old.Utilization) == int(100*s.Limit.Utilization) {
+			continue
+		}
+		p.windows[name] = *s.Limit
+		steps = append(steps, step(limitText(s.Limit), s))
+	}
+	return steps
+}
+
+func limitText(l *fleet.UsageLimit) string {
+	window := strings.ReplaceAll(cmp.Or(l.Window, "unknown window"), "_", " ")
+	text := fmt.Sprintf("the limit of the subscription (%s) is %.0f%% used", window, 100*l.Utilization)
+	if l.Reached {
+		text = fmt.Sprintf("the limit of the subscription (%s) is used up", window)
+	}
+	if !l.ResetsAt.IsZero() {
+		text += "; it resets at " + l.ResetsAt.Format(time.RFC3339)
+	}
+	return text
+}

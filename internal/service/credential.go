@@ -1,0 +1,160 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// SetCredentials replaces the configuration of credentials.
+func (s *Service) SetCredentials(all []fleet.CredentialSetting) {
+	free := map[string]float64{}
+	for _, c := range all {
+		free[c.Name] = float64(c.KeepFree) / 100
+	}
+	s.keepFree.Store(&free)
+	s.lookAgain()
+}
+
+// usable returns CREDENTIAL_USED_UP if a usage window of the agent's credential is used up, so that a task would only fail.
+func usable(tx fleet.ReadTx, a *fleet.Agent, now time.Time) error {
+	c, err := fleet.ReadResource[fleet.Credential](tx, fleet.CredentialKind, a.Host.Credential)
+	if err != nil || c == nil {
+		return err
+	}
+	if w := c.UsedUp(now); w != nil {
+		return c.Refusal(w, now)
+	}
+	return nil
+}
+
+// credentialWaits returns a function that says why the credential of a pending task's agent cannot be used now.
+func (s *Service) credentialWaits() func(*fleet.QueuedTask) []fleet.Wait {
+	waits := map[string][]fleet.Wait{}
+	for name, c := range s.queue.Credentials() {
+		if w := c.Waits(s.now(), (*s.keepFree.Load())[name]); len(w) > 0 {
+			waits[name] = w
+		}
+	}
+	if len(waits) == 0 {
+		return func(*fleet.QueuedTask) []fleet.Wait { return nil }
+	}
+	type project struct{ place, name string }
+	elsewhere := map[project]string{} // of projects that only another server knows
+	for _, v := range s.snap.All() {
+		elsewhere[project{v.Place, v.Project}] = v.Host.Credential
+	}
+	return func(q *fleet.QueuedTask) []fleet.Wait {
+		a := s.runs(q)
+		return waits[cmp.Or(a.Host.Credential, elsewhere[project{a.Place, a.Project}])]
+	}
+}
+
+// Credential is a credential with what uses it.
+type Credential struct {
+	fleet.Credential
+	KeepFree float64 // share of each usage window that the queue leaves to people
+	Agents   int     // that use it, of those that the caller sees
+	Running  int     // how many of them have a task
+}
+
+// ListCredentials returns the credentials that are configured or of which something is known, sorted by name: for an admin all, for
+// others those of the agents that they see.
+func (s *Service) ListCredentials(ctx context.Context) ([]Credential, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.queue.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.snap.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	known := map[string]*Credential{}
+	for name, keep := range *s.keepFree.Load() {
+		known[name] = &Credential{Credential: fleet.Credential{Name: name}, KeepFree: keep}
+	}
+	for name, c := range s.queue.Credentials() {
+		known[name] = &Credential{Credential: *c, KeepFree: (*s.keepFree.Load())[name]}
+	}
+	for _, v := range s.snap.All() {
+		if c := known[v.Host.Credential]; c != nil && p.Sees(&v.Agent) {
+			c.Agents++
+			if v.Task != nil {
+				c.Running++
+			}
+		}
+	}
+	all := []Credential{}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if known[name].Agents > 0 || p.Admin() && len(p.Projects) == 0 {
+			all = append(all, *known[name])
+		}
+	}
+	return all, s.hideHolds(ctx, p, all)
+}
+
+// hideHolds removes what credentials say about tasks that the principal may not see.
+func (s *Service) hideHolds(ctx context.Context, p fleet.Principal, all []Credential) error {
+	return s.store.View(ctx, func(tx fleet.ReadTx) error {
+		for i, c := range all {
+			if c.Hold == nil {
+				continue
+			}
+			visible, err := taskVisible(tx, p, c.Hold.TaskID)
+			if err != nil {
+				return err
+			}
+			if !visible {
+				all[i].Hold = &fleet.CredentialHold{Code: c.Hold.Code, At: c.Hold.At}
+			}
+		}
+		return nil
+	})
+}
+
+// ReleaseCredential lets tasks start with the credential again: it forgets the failure because of which it is held, and that usage
+// windows are used up. The interceptor lets only admins call it.
+func (s *Service) ReleaseCredential(ctx context.Context, name string) error {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	if name == "" {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a credential").Next("{list_credentials} lists them")
+	}
+	return s.store.Update(ctx, func(tx fleet.Tx) error {
+		c, err := fleet.ReadResource[fleet.Credential](tx, fleet.CredentialKind, name)
+		_, configured := (*s.keepFree.Load())[name]
+		switch {
+		case err != nil:
+			return err
+		case c == nil && !configured:
+			return fleet.Errorf(fleet.ReasonCredentialNotFound, "nothing is known of a credential %q", fleet.Shorten(name, 80)).With("credential", fleet.Shorten(name, 80)).Next("{list_credentials} lists them")
+		case c == nil || !c.Release():
+			return nil
+		}
+		if err := fleet.PutResource(tx, fleet.CredentialKind, name, c); err != nil {
+			return err
+		}
+		return tx.Append(s.fleetChanged(fmt.Sprintf("the credential %s was released by %s", name, p.Name)))
+	})
+}
+
+// credentialFigures returns the figures of all credentials.
+func (s *Service) credentialFigures() (all []fleet.CredentialFigures) {
+	for _, c := range s.queue.Credentials() {
+		f := fleet.CredentialFigures{Name: c.Name, Held: c.Hold != nil, Used: map[string]float64{}}
+		for _, w := range c.Windows {
+			f.Used[w.Window] = w.UsedAt(s.now())
+		}
+		all = append(all, f)
+	}
+	return all
+}

@@ -1,0 +1,72 @@
+package state
+
+import (
+	"fmt"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// ReportLimit notes what a run of the agent has reported about a limit of its subscription.
+func ReportLimit(tx fleet.Tx, a *fleet.Agent, l fleet.UsageLimit, now time.Time) error {
+	return changeCredential(tx, a, now, func(c *fleet.Credential) string {
+		if !c.Report(l, now) {
+			return ""
+		}
+		return fmt.Sprintf("the %s of the credential %s is %.0f%% used", l.Text(), c.Name, 100*l.Utilization)
+	})
+}
+
+// reportOutcome notes what the end of a run of the agent says about its credential. It is called before the task is changed.
+func reportOutcome(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) error {
+	switch code := o.ReasonCode; {
+	case o.Status == fleet.TaskCompleted:
+		return changeCredential(tx, a, now, func(c *fleet.Credential) string {
+			if !c.Works(t.StartedAt) {
+				return ""
+			}
+			return fmt.Sprintf("the credential %s works again", c.Name)
+		})
+	case o.Status != fleet.TaskFailed:
+	case code == fleet.CodeUsageWindow:
+		return changeCredential(tx, a, now, func(c *fleet.Credential) string {
+			if w := c.UsedUp(now); w != nil || !c.Report(fleet.UsageLimit{Reached: true, ResetsAt: o.RetryAt}, now) {
+				return ""
+			}
+			return fmt.Sprintf("a usage window of the credential %s is used up", c.Name)
+		})
+	case code.Retry() == fleet.RetryHeld:
+		return changeCredential(tx, a, now, func(c *fleet.Credential) string {
+			if c.Hold != nil {
+				return ""
+			}
+			c.Hold = &fleet.CredentialHold{Code: code, Reason: fleet.Shorten(o.Reason, fleet.MaxRowSummary), TaskID: t.ID, At: now}
+			return fmt.Sprintf("the credential %s is held: %s", c.Name, c.Hold.Reason)
+		})
+	}
+	return nil
+}
+
+// changeCredential changes what is known of the agent's credential, if the agent has one. change returns what has changed, for people;
+// if that is empty, nothing is written.
+func changeCredential(tx fleet.Tx, a *fleet.Agent, now time.Time, change func(*fleet.Credential) string) error {
+	name := a.Host.Credential
+	if name == "" {
+		return nil
+	}
+	c, err := fleet.ReadResource[fleet.Credential](tx, fleet.CredentialKind, name)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		c = &fleet.Credential{Name: name}
+	}
+	text := change(c)
+	if text == "" {
+		return nil
+	}
+	if err := fleet.PutResource(tx, fleet.CredentialKind, name, c); err != nil {
+		return err
+	}
+	return tx.Append(&fleet.Event{Time: now, Type: fleet.EventFleetChanged, Text: text})
+}
