@@ -18,11 +18,8 @@ func TestReservedAddress(t *testing.T) {
 		} else {
 			require.NoError(t, l.Close())
 		}
-		l, err := listen("http", net.JoinHostPort(at, "0"), inbound.Limits{})
-		require.NoError(t, err)
-		_, port, err := net.SplitHostPort(l.Addr().String())
-		require.NoError(t, err)
-		_, err = net.Listen("tcp", net.JoinHostPort(other, port))
+		l, port := listenReserved(t, at, other)
+		_, err := net.Listen("tcp", net.JoinHostPort(other, port))
 		require.ErrorContains(t, err, "in use")
 		_, err = net.Dial("tcp", net.JoinHostPort(other, port))
 		require.ErrorContains(t, err, "refused")
@@ -30,5 +27,20 @@ func TestReservedAddress(t *testing.T) {
 		again, err := net.Listen("tcp", net.JoinHostPort(other, port))
 		require.NoError(t, err, "the server releases the address")
 		require.NoError(t, again.Close())
+	}
+}
+
+// listenReserved listens at a port of at whose twin at the other address no other test has. Such a port cannot be reserved.
+func listenReserved(t *testing.T, at, other string) (net.Listener, string) {
+	t.Helper()
+	for {
+		free, err := net.Listen("tcp", net.JoinHostPort(other, "0"))
+		require.NoError(t, err)
+		_, port, err := net.SplitHostPort(free.Addr().String())
+		require.NoError(t, err)
+		require.NoError(t, free.Close())
+		if l, err := listen("http", net.JoinHostPort(at, port), inbound.Limits{}); err == nil {
+			return l, port
+		}
 	}
 }

@@ -57,7 +57,7 @@ func sources(s fleet.Store) telemetry.Sources {
 	return telemetry.Sources{
 		Store: s, Agents: func() []*fleet.AgentView { return []*fleet.AgentView{queued, asking} },
 		Queue: func(context.Context) (fleet.QueueFigures, error) {
-			return fleet.QueueFigures{Tasks: map[fleet.WaitReason]int{fleet.WaitAgentBusy: 2}, Oldest: map[fleet.WaitReason]time.Time{fleet.WaitAgentBusy: noon.Add(-time.Minute)}, Paused: true, Budgets: []fleet.BudgetFigures{{Name: "day", Limit: fleet.Amount{Micros: 2_000_000, Tokens: 100}, Reserved: fleet.Amount{Micros: 500_000}, Spent: fleet.Amount{Micros: 50_000, Tokens: 15}}}}, nil
+			return fleet.QueueFigures{Tasks: map[fleet.WaitReason]int{fleet.WaitAgentBusy: 2}, Oldest: map[fleet.WaitReason]time.Time{fleet.WaitAgentBusy: noon.Add(-time.Minute)}, Paused: true, Credentials: []fleet.CredentialFigures{{Name: "max", Held: true, Used: map[string]float64{"five_hour": 0.5}}}, Budgets: []fleet.BudgetFigures{{Name: "day", Limit: fleet.Amount{Micros: 2_000_000, Tokens: 100}, Reserved: fleet.Amount{Micros: 500_000}, Spent: fleet.Amount{Micros: 50_000, Tokens: 15}}}}, nil
 		},
 		Places: func() []fleet.PlaceState {
 			return []fleet.PlaceState{{Name: "fake", ObservedAt: noon.Add(-3 * time.Second)}, {Name: "coder", Problem: "it does not answer"}, {Name: "second", ObservedAt: noon, Problem: "a name is taken", Conflicts: true}}

@@ -52,7 +52,7 @@ func TestSteps(t *testing.T) {
 		switch s.Type {
 		case fleet.StepRetry:
 			s.Retry = &fleet.Retry{Attempt: 1, Limit: 3, Delay: time.Second, Status: 529, Error: "overloaded\xff"}
-		case fleet.StepLimit:
+		case fleet.StepLimit, fleet.StepWindow:
 			s.Limit = &fleet.UsageLimit{Window: "w\xff", Utilization: 1, Reached: true, ResetsAt: time.Now()}
 		case fleet.StepCompaction:
 			s.Compaction = &fleet.Compaction{Trigger: "auto", Before: 9, After: 1}
