@@ -231,7 +231,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	spec := shim.Spec{
 		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxOutput, RawOutput: host.config.OutputMax,
 		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, Mailbox: c.Mailbox, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
-		Requests: c.Requests, Questions: asks,
+		Requests: c.Requests, Finishes: c.Finishes, Questions: asks,
 	}
 	if terminal != nil {
 		spec.Terminal = &shim.Terminal{Columns: terminal.Columns, Rows: terminal.Rows}

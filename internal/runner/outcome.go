@@ -13,6 +13,9 @@ import (
 // maxSummary limits the summary that a program can write to its file, in bytes.
 const maxSummary = 4000
 
+// maxSpent limits what a program can write to driver.SpentFile, in bytes.
+const maxSpent = 64 << 10
+
 // maxStderr is how much of the end of a program's stderr is searched for the reason of a failure, in bytes.
 const maxStderr = 8 << 10
 
@@ -22,7 +25,11 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 	if err != nil {
 		return fleet.Outcome{}, HostError("cannot read the run's output", err)
 	}
-	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.Clean(stderr)})
+	spent, err := run.Head(shim.FilesDir+"/"+driver.SpentFile, maxSpent)
+	if err != nil {
+		return fleet.Outcome{}, HostError("cannot read what the run has used", err)
+	}
+	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.Clean(stderr), Spent: spent})
 	if record := driver.RecordOf(f.format.Record, f.format.Begun); record != "" {
 		if found, err := sandbox.Find(context.Background(), record); err == nil && found == "" {
 			result.Session = "" // the person has said nothing

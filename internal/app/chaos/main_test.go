@@ -22,6 +22,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/model/run"
 	"fleet/internal/place/local"
+	modelstub "fleet/internal/place/placetest/model"
 	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
@@ -38,8 +39,11 @@ const (
 	sharedEnv  = "CHAOS_TEST_SHARED"
 	repoEnv    = "CHAOS_TEST_REPOSITORY"
 	clockEnv   = "CHAOS_TEST_CLOCK"
-	agentsEnv  = "CHAOS_TEST_AGENTS"
-	tasksEnv   = "CHAOS_TEST_TASKS"
+
+	definitionsEnv = "CHAOS_TEST_DEFINITIONS"
+
+	agentsEnv = "CHAOS_TEST_AGENTS"
+	tasksEnv  = "CHAOS_TEST_TASKS"
 )
 
 // leaseTTL is short, so that a server can be paused for longer than its leases many times.
@@ -96,6 +100,12 @@ func serve() error {
 	places := []fleet.Place{own}
 	if at := os.Getenv(sharedEnv); at != "" {
 		places = append(places, dialShared(at))
+	}
+	if dir := os.Getenv(definitionsEnv); dir != "" {
+		places, cfg.Places, cfg.Sessions.AgentsDir = nil, []string{"cagent"}, dir
+		cfg.StopGrace = 0 // the default, so that a run that is told to end can complete its request
+		cfg.Local.Sandbox = sandbox.None
+		cfg.Cagent.Prices = map[string]fleet.Price{"anthropic/stub-large": {Output: billCents * 1e4 / modelstub.OutputTokens}}
 	}
 	a, err := app.Open(context.Background(), cfg, app.Options{
 		Log: os.Stderr, Places: places, Clock: func() time.Time { return time.Now().Add(skew) },

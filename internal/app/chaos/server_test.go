@@ -35,10 +35,12 @@ type server struct {
 	store      string // the URL of its store; "" for SQLite
 	shared     string // the socket of the shared place; "" for none
 	repository string // the repository of the project "repo"; "" if the server does not have the project
-	limits     fleet.Limits
-	links      [2]*pgtest.Link
-	conn       *grpc.ClientConn
-	log        *os.File
+	// definitions is the directory with the definitions of agents on models, which are then the fleet's projects.
+	definitions string
+	limits      fleet.Limits
+	links       [2]*pgtest.Link
+	conn        *grpc.ClientConn
+	log         *os.File
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -111,7 +113,7 @@ func (s *server) start(skew time.Duration) error {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", dataEnv+"="+s.data, storeEnv+"="+s.store, replicaEnv+"="+s.name,
 		agentsEnv+"="+strconv.Itoa(s.limits.Agents), tasksEnv+"="+strconv.Itoa(s.limits.RunningTasks),
-		httpEnv+"="+s.http, grpcEnv+"="+s.grpc, sharedEnv+"="+s.shared, repoEnv+"="+s.repository, clockEnv+"="+skew.String())
+		httpEnv+"="+s.http, grpcEnv+"="+s.grpc, sharedEnv+"="+s.shared, repoEnv+"="+s.repository, definitionsEnv+"="+s.definitions, "ANTHROPIC_API_KEY=sk-stub", clockEnv+"="+skew.String())
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

@@ -11,15 +11,20 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"fleet/internal/runner/driver"
 )
+
+// abandonedGrace is how long a run may take to end after its supervisor was killed, if no server ends it.
+const abandonedGrace = time.Minute
 
 // Main executes the run that its standard input describes, and returns the exit code of the process. The server's
 // binary calls Main when it is started with the command of driver.NewModel.
 func Main() int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody reads the output any more: writing to it fails, and does not end the process
 	files, prompt := os.Getenv("FLEET_RUN_DIR"), os.Getenv("FLEET_PROMPT_FILE")
 	if files == "" || prompt == "" {
 		fmt.Fprintln(os.Stderr, "this command executes one run of a model, and only Fleet can start it")
@@ -52,7 +57,7 @@ func runJob(files, promptFile string, signals <-chan os.Signal) error {
 			return err
 		}
 	}
-	out := &output{file: os.Stdout}
+	out := &output{file: os.Stdout, spent: filepath.Join(files, driver.SpentFile)}
 	ctx, r, err := newRun(context.Background(), job, out, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return err
@@ -63,9 +68,13 @@ func runJob(files, promptFile string, signals <-chan os.Signal) error {
 			return err
 		}
 	}
+	supervisor := os.Getppid()
 	go func() {
 		for range signals {
 			r.conclude(errInterrupted)
+			if os.Getppid() != supervisor {
+				time.AfterFunc(abandonedGrace, func() { os.Exit(1) })
+			}
 		}
 	}()
 	o := r.do(ctx, string(prompt))

@@ -8,18 +8,48 @@ import (
 	"os"
 	"sync"
 
+	"fleet/internal/fleet"
 	"fleet/internal/runner/driver"
 )
 
 // output is the pipe to the supervisor of the run, to which a run writes its outputs, one per line.
 type output struct {
 	limit int64
+	spent string // path of driver.SpentFile; empty: it is not written
+
+	telling sync.Mutex
 
 	mu   sync.Mutex
 	file *os.File
 	size int64
 	full bool
 	err  error
+}
+
+// tell writes what the run has used so far, as bill says, to the file and to the output.
+func (o *output) tell(bill func(*fleet.Outcome)) error {
+	o.telling.Lock() // so that the newest figures are written last
+	defer o.telling.Unlock()
+	var spent fleet.Outcome
+	bill(&spent)
+	err := o.keep(spent)
+	o.add(driver.OutputLine{Spent: &spent})
+	return err
+}
+
+func (o *output) keep(spent fleet.Outcome) error {
+	if o.spent == "" {
+		return nil
+	}
+	data, err := json.Marshal(spent)
+	if err != nil {
+		return err
+	}
+	tmp := o.spent + ".new"
+	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, o.spent) // a reader sees either figures
 }
 
 // add writes a line. It does nothing if the output is full or a write has failed.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/model/definition"
 	"fleet/internal/place/local"
+	"fleet/internal/place/placetest/model"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/waittest"
 )
@@ -131,6 +133,63 @@ func TestKillReportsUsage(t *testing.T) {
 	require.Equal(t, 1, o.Turns)
 }
 
+// run returns the directory of the run.
+func (d *fixture) run(r fleet.Run) string {
+	return filepath.Join(d.cfg.Dir, "agents", d.agent.UID, "runs", r.TaskID)
+}
+
+// supervisor returns the pid of the run's supervisor.
+func (d *fixture) supervisor(r fleet.Run) int {
+	d.t.Helper()
+	var claim struct {
+		Shim struct {
+			PID int `json:"pid"`
+		} `json:"shim"`
+	}
+	text, err := os.ReadFile(filepath.Join(d.run(r), "claim"))
+	require.NoError(d.t, err)
+	require.NoError(d.t, json.Unmarshal(text, &claim))
+	return claim.Shim.PID
+}
+
+// TestKilledSupervisor kills the supervisor of a run that waits for an answer, which will be paid for. The run must get the answer and
+// report what it cost, and then end.
+func TestKilledSupervisor(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems do not tell a process that its parent has ended")
+	}
+	d := newFixture(t, fleet.AgentConfig{}, func(c *local.Config) {
+		c.Sandbox = sandbox.None // with a pid namespace, the kernel kills all processes of the run together with the supervisor
+		c.StopGrace = waittest.Limit
+	})
+	r := d.begin("model: hang here")
+	<-d.model.Gate("here").Arrived()
+	require.NoError(t, syscall.Kill(d.supervisor(r), syscall.SIGKILL))
+	ended := make(chan fleet.Outcome)
+	go func() {
+		_, o := d.end(r)
+		ended <- o
+	}()
+	waittest.Until(t, "the program gives no sign of having been told", func() bool {
+		_, err := os.Stat(filepath.Join(d.run(r), "lost"))
+		return err == nil
+	})
+	select {
+	case o := <-ended:
+		t.Fatal("the run has ended before its request", o)
+	case <-d.model.Gate("here").Left():
+		t.Fatal("the run has broken off its request")
+	default:
+	}
+	d.model.Gate("here").Open()
+	o := <-ended
+	require.Equal(t, fleet.TaskFailed, o.Status)
+	require.Contains(t, o.Reason, "the process that supervised the run was killed")
+	require.EqualValues(t, model.OutputTokens, o.Usage.OutputTokens)
+	require.Equal(t, 1, o.Turns)
+}
+
 // TestProcessSecrets checks that the environment of a run has only the secrets that the agent needs, and that its
 // command line has none.
 func TestProcessSecrets(t *testing.T) {
@@ -152,18 +211,10 @@ func TestProcessSecrets(t *testing.T) {
 	})
 	r := d.begin("model: hang here")
 	<-d.model.Gate("here").Arrived()
-	var claim struct {
-		Shim struct {
-			PID int `json:"pid"`
-		} `json:"shim"`
-	}
-	run := filepath.Join(d.cfg.Dir, "agents", d.agent.UID, "runs", r.TaskID)
-	text, err := os.ReadFile(filepath.Join(run, "claim"))
+	run, supervisor := d.run(r), d.supervisor(r)
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", supervisor))
 	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &claim))
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", claim.Shim.PID))
-	require.NoError(t, err)
-	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", claim.Shim.PID))
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", supervisor))
 	require.NoError(t, err)
 	lines, err := os.ReadFile(fmt.Sprintf("/proc/%s/cmdline", strings.TrimSpace(string(children))))
 	require.NoError(t, err)

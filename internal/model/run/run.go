@@ -33,6 +33,7 @@ var (
 	errInterrupted = errors.New("it was interrupted")
 	errReported    = errors.New("the agent has reported its result")
 	errTooMuch     = errors.New("its output exceeded the limit")
+	errUnread      = errors.New("nobody reads its output")
 	errTooOften    = errors.New("it exceeded the limit of requests to its model")
 )
 
@@ -109,9 +110,9 @@ func (r *run) environ(pass []string) []string {
 
 // tellSpent reports the usage and the cost so far, so that a killed run has them too.
 func (r *run) tellSpent() {
-	var spent fleet.Outcome
-	r.bill(&spent)
-	r.out.add(driver.OutputLine{Spent: &spent})
+	if err := r.out.tell(r.bill); err != nil {
+		r.log.Error("cannot write what the run has used", "error", err)
+	}
 }
 
 // ended returns why no new request may start, or nil.

@@ -47,8 +47,11 @@ func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 			if had == 0 && w.line.Len() > 0 {
 				flush.Reset(flushAfter)
 			}
-			if full, err := w.run.out.state(); full || err != nil {
+			switch full, err := w.run.out.state(); {
+			case full:
 				w.run.kill(errTooMuch)
+			case err != nil: // its supervisor was killed; what active requests cost is still recorded
+				w.run.conclude(errUnread)
 			}
 		case <-flush.C:
 			w.flush(false)

@@ -175,6 +175,7 @@ type Command struct {
 	Mailbox     bool   // the program confirms messages, see package mailbox
 	SplitStderr bool   // the output is structured, so stderr must not be mixed into it
 	Requests    bool   // the output shows when a request to the model is active, so the run can be stopped between requests
+	Finishes    bool   // if the supervisor is killed, the program ends by itself after SIGTERM, and SpentFile says what it has used
 	Format      Format
 }
 
@@ -185,6 +186,11 @@ type File struct {
 	Executable bool
 	Secret     bool // the file is removed at the end of the run, or after the start if it is Command.StdinFile
 }
+
+// SpentFile is the name of a file in FLEET_RUN_DIR. A program with Command.Finishes writes to it what the run has used so far, as a
+// fleet.Outcome, before it writes the same to its output. So the last figures are known even if the supervisor is killed, and what
+// is in the pipe to it is lost.
+const SpentFile = "spent"
 
 // Names of the files that every run has, for any program.
 const (

@@ -87,7 +87,7 @@ func (m model) Command(j Job) (Command, error) {
 		return Command{}, err
 	}
 	return Command{
-		Argv: slices.Clone(m.command), SplitStderr: true, StdinFile: modelFile,
+		Argv: slices.Clone(m.command), SplitStderr: true, StdinFile: modelFile, Finishes: true,
 		Files:  []File{{Name: modelFile, Data: string(data), Secret: true}}, // the headers of tools may hold secrets
 		Format: Format{Kind: "model"},
 	}, nil

@@ -49,14 +49,17 @@ func (p *modelParser) Line(line []byte) []Piece {
 	return []Piece{piece}
 }
 
-// Result implements lineParser. If the run was interrupted before it wrote its outcome, Result uses the usage that the
-// run reported last.
+// Result implements lineParser. If the run has ended before it wrote its outcome, Result uses the usage that the run reported last.
 func (p *modelParser) Result(e Exit) Result {
 	o := outcome(e, "")
 	if p.outcome == nil && e.Code == 0 {
 		fail(&o, "the run ended without a result")
 	}
 	spent := &p.spent
+	var last fleet.Outcome
+	if json.Unmarshal(e.Spent, &last) == nil && last.CostUSD >= spent.CostUSD && last.Turns >= spent.Turns {
+		spent = &last // nobody may have read the end of the output
+	}
 	if reported := p.outcome; reported != nil {
 		spent = reported
 		switch {

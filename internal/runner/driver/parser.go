@@ -79,6 +79,7 @@ type Exit struct {
 	Code   int    // the exit code; -1 if a signal ended the program
 	Signal string // the signal that ended the program
 	Stderr string // the end of the program's stderr, if stderr was kept separately
+	Spent  []byte // the content of SpentFile
 }
 
 // Result is the result of a run.

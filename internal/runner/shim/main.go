@@ -197,6 +197,9 @@ func start(run Run, spec Spec, separate bool) (*supervisor, error) {
 		return w, nil
 	}
 	attributes := process.Attributes()
+	if spec.Finishes {
+		process.SignalAtParentsEnd(attributes, syscall.SIGTERM)
+	}
 	if spec.Terminal != nil {
 		var tty *os.File
 		if s.control.terminal, tty, err = newTerminal(*spec.Terminal); err != nil {

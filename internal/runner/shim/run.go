@@ -78,7 +78,36 @@ func (r Run) Settle() (*Exit, error) {
 	if e, err := r.Exit(); e != nil || err != nil {
 		return e, err
 	}
+	if finishing, err := r.finishing(c); finishing || err != nil {
+		return nil, err
+	}
 	return r.recordLost(c, Lost, false, "the process that supervised the run was killed")
+}
+
+// lost records when it was noticed that the shim was killed.
+type lost struct {
+	At time.Time `json:"at"`
+}
+
+// finishing reports whether the shim was killed, and the child still completes its active request to the model, which is paid for. The
+// first call asks the child to end, in case the system does not. It may take Spec.Grace for that.
+func (r Run) finishing(c *Claim) (bool, error) {
+	spec, err := r.Spec()
+	if err != nil || !spec.Finishes || c.Separate || restarted(c.Shim) {
+		return false, nil //nolint:nilerr // the files were replaced, so the run ends at once
+	}
+	child, err := readOptional[process.ID](r.Path("child"))
+	if err != nil || child == nil || !child.Alive() {
+		return false, nil //nolint:nilerr // as above
+	}
+	if err := writeOnce(r.Path("lost"), lost{time.Now()}); err == nil {
+		_ = child.Signal(syscall.SIGTERM)
+		return true, nil
+	} else if !errors.Is(err, os.ErrExist) {
+		return false, nil // the disk is full
+	}
+	l, err := readOptional[lost](r.Path("lost"))
+	return err == nil && l != nil && time.Since(l.At) < spec.Grace, nil
 }
 
 // state returns how the run ended. If the run has not ended, state returns who supervises it. If the run was never

@@ -20,6 +20,7 @@ type Spec struct {
 	Messages    bool            `json:"messages,omitempty"`     // the program reads messages from MessagesFD
 	Mailbox     bool            `json:"mailbox,omitempty"`      // the program confirms messages, see package mailbox
 	Requests    bool            `json:"requests,omitempty"`     // the output contains events about requests to the model
+	Finishes    bool            `json:"finishes,omitempty"`     // if the shim is killed, the program ends by itself after SIGTERM
 	Questions   *QuestionConfig `json:"asks,omitempty"`         // nil if the program cannot ask questions
 	Terminal    *Terminal       `json:"terminal,omitempty"`     // a person uses the program on this terminal; nil if the program has none
 	// Sandbox limits what the program may access. If it is nil, the program may access everything that its user may.

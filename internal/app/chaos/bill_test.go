@@ -1,0 +1,286 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	modelstub "fleet/internal/place/placetest/model"
+)
+
+// The bill of TestChaosBill.
+const (
+	billPool   = "billed"
+	billBudget = "day"
+	billCents  = 5 // of a response
+)
+
+// billDefinition is the agent of TestChaosBill, which has a subagent.
+const billDefinition = `
+models:
+  stub: {provider: anthropic, model: stub-large, base_url: %q}
+agents:
+  root: {model: stub, description: Leads., instruction: You lead., sub_agents: [helper], toolsets: [{type: todo}]}
+  helper: {model: stub, description: Helps., instruction: You help., toolsets: [{type: todo}]}
+`
+
+// biller is a model that bills its responses. It bills a response when it has thought of it, if the client still waits.
+type biller struct {
+	stub *modelstub.Server
+
+	mu     sync.Mutex
+	random *rand.Rand
+	billed int // responses
+	broken int // requests whose client went away before
+	unread int // responses that were billed, and could not be written
+}
+
+func (b *biller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	thinks := between(b.random, 100*time.Millisecond, 800*time.Millisecond)
+	b.mu.Unlock()
+	answer := httptest.NewRecorder()
+	b.stub.ServeHTTP(answer, r)
+	pause(r.Context(), thinks)
+	b.mu.Lock()
+	switch {
+	case r.Context().Err() != nil:
+		b.broken++
+	case answer.Code == http.StatusOK:
+		b.billed++
+	}
+	b.mu.Unlock()
+	if r.Context().Err() != nil {
+		return
+	}
+	for name, values := range answer.Header() {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(answer.Code)
+	if _, err := w.Write(answer.Body.Bytes()); err != nil {
+		b.mu.Lock()
+		b.unread++
+		b.mu.Unlock()
+	}
+}
+
+func (b *biller) figures() (billed, broken, unread int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.billed, b.broken, b.unread
+}
+
+// TestChaosBill lets agents with subagents work on a model that bills 5 cents a response, within a budget for the day, while servers
+// and the supervisors of runs are killed every second. The model's own bill must keep within the budget, and the ledger must say the
+// same. With CHAOS, it queues 400 tasks with $10 a day.
+func TestChaosBill(t *testing.T) {
+	count, usd, seed := 40, 2.0, uint64(20261128)
+	if os.Getenv("CHAOS") != "" {
+		count, usd = 400, 10
+	}
+	if text := os.Getenv("CHAOS_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("CHAOS_SEED=%d", seed)
+	stub, err := modelstub.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(stub.Close)
+	bill := &biller{stub: stub, random: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // repeatable
+	endpoint := httptest.NewServer(bill)
+	t.Cleanup(endpoint.Close)
+	dir := t.TempDir()
+	definitions := filepath.Join(dir, "agents")
+	require.NoError(t, os.Mkdir(definitions, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(definitions, "team.yaml"), fmt.Appendf(nil, billDefinition, endpoint.URL), 0o600))
+
+	const agents = 8
+	f := newFleet(t, "bill", fleet.Limits{Agents: 1000, RunningTasks: 1000})
+	s := f.add(t, "bill", filepath.Join(dir, "data"))
+	s.definitions = definitions
+	f.start(t)
+	require.NoError(t, overGRPC(t.Context(), s, "SetBudget", &fleetv1.SetBudgetRequest{Name: billBudget, Window: "day", TimeZone: noonZone(time.Now()), LimitUsd: &usd}, &fleetv1.SetBudgetResponse{}))
+	require.NoError(t, overGRPC(t.Context(), s, "CreatePool", &fleetv1.CreatePoolRequest{
+		Name: billPool, Project: "team", Role: "root", MaxAgents: new(int32(agents)), MaxIdleSeconds: new(int32(3600)),
+	}, &fleetv1.CreatePoolResponse{}))
+	var ids []string
+	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable
+	for range count {
+		answer := &fleetv1.QueueTaskResponse{}
+		require.NoError(t, overGRPC(t.Context(), s, "QueueTask", &fleetv1.QueueTaskRequest{Pool: billPool, TaskDescription: billedWork(r)}, answer))
+		ids = append(ids, answer.GetTask().GetId())
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var troubles sync.WaitGroup
+	kills := map[string]int{}
+	troubles.Go(func() {
+		r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // repeatable
+		for {
+			pause(ctx, between(r, 500*time.Millisecond, 1500*time.Millisecond))
+			switch shims := shimsOf(dir); {
+			case ctx.Err() != nil:
+				return
+			case r.IntN(2) == 0 && len(shims) > 0:
+				kills["shim"]++
+				_ = syscall.Kill(shims[r.IntN(len(shims))], syscall.SIGKILL)
+			default:
+				kills["server"]++
+				s.Kill()
+				if err := s.Start(0); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	began := time.Now()
+	f.awaitHeld(t, time.Duration(count)*3*time.Second+patience)
+	lasted := time.Since(began)
+	stop()
+	troubles.Wait()
+	_, err = s.awaitServing(patience)
+	require.NoError(t, err)
+	f.awaitHeld(t, patience)
+
+	billed, broken, unread := bill.figures()
+	ledger, reserved := f.ledgerOf(t, billBudget)
+	states, holds := f.fates(t, ids)
+	t.Logf("%d tasks with %s a day for %s, %v kills: the bill is %s and the ledger says %s; %d requests were broken off, %d responses were not read; %v, held %v",
+		count, fleet.MicrosOf(usd), lasted.Round(time.Second), kills, centsOf(billed), ledger, broken, unread, states, holds)
+	require.Zero(t, reserved)
+	require.LessOrEqual(t, centsOf(billed), fleet.MicrosOf(usd)+centsOf(agents), "one response for each of %d agents beyond the budget", agents)
+	require.Equal(t, centsOf(billed), ledger)
+}
+
+func centsOf(responses int) fleet.Micros { return fleet.Micros(responses) * billCents * 10_000 }
+
+// noonZone returns a time zone in which it is about noon, so that no day begins during a test.
+func noonZone(now time.Time) string {
+	ahead := 12 - now.UTC().Hour()
+	return fmt.Sprintf("Etc/GMT%+d", -ahead) // these names have the opposite sign
+}
+
+// billedWork returns a task with some requests to the model, of which a subagent makes a part.
+func billedWork(r *rand.Rand) string {
+	steps := func(n int) []string {
+		return slices.Repeat([]string{`model: tool create_todo {"description":"work"}`}, n)
+	}
+	most := 6
+	if r.IntN(3) == 0 {
+		most = 60 // so that the task needs more than it has reserved
+	}
+	lines := steps(r.IntN(most))
+	if r.IntN(2) == 0 {
+		task, _ := json.Marshal(map[string]string{
+			"agent": "helper", "task": strings.Join(append(steps(r.IntN(4)), "model: say helped"), "\n"), "expected_output": "help",
+		}) // strings can always be encoded
+		lines = append(lines, "model: tool transfer_task "+string(task))
+	}
+	return strings.Join(append(lines, "model: say done"), "\n")
+}
+
+// shimsOf returns the pids of the supervisors of runs below the directory.
+func shimsOf(dir string) (pids []int) {
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range all {
+		line, _ := os.ReadFile(path) // the process may have ended by now
+		args := bytes.Split(line, []byte{0})
+		if len(args) > 2 && string(args[1]) == "shim" && bytes.HasPrefix(args[2], []byte(dir)) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			if err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// awaitHeld waits until no task runs, and all pending tasks wait for the budget.
+func (f *fleetUnder) awaitHeld(t *testing.T, limit time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	for {
+		call, done := context.WithTimeout(ctx, callLimit)
+		queue, agents := &fleetv1.ShowQueueResponse{}, &fleetv1.ListAgentsResponse{}
+		err := overGRPC(call, f.servers[0], "ShowQueue", &fleetv1.ShowQueueRequest{}, queue)
+		if err == nil {
+			err = overGRPC(call, f.servers[0], "ListAgents", &fleetv1.ListAgentsRequest{}, agents)
+		}
+		done()
+		working := slices.ContainsFunc(agents.GetAgents(), func(a *fleetv1.AgentSummary) bool { return a.GetStatus() == fleetv1.Agent_busy })
+		held := int32(0)
+		for _, r := range queue.GetReasons() {
+			if r.GetReason() == string(fleet.WaitBudget) {
+				held += r.GetTasks()
+			}
+		}
+		if err == nil && !working && held == queue.GetPending() {
+			return
+		}
+		pause(ctx, 200*time.Millisecond)
+		require.NoError(t, ctx.Err(), "%s: tasks still run: %v, %v, %v", f.name, queue, agents, err)
+	}
+}
+
+// ledgerOf returns the sums of the entries in the ledger of the budget.
+func (f *fleetUnder) ledgerOf(t *testing.T, budget string) (spent, reserved fleet.Micros) {
+	t.Helper()
+	for cursor := ""; ; {
+		answer := &fleetv1.ShowBudgetResponse{}
+		require.NoError(t, overGRPC(t.Context(), f.servers[0], "ShowBudget", &fleetv1.ShowBudgetRequest{Name: budget, All: true, Cursor: cursor, Limit: new(int32(100))}, answer))
+		for _, e := range answer.GetEntries() {
+			spent, reserved = spent+fleet.MicrosOf(e.GetSpentUsd()), reserved+fleet.MicrosOf(e.GetReservedUsd())
+		}
+		if answer.NextCursor == nil {
+			require.Equal(t, fleet.MicrosOf(answer.GetBudget().GetSpentUsd()), spent)
+			return spent, reserved
+		}
+		cursor = answer.GetNextCursor()
+	}
+}
+
+// fates returns how many tasks are in each state, and how many wait for which budget until when. It fails the test if a task is lost.
+func (f *fleetUnder) fates(t *testing.T, ids []string) (states, holds map[string]int) {
+	t.Helper()
+	states, holds = map[string]int{}, map[string]int{}
+	for _, id := range ids {
+		answer := &fleetv1.ShowTaskResponse{}
+		require.NoError(t, overGRPC(t.Context(), f.servers[0], "ShowTask", &fleetv1.ShowTaskRequest{TaskId: id}, answer))
+		task := answer.GetTask()
+		states[task.GetStatus().String()+" "+task.GetReasonCode()]++
+		if task.GetStatus() != fleetv1.Task_pending {
+			require.NotEqual(t, fleetv1.Task_running, task.GetStatus(), task)
+			continue
+		}
+		waits := task.GetQueue().GetWaits()
+		i := slices.IndexFunc(waits, func(w *fleetv1.Wait) bool { return w.GetReason() == string(fleet.WaitBudget) })
+		require.GreaterOrEqual(t, i, 0, "the task waits for something else: %v", waits)
+		w := waits[i]
+		require.Equal(t, billBudget, w.GetSubject())
+		require.NotNil(t, w.GetUntil(), w)
+		require.Contains(t, w.GetText(), w.GetUntil().AsTime().UTC().Format("2006-01-02 15:04"))
+		holds[w.GetSubject()+" "+w.GetUntil().AsTime().Format(time.RFC3339)]++
+	}
+	return states, holds
+}
