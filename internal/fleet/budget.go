@@ -71,7 +71,11 @@ type OnBreach string
 const (
 	BreachHold OnBreach = "hold" // it is interrupted and waits until the budget has room again
 	BreachStop OnBreach = "stop" // it fails
+	BreachAsk  OnBreach = "ask"  // it is interrupted and waits until somebody says what becomes of it
 )
+
+// onBreaches are all values of OnBreach.
+var onBreaches = []OnBreach{BreachHold, BreachStop, BreachAsk}
 
 // Unpriced says whether tasks may start of which Fleet cannot know the cost.
 type Unpriced string
@@ -108,8 +112,8 @@ func (b *Budget) Validate() error {
 	if !slices.Contains(BudgetWindows, b.Window) {
 		return refuse("window", "window is %q: give %s", Shorten(string(b.Window), 40), oneOf(BudgetWindows))
 	}
-	if b.OnBreach != BreachHold && b.OnBreach != BreachStop {
-		return refuse("on_breach", "on_breach is %q: give hold or stop", Shorten(string(b.OnBreach), 40))
+	if !slices.Contains(onBreaches, b.OnBreach) {
+		return refuse("on_breach", "on_breach is %q: give %s", Shorten(string(b.OnBreach), 40), oneOf(onBreaches))
 	}
 	if b.Unpriced != UnpricedRefuse && b.Unpriced != UnpricedAllow {
 		return refuse("unpriced", "unpriced is %q: give refuse or allow", Shorten(string(b.Unpriced), 40))

@@ -34,7 +34,7 @@ func TestBudgetValid(t *testing.T) {
 		"time_zone":    {Name: "a", Limit: 1, TimeZone: "Mars/Olympus"},
 		"limit_usd":    {Name: "a"},
 		"limit_tokens": {Name: "a", Tokens: -1},
-		"on_breach":    {Name: "a", Limit: 1, OnBreach: "ask"},
+		"on_breach":    {Name: "a", Limit: 1, OnBreach: "wait"},
 		"unpriced":     {Name: "a", Limit: 1, Unpriced: "maybe"},
 	} {
 		var e *Error

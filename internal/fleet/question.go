@@ -12,6 +12,7 @@ type QuestionKind string
 const (
 	AskPermission QuestionKind = "permission" // may it use a tool; answered with AnswerAllow or AnswerDeny
 	AskText       QuestionKind = "question"   // answered with any text
+	AskBudget     QuestionKind = "budget"     // does a task go on that has used up a budget; asked by Fleet, see BudgetAnswer
 )
 
 // These are the answers to a request for permission.
@@ -48,7 +49,8 @@ const (
 )
 
 // Question is a request of a working agent for a permission or an answer. The run waits for the answer. The runner gives
-// the question an id within the run (see LocalID); ID is unique in the fleet.
+// the question an id within the run (see LocalID); ID is unique in the fleet. A question of the kind AskBudget is from Fleet, and
+// its task is pending until somebody answers.
 type Question struct {
 	ID        string
 	TaskID    string
@@ -63,7 +65,7 @@ type Question struct {
 	Options   []string // answers that the agent suggests
 	Rules     []string // what a remembered answer allows, in the syntax of the role's permissions; nil: it cannot be remembered
 	AskedAt   time.Time
-	ExpiresAt time.Time
+	ExpiresAt time.Time // zero: never
 
 	Answer     string
 	Message    string // to the agent with the answer, for example why it was denied

@@ -123,6 +123,79 @@ func TestBudgetHold(t *testing.T) {
 	require.Equal(t, fleet.ReasonTaskNotPending, fleet.ReasonOf(err))
 }
 
+// TestBudgetAsk checks that a task that has used up its limit goes on only after an answer, also after a restart.
+func TestBudgetAsk(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	budget(h, fleet.Budget{Name: "all", Limit: 1_000_000, OnBreach: fleet.BreachAsk})
+	answer := func(q *fleet.Question, text string) error {
+		_, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: q.ID, Answer: text})
+		return err
+	}
+	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: bill + bill + "wait gate", Options: limited(0.1)})
+	require.NoError(t, err)
+	q := h.WaitQuestion(task.ID)
+	require.Equal(t, fleet.AskBudget, q.Kind)
+	require.Equal(t, "its own limit of $0.10 is used up. The task has cost $0.10 so far. What may it cost in all?", q.Text)
+	require.Equal(t, []string{"raise to $0.20", "stop"}, q.Options)
+	budget(h, fleet.Budget{Name: "all", Limit: 2_000_000, OnBreach: fleet.BreachAsk})
+	h.Restart()
+	why := waits(h, task.ID)
+	require.Len(t, why, 1)
+	require.Equal(t, fleet.Wait{Reason: fleet.WaitBudget, Subject: "all", Text: "it has used up a budget, and goes on if somebody says so: answer the question " + q.ID}, why[0])
+	require.ErrorContains(t, answer(q, "go on"), `answer is "go on": give raise to $0.20, stop, or what the task may cost in all`)
+	require.ErrorContains(t, answer(q, "0.1"), "answer is $0.10, and the task has already used $0.10: give more")
+	require.NoError(t, answer(q, q.Options[0]))
+	require.NoError(t, answer(q, q.Options[0]), "the same answer again")
+	require.Equal(t, fleet.ReasonQuestionClosed, fleet.ReasonOf(answer(q, "stop")))
+
+	next := h.WaitQuestion(task.ID)
+	require.NotEqual(t, q.ID, next.ID)
+	require.Equal(t, []string{"raise to $0.30", "stop"}, next.Options)
+	_, err = h.RaiseTaskBudget(h.Context(), task.ID, 0.5, "")
+	require.NoError(t, err)
+	require.Equal(t, fleet.ReasonQuestionClosed, fleet.ReasonOf(answer(next, "stop")))
+	h.World.Release("gate")
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
+	require.Equal(t, fleet.Micros(300_000), replayed(h, "all").Total.Spent.Micros)
+}
+
+// TestBudgetAskWhole checks a question about a budget that is used up: the task goes on when the budget has room, or is stopped.
+func TestBudgetAskWhole(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	b := fleet.Budget{Name: "all", Limit: 100_000, OnBreach: fleet.BreachAsk}
+	budget(h, b)
+	var tasks []*fleet.Task
+	for _, name := range []string{"a", "b", "c"} {
+		h.Create(name)
+		tasks = append(tasks, queued(h, name, bill+bill+bill+"wait gate", fleet.QueueEntry{}))
+		q := h.WaitQuestion(tasks[len(tasks)-1].ID)
+		require.Contains(t, q.Text, `the budget "all" (`)
+		require.Equal(t, []string{"go on", "stop"}, q.Options)
+		b.Limit += 150_000
+		budget(h, b)
+	}
+	stop := h.WaitQuestion(tasks[0].ID)
+	_, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: stop.ID, Answer: "stop"})
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskStopped, h.WaitTask(tasks[0].ID).Status)
+	b.Limit = 2_000_000
+	budget(h, b)
+	_, _, err = h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: h.WaitQuestion(tasks[1].ID).ID, Answer: "go on"})
+	require.NoError(t, err)
+	h.World.Release("gate")
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(tasks[1].ID).Status)
+	open := h.WaitQuestion(tasks[2].ID)
+	_, _, err = h.StopTaskByID(h.Context(), tasks[2].ID, "")
+	require.NoError(t, err)
+	l, err := h.ListQuestions(h.Context(), service.ListQuestionsRequest{TaskID: tasks[2].ID, Answered: true})
+	require.NoError(t, err)
+	require.Equal(t, open.ID, l.Questions[0].ID)
+	require.Equal(t, fleet.QuestionWithdrawn, l.Questions[0].Status)
+}
+
 // TestBudgetStop checks that a task without a limit of its own reserves more while it runs, and fails when there is no more.
 func TestBudgetStop(t *testing.T) {
 	t.Parallel()

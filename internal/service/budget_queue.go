@@ -66,11 +66,11 @@ func (s *Service) runs(q *fleet.QueuedTask) *fleet.Agent {
 
 // claims returns what the pending task must reserve.
 func (b *queueBudgets) claims(q *fleet.QueuedTask) (claims []fleet.Claim) {
-	if len(b.all) == 0 {
-		return nil
-	}
 	a := b.agent(q)
 	of := state.BudgetsOf(b.all, a, &q.Task)
+	if q.Waiting > 0 {
+		return []fleet.Claim{asked(of, &q.Task)}
+	}
 	if len(of) == 0 {
 		return nil
 	}
@@ -88,6 +88,17 @@ func (b *queueBudgets) claims(q *fleet.QueuedTask) (claims []fleet.Claim) {
 		claims = append(claims, c)
 	}
 	return claims
+}
+
+// asked returns what keeps a task from going on about which Fleet has asked, although its budgets may have room.
+func asked(budgets []*fleet.Budget, t *fleet.Task) fleet.Claim {
+	c := fleet.Claim{Text: "it has used up a budget, and goes on if somebody says so: answer the question " + t.BudgetQuestionID()}
+	for _, b := range budgets {
+		if c.Budget == "" || b.OnBreach == fleet.BreachAsk {
+			c.Budget = b.Name
+		}
+	}
+	return c
 }
 
 // fits reports whether the budget has the amount left.

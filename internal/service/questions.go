@@ -139,6 +139,8 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 		return nil, "", err
 	case q.Status != fleet.QuestionAnswered:
 		return nil, "", questionClosed(q)
+	case q.Kind == fleet.AskBudget:
+		return q, "The answer is noted: the task goes on when the budgets have room, or is stopped", nil
 	case q.GivenAt.IsZero():
 		return q, "The answer is stored: the agent gets it as soon as its host can be reached, if it still waits then", nil
 	}
@@ -193,10 +195,20 @@ func (s *Service) seenQuestion(tx fleet.ReadTx, p fleet.Principal, id string) (*
 		With("question_id", fleet.Shorten(id, 80))
 }
 
-// answer records the principal's answer in tx. The agent's worker delivers it.
+// answer records the principal's answer in tx. The agent's worker delivers it, unless Fleet itself has asked.
 func (s *Service) answer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r AnswerQuestionRequest) error {
 	if q.Kind == fleet.AskPermission && r.Answer != fleet.AnswerAllow && r.Answer != fleet.AnswerDeny {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "answer", "the agent asks for a permission: answer %q or %q, and put further information into message", fleet.AnswerAllow, fleet.AnswerDeny)
+	}
+	var budget fleet.BudgetAnswer
+	if q.Kind == fleet.AskBudget {
+		if r.Message != "" {
+			return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "Fleet asks, so there is no agent that gets a message: leave it out")
+		}
+		var err error
+		if budget, err = fleet.ParseBudgetAnswer(q, r.Answer); err != nil {
+			return err
+		}
 	}
 	remembers := r.Remember == fleet.RememberTask || r.Remember == fleet.RememberAgent
 	switch {
@@ -236,14 +248,20 @@ func (s *Service) answer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r An
 			return err
 		}
 	}
+	if q.Kind == fleet.AskBudget { // Fleet itself acts on it, now
+		q.GivenAt = q.AnsweredAt
+	}
 	if err := tx.Update(q); err != nil {
 		return err
 	}
 	t.Waiting--
-	if err := tx.Update(t); err != nil {
+	if err := tx.Append(q.Event(t, fleet.EventTaskAnswer, q.AnsweredAt, q.Outcome())); err != nil {
 		return err
 	}
-	return tx.Append(q.Event(t, fleet.EventTaskAnswer, q.AnsweredAt, q.Outcome()))
+	if q.Kind == fleet.AskBudget {
+		return s.afterBudget(tx, p, t, budget)
+	}
+	return tx.Update(t)
 }
 
 func questionClosed(q *fleet.Question) *fleet.Error {

@@ -95,7 +95,7 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 	err := s.store.Update(ctx, func(tx fleet.Tx) error {
 		delay = -1
 		found, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{id}}))
-		if err != nil || found == nil || found.Status != fleet.TaskPending || found.Entry.HeldBy != "" {
+		if err != nil || found == nil || found.Status != fleet.TaskPending || found.Entry.HeldBy != "" || found.Waiting > 0 {
 			return err
 		}
 		p, t := onBehalf(found), &found.Task
@@ -203,6 +203,9 @@ func (s *Service) endPending(ctx context.Context, id, why string) error {
 
 func stopPending(tx fleet.Tx, t *fleet.Task, why string, now time.Time) error {
 	t.Status, t.Reason, t.EndedAt = fleet.TaskStopped, why, now
+	if err := state.WithdrawQuestions(tx, t, now); err != nil {
+		return err
+	}
 	if err := tx.Update(t); err != nil {
 		return err
 	}

@@ -6,23 +6,23 @@ import (
 	"fleet/internal/fleet"
 )
 
-// HoldTask puts a task back into the queue if its run has ended because a budget was used up. The task goes on later where it was.
-// Otherwise, or if the task cannot wait, HoldTask does nothing and returns false.
+// HoldTask puts a task back into the queue if its run has ended because a budget was used up. The task goes on later where it was, for
+// BreachAsk only if somebody says so. Otherwise, or if the task cannot wait, HoldTask does nothing and returns false.
 func HoldTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (held bool, err error) {
 	r := t.Spent.Reserve
 	if r == nil || o.Status == fleet.TaskCompleted || !a.DeletedAt.IsZero() || a.Desired != fleet.DesiredRunning {
 		return false, nil
 	}
-	why, breach := t.StopReason, r.Breach
+	why, breach, own := t.StopReason, r.Breach, r.Fixed && t.UsedUp()
 	if breach == "" && t.StopAsked.IsZero() && o.ReasonCode == fleet.CodeBudget { // the program has noticed it first
-		why = o.Reason
+		why, own = o.Reason, r.Fixed
 		if _, rooms, err := openWindows(tx, t); err != nil {
 			return false, err
 		} else if len(rooms) > 0 {
 			breach = breachOf(rooms)
 		}
 	}
-	if breach != fleet.BreachHold {
+	if breach != fleet.BreachHold && breach != fleet.BreachAsk {
 		return false, nil
 	}
 	q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}}))
@@ -31,15 +31,42 @@ func HoldTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now t
 	}
 	t.Spent.Holds, t.Spent.HeldTry = t.Spent.Holds+1, t.Try+1
 	recordConversation(a, o)
-	return true, waitAgain(tx, a, t, o, now, "interrupted, it goes on when there is money: "+why)
+	if breach == fleet.BreachHold {
+		return true, waitAgain(tx, a, t, o, now, "interrupted, it goes on when there is money: "+why)
+	}
+	if err := waitAgain(tx, a, t, o, now, "interrupted, it goes on if somebody says so: "+why); err != nil {
+		return false, err
+	}
+	step := fleet.Micros(0)
+	if own {
+		step = max(r.Step.Micros, 1)
+	}
+	return true, ask(tx, t, fleet.BudgetQuestion(t, why, step), now)
+}
+
+// ask records a question of Fleet about the pending task, and writes the task. The task waits until somebody answers.
+func ask(tx fleet.Tx, t *fleet.Task, q *fleet.Question, now time.Time) error {
+	q.AskedAt = now
+	if err := tx.Insert(q); err != nil {
+		return err
+	}
+	t.Waiting++
+	if err := tx.Update(t); err != nil {
+		return err
+	}
+	return tx.Append(q.Event(t, fleet.EventTaskQuestion, now, q.Text+" [question "+q.ID+"]"))
 }
 
 // breachOf returns what becomes of a task that has used up these budgets.
 func breachOf(rooms []BudgetRoom) fleet.OnBreach {
+	breach := fleet.BreachHold
 	for _, b := range rooms {
-		if b.OnBreach == fleet.BreachStop {
+		switch b.OnBreach {
+		case fleet.BreachStop:
 			return fleet.BreachStop
+		case fleet.BreachAsk:
+			breach = fleet.BreachAsk
 		}
 	}
-	return fleet.BreachHold
+	return breach
 }

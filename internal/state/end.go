@@ -52,8 +52,8 @@ func refuseMessages(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 // from an untrusted runner.
 const MaxQuestions = 1000
 
-// withdrawQuestions marks the open questions of a task that ends as withdrawn.
-func withdrawQuestions(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+// WithdrawQuestions marks the open questions of a task as withdrawn, for example because it ends. The caller writes the task.
+func WithdrawQuestions(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	t.Waiting = 0
 	if !t.HasQuestions {
 		return nil
@@ -155,7 +155,7 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 	if err := refuseMessages(tx, t, now); err != nil {
 		return err
 	}
-	if err := withdrawQuestions(tx, t, now); err != nil {
+	if err := WithdrawQuestions(tx, t, now); err != nil {
 		return err
 	}
 	if err := tx.Update(t); err != nil {

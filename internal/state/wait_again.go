@@ -18,7 +18,7 @@ func waitAgain(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now 
 	if err := settle(tx, t, now); err != nil {
 		return err
 	}
-	if err := withdrawQuestions(tx, t, now); err != nil {
+	if err := WithdrawQuestions(tx, t, now); err != nil {
 		return err
 	}
 	a.UpdatedAt = now

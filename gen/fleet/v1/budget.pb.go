@@ -39,7 +39,7 @@ type Budget struct {
 	LimitUsd *float64 `protobuf:"fixed64,6,opt,name=limit_usd,json=limitUsd,proto3,oneof" json:"limit_usd,omitempty"`
 	// How many tokens they may use; absent when tokens are not limited.
 	LimitTokens *float64 `protobuf:"fixed64,7,opt,name=limit_tokens,json=limitTokens,proto3,oneof" json:"limit_tokens,omitempty"`
-	// What becomes of a running task when the budget is used up: hold or stop.
+	// What becomes of a running task when the budget is used up: hold, stop or ask.
 	OnBreach string `protobuf:"bytes,8,opt,name=on_breach,json=onBreach,proto3" json:"on_breach,omitempty"`
 	// Whether tasks may start of which the cost cannot be known: refuse or allow.
 	Unpriced string `protobuf:"bytes,9,opt,name=unpriced,proto3" json:"unpriced,omitempty"`

@@ -3780,7 +3780,7 @@ type AnswerQuestionRequest struct {
 	// Required. Id of the question, or a prefix of at least 6 characters that only this question has. While a task has one
 	// question, a prefix of the task's id is enough.
 	QuestionId string `protobuf:"bytes,1,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
-	// Required. The answer: "allow" or "deny" if the agent asks for a permission, otherwise any text.
+	// Required. The answer: "allow" or "deny" for a permission, an option or an amount for a budget, otherwise any text.
 	Answer string `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	// Optional. A message to the agent in addition to the answer, for example why the permission is denied.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
@@ -7213,7 +7213,7 @@ type SetBudgetRequest struct {
 	// Optional. How many tokens the tasks may read and write in a window.
 	LimitTokens *float64 `protobuf:"fixed64,7,opt,name=limit_tokens,json=limitTokens,proto3,oneof" json:"limit_tokens,omitempty"`
 	// Optional. What becomes of a running task when the budget is used up: hold (the default) interrupts it, and it goes on when the
-	// budget has room again; stop lets it fail.
+	// budget has room again; stop lets it fail; ask interrupts it, and list_questions has a question whether it goes on.
 	OnBreach string `protobuf:"bytes,8,opt,name=on_breach,json=onBreach,proto3" json:"on_breach,omitempty"`
 	// Optional. Whether tasks may start of which the cost cannot be known: refuse (the default) or allow.
 	Unpriced string `protobuf:"bytes,9,opt,name=unpriced,proto3" json:"unpriced,omitempty"`

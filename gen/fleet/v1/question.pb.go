@@ -33,6 +33,9 @@ const (
 	Question_permission Question_Kind = 1
 	// An answer as text.
 	Question_question Question_Kind = 2
+	// What becomes of a task that has used up a budget with on_breach ask. Fleet asks, and the task is pending until somebody
+	// answers: "go on", "stop", or what the task may cost in all, in US dollars.
+	Question_budget Question_Kind = 3
 )
 
 // Enum value maps for Question_Kind.
@@ -41,11 +44,13 @@ var (
 		0: "kind_unspecified",
 		1: "permission",
 		2: "question",
+		3: "budget",
 	}
 	Question_Kind_value = map[string]int32{
 		"kind_unspecified": 0,
 		"permission":       1,
 		"question":         2,
+		"budget":           3,
 	}
 )
 
@@ -215,11 +220,12 @@ type Question struct {
 	Tool string `protobuf:"bytes,8,opt,name=tool,proto3" json:"tool,omitempty"`
 	// The input that the agent wants to give the tool; absent when there is none. Very long texts in it are shortened.
 	Input *structpb.Struct `protobuf:"bytes,9,opt,name=input,proto3,oneof" json:"input,omitempty"`
-	// Answers that the agent suggests. Any other text is an answer too.
+	// Suggested answers. Unless the agent asks for a permission, any other text is an answer too; for the kind budget, any other
+	// amount is.
 	Options []string `protobuf:"bytes,10,rep,name=options,proto3" json:"options,omitempty"`
 	// When the agent asked.
 	AskedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=asked_at,json=askedAt,proto3" json:"asked_at,omitempty"`
-	// When the question expires: if the agent has no answer by then, it is denied.
+	// When the question expires: if the agent has no answer by then, it is denied. Null if it never expires.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// The answer; absent until there is one.
 	Answer *string `protobuf:"bytes,13,opt,name=answer,proto3,oneof" json:"answer,omitempty"`
@@ -482,7 +488,7 @@ var File_fleet_v1_question_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_question_proto_rawDesc = "" +
 	"\n" +
-	"\x17fleet/v1/question.proto\x12\bfleet.v1\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa8\b\n" +
+	"\x17fleet/v1/question.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\b\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x1d\n" +
@@ -496,9 +502,9 @@ const file_fleet_v1_question_proto_rawDesc = "" +
 	"\x05input\x18\t \x01(\v2\x17.google.protobuf.StructH\x00R\x05input\x88\x01\x01\x12\x18\n" +
 	"\aoptions\x18\n" +
 	" \x03(\tR\aoptions\x125\n" +
-	"\basked_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\aaskedAt\x129\n" +
+	"\basked_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\aaskedAt\x12?\n" +
 	"\n" +
-	"expires_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1b\n" +
+	"expires_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\texpiresAt\x12\x1b\n" +
 	"\x06answer\x18\r \x01(\tH\x01R\x06answer\x88\x01\x01\x12\x1d\n" +
 	"\amessage\x18\x0e \x01(\tH\x02R\amessage\x88\x01\x01\x12$\n" +
 	"\vanswered_by\x18\x0f \x01(\tH\x03R\n" +
@@ -507,12 +513,14 @@ const file_fleet_v1_question_proto_rawDesc = "" +
 	"answeredAt\x88\x01\x01\x123\n" +
 	"\x06access\x18\x11 \x01(\x0e2\x16.fleet.v1.Share.AccessH\x05R\x06access\x88\x01\x01\x12\x14\n" +
 	"\x05rules\x18\x12 \x03(\tR\x05rules\x12<\n" +
-	"\bremember\x18\x13 \x01(\x0e2\x1b.fleet.v1.Question.RememberH\x06R\bremember\x88\x01\x01\":\n" +
+	"\bremember\x18\x13 \x01(\x0e2\x1b.fleet.v1.Question.RememberH\x06R\bremember\x88\x01\x01\"F\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10kind_unspecified\x10\x00\x12\x0e\n" +
 	"\n" +
 	"permission\x10\x01\x12\f\n" +
-	"\bquestion\x10\x02\"o\n" +
+	"\bquestion\x10\x02\x12\n" +
+	"\n" +
+	"\x06budget\x10\x03\"o\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\x13\n" +
 	"\awaiting\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x02\x12\f\n" +
@@ -588,6 +596,7 @@ func file_fleet_v1_question_proto_init() {
 	if File_fleet_v1_question_proto != nil {
 		return
 	}
+	file_fleet_v1_options_proto_init()
 	file_fleet_v1_share_proto_init()
 	file_fleet_v1_value_proto_init()
 	file_fleet_v1_question_proto_msgTypes[0].OneofWrappers = []any{}

@@ -57,7 +57,7 @@ selector such as env=prod).`,
 	f.StringVar(&req.TimeZone, "time-zone", "", "`ZONE` of the window, such as Europe/Berlin (default UTC)")
 	f.StringVar(&req.Scope, "scope", "", "only for tasks of this `SCOPE`: project, pool, role, agent, owner, label or credential (default fleet)")
 	f.StringVar(&req.Value, "value", "", "the `VALUE` of the scope, such as the name of the project")
-	f.StringVar(&req.OnBreach, "on-breach", "", "`ACTION` when it is used up: hold running tasks, or stop them (default hold)")
+	f.StringVar(&req.OnBreach, "on-breach", "", "`ACTION` when it is used up: hold running tasks, stop them, or ask whether they go on (default hold)")
 	f.StringVar(&req.Unpriced, "unpriced", "", "refuse or allow tasks whose cost cannot be known (default refuse)")
 	addRequestID(cmd, req)
 	return callsTool(cmd, "set_budget")

@@ -17,7 +17,8 @@ func (p *program) newQuestions() *cobra.Command {
 		Short:   "See what agents ask while they work",
 		Long: `List the open questions of agents, newest first. An agent asks for permission to
 use a tool, or anything else. It waits until somebody answers or the question
-expires.
+expires. A question of the kind budget is from Fleet: does a task go on that has
+used up a budget?
 
 Next, answer with "fleet answer ID allow".`,
 		Example: `  fleet questions
@@ -51,7 +52,8 @@ func (p *program) newAnswer() *cobra.Command {
 		Short: "Answer a question of an agent",
 		Long: `Answer a question of an agent, so that it continues its task. Answer a request for
 permission with allow or deny, and any other question with a text; "-" reads it from
-standard input, and "@FILE" from a file. Without an answer, the command shows the question
+standard input, and "@FILE" from a file. Answer a question about a budget with "go on",
+stop, or what the task may cost in all, in US dollars. Without an answer, the command shows the question
 and asks on the terminal: y allows the call, n denies it, a allows such calls in the task,
 and A allows them to the agent from now on. --remember does the same. "fleet agent show"
 lists what is allowed, and "fleet agent remove-rule" removes it.

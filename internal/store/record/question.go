@@ -107,7 +107,7 @@ func questionArgs(q *fleet.Question) ([]any, error) {
 		rules, err = jsonOf(q.Rules)
 	}
 	return []any{
-		q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner, string(q.Kind), q.Text, q.Tool, q.Input, options, q.AskedAt, q.ExpiresAt,
+		q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner, string(q.Kind), q.Text, q.Tool, q.Input, options, q.AskedAt, Maybe(q.ExpiresAt),
 		string(q.Status), q.Answer, q.Message, q.AnsweredBy, Maybe(q.AnsweredAt), Maybe(q.GivenAt), rules, string(q.Remember),
 	}, err
 }

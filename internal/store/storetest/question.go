@@ -26,6 +26,7 @@ var questionCases = []testCase{
 		full.AnsweredAt, full.GivenAt = noon.Add(time.Minute), noon.Add(2*time.Minute)
 		full.Rules, full.Remember = []string{"Bash(make *)", "Bash(日本 *)"}, fleet.RememberAgent
 		waiting := newQuestion("t1-2", "t1", a)
+		waiting.Kind, waiting.ExpiresAt = fleet.AskBudget, time.Time{}
 		other := newQuestion("t2-1", "t2", a)
 		other.Status, other.AnsweredAt, other.Answer, other.Owner, other.AgentName = fleet.QuestionAnswered, noon, "tabs", "bob", "Other"
 		update(t, s, func(tx fleet.Tx) error {

@@ -1100,7 +1100,7 @@ const fleetServiceListQuestionsOutput = `{"type":"object","properties":{
 
 const fleetServiceAnswerQuestionInput = `{"type":"object","properties":{
 "question_id":{"type":"string","description":"Id of the question, or a prefix of at least 6 characters that only this question has. While a task has one question, a prefix of the task's id is enough."},
-"answer":{"type":"string","minLength":1,"maxLength":65536,"description":"The answer: \"allow\" or \"deny\" if the agent asks for a permission, otherwise any text."},
+"answer":{"type":"string","minLength":1,"maxLength":65536,"description":"The answer: \"allow\" or \"deny\" for a permission, an option or an amount for a budget, otherwise any text."},
 "message":{"type":"string","maxLength":65536,"description":"A message to the agent in addition to the answer, for example why the permission is denied."},
 "request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."},
 "remember":{"type":"string","enum":["once","task","agent"],"description":"For how long \"allow\" holds: once, for the task, or for the agent. For the latter two, the rules of the question are allowed."}
@@ -1414,7 +1414,7 @@ const fleetServiceSetBudgetInput = `{"type":"object","properties":{
 "time_zone":{"type":"string","description":"The time zone of the window, such as Europe/Berlin; by default UTC."},
 "limit_usd":{"type":"number","description":"What the tasks may cost in a window, in US dollars. Required unless limit_tokens is given."},
 "limit_tokens":{"type":"number","description":"How many tokens the tasks may read and write in a window."},
-"on_breach":{"type":"string","description":"What becomes of a running task when the budget is used up: hold (the default) interrupts it, and it goes on when the budget has room again; stop lets it fail."},
+"on_breach":{"type":"string","description":"What becomes of a running task when the budget is used up: hold (the default) interrupts it, and it goes on when the budget has room again; stop lets it fail; ask interrupts it, and list_questions has a question whether it goes on."},
 "unpriced":{"type":"string","description":"Whether tasks may start of which the cost cannot be known: refuse (the default) or allow."},
 "request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["name"],"additionalProperties":false}`
@@ -2080,7 +2080,7 @@ var fleetServiceOutputs = tool.Defs{
 "time_zone":{"type":"string","description":"Time zone of the window."},
 "limit_usd":{"type":"number","description":"What the tasks may cost in a window, in US dollars; absent when money is not limited."},
 "limit_tokens":{"type":"number","description":"How many tokens they may use; absent when tokens are not limited."},
-"on_breach":{"type":"string","description":"What becomes of a running task when the budget is used up: hold or stop."},
+"on_breach":{"type":"string","description":"What becomes of a running task when the budget is used up: hold, stop or ask."},
 "unpriced":{"type":"string","description":"Whether tasks may start of which the cost cannot be known: refuse or allow."},
 "spent_usd":{"type":"number","description":"What the tasks that have ended have cost in this window, in US dollars."},
 "reserved_usd":{"type":"number","description":"What running tasks have reserved, in US dollars."},
@@ -2128,14 +2128,14 @@ var fleetServiceOutputs = tool.Defs{
 "task_id":{"type":"string","description":"Id of the task that the agent works on."},
 "agent_name":{"type":"string","description":"Name of the agent that asks."},
 "owner":{"type":"string","description":"Name of the principal that owns the task."},
-"kind":{"type":"string","enum":["permission","question"],"description":"What the agent asks for.\n- permission: The permission to use a tool: the answer is \"allow\" or \"deny\".\n- question: An answer as text."},
+"kind":{"type":"string","enum":["permission","question","budget"],"description":"What the agent asks for.\n- permission: The permission to use a tool: the answer is \"allow\" or \"deny\".\n- question: An answer as text.\n- budget: What becomes of a task that has used up a budget with on_breach ask. Fleet asks, and the task is pending until somebody answers: \"go on\", \"stop\", or what the task may cost in all, in US dollars."},
 "status":{"type":"string","enum":["waiting","answered","expired","withdrawn"],"description":"State of the question.\n- waiting: The agent waits for an answer.\n- answered: The question was answered.\n- expired: Nobody answered in time, so the agent was denied.\n- withdrawn: The agent no longer waits, or its task has ended."},
 "text":{"type":"string","description":"The agent's question; can be empty when the agent asks for a permission."},
 "tool":{"type":"string","description":"The tool that the agent wants to use; empty when the question is not about a tool."},
 "input":{"type":["object","null"],"description":"The input that the agent wants to give the tool; absent when there is none. Very long texts in it are shortened."},
-"options":{"type":"array","items":{"type":"string"},"description":"Answers that the agent suggests. Any other text is an answer too."},
+"options":{"type":"array","items":{"type":"string"},"description":"Suggested answers. Unless the agent asks for a permission, any other text is an answer too; for the kind budget, any other amount is."},
 "asked_at":{"type":["string","null"],"format":"date-time","description":"When the agent asked."},
-"expires_at":{"type":["string","null"],"format":"date-time","description":"When the question expires: if the agent has no answer by then, it is denied."},
+"expires_at":{"type":["string","null"],"format":"date-time","description":"When the question expires: if the agent has no answer by then, it is denied. Null if it never expires."},
 "answer":{"type":"string","description":"The answer; absent until there is one."},
 "message":{"type":"string","description":"The message to the agent in addition to the answer; absent when there is none."},
 "answered_by":{"type":"string","description":"Name of the principal that answered, or \"policy\" when the policy of the agent's role answered; absent until there is an answer."},

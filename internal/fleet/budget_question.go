@@ -1,0 +1,69 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// These are answers to questions of the kind AskBudget. An amount of US dollars is one too, with or without answerRaise: what the
+// task may cost in all.
+const (
+	answerGoOn  = "go on"    // the task goes on when the budgets have room; not after it has used up its own limit
+	answerStop  = "stop"     // the task is stopped
+	answerRaise = "raise to" // with an amount
+)
+
+// BudgetAnswer is what becomes of a task that has used up a budget. It goes on when the budgets have room, unless Stop is set.
+type BudgetAnswer struct {
+	Stop  bool
+	Limit Micros // what the task may cost in all; 0 leaves its limit
+}
+
+// BudgetQuestion returns the question whether the pending task goes on, which was interrupted for the reason why. step is by how much
+// its own limit may grow if it has used that up; otherwise 0.
+func BudgetQuestion(t *Task, why string, step Micros) *Question {
+	q := &Question{
+		ID:     t.BudgetQuestionID(),
+		TaskID: t.ID, AgentUID: t.AgentUID, AgentName: t.AgentName, Owner: t.Owner, Kind: AskBudget, Status: QuestionWaiting,
+		Text:    fmt.Sprintf("%s. The task has cost %s so far. Does it go on when the budget has room?", why, t.Used().Micros),
+		Options: []string{answerGoOn, answerStop},
+	}
+	if step > 0 {
+		q.Text = fmt.Sprintf("%s. The task has cost %s so far. What may it cost in all?", why, t.Used().Micros)
+		q.Options = []string{fmt.Sprintf("%s %s", answerRaise, max(t.limit(), t.Used().Micros)+step), answerStop}
+	}
+	return q
+}
+
+// BudgetQuestionID returns the id of the question whether the pending task goes on. No runner can use it, because it has a hyphen more
+// than their ids.
+func (t *Task) BudgetQuestionID() string { return fmt.Sprintf("%s-budget-%d", t.ID, t.Try) }
+
+// limit returns what the task may cost by its own options; 0 if they do not say.
+func (t *Task) limit() Micros {
+	if t.Options.MaxCostUSD == nil {
+		return 0
+	}
+	return MicrosOf(*t.Options.MaxCostUSD)
+}
+
+// ParseBudgetAnswer reads the answer to the question. It returns INVALID_ARGUMENT if it is not one.
+func ParseBudgetAnswer(q *Question, answer string) (BudgetAnswer, error) {
+	text := strings.ToLower(strings.TrimSpace(answer))
+	switch {
+	case text == answerStop:
+		return BudgetAnswer{Stop: true}, nil
+	case text == answerGoOn && slices.Contains(q.Options, answerGoOn):
+		return BudgetAnswer{}, nil
+	}
+	usd, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(strings.TrimPrefix(text, answerRaise)), "$"), 64)
+	if err == nil {
+		err = TaskOptions{MaxCostUSD: &usd}.Validate()
+	}
+	if err != nil {
+		return BudgetAnswer{}, Invalid(ReasonInvalidArgument, "answer", "answer is %q: give %s, or what the task may cost in all, in US dollars", Shorten(answer, 60), strings.Join(q.Options, ", "))
+	}
+	return BudgetAnswer{Limit: MicrosOf(usd)}, nil
+}

@@ -1,0 +1,70 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// RaiseTaskBudget sets what a task may cost that has not ended, in US dollars. A task that waits because it has used up its own limit
+// goes on. The budgets of the fleet still hold.
+func (s *Service) RaiseTaskBudget(ctx context.Context, id string, usd float64, requestID string) (*fleet.Task, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if id == "" {
+		return nil, errNoTaskID()
+	}
+	if err := (fleet.TaskOptions{MaxCostUSD: &usd}).Validate(); err != nil {
+		return nil, err
+	}
+	c := Call{Method: "RaiseTaskBudget", RequestID: requestID, Body: []any{id, usd}}
+	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
+		t, err := s.task(tx, p, id, fleet.AccessRun)
+		if err != nil {
+			return nil, err
+		}
+		if t.Status == fleet.TaskPending { // then nobody needs to say whether it goes on
+			if err := state.WithdrawQuestions(tx, t, s.now()); err != nil {
+				return nil, err
+			}
+		}
+		return t, s.raise(tx, p, t, fleet.MicrosOf(usd), fleet.OptionMaxCost)
+	})
+}
+
+// raise sets what the task may cost in all, and writes the task. field is the one that has the limit.
+func (s *Service) raise(tx fleet.Tx, p fleet.Principal, t *fleet.Task, limit fleet.Micros, field string) error {
+	switch used := t.Used().Micros; {
+	case t.Status.Ended():
+		return fleet.Errorf(fleet.ReasonTaskNotPending, "task %q is %s, so it costs nothing more", t.ID, t.Status).
+			With("task_id", t.ID).With("agent_name", t.AgentName).Next("{retry_task} starts it again")
+	case limit <= used:
+		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is %s, and the task has already used %s: give more", field, limit, used)
+	}
+	if err := state.Raise(tx, t, limit, s.now()); err != nil {
+		return err
+	}
+	t.Options.MaxCostUSD = new(limit.USD())
+	if err := tx.Update(t); err != nil {
+		return err
+	}
+	return tx.Append(t.Event(fleet.EventTaskQueued, s.now(), fmt.Sprintf("it may cost %s, says %s", limit, p.Name)))
+}
+
+// afterBudget does with the task what the principal has answered to the question whether it goes on.
+func (s *Service) afterBudget(tx fleet.Tx, p fleet.Principal, t *fleet.Task, answer fleet.BudgetAnswer) error {
+	switch {
+	case answer.Stop:
+		return stopPending(tx, t, stopReason(p), s.now())
+	case answer.Limit > 0:
+		return s.raise(tx, p, t, answer.Limit, "answer")
+	}
+	if err := tx.Update(t); err != nil {
+		return err
+	}
+	return tx.Append(t.Event(fleet.EventTaskQueued, s.now(), fmt.Sprintf("it goes on when there is money, says %s", p.Name)))
+}
