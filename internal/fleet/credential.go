@@ -37,6 +37,8 @@ const (
 	maxWindow = 8 * 24 * time.Hour
 	// unknownWindow is how long a window counts as used up of which nobody says when it ends.
 	unknownWindow = 15 * time.Minute
+	// clockSkew is how long a window counts as used up although it has ended by this machine's clock.
+	clockSkew = time.Minute
 	// windowNews is by how much the use of a window must change to be written down.
 	windowNews = 0.01
 	// maxWindows is how many windows of a credential are remembered.
@@ -53,8 +55,11 @@ func (c *Credential) Report(l UsageLimit, now time.Time) bool {
 	if limit := now.Add(maxWindow); l.ResetsAt.After(limit) {
 		l.ResetsAt = limit
 	}
-	if l.Reached && !l.ResetsAt.After(now) {
+	switch {
+	case l.Reached && l.ResetsAt.IsZero():
 		l.ResetsAt = now.Add(unknownWindow)
+	case l.Reached && !l.ResetsAt.After(now):
+		l.ResetsAt = now.Add(clockSkew)
 	}
 	i, found := slices.BinarySearchFunc(c.Windows, l.Window, func(w UsageWindow, name string) int { return strings.Compare(w.Window, name) })
 	if !found {

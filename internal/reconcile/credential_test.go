@@ -1,0 +1,130 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+	"fleet/internal/waittest"
+)
+
+// TestUsageWindow lets the first of 400 tasks find the window of their subscription used up. No other one may start before the window
+// ends. Then all complete, and no attempt counts.
+func TestUsageWindow(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	h := servicetest.New(t, fake.Config{Credentials: map[string]string{"Setup": "max"}}, func(cfg *state.Config) { cfg.Now = now })
+	agents := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	for _, name := range agents {
+		h.Create(name)
+	}
+	resets := now().Add(time.Hour).UTC().Truncate(time.Second)
+	var ids []string
+	for i := range 400 {
+		script := "done"
+		if i < len(agents) {
+			script = "wait gate\nsession s\nfail-first 1 USAGE_WINDOW\ndone"
+		}
+		ids = append(ids, queued(h, agents[i%len(agents)], script, fleet.QueueEntry{MaxAttempts: 1}).ID)
+	}
+	rejected := fmt.Sprintf(`wait gate
+data {"type":"limit","limit":{"window":"five_hour","utilization":1,"reached":true,"resets_at":%q}}
+fail`, resets.Format(time.RFC3339))
+	_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: h.Create("direct").Name, Description: rejected})
+	require.NoError(t, err)
+	waittest.Until(t, "the first tasks do not begin", func() bool { return h.World.Calls(fake.Dispatch) == len(agents)+1 })
+	h.World.Release("gate")
+	var waiting []service.QueueItem
+	waittest.Until(t, "the tasks do not wait for the window", func() bool {
+		l, err := h.ListQueue(h.Context(), service.QueueRequest{})
+		require.NoError(t, err)
+		waiting = l.Items
+		all, err := h.ListCredentials(h.Context())
+		require.NoError(t, err)
+		return len(all) == 1 && all[0].StateAt(now()) == fleet.CredentialUsedUp && all[0].Running == 0 && l.Total == len(ids)
+	})
+	for _, item := range waiting {
+		require.Contains(t, reasons(item.Waits), fleet.WaitUsageWindow, item.Waits)
+	}
+	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "a", Description: "done"})
+	require.Equal(t, fleet.ReasonCredentialUsedUp, fleet.ReasonOf(err), err)
+
+	ahead.Store(int64(time.Hour + time.Minute))
+	h.SetCredentials(nil) // wakes the dispatcher
+	_, _, err = h.SetLabels(h.Context(), service.SetLabelsRequest{Agent: "a", Labels: fleet.Labels{"k": "v"}})
+	require.NoError(t, err)
+	attempts := 0
+	for _, id := range ids {
+		ended := h.WaitTask(id)
+		require.Equal(t, fleet.TaskCompleted, ended.Status, ended.Reason)
+		attempts += ended.Try
+	}
+	require.Equal(t, len(agents), attempts)
+
+	// The event log says in which order the report and the starts were committed.
+	reported, early := false, 0
+	require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
+		events, err := tx.Events(fleet.EventFilter{Types: []fleet.EventType{fleet.EventFleetChanged, fleet.EventTaskAssigned}}, fleet.EventWindow{Limit: 10_000})
+		for _, e := range events {
+			if e.Type == fleet.EventFleetChanged && e.Text == "the five hour window of the credential max is 100% used" {
+				reported = true
+			}
+			if e.Type == fleet.EventTaskAssigned && reported && e.Time.Before(resets) {
+				early++
+			}
+		}
+		return err
+	}))
+	require.True(t, reported)
+	require.Zero(t, early, "tasks that started before the window ended")
+}
+
+// TestHeldCredential checks that tasks wait while the provider of the model refuses a key, and that a task that is started directly
+// tries the key again.
+func TestHeldCredential(t *testing.T) {
+	t.Parallel()
+	for _, code := range []fleet.ReasonCode{fleet.CodeAuth, fleet.CodeBilling} {
+		t.Run(string(code), func(t *testing.T) {
+			t.Parallel()
+			var ahead atomic.Int64
+			h := servicetest.New(t, fake.Config{Credentials: map[string]string{"Setup": "key"}}, func(cfg *state.Config) {
+				cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+			})
+			h.Create("papi")
+			h.Create("sony")
+			task := queued(h, "papi", "fail-first 1 "+string(code)+"\ndone", fleet.QueueEntry{MaxAttempts: 1})
+			item := waitingAgain(h, task.ID, 1)
+			require.Contains(t, reasons(item.Waits), fleet.WaitHeld)
+			all, err := h.ListCredentials(h.Context())
+			require.NoError(t, err)
+			require.Equal(t, code, all[0].Hold.Code)
+			require.Equal(t, task.ID, all[0].Hold.TaskID)
+
+			ahead.Store(int64(time.Hour)) // beyond the wait of the attempt
+			failed, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "sony", Description: "fail-first 1 " + string(code)})
+			require.NoError(t, err)
+			require.Equal(t, fleet.TaskFailed, h.WaitTask(failed.ID).Status, "a task that was started directly does not wait")
+			require.Equal(t, []fleet.WaitReason{fleet.WaitHeld}, reasons(waits(h, task.ID)), "the other one still does")
+
+			_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "sony", Description: "done"})
+			require.NoError(t, err)
+			require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
+		})
+	}
+}
+
+func reasons(waits []fleet.Wait) (all []fleet.WaitReason) {
+	for _, w := range waits {
+		all = append(all, w.Reason)
+	}
+	return all
+}
