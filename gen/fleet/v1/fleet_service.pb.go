@@ -3780,7 +3780,7 @@ type AnswerQuestionRequest struct {
 	// Required. Id of the question, or a prefix of at least 6 characters that only this question has. While a task has one
 	// question, a prefix of the task's id is enough.
 	QuestionId string `protobuf:"bytes,1,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
-	// Required. The answer: "allow" or "deny" for a permission, an option or an amount for a budget, otherwise any text.
+	// Required. The answer: "allow" or "deny" for a permission, else a text or one of the options.
 	Answer string `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	// Optional. A message to the agent in addition to the answer, for example why the permission is denied.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`

@@ -1100,7 +1100,7 @@ const fleetServiceListQuestionsOutput = `{"type":"object","properties":{
 
 const fleetServiceAnswerQuestionInput = `{"type":"object","properties":{
 "question_id":{"type":"string","description":"Id of the question, or a prefix of at least 6 characters that only this question has. While a task has one question, a prefix of the task's id is enough."},
-"answer":{"type":"string","minLength":1,"maxLength":65536,"description":"The answer: \"allow\" or \"deny\" for a permission, an option or an amount for a budget, otherwise any text."},
+"answer":{"type":"string","minLength":1,"maxLength":65536,"description":"The answer: \"allow\" or \"deny\" for a permission, else a text or one of the options."},
 "message":{"type":"string","maxLength":65536,"description":"A message to the agent in addition to the answer, for example why the permission is denied."},
 "request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."},
 "remember":{"type":"string","enum":["once","task","agent"],"description":"For how long \"allow\" holds: once, for the task, or for the agent. For the latter two, the rules of the question are allowed."}
