@@ -21,9 +21,9 @@ type BudgetAnswer struct {
 	Limit Micros // what the task may cost in all; 0 leaves its limit
 }
 
-// BudgetQuestion returns the question whether the pending task goes on, which was interrupted for the reason why. step is by how much
-// its own limit may grow if it has used that up; otherwise 0.
-func BudgetQuestion(t *Task, why string, step Micros) *Question {
+// BudgetQuestion returns the question whether the pending task goes on, which was interrupted for the reason why. If it has
+// used up its own limit, step is by how much that may grow; otherwise step is 0.
+func BudgetQuestion(t *Task, why string, limit, step Micros) *Question {
 	q := &Question{
 		ID:     t.BudgetQuestionID(),
 		TaskID: t.ID, AgentUID: t.AgentUID, AgentName: t.AgentName, Owner: t.Owner, Kind: AskBudget, Status: QuestionWaiting,
@@ -32,7 +32,7 @@ func BudgetQuestion(t *Task, why string, step Micros) *Question {
 	}
 	if step > 0 {
 		q.Text = fmt.Sprintf("%s. The task has cost %s so far. What may it cost in all?", why, t.Used().Micros)
-		q.Options = []string{fmt.Sprintf("%s %s", answerRaise, max(t.limit(), t.Used().Micros)+step), answerStop}
+		q.Options = []string{fmt.Sprintf("%s %s", answerRaise, max(limit, t.Used().Micros)+step), answerStop}
 	}
 	return q
 }
@@ -40,14 +40,6 @@ func BudgetQuestion(t *Task, why string, step Micros) *Question {
 // BudgetQuestionID returns the id of the question whether the pending task goes on. No runner can use it, because it has a hyphen more
 // than their ids.
 func (t *Task) BudgetQuestionID() string { return fmt.Sprintf("%s-budget-%d", t.ID, t.Try) }
-
-// limit returns what the task may cost by its own options; 0 if they do not say.
-func (t *Task) limit() Micros {
-	if t.Options.MaxCostUSD == nil {
-		return 0
-	}
-	return MicrosOf(*t.Options.MaxCostUSD)
-}
 
 // ParseBudgetAnswer reads the answer to the question. It returns INVALID_ARGUMENT if it is not one.
 func ParseBudgetAnswer(q *Question, answer string) (BudgetAnswer, error) {

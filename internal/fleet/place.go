@@ -261,6 +261,13 @@ type Credentialer interface {
 	Credential(project string) string
 }
 
+// CostLimiter is implemented by a place whose projects and roles can limit what a task may cost.
+type CostLimiter interface {
+	// MaxCost returns what a task of the project's role may cost if its caller does not say; 0 if that is not limited, or not
+	// known. It communicates with nobody.
+	MaxCost(project, role string) Micros
+}
+
 // Examiner is implemented by a place that knows better than Runner.Bundle which work exists only in a workspace.
 type Examiner interface {
 	// Unsaved describes, for people, the work of the agent that may exist only in its workspace. It is empty only if it is

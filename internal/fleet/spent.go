@@ -50,7 +50,7 @@ func (s *Spent) IsZero() bool {
 type Reservation struct {
 	Amount
 	Before Amount   `json:"before,omitzero"`  // what the task had used when it started
-	Fixed  bool     `json:"fixed,omitempty"`  // the caller has chosen it, so it does not grow
+	Fixed  bool     `json:"fixed,omitempty"`  // the money is a limit of the task, so it does not grow
 	Step   Amount   `json:"step,omitzero"`    // by how much it grows
 	Breach OnBreach `json:"breach,omitempty"` // set when the task is interrupted, because it has used it up
 }
@@ -62,7 +62,7 @@ func (t *Task) UsedUp() bool {
 		return false
 	}
 	used := t.Used().Minus(r.Before)
-	return r.Micros > 0 && used.Micros >= r.Micros || r.Tokens > 0 && used.Tokens >= r.Tokens
+	return (r.Micros > 0 || r.Fixed) && used.Micros >= r.Micros || r.Tokens > 0 && used.Tokens >= r.Tokens
 }
 
 // ModelUsage is a task's usage of one model.

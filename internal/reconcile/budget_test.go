@@ -308,3 +308,45 @@ func TestBudgetBill(t *testing.T) {
 	all := replayed(h, "all")
 	require.Equal(t, fleet.LedgerTotal{LedgerKey: all.Key, Spent: fleet.Amount{Micros: sum, Tokens: int64(sum) / 50_000 * 15}}, all.Total)
 }
+
+// TestBudgetOfRole checks that a task without a limit of its own has that of its role, with and without budgets.
+func TestBudgetOfRole(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{MaxCosts: map[string]fleet.Micros{"coder": 100_000}}, nil)
+	h.Create("papi")
+	ended := h.WaitTask(h.Start("papi", bill+bill+bill+"wait never").ID)
+	require.Equal(t, fleet.TaskFailed, ended.Status)
+	require.Equal(t, fleet.CodeBudget, ended.ReasonCode)
+	require.Equal(t, "its own limit of $0.10 is used up", ended.Reason)
+	given, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: bill + bill + bill + "done", Options: limited(1)})
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(given.ID).Status)
+
+	budget(h, fleet.Budget{Name: "all", Limit: 1_000_000})
+	task := h.Start("papi", "wait gate\n"+bill+bill+"wait end")
+	require.Equal(t, fleet.Micros(100_000), replayed(h, "all").Total.Reserved.Micros)
+	h.World.Release("gate")
+	h.WaitStored(func() bool { return len(waits(h, task.ID)) > 0 })
+	require.Equal(t, fleet.Wait{Reason: fleet.WaitBudget, Text: "the task has used its own limit of $0.10"}, waits(h, task.ID)[0])
+	require.NoError(t, h.DeleteBudget(servicetest.AsAdmin(h.T.Context()), "all", ""))
+	require.Equal(t, "the task has used its own limit of $0.10", waits(h, task.ID)[0].Text, "without a budget too")
+	h.World.Release("end")
+	_, err = h.RaiseTaskBudget(h.Context(), task.ID, 0.5, "")
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
+}
+
+// TestBudgetOfTaskGivenLater checks a limit that a task gets while it runs.
+func TestBudgetOfTaskGivenLater(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	task := h.Start("papi", bill+"wait gate\n"+bill+"wait never")
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Task.Used().Micros == 50_000 })
+	_, err := h.RaiseTaskBudget(h.Context(), task.ID, 0.1, "")
+	require.NoError(t, err)
+	h.World.Release("gate")
+	ended := h.WaitTask(task.ID)
+	require.Equal(t, fleet.CodeBudget, ended.ReasonCode)
+	require.Equal(t, "its own limit of $0.10 is used up", ended.Reason)
+}

@@ -44,14 +44,14 @@ func (s *Service) obstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) (roo
 	if err != nil {
 		return nil, want, nil, err
 	}
-	if budgets = state.BudgetsOf(budgets, a, t); len(budgets) == 0 {
-		return nil, want, nil, nil
+	e := state.Estimate{Limit: s.maxCost(a, t)}
+	if budgets = state.BudgetsOf(budgets, a, t); len(budgets) > 0 {
+		estimate, err := s.estimate(tx, a)
+		if err != nil {
+			return nil, want, nil, err
+		}
+		e.Amount, e.Unpriced = estimate.Amount, estimate.Unpriced(t)
 	}
-	estimate, err := s.estimate(tx, a)
-	if err != nil {
-		return nil, want, nil, err
-	}
-	e := estimate(t)
 	if rooms, err = state.Rooms(tx, budgets, s.now()); err != nil {
 		return nil, want, nil, err
 	}
@@ -61,6 +61,9 @@ func (s *Service) obstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) (roo
 
 // budgetExceeded returns the error for the obstacle.
 func budgetExceeded(o state.Obstacle, now time.Time) error {
+	if o.Budget == nil {
+		return fleet.Errorf(fleet.ReasonBudgetExceeded, "%s", o.Text).Next("{raise_task_budget} raises it")
+	}
 	e := fleet.Errorf(fleet.ReasonBudgetExceeded, "%s", o.Text).With("budget", o.Budget.Name).
 		Next("{show_budget} shows what the budget was spent on")
 	if o.Budget.Limit > 0 {
@@ -95,72 +98,11 @@ func (s *Service) noteRefusal(ctx context.Context, refused error) {
 	}
 }
 
-// lastTasks is how many of the newest tasks that have ended say what a new one may cost.
-const lastTasks = 50
-
-// estimate returns what tasks of the agent may use: nine of ten tasks in its project with its role have used at most that.
-func (s *Service) estimate(tx fleet.ReadTx, a *fleet.Agent) (func(*fleet.Task) state.Estimate, error) {
-	f := fleet.TaskFilter{Project: a.Project, Role: a.Role}
-	if a.Project == "" {
-		f.Toolset = &a.Toolset
-	}
-	found, err := tx.FindTasks(f, fleet.TaskWindow{Limit: 2 * lastTasks})
-	if err != nil {
-		return nil, err
-	}
-	ended := slices.DeleteFunc(found.Tasks, func(t *fleet.Task) bool { return t.Active() || t.Spent.Basis == "" })
-	ended = ended[:min(len(ended), lastTasks)]
-	var micros []fleet.Micros
-	var tokens []int64
-	for _, t := range ended {
-		used := t.Used()
-		micros, tokens = append(micros, used.Micros), append(tokens, used.Tokens)
-	}
-	most := fleet.Amount{Micros: mostOf(micros), Tokens: mostOf(tokens)}
-	modelled := s.modelled(a)
-	return func(t *fleet.Task) state.Estimate {
-		e := state.Estimate{Amount: most}
-		if !modelled {
-			e.Unpriced = fmt.Sprintf("the program of agent %q does not say what it costs", a.Name)
-		} else if len(ended) > 0 {
-			e.Unpriced = s.unpriced(ended[0], t.Options.Model)
-		}
-		return e
-	}, nil
-}
-
-// unpriced returns why Fleet cannot know what a task costs that is like the last one, but for its model if one is given.
-func (s *Service) unpriced(last *fleet.Task, model string) string {
-	if last.Spent.Basis != fleet.CostUnknown {
-		return ""
-	}
-	models := []string{model}
-	if model == "" {
-		models = nil
-		for _, m := range last.Spent.Models {
-			if m.CostUSD == 0 {
-				models = append(models, m.Model)
-			}
-		}
-	}
-	for _, m := range models {
-		if _, known := s.cfg.Price(m); !known {
-			return fmt.Sprintf("the price of the model %q is not known", m)
-		}
-	}
-	return ""
-}
-
-// modelled reports whether the agent's program has a model that Fleet knows of. Such programs report what they use.
-func (s *Service) modelled(a *fleet.Agent) bool {
-	return fleet.CheckOptions(s.places.Of(a).Place, *a, fleet.TaskOptions{Model: "auto"}) == nil
-}
-
-// mostOf returns the 90th percentile.
-func mostOf[T fleet.Micros | int64](all []T) T {
-	if len(all) == 0 {
+// maxCost returns what the task of the agent may cost if its caller has not said it; 0 if its project and its role do not limit that.
+// A person at a terminal is not interrupted.
+func (s *Service) maxCost(a *fleet.Agent, t *fleet.Task) fleet.Micros {
+	if t.Options.Attached != nil {
 		return 0
 	}
-	slices.Sort(all)
-	return all[(9*len(all)+9)/10-1]
+	return s.places.Of(a).MaxCost(a.Project, a.Role)
 }

@@ -8,23 +8,73 @@ import (
 	"fleet/internal/state"
 )
 
-// queueBudgets is what a decision about the queue knows of the budgets.
+// queueBudgets is what a decision about the queue knows of the budgets. It computes once what is the same for several tasks.
 type queueBudgets struct {
-	agent     func(*fleet.QueuedTask) *fleet.Agent
-	all       []*fleet.Budget
-	rooms     map[string]state.BudgetRoom
-	estimates map[string]func(*fleet.Task) state.Estimate // by place, project and role
+	agent    func(*fleet.QueuedTask) *fleet.Agent
+	maxCost  func(*fleet.Agent, *fleet.Task) fleet.Micros
+	all      []*fleet.Budget
+	labelled []labelBudget
+	rooms    map[string]state.BudgetRoom
+	crowds   map[crowd]*crowdBudgets
+	known    map[claimant][]fleet.Claim
+}
+
+// labelBudget is a budget for tasks with labels, with its selector.
+type labelBudget struct {
+	*fleet.Budget
+	selector fleet.Selector
+}
+
+// agentKind is what agents have in common whose tasks cost about the same.
+type agentKind struct {
+	fleet.ProjectRole
+	toolset fleet.Toolset
+}
+
+func kindOf(a *fleet.Agent) agentKind {
+	return agentKind{fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}, a.Toolset}
+}
+
+// crowd is an agent, or the target of tasks that wait for one. The same budgets are for all its tasks, except those of labels.
+type crowd struct {
+	agentUID, owner string
+	target          fleet.Target
+}
+
+func crowdOf(q *fleet.QueuedTask) crowd {
+	if q.AgentUID != "" {
+		return crowd{agentUID: q.AgentUID}
+	}
+	return crowd{owner: q.Owner, target: q.Entry.Target}
+}
+
+// crowdBudgets are the budgets of a crowd, and what its tasks cost.
+type crowdBudgets struct {
+	budgets  []*fleet.Budget // without those of labels
+	estimate kindEstimate
+	limit    fleet.Micros // of the project and the role
+}
+
+// claimant is all that the claims of a task depend on which no label concerns.
+type claimant struct {
+	crowd *crowdBudgets
+	used  fleet.Amount
+	max   float64
+	model string
 }
 
 // queueBudgets reads the budgets, and what tasks like the pending ones cost.
 func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (*queueBudgets, error) {
-	b := &queueBudgets{agent: s.runs}
+	b := &queueBudgets{
+		agent: s.runs, maxCost: s.maxCost,
+		rooms: map[string]state.BudgetRoom{}, crowds: map[crowd]*crowdBudgets{}, known: map[claimant][]fleet.Claim{},
+	}
 	if !slices.ContainsFunc(tasks, func(q *fleet.QueuedTask) bool { return q.Status == fleet.TaskPending }) {
 		return b, nil
 	}
-	err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		*b = queueBudgets{agent: s.runs, rooms: map[string]state.BudgetRoom{}, estimates: map[string]func(*fleet.Task) state.Estimate{}}
-		if b.all, err = fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind}); err != nil || len(b.all) == 0 {
+	err := s.estimates.view(ctx, s, func(tx fleet.ReadTx, estimate func(*fleet.Agent) (kindEstimate, error)) (err error) {
+		clear(b.crowds)
+		if b.all, err = fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind}); err != nil {
 			return err
 		}
 		rooms, err := state.Rooms(tx, b.all, s.now())
@@ -34,12 +84,17 @@ func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (
 		for _, r := range rooms {
 			b.rooms[r.Name] = r
 		}
+		b.labelled = nil
+		for _, budget := range b.all {
+			if selector, err := fleet.ParseSelector("value", budget.Value); err == nil && budget.Scope == fleet.BudgetLabel {
+				b.labelled = append(b.labelled, labelBudget{budget, selector})
+			}
+		}
 		for _, q := range tasks {
-			a := s.runs(q)
-			if q.Status != fleet.TaskPending || b.estimates[kindOf(a)] != nil || len(state.BudgetsOf(b.all, a, &q.Task)) == 0 {
+			if q.Status != fleet.TaskPending || b.crowds[crowdOf(q)] != nil {
 				continue
 			}
-			if b.estimates[kindOf(a)], err = s.estimate(tx, a); err != nil {
+			if b.crowds[crowdOf(q)], err = b.crowd(q, estimate); err != nil {
 				return err
 			}
 		}
@@ -48,9 +103,15 @@ func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (
 	return b, err
 }
 
-// kindOf names what agents have in common whose tasks cost about the same.
-func kindOf(a *fleet.Agent) string {
-	return a.Place + "\x00" + a.Project + "\x00" + a.Role + "\x00" + string(a.Toolset)
+// crowd returns what the task has in common with others.
+func (b *queueBudgets) crowd(q *fleet.QueuedTask, estimate func(*fleet.Agent) (kindEstimate, error)) (c *crowdBudgets, err error) {
+	a := b.agent(q)
+	c = &crowdBudgets{budgets: state.BudgetsOf(b.all, a, &fleet.Task{}), limit: b.maxCost(a, &fleet.Task{})}
+	c.budgets = slices.DeleteFunc(c.budgets, func(b *fleet.Budget) bool { return b.Scope == fleet.BudgetLabel })
+	if len(c.budgets)+len(b.labelled) > 0 {
+		c.estimate, err = estimate(a)
+	}
+	return c, err
 }
 
 // runs returns the agent of the pending task. For a task of a pool or a role, that is one like those that may run it.
@@ -65,21 +126,43 @@ func (s *Service) runs(q *fleet.QueuedTask) *fleet.Agent {
 }
 
 // claims returns what the pending task must reserve.
-func (b *queueBudgets) claims(q *fleet.QueuedTask) (claims []fleet.Claim) {
-	a := b.agent(q)
-	of := state.BudgetsOf(b.all, a, &q.Task)
+func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.Claim {
+	c := b.crowds[crowdOf(q)]
+	budgets := c.budgets
+	for _, l := range b.labelled {
+		if l.selector.Matches(q.Labels) {
+			budgets = append(slices.Clip(budgets), l.Budget)
+		}
+	}
 	if q.Waiting > 0 {
-		return []fleet.Claim{asked(of, &q.Task)}
+		return []fleet.Claim{asked(budgets, &q.Task)}
 	}
-	if len(of) == 0 {
-		return nil
+	if len(budgets) > len(c.budgets) {
+		return b.claim(q, c, budgets)
 	}
-	var e state.Estimate
-	if known := b.estimates[kindOf(a)]; known != nil {
-		e = known(&q.Task)
+	key := claimant{crowd: c, used: q.Used(), model: q.Options.Model}
+	if usd := q.Options.MaxCostUSD; usd != nil {
+		key.max = *usd
 	}
-	want := state.Wanted(of, &q.Task, e)
-	for _, budget := range of {
+	claims, known := b.known[key]
+	if !known {
+		claims = b.claim(q, c, budgets)
+		b.known[key] = claims
+	}
+	return claims
+}
+
+// claim returns what the task of the crowd must reserve of the budgets.
+func (b *queueBudgets) claim(q *fleet.QueuedTask, c *crowdBudgets, budgets []*fleet.Budget) (claims []fleet.Claim) {
+	e := state.Estimate{Amount: c.estimate.Amount, Limit: c.limit}
+	if len(budgets) > 0 {
+		e.Unpriced = c.estimate.Unpriced(&q.Task)
+	}
+	want := state.Wanted(budgets, &q.Task, e)
+	for _, o := range state.Obstacles(nil, &q.Task, want, e) { // its own limit
+		return []fleet.Claim{{Text: o.Text, Until: o.Until}}
+	}
+	for _, budget := range budgets {
 		room := b.rooms[budget.Name]
 		c := fleet.Claim{Budget: budget.Name, Want: want.Amount, Until: room.End}
 		for _, o := range state.Obstacles([]state.BudgetRoom{room}, &q.Task, want, e) {

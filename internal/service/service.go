@@ -37,6 +37,7 @@ type Service struct {
 	dispatched   atomic.Pointer[dispatched]          // never nil
 	poolSettings atomic.Pointer[[]fleet.PoolSetting] // those that Dispatch has not applied yet; nil if there are none
 	keepFree     atomic.Pointer[map[string]float64]  // of the credentials of the configuration
+	estimates    estimates
 }
 
 // New returns a service over the state. It starts no background work: requested changes only happen if a Reconciler runs

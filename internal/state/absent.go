@@ -110,6 +110,14 @@ func (b absentPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	return fleet.CheckOptions(b.twin(b.name).Place, a, o)
 }
 
+// MaxCost implements fleet.CostLimiter. It answers as this server's place of the same kind would.
+func (b absentPlace) MaxCost(project, role string) fleet.Micros {
+	if b.twin == nil {
+		return 0
+	}
+	return b.twin(b.name).MaxCost(project, role)
+}
+
 // CheckAttach implements fleet.Attacher. A terminal must be connected with the server of the agent's machine.
 func (b absentPlace) CheckAttach(fleet.Agent) error { return b.err() }
 

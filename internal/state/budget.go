@@ -53,10 +53,12 @@ func BudgetsOf(all []*fleet.Budget, a *fleet.Agent, t *fleet.Task) []*fleet.Budg
 // Estimate is what tasks like a new one have used.
 type Estimate struct {
 	fleet.Amount
-	Unpriced string // why Fleet cannot know what such tasks cost; empty if it can
+	Unpriced string       // why Fleet cannot know what such tasks cost; empty if it can
+	Limit    fleet.Micros // what the task may cost if its caller does not say, by its project or role; 0 if they do not limit that
 }
 
-// Wanted returns what the budgets must reserve for the task: its own limit, or else the estimate within what the budgets allow.
+// Wanted returns what the budgets must reserve for the task: its own limit, else that of its project or role, else the estimate
+// within what the budgets allow. If Fixed is set, the task has such a limit, which holds also without budgets.
 func Wanted(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet.Reservation {
 	r := fleet.Reservation{Amount: e.Amount, Before: t.Used()}
 	least := MinReservation
@@ -70,14 +72,18 @@ func Wanted(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet.Reservatio
 		}
 	}
 	r.Micros, r.Tokens = max(r.Micros, least.Micros), max(r.Tokens, least.Tokens)
-	if usd := t.Options.MaxCostUSD; usd != nil {
-		r.Micros, r.Fixed = fleet.MicrosOf(*usd)-r.Before.Micros, true
-	}
 	if !money {
-		r.Micros, r.Fixed = 0, false
+		r.Micros = 0
 	}
 	if !tokens {
 		r.Tokens = 0
+	}
+	limit := e.Limit
+	if usd := t.Options.MaxCostUSD; usd != nil {
+		limit = fleet.MicrosOf(*usd)
+	}
+	if limit > 0 {
+		r.Micros, r.Fixed = limit-r.Before.Micros, true
 	}
 	r.Step = r.Amount
 	return r
@@ -85,23 +91,24 @@ func Wanted(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet.Reservatio
 
 // Obstacle is why a task cannot start for now because of a budget.
 type Obstacle struct {
-	Budget *fleet.Budget
-	Text   string    // for people
-	Until  time.Time // when the window ends; zero if that does not help
-	Never  bool      // only a change of the task or of the budget helps
+	Budget *fleet.Budget // nil: the task has used its own limit
+	Text   string        // for people
+	Until  time.Time     // when the window ends; zero if that does not help
+	Never  bool          // only a change of the task or of the budget helps
 	Left   fleet.Amount
 }
 
 // Obstacles returns why the task cannot start: what the budgets do not have left for it.
 func Obstacles(rooms []BudgetRoom, t *fleet.Task, want fleet.Reservation, e Estimate) (all []Obstacle) {
+	if want.Fixed && want.Micros <= 0 {
+		return []Obstacle{{Never: true, Text: fmt.Sprintf("the task has used its own limit of %s", want.Before.Micros+want.Micros)}}
+	}
 	for _, r := range rooms {
 		o := Obstacle{Budget: r.Budget, Until: r.End, Left: r.Left}
 		limits := r.String()
 		switch {
 		case r.Limit > 0 && e.Unpriced != "" && r.Unpriced == fleet.UnpricedRefuse:
 			o.Never, o.Text = true, fmt.Sprintf("%s limits money, and %s: give the model a price, or let an admin set the budget with unpriced: allow", limits, e.Unpriced)
-		case r.Limit > 0 && want.Fixed && want.Micros <= 0:
-			o.Never, o.Text = true, fmt.Sprintf("the task has used its own limit of %s", fleet.MicrosOf(*t.Options.MaxCostUSD))
 		case r.Limit > 0 && want.Micros > r.Limit:
 			o.Never, o.Text = true, fmt.Sprintf("the task may cost %s, and %s never has that much", want.Micros, limits)
 		case !r.Fits(r.Left, want.Amount):
@@ -125,7 +132,7 @@ func positive(a fleet.Amount) fleet.Amount {
 
 // ReserveIn writes the reservation of a task that starts, into the windows of the rooms.
 func ReserveIn(tx fleet.Tx, rooms []BudgetRoom, t *fleet.Task, want fleet.Reservation, now time.Time) error {
-	if len(rooms) == 0 {
+	if len(rooms) == 0 && !want.Fixed {
 		t.Spent.Reserve = nil
 		return nil
 	}
@@ -155,8 +162,8 @@ func Meter(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	r := *t.Spent.Reserve // the task may be shared
 	t.Spent.Reserve = &r
 	over := t.Used().Minus(r.Before).Minus(r.Amount)
-	more := positive(over) // is used already, so it counts in any case
-	if r.Micros == 0 {     // no budget limits money
+	more := positive(over)         // is used already, so it counts in any case
+	if r.Micros == 0 && !r.Fixed { // nothing limits money
 		more.Micros = 0
 	}
 	if r.Tokens == 0 {
@@ -259,14 +266,17 @@ func settle(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 // Raise changes the reservation of a task to one with a limit of its own. The caller writes the task. A task that does not run has no
 // reservation.
 func Raise(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.Time) error {
-	if t.Spent.Reserve == nil || t.Spent.Reserve.Micros == 0 {
+	if !t.Running() {
 		return nil
+	}
+	var r fleet.Reservation // of a task without budgets and limit
+	if t.Spent.Reserve != nil {
+		r = *t.Spent.Reserve
 	}
 	open, rooms, err := openWindows(tx, t)
 	if err != nil {
 		return err
 	}
-	r := *t.Spent.Reserve
 	more := limit - r.Before.Micros - r.Micros
 	for _, b := range rooms {
 		if b.Limit > 0 && more > b.Left.Micros {

@@ -41,7 +41,7 @@ func HoldTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now t
 	if own {
 		step = max(r.Step.Micros, 1)
 	}
-	return true, ask(tx, t, fleet.BudgetQuestion(t, why, step), now)
+	return true, ask(tx, t, fleet.BudgetQuestion(t, why, r.Before.Micros+r.Step.Micros, step), now)
 }
 
 // ask records a question of Fleet about the pending task, and writes the task. The task waits until somebody answers.
@@ -57,8 +57,11 @@ func ask(tx fleet.Tx, t *fleet.Task, q *fleet.Question, now time.Time) error {
 	return tx.Append(q.Event(t, fleet.EventTaskQuestion, now, q.Text+" [question "+q.ID+"]"))
 }
 
-// breachOf returns what becomes of a task that has used up these budgets.
+// breachOf returns what becomes of a task that has used up these budgets, or its own limit if there are none.
 func breachOf(rooms []BudgetRoom) fleet.OnBreach {
+	if len(rooms) == 0 {
+		return fleet.BreachStop
+	}
 	breach := fleet.BreachHold
 	for _, b := range rooms {
 		switch b.OnBreach {

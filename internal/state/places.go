@@ -51,6 +51,14 @@ func (p *ManagedPlace) Credential(project string) string {
 	return ""
 }
 
+// MaxCost returns what a task of the project's role may cost by the configuration; 0 if that is not limited, or not known here.
+func (p *ManagedPlace) MaxCost(project, role string) fleet.Micros {
+	if c, ok := p.Place.(fleet.CostLimiter); ok && project != "" {
+		return c.MaxCost(project, role)
+	}
+	return 0
+}
+
 // Adopts reports whether listed workspaces that the store does not know are agents to be adopted.
 func (p *ManagedPlace) Adopts() bool { return p.OfFleet && p.Facts.Adopts }
 

@@ -28,6 +28,7 @@ type Queue struct {
 	pause *fleet.Pause
 	sched []*fleet.Schedule
 	creds map[string]*fleet.Credential // by name
+	ended map[string]bool              // see TakeEnded
 }
 
 // queueEvents are the events after which a task of the queue, or what it waits for, may be different.
@@ -53,7 +54,7 @@ func (q *Queue) Refresh(ctx context.Context) error {
 	if begun && seq == last {
 		return nil
 	}
-	var changed map[string]bool
+	var changed, ended map[string]bool
 	var tasks []*fleet.QueuedTask
 	var pools []*fleet.Pool
 	var pause *fleet.Pause
@@ -61,7 +62,7 @@ func (q *Queue) Refresh(ctx context.Context) error {
 	creds := map[string]*fleet.Credential{}
 	deps := map[string]fleet.Dependee{}
 	err = q.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		changed, seq = map[string]bool{}, q.seq
+		changed, ended, seq = map[string]bool{}, map[string]bool{}, q.seq
 		clear(deps)
 		if !begun {
 			if seq, err = tx.LastSeq(); err != nil {
@@ -70,7 +71,7 @@ func (q *Queue) Refresh(ctx context.Context) error {
 			if tasks, err = tx.Queue(fleet.QueueFilter{All: true}); err != nil {
 				return err
 			}
-		} else if tasks, seq, err = readChanges(tx, seq, changed); err != nil {
+		} else if tasks, seq, err = readChanges(tx, seq, changed, ended); err != nil {
 			return err
 		}
 		if !begun || changed[""] { // events about pools, agents and the fleet name no task
@@ -106,6 +107,7 @@ func (q *Queue) Refresh(ctx context.Context) error {
 		q.moves++
 		q.tasks = merged(q.tasks, tasks, changed)
 	}
+	q.noteEnded(ended)
 	maps.Copy(q.deps, deps)
 	if len(q.deps) > maxDependees {
 		q.forgetDependees()
@@ -146,8 +148,9 @@ func (q *Queue) forgetDependees() {
 	q.deps = needed
 }
 
-// readChanges reads the tasks that have events after the Seq. It adds their ids to changed.
-func readChanges(tx fleet.ReadTx, seq int64, changed map[string]bool) (tasks []*fleet.QueuedTask, last int64, err error) {
+// readChanges reads the tasks that have events after the Seq. It adds their ids to changed, and the agents of those that have ended to
+// ended.
+func readChanges(tx fleet.ReadTx, seq int64, changed, ended map[string]bool) (tasks []*fleet.QueuedTask, last int64, err error) {
 	for {
 		events, err := tx.Events(fleet.EventFilter{Types: queueEvents}, fleet.EventWindow{After: seq, Limit: queueBatch})
 		if err != nil {
@@ -155,6 +158,9 @@ func readChanges(tx fleet.ReadTx, seq int64, changed map[string]bool) (tasks []*
 		}
 		for _, e := range events {
 			changed[e.TaskID] = true
+			if e.Type == fleet.EventTaskEnded {
+				ended[e.AgentUID] = true
+			}
 			seq = e.Seq
 		}
 		if len(events) < queueBatch {

@@ -165,6 +165,14 @@ func (p *place) Unconfined(a fleet.Agent) string {
 	return ""
 }
 
+// MaxCost implements fleet.CostLimiter.
+func (p *place) MaxCost(project, role string) fleet.Micros {
+	if c, ok := p.Place.(fleet.CostLimiter); ok {
+		return c.MaxCost(project, role)
+	}
+	return 0
+}
+
 // Credential implements fleet.Credentialer.
 func (p *place) Credential(project string) string {
 	if c, ok := p.Place.(fleet.Credentialer); ok {

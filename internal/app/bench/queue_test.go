@@ -37,6 +37,23 @@ func BenchmarkQueue(b *testing.B) {
 		}
 		return err
 	})})
+	b.Run("with-budgets", func(b *testing.B) {
+		for _, r := range budgets() {
+			_, err := s.SetBudget(b.Context(), r)
+			require.NoError(b, err)
+		}
+		versus(b, d, row{name: "show_queue", p99: 20, turn: repeat(1, func(int) error { // it decides, and sums up
+			q, err := s.ShowQueue(b.Context(), &fleetv1.ShowQueueRequest{})
+			if err == nil && q.GetPending() < int32(pending) { //nolint:gosec // small
+				err = fmt.Errorf("%d tasks wait", q.GetPending())
+			}
+			return err
+		})})
+		for _, r := range budgets() {
+			_, err := s.DeleteBudget(b.Context(), &fleetv1.DeleteBudgetRequest{Name: r.GetName()})
+			require.NoError(b, err)
+		}
+	})
 	var next atomic.Int64
 	versus(b, d, row{name: "queue_task", p99: 100, turn: repeat(clients, func(int) error {
 		_, err := s.QueueTask(b.Context(), &fleetv1.QueueTaskRequest{AgentName: agentName(int(next.Add(1)) % agents), TaskDescription: "Say hello.", Hold: true})
@@ -70,4 +87,17 @@ func BenchmarkQueue(b *testing.B) {
 		report(b, quantile(took, 0.5), "p50-ms", "", 0)
 		report(b, quantile(took, 0.99), "p99-ms", "at most", 250)
 	})
+}
+
+// budgets are budgets of each scope, which have what the tasks need.
+func budgets() (all []*fleetv1.SetBudgetRequest) {
+	for scope, values := range map[string][]string{
+		"fleet": {""}, "project": {"Setup", "fake/DataOne"}, "role": {"coder", "Setup/operator", "manager"}, "owner": {fleet.LocalPrincipal, "nobody"},
+		"label": {"env=prod,team in (a,b)", "!x"}, "agent": {agentName(0), agentName(1), agentName(2)}, "pool": {"none"},
+	} {
+		for i, value := range values {
+			all = append(all, &fleetv1.SetBudgetRequest{Name: fmt.Sprintf("%s-%d", scope, i), Scope: scope, Value: value, LimitUsd: new(100_000.0), Window: "day"})
+		}
+	}
+	return all
 }

@@ -81,7 +81,9 @@ type Settings struct {
 	// so if the parameter is AI Prompt or ai_prompt.
 	SpecIsTask *bool `yaml:"spec_is_task"`
 	// Credential names the key or the subscription with which the agents use their model. Empty: it is not known.
-	Credential string  `yaml:"credential"`
+	Credential string `yaml:"credential"`
+	// MaxCostUSD is what a task may cost if its caller does not say; 0: no limit.
+	MaxCostUSD float64 `yaml:"max_cost_usd"`
 	Prefix     *string `yaml:"prefix"` // prefix of the names of agents' workspaces; nil: agent-
 	// Access restricts a project to groups. If it is nil, the project has the access of its template's organization,
 	// else the access for all projects.
@@ -243,6 +245,11 @@ func (s Settings) validate() error {
 	if s.Prefix != nil && !prefixPattern.MatchString(*s.Prefix) {
 		return fmt.Errorf("prefix must consist of letters, digits and single hyphens, and start with a letter or digit, like agent-; got %q", *s.Prefix)
 	}
+	if usd := s.MaxCostUSD; usd != 0 {
+		if err := (fleet.TaskOptions{MaxCostUSD: &usd}).Validate(); err != nil {
+			return errors.New(fleet.PublicMessage(err))
+		}
+	}
 	return s.Access.Validate()
 }
 
@@ -259,6 +266,9 @@ func (s Settings) or(d Settings) Settings {
 	}
 	if s.Credential == "" {
 		s.Credential = d.Credential
+	}
+	if s.MaxCostUSD == 0 {
+		s.MaxCostUSD = d.MaxCostUSD
 	}
 	if s.SpecIsTask == nil {
 		s.SpecIsTask = d.SpecIsTask

@@ -35,6 +35,8 @@ type Config struct {
 
 	// Credentials are those with which the agents of projects use their models, by project.
 	Credentials map[string]string
+	// MaxCosts are what tasks may cost if their callers do not say, by role.
+	MaxCosts map[string]fleet.Micros
 
 	// Before and After are called in every call of the port: Before before the call does anything, and After after it
 	// has done everything except return. If they return an error, the call returns that error.
@@ -380,6 +382,9 @@ func (p *Place) Close() error { return nil }
 func gone(a fleet.Agent) error {
 	return fleet.Errorf(fleet.ReasonAgentNotFound, "the workspace of agent %q is gone: delete the agent and create it again", a.Name)
 }
+
+// MaxCost implements fleet.CostLimiter.
+func (p *Place) MaxCost(_, role string) fleet.Micros { return p.config.MaxCosts[role] }
 
 // Credential implements fleet.Credentialer.
 func (p *Place) Credential(project string) string { return p.config.Credentials[project] }

@@ -85,6 +85,9 @@ type Project struct {
 
 	Access *fleet.ProjectAccess `yaml:"access"` // who may use the project; nil: everybody
 
+	// MaxCostUSD is what a task of a role without its own max_cost_usd may cost; 0: no limit.
+	MaxCostUSD float64 `yaml:"max_cost_usd"`
+
 	Roles []Role `yaml:"roles"` // empty: coder, operator and manager
 }
 
@@ -241,6 +244,11 @@ func (proj Project) check() (project, error) {
 		proj.Roles = defaultRoles(proj.Driver, mode != sandbox.None)
 	}
 	proj.Roles = slices.Clone(proj.Roles)
+	for i := range proj.Roles {
+		if r := &proj.Roles[i]; r.MaxCostUSD == 0 {
+			r.MaxCostUSD = proj.MaxCostUSD
+		}
+	}
 	if err := checkRoles(proj.Roles, d); err != nil {
 		return project{}, err
 	}

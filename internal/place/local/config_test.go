@@ -44,9 +44,9 @@ func TestConfigErrors(t *testing.T) {
 		"prompt_file of role":                           {Projects: one(local.Project{Roles: []local.Role{{Name: "a", PromptFile: "/no/such/file"}}})},
 		"the driver shell does not support effort":      {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Limits: driver.Limits{Effort: "low"}}}})},
 		"the driver codex does not support max_turns":   {Projects: one(local.Project{Driver: "codex", Roles: []local.Role{{Name: "a", Limits: driver.Limits{MaxTurns: 1}}}})},
-		`role "a": the driver command does not support max_cost_usd: leave it out, or use a driver that does: claude`: {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Roles: []local.Role{{Name: "a", Limits: driver.Limits{MaxCostUSD: 1}}}})},
-		`effort is "huge": the driver claude has low, medium, high, xhigh, max`:                                       {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", Limits: driver.Limits{Effort: "huge"}}}})},
-		`effort is "max": the driver codex has minimal, low`:                                                          {Projects: one(local.Project{Driver: "codex", Roles: []local.Role{{Name: "a", Limits: driver.Limits{Effort: "max"}}}})},
+		`role "a": the driver command does not support max_cost_usd: leave it out, or use a driver that does: claude, codex, acp`: {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Roles: []local.Role{{Name: "a", Limits: driver.Limits{MaxCostUSD: 1}}}})},
+		`effort is "huge": the driver claude has low, medium, high, xhigh, max`:                                                   {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", Limits: driver.Limits{Effort: "huge"}}}})},
+		`effort is "max": the driver codex has minimal, low`:                                                                      {Projects: one(local.Project{Driver: "codex", Roles: []local.Role{{Name: "a", Limits: driver.Limits{Effort: "max"}}}})},
 		"max_turns is -1: give 1 to":                                                 {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", Limits: driver.Limits{MaxTurns: -1}}}})},
 		"max_cost_usd is NaN: give more than 0":                                      {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", Limits: driver.Limits{MaxCostUSD: math.NaN()}}}})},
 		`permission_mode is "yolo": use one of acceptEdits, auto, bypassPermissions`: {Projects: one(local.Project{Driver: "claude", Roles: []local.Role{{Name: "a", PermissionMode: "yolo"}}})},
@@ -106,7 +106,9 @@ func TestYAML(t *testing.T) {
   env: {MODE: test}
   pass_env: [NPM_TOKEN]
   timeout: 30m
+  max_cost_usd: 0.75
   roles:
+  - name: cheap
   - name: coder
     default: true
     prompt: Write code.
@@ -126,11 +128,14 @@ func TestYAML(t *testing.T) {
 `
 	var projects []local.Project
 	require.NoError(t, yaml.UnmarshalWithOptions([]byte(text), &projects, yaml.Strict()))
-	require.Equal(t, "https://example.com/mcp", projects[0].Roles[0].MCPServers["tickets"].URL)
-	require.Equal(t, []string{"Bash", "Edit"}, projects[0].Roles[0].AllowedTools)
+	require.Equal(t, "https://example.com/mcp", projects[0].Roles[1].MCPServers["tickets"].URL)
+	require.Equal(t, []string{"Bash", "Edit"}, projects[0].Roles[1].AllowedTools)
 	require.Equal(t, "30m0s", projects[0].Timeout.String())
 	require.Equal(t, driver.Fields{Text: "a.b", Delta: true}, projects[1].Fields)
 	p, err := local.New(local.Config{Dir: t.TempDir(), Program: "shim", Projects: projects})
 	require.NoError(t, err)
+	require.Equal(t, []fleet.Micros{2_500_000, 750_000, 2_500_000, 0, 0}, []fleet.Micros{
+		p.MaxCost("web", "coder"), p.MaxCost("web", "Cheap"), p.MaxCost("web", ""), p.MaxCost("aider", "coder"), p.MaxCost("nothing", "coder"),
+	})
 	require.NoError(t, p.Close())
 }

@@ -7,8 +7,8 @@ type Limits struct {
 	Effort   string `yaml:"effort"`    // how much the model thinks; empty: the program's default
 	MaxTurns int    `yaml:"max_turns"` // the most requests to the model in one run; 0: the program's default
 
-	// MaxCostUSD is what one run may cost, by the program's own account; 0: no limit. The program checks it after each
-	// request to the model, so the last request can exceed it.
+	// MaxCostUSD is what one task may cost; 0: no limit. Fleet adds up what the program says that it has used, and Claude Code
+	// also checks it for each run. Both do so after each request to the model, so the last request can exceed it.
 	MaxCostUSD float64 `yaml:"max_cost_usd"`
 }
 

@@ -8,13 +8,14 @@ import (
 )
 
 // taskOptions are the options of tasks and roles that each kind of driver supports. Roles have more options, which other code checks.
+// Fleet itself enforces max_cost_usd, but only for programs that report what they use while they work.
 var taskOptions = map[string][]string{
 	"claude":  {fleet.OptionModel, fleet.OptionEffort, fleet.OptionMaxTurns, fleet.OptionMaxCost, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema, fleet.OptionAttachments},
-	"codex":   {fleet.OptionModel, fleet.OptionEffort, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema, fleet.OptionAttachments},
+	"codex":   {fleet.OptionModel, fleet.OptionEffort, fleet.OptionMaxCost, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema, fleet.OptionAttachments},
 	"shell":   {fleet.OptionAttachments},
 	"command": {fleet.OptionAttachments},
-	"acp":     {fleet.OptionModel, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema, fleet.OptionAttachments},
-	Cagent:    {fleet.OptionModel, fleet.OptionMaxTurns, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema},
+	"acp":     {fleet.OptionModel, fleet.OptionMaxCost, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema, fleet.OptionAttachments},
+	Cagent:    {fleet.OptionModel, fleet.OptionMaxTurns, fleet.OptionMaxCost, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema},
 }
 
 // effortsOf are the values of the option effort, by kind of driver.

@@ -120,6 +120,9 @@ func (c *clause) filter(f fleet.TaskFilter) {
 	if f.Status != "" {
 		c.add(`status = ?`, string(f.Status))
 	}
+	if f.Ended {
+		c.where += `status NOT IN ('pending', 'running') AND `
+	}
 	if f.Status == fleet.TaskRunning || f.Status == fleet.TaskPending {
 		c.where += record.Active + ` AND ` // a plan for any status could not use the indexes of these tasks
 	}

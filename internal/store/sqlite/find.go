@@ -65,6 +65,9 @@ func taskConditions(f fleet.TaskFilter, led bool) *taskQuery {
 		column := lead(`status`)
 		q.add(column+` = ? AND `+column+` <> 'completed'`, string(f.Status))
 	}
+	if f.Ended {
+		q.add(`+status NOT IN ('pending', 'running')`)
+	}
 	switch {
 	case f.Owner == "":
 	case len(f.Shared) == 0:

@@ -68,6 +68,7 @@ var historyCases = []testCase{
 			{fleet.TaskFilter{Place: "coder"}, nil},
 			{fleet.TaskFilter{Project: "Setup", Owner: "alice"}, []string{"t1"}},
 			{fleet.TaskFilter{Status: fleet.TaskCompleted}, []string{"t4", "t2"}},
+			{fleet.TaskFilter{Ended: true}, []string{"t5", "t4", "t2", "t1"}},
 			{fleet.TaskFilter{Source: fleet.SourceHuman, Owner: "alice"}, []string{"t3", "t1"}},
 			{fleet.TaskFilter{Since: noon.Add(3 * time.Second)}, []string{"t5", "t4", "t3"}},
 			{fleet.TaskFilter{Text: "login"}, []string{"t4", "t3", "t1"}},

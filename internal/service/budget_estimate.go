@@ -1,0 +1,134 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"fleet/internal/fleet"
+)
+
+// estimates remembers what tasks of each kind of agent have used, until another one of them ends.
+type estimates struct {
+	mu    sync.Mutex // held while a transaction reads estimates, so that what it reads is not older than what it forgets
+	known map[agentKind]kindEstimate
+}
+
+// view calls fn in a transaction, with a function that returns the estimate for an agent.
+func (e *estimates) view(ctx context.Context, s *Service, fn func(tx fleet.ReadTx, estimate func(*fleet.Agent) (kindEstimate, error)) error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ended, all := s.queue.TakeEnded()
+	if all || e.known == nil {
+		e.known = map[agentKind]kindEstimate{}
+	}
+	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
+		for _, uid := range ended {
+			if len(e.known) == 0 {
+				break
+			}
+			a, err := tx.Agent(uid)
+			if err != nil {
+				return err
+			}
+			if a != nil {
+				delete(e.known, kindOf(a))
+			}
+		}
+		return fn(tx, func(a *fleet.Agent) (kindEstimate, error) {
+			known, is := e.known[kindOf(a)]
+			if is {
+				return known, nil
+			}
+			known, err := s.estimate(tx, a)
+			if err == nil {
+				e.known[kindOf(a)] = known
+			}
+			return known, err
+		})
+	})
+	if err != nil {
+		clear(e.known) // what was to be forgotten may be in it
+	}
+	return err
+}
+
+// lastTasks is how many of the newest tasks that have ended say what a new one may cost.
+const lastTasks = 50
+
+// kindEstimate is what tasks of one kind of agent have used.
+type kindEstimate struct {
+	fleet.Amount
+	Unpriced func(*fleet.Task) string // why Fleet cannot know what the task costs; empty if it can
+}
+
+// estimate returns what tasks of the agent may use: nine of ten tasks in its project with its role have used at most that.
+func (s *Service) estimate(tx fleet.ReadTx, a *fleet.Agent) (kindEstimate, error) {
+	f := fleet.TaskFilter{Project: a.Project, Role: a.Role, Ended: true}
+	if a.Project == "" {
+		f.Toolset = &a.Toolset
+	}
+	found, err := tx.FindTasks(f, fleet.TaskWindow{Limit: 2 * lastTasks})
+	if err != nil {
+		return kindEstimate{}, err
+	}
+	ended := slices.DeleteFunc(found.Tasks, func(t *fleet.Task) bool { return t.Spent.Basis == "" })
+	ended = ended[:min(len(ended), lastTasks)]
+	var micros []fleet.Micros
+	var tokens []int64
+	for _, t := range ended {
+		used := t.Used()
+		micros, tokens = append(micros, used.Micros), append(tokens, used.Tokens)
+	}
+	return kindEstimate{
+		Amount: fleet.Amount{Micros: mostOf(micros), Tokens: mostOf(tokens)},
+		Unpriced: func(t *fleet.Task) string {
+			switch {
+			case !s.modelled(a) && t.AgentName == "": // it waits for an agent
+				return "its program does not say what it costs"
+			case !s.modelled(a):
+				return fmt.Sprintf("the program of agent %q does not say what it costs", t.AgentName)
+			case len(ended) > 0:
+				return s.unpriced(ended[0], t.Options.Model)
+			}
+			return ""
+		},
+	}, nil
+}
+
+// unpriced returns why Fleet cannot know what a task costs that is like the last one, but for its model if one is given.
+func (s *Service) unpriced(last *fleet.Task, model string) string {
+	if last.Spent.Basis != fleet.CostUnknown {
+		return ""
+	}
+	models := []string{model}
+	if model == "" {
+		models = nil
+		for _, m := range last.Spent.Models {
+			if m.CostUSD == 0 {
+				models = append(models, m.Model)
+			}
+		}
+	}
+	for _, m := range models {
+		if _, known := s.cfg.Price(m); !known {
+			return fmt.Sprintf("the price of the model %q is not known", m)
+		}
+	}
+	return ""
+}
+
+// modelled reports whether the agent's program has a model that Fleet knows of. Such programs report what they use.
+func (s *Service) modelled(a *fleet.Agent) bool {
+	return fleet.CheckOptions(s.places.Of(a).Place, *a, fleet.TaskOptions{Model: "auto"}) == nil
+}
+
+// mostOf returns the 90th percentile.
+func mostOf[T fleet.Micros | int64](all []T) T {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[(9*len(all)+9)/10-1]
+}
