@@ -87,8 +87,8 @@ const (
 	MaxPending      = 10_000 // pending tasks of a principal
 )
 
-// AgeStep is how long a pending task waits until it counts as one priority higher.
-const AgeStep = time.Minute
+// DefaultAgeStep is how long a pending task waits until it counts as one priority higher.
+const DefaultAgeStep = time.Minute
 
 // Failed notes a failed attempt. It returns false if there is no further one; otherwise the next one may begin at RetryAt.
 func (e *QueueEntry) Failed(a Attempt, until time.Time, jitter float64) bool {
@@ -123,9 +123,9 @@ func (e *QueueEntry) Failed(a Attempt, until time.Time, jitter float64) bool {
 // retryBackoff is how long the first retry waits. The wait doubles with each further one.
 const retryBackoff = 10 * time.Second
 
-// Rank is the priority of a pending task with its age.
-func (e *QueueEntry) Rank(created, now time.Time) int {
-	return e.Priority + int(max(0, now.Sub(created))/AgeStep)
+// Rank is the priority of a pending task with its age, which counts as one for each step.
+func (e *QueueEntry) Rank(created, now time.Time, step time.Duration) int {
+	return e.Priority + int(max(0, now.Sub(created))/step)
 }
 
 // QueuedTask is a task with its entry in the queue.

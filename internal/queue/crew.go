@@ -51,9 +51,10 @@ func (d *decider) gather() {
 		switch {
 		case a.Status() == fleet.StatusIdle:
 			c.idle = append(c.idle, a)
-		case unsettled[a.UID] || a.State.Moving() && a.Desired == fleet.DesiredRunning:
+		case a.Status() == fleet.StatusBusy: // also if its pool does not know yet that it is ready
+		case unsettled[a.UID] || starting(a):
 			c.creating++
-		case a.Status() == fleet.StatusOffline:
+		default:
 			c.offline++
 		}
 	}

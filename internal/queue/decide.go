@@ -17,8 +17,9 @@ import (
 type State struct {
 	Tasks []*fleet.QueuedTask // the tasks of the queue that have not ended, in the order in which they were queued
 	Now   time.Time
-	Texts bool         // set Wait.Text, which takes time
-	Pause *fleet.Pause // nil if the fleet is not paused
+	Age   time.Duration // how long a task waits until it counts as one priority higher; 0: fleet.DefaultAgeStep
+	Texts bool          // set Wait.Text, which takes time
+	Pause *fleet.Pause  // nil if the fleet is not paused
 
 	Agents     []*fleet.AgentView // all that are not deleted
 	Pools      []*fleet.Pool
@@ -53,7 +54,7 @@ type Start struct {
 // Decide decides about the pending tasks of the state.
 func Decide(s State) Decision {
 	d := &decider{
-		State: s, Decision: Decision{Order: order(s.Tasks, s.Now), Waits: map[string][]fleet.Wait{}, End: map[string]string{}, Create: map[*fleet.Pool]int{}},
+		State: s, Decision: Decision{Order: order(s.Tasks, s.Now, cmp.Or(s.Age, fleet.DefaultAgeStep)), Waits: map[string][]fleet.Wait{}, End: map[string]string{}, Create: map[*fleet.Pool]int{}},
 		taken: map[string]*fleet.QueuedTask{}, keys: map[string]*fleet.QueuedTask{}, started: map[string]int{}, ahead: map[string]int{},
 		pools: map[string]*fleet.Pool{}, crews: map[crewKey]*crew{},
 		claimed: map[string]fleet.Amount{},
@@ -75,7 +76,7 @@ func Decide(s State) Decision {
 }
 
 // order returns the pending tasks in the order in which they start: by rank, then the principals take turns, then by age.
-func order(tasks []*fleet.QueuedTask, now time.Time) []*fleet.QueuedTask {
+func order(tasks []*fleet.QueuedTask, now time.Time, step time.Duration) []*fleet.QueuedTask {
 	type place struct {
 		q          *fleet.QueuedTask
 		rank, turn int
@@ -88,7 +89,7 @@ func order(tasks []*fleet.QueuedTask, now time.Time) []*fleet.QueuedTask {
 	var places []place
 	for _, q := range tasks { // oldest first
 		if q.Status == fleet.TaskPending {
-			g := group{q.Entry.Rank(q.CreatedAt, now), q.Entry.By}
+			g := group{q.Entry.Rank(q.CreatedAt, now, step), q.Entry.By}
 			places = append(places, place{q, g.rank, turns[g]})
 			turns[g]++
 		}
@@ -262,7 +263,7 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitAgentBusy, Subject: a.Task.ID, Text: d.text("agent %q works on %s (%s)", a.Name, a.Task.ID, a.Task.Title())})
 	case fleet.StatusOffline:
 		w := fleet.Wait{Reason: fleet.WaitAgentOffline, Subject: a.Name, Text: d.text("agent %q is offline, its workspace is %s", a.Name, a.State)}
-		if a.State.Moving() && a.Desired == fleet.DesiredRunning {
+		if starting(a) {
 			w.Reason, w.Text = fleet.WaitProvisioning, d.text("agent %q starts, its workspace is %s", a.Name, a.State)
 		}
 		if a.StateReason != "" {
@@ -289,6 +290,11 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitBehind, Subject: a.Name, Text: text})
 	}
 	return waits
+}
+
+// starting reports whether the agent will be able to work by itself.
+func starting(a *fleet.AgentView) bool {
+	return a.Desired == fleet.DesiredRunning && (a.State.Moving() || a.Restart != a.Restarted)
 }
 
 // placeAgain is after what time the decision looks again whether a place can be used. No event says so.

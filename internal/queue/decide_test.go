@@ -217,7 +217,7 @@ func slow(s State) (started []string) {
 		free, limited := s.Room(q.Owner)
 		return !limited || owned < free
 	}
-	best := order(s.Tasks, s.Now)
+	best := order(s.Tasks, s.Now, fleet.DefaultAgeStep)
 	for {
 		i := slices.IndexFunc(best, can)
 		if i < 0 {
@@ -322,7 +322,7 @@ func TestOrder(t *testing.T) {
 	for _, q := range order([]*fleet.QueuedTask{
 		task("old", "alice", -100, 201*time.Minute), task("a1", "alice", 0, 30*time.Second), task("a2", "alice", 0, 20*time.Second),
 		task("a3", "alice", 0, 10*time.Second), task("b1", "bob", 0, 5*time.Second), task("high", "bob", 100, time.Second),
-	}, noon) {
+	}, noon, fleet.DefaultAgeStep) {
 		ids = append(ids, q.ID)
 	}
 	require.Equal(t, []string{"old", "high", "a1", "b1", "a2", "a3"}, ids)

@@ -112,7 +112,7 @@ func (s *Service) ShowQueue(ctx context.Context) (*QueueSummary, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := &QueueSummary{Pending: len(items), Reasons: map[fleet.WaitReason]int{}, Overtake: 2 * fleet.MaxPriority * fleet.AgeStep, Paused: s.queue.Pause()}
+	sum := &QueueSummary{Pending: len(items), Reasons: map[fleet.WaitReason]int{}, Overtake: 2 * fleet.MaxPriority * s.cfg.AgeStep, Paused: s.queue.Pause()}
 	for _, i := range items {
 		if len(i.Waits) > 0 {
 			sum.Reasons[i.Waits[0].Reason]++

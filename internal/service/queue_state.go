@@ -26,7 +26,7 @@ func (s *Service) queueDecision(ctx context.Context, texts bool) (queue.Decision
 		return queue.Decision{}, err
 	}
 	return queue.Decide(queue.State{
-		Tasks: tasks, Now: s.now(), Texts: texts, Pause: s.queue.Pause(),
+		Tasks: tasks, Now: s.now(), Age: s.cfg.AgeStep, Texts: texts, Pause: s.queue.Pause(),
 		Agent:  s.snap.Get,
 		Agents: s.snap.All(), Pools: pools, Dependee: s.queue.Dependee,
 		Down:       func(a *fleet.Agent) error { return s.places.Of(a).Available() },

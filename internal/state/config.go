@@ -39,6 +39,8 @@ type Config struct {
 	Pools []fleet.PoolSetting
 	// Credentials configure credentials.
 	Credentials []fleet.CredentialSetting
+	// AgeStep is how long a pending task waits until it counts as one priority higher; 0 means 1 min.
+	AgeStep time.Duration
 	// MaxOutput is how much output of a task is stored in the event log, in bytes; 0 means 16 MiB.
 	MaxOutput int64
 	// Price returns the price of a model, and false if the price is unknown; nil means that all are unknown.
@@ -127,6 +129,7 @@ func (c Config) withDefaults() Config {
 	set(&c.TaskTimeout, 24*time.Hour)
 	set(&c.StallTimeout, 10*time.Minute)
 	set(&c.LeaseTTL, 10*time.Second)
+	set(&c.AgeStep, fleet.DefaultAgeStep)
 	set(&c.OpTimeout, 15*time.Minute)
 	set(&c.CallTimeout, time.Minute)
 	set(&c.CollectNotice, 2*time.Second)

@@ -1,0 +1,207 @@
+package reconcile_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// explanation is a slow and obvious computation of the reasons why tasks wait. It takes the tasks in their order, and remembers what the
+// earlier ones take away.
+type explanation struct {
+	*waitsWorld
+
+	now     time.Time
+	starts  map[string]string // task that starts now, by agent
+	keys    map[string]bool   // keys of the tasks that run or start now
+	working map[string]int    // tasks that run or start now, by owner
+	ahead   map[string]int    // tasks that wait only for an agent, by agent
+	wanting map[string]int    // tasks that wait only for an agent, by pool
+}
+
+// explain returns a line for each pending task, in their order: its name, the reasons and their subjects.
+func (w *waitsWorld) explain(now time.Time) (lines []string) {
+	x := &explanation{waitsWorld: w, now: now, starts: map[string]string{}, keys: map[string]bool{}, working: map[string]int{}, ahead: map[string]int{}, wanting: map[string]int{}}
+	for _, m := range w.tasks {
+		if runningTask(m) {
+			x.keys[m.entry.Exclusive] = true
+			x.working[m.owner]++
+		}
+	}
+	for _, m := range x.order() {
+		lines = append(lines, strings.Join(append([]string{w.name(m.id)}, x.waits(m)...), ", "))
+	}
+	return lines
+}
+
+// order returns the pending tasks: by priority with age, then the principals take turns, then the oldest first.
+func (x *explanation) order() (all []*modelTask) {
+	for _, m := range x.tasks {
+		if pendingTask(m) {
+			all = append(all, m)
+		}
+	}
+	older := func(a, b *modelTask) int { return cmp.Or(a.created.Compare(b.created), strings.Compare(a.id, b.id)) }
+	rank := func(m *modelTask) int { return m.entry.Priority + int(x.now.Sub(m.created)/waitsStep) }
+	turn := func(m *modelTask) (n int) { // how many tasks of the same principal and rank come before
+		for _, o := range all {
+			if o.owner == m.owner && rank(o) == rank(m) && older(o, m) < 0 {
+				n++
+			}
+		}
+		return n
+	}
+	turns := map[*modelTask]int{}
+	for _, m := range all {
+		turns[m] = turn(m)
+	}
+	slices.SortFunc(all, func(a, b *modelTask) int {
+		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(turns[a], turns[b]), older(a, b))
+	})
+	return all
+}
+
+func because(reason fleet.WaitReason, subject string) string {
+	return fmt.Sprintf("%s %s", reason, subject)
+}
+
+// waits returns the reasons of a task. A task without reasons starts now, or never.
+func (x *explanation) waits(m *modelTask) (all []string) {
+	e := m.entry
+	if !e.Expires.IsZero() && !e.Expires.After(x.now) {
+		return nil
+	}
+	if x.pause != "" {
+		all = append(all, because(fleet.WaitHeld, x.pause))
+	}
+	if e.HeldBy != "" {
+		all = append(all, because(fleet.WaitHeld, e.HeldBy))
+	}
+	if e.NotBefore.After(x.now) {
+		all = append(all, because(fleet.WaitNotBefore, ""))
+	}
+	for _, dep := range e.After {
+		switch other := x.tasks[dep.TaskID]; {
+		case other == nil:
+			all = append(all, because(fleet.WaitDependencyFailed, x.name(dep.TaskID)))
+		case !other.status.Ended():
+			all = append(all, because(fleet.WaitDependency, x.name(dep.TaskID)))
+		case other.status != fleet.TaskCompleted && !dep.Ended:
+			all = append(all, because(fleet.WaitDependencyFailed, x.name(dep.TaskID)))
+		}
+	}
+	if e.Exclusive != "" && x.keys[e.Exclusive] {
+		all = append(all, because(fleet.WaitExclusive, e.Exclusive))
+	}
+	if x.working[m.owner] >= waitsLimit {
+		all = append(all, because(fleet.WaitPrincipalLimit, m.owner))
+	}
+	ready := len(all) == 0
+	agent, why := x.agentFor(m, ready)
+	all = append(all, why...)
+	if len(all) == 0 {
+		x.starts[agent.uid] = m.id
+		x.keys[e.Exclusive] = true
+		x.working[m.owner]++
+	}
+	return all
+}
+
+// agentFor returns an agent that is free for the task, or why there is none. ready means that nothing else is in the way of the task.
+func (x *explanation) agentFor(m *modelTask, ready bool) (*modelAgent, []string) {
+	if only := x.onlyAgent(m); only != nil {
+		return x.wantAgent(only, ready)
+	}
+	var all, free []*modelAgent
+	creating, working := 0, 0
+	for _, a := range x.agents {
+		if a.owner != m.owner || a.pool != m.entry.Target.Pool || a.desired == fleet.DesiredDeleted {
+			continue
+		}
+		all = append(all, a)
+		switch {
+		case x.free(a):
+			free = append(free, a)
+		case x.starting(a):
+			creating++
+		case a.state == fleet.StateRunning && a.desired == fleet.DesiredRunning:
+			working++
+		}
+	}
+	if len(free) > 0 {
+		return slices.MinFunc(free, func(a, b *modelAgent) int { return cmp.Or(b.used.Compare(a.used), strings.Compare(a.uid, b.uid)) }), nil
+	}
+	target := m.entry.Target
+	pool := x.pools[target.Pool]
+	switch {
+	case pool != nil:
+		before := x.wanting[pool.Name]
+		if ready {
+			x.wanting[pool.Name]++
+		}
+		if before < creating+pool.MaxAgents-len(all) {
+			return nil, []string{because(fleet.WaitProvisioning, pool.Name)}
+		}
+		return nil, []string{because(fleet.WaitPoolFull, pool.Name)}
+	case len(all) == 0:
+		return nil, []string{because(fleet.WaitNoAgent, target.String())}
+	case working > 0:
+		return nil, []string{because(fleet.WaitAgentBusy, target.String())}
+	}
+	return nil, []string{because(fleet.WaitAgentOffline, target.String())}
+}
+
+// free reports whether the agent can take a task now.
+func (x *explanation) free(a *modelAgent) bool {
+	return a.state == fleet.StateRunning && a.desired == fleet.DesiredRunning && !a.restarts && a.task == "" && x.starts[a.uid] == ""
+}
+
+// starting reports whether the agent will be able to work by itself.
+func (x *explanation) starting(a *modelAgent) bool {
+	return a.desired == fleet.DesiredRunning && (a.state.Moving() || a.restarts)
+}
+
+// onlyAgent returns the agent that the task was queued for, or that has done an earlier task if the pool says so; nil if any agent of its
+// target will do.
+func (x *explanation) onlyAgent(m *modelTask) *modelAgent {
+	if m.agent != "" {
+		return x.agents[m.agent]
+	}
+	if m.entry.Target.Pool != "same" {
+		return nil
+	}
+	for _, dep := range m.entry.After {
+		if other := x.tasks[dep.TaskID]; other != nil {
+			if a := x.agents[other.agent]; a != nil && a.pool == "same" && a.desired != fleet.DesiredDeleted {
+				return a
+			}
+		}
+	}
+	return nil
+}
+
+// wantAgent returns the agent, or why it is not free.
+func (x *explanation) wantAgent(a *modelAgent, ready bool) (*modelAgent, []string) {
+	var why []string
+	switch {
+	case x.free(a):
+		return a, nil
+	case x.starting(a):
+		why = append(why, because(fleet.WaitProvisioning, a.name))
+	case a.desired != fleet.DesiredRunning || a.state != fleet.StateRunning:
+		why = append(why, because(fleet.WaitAgentOffline, a.name))
+	default:
+		why = append(why, because(fleet.WaitAgentBusy, x.name(cmp.Or(a.task, x.starts[a.uid]))))
+	}
+	if x.ahead[a.uid] > 0 {
+		why = append(why, because(fleet.WaitBehind, a.name))
+	}
+	if ready {
+		x.ahead[a.uid]++
+	}
+	return nil, why
+}

@@ -1,0 +1,467 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+)
+
+// TestWaitReasons compares the reasons why tasks wait with those that a slow model computes from the event log and the calls that were
+// made, at random moments of a busy fleet.
+func TestWaitReasons(t *testing.T) {
+	t.Parallel()
+	const moments = 1000
+	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number
+	if text := os.Getenv("WAITS_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("WAITS_SEED=%d", seed)
+	w := newWaitsWorld(t, rand.New(rand.NewPCG(seed, 0))) //nolint:gosec // repeatable
+	seen, reasons := 0, map[fleet.WaitReason]int{}
+	for begun := time.Now(); seen < moments; {
+		w.act()
+		if w.random.IntN(3) == 0 {
+			time.Sleep(time.Duration(w.random.IntN(3000)) * time.Microsecond) // random moments, not a wait for something
+		}
+		compared := w.compare(reasons)
+		seen += compared
+		require.Less(t, time.Since(begun), 3*time.Minute, "only %d moments could be compared", seen)
+	}
+	t.Logf("reasons at %d moments, while %d others were skipped because the fleet changed: %v", seen, w.skipped, reasons)
+	for _, r := range []fleet.WaitReason{
+		fleet.WaitHeld, fleet.WaitNotBefore, fleet.WaitDependency, fleet.WaitDependencyFailed, fleet.WaitExclusive, fleet.WaitAgentBusy, fleet.WaitAgentOffline,
+		fleet.WaitNoAgent, fleet.WaitPoolFull, fleet.WaitProvisioning, fleet.WaitPrincipalLimit, fleet.WaitBehind,
+	} {
+		require.NotZero(t, reasons[r], "no task waited for the reason %s", r)
+	}
+}
+
+// frozenClock is a clock that a test can stop.
+type frozenClock struct {
+	mu sync.Mutex
+	at time.Time // zero: it runs
+}
+
+func (c *frozenClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at.IsZero() {
+		return time.Now().UTC()
+	}
+	return c.at
+}
+
+func (c *frozenClock) freeze() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = time.Now().UTC()
+	return c.at
+}
+
+func (c *frozenClock) thaw() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = time.Time{}
+}
+
+// What the fleet of TestWaitReasons may have.
+const (
+	waitsLimit = 4 // running tasks of a principal
+	waitsStep  = 150 * time.Millisecond
+	waitsMost  = 25 // pending tasks
+)
+
+// waitsWorld is a fleet with the model of it.
+type waitsWorld struct {
+	*servicetest.Harness
+
+	random  *rand.Rand
+	clock   *frozenClock
+	skipped int
+	gates   int
+
+	seq    int64 // events up to it are in the model
+	tasks  map[string]*modelTask
+	ids    []string // in the order in which the test has queued them
+	agents map[string]*modelAgent
+	pools  map[string]*fleet.Pool // by name
+	pause  string                 // who has paused the fleet
+	role   fleet.ProjectRole      // of all agents
+}
+
+// modelTask is what the calls and the log say about a task.
+type modelTask struct {
+	id      string
+	owner   string
+	entry   fleet.QueueEntry
+	created time.Time
+	status  fleet.TaskStatus
+	agent   string // uid; empty if no agent was chosen yet
+	gate    string // what its run waits for
+}
+
+// modelAgent is what the calls and the log say about an agent.
+type modelAgent struct {
+	uid, name, owner, pool string
+	state                  fleet.State
+	desired                fleet.Desired
+	restarts               bool      // a start was requested, and has not begun
+	task                   string    // what it works on
+	used                   time.Time // when it last had a task, or changed
+}
+
+func newWaitsWorld(t *testing.T, r *rand.Rand) *waitsWorld {
+	w := &waitsWorld{random: r, clock: &frozenClock{}, tasks: map[string]*modelTask{}, agents: map[string]*modelAgent{}, pools: map[string]*fleet.Pool{}}
+	w.Harness = servicetest.New(t, fake.Config{}, func(c *state.Config) {
+		c.Now, c.AgeStep, c.CreateWait, c.Limits = w.clock.now, waitsStep, time.Millisecond, fleet.Limits{RunningTasks: waitsLimit}
+		c.Logger = nil
+	})
+	for _, m := range []fake.Method{fake.Provision, fake.Start, fake.Stop, fake.Delete} {
+		w.World.Delay(m, 20*time.Millisecond)
+	}
+	for _, owner := range []string{"alice", "bob"} {
+		for i := range 3 {
+			v, _, err := w.CreateAgent(servicetest.As(t.Context(), owner), service.CreateAgentRequest{Name: fmt.Sprintf("%s-%d", owner, i), Project: "Setup", Spec: "a spec"})
+			require.NoError(t, err)
+			w.role = fleet.ProjectRole{Place: v.Place, Project: v.Project, Role: v.Role}
+		}
+	}
+	for name, reuse := range map[string]fleet.Reuse{"any": fleet.ReuseAny, "same": fleet.ReuseSame, "fresh": fleet.ReuseFresh} {
+		pool := fleet.Pool{Name: name, MaxAgents: 2, MaxCreating: 1, MaxIdle: time.Second, Reuse: reuse}
+		_, err := w.CreatePool(w.Context(), service.CreatePoolRequest{Pool: pool, Project: "Setup"})
+		require.NoError(t, err)
+		w.pools[name] = &pool
+	}
+	return w
+}
+
+// anyOf returns a random task that fits, or nil.
+func (w *waitsWorld) anyOf(fits func(*modelTask) bool) *modelTask {
+	var all []*modelTask
+	for _, id := range w.ids {
+		if m := w.tasks[id]; m != nil && fits(m) {
+			all = append(all, m)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[w.random.IntN(len(all))]
+}
+
+func pendingTask(m *modelTask) bool { return m.status == fleet.TaskPending }
+func runningTask(m *modelTask) bool { return m.status == fleet.TaskRunning }
+func endedTask(m *modelTask) bool   { return m.status.Ended() }
+
+// act makes a random call, and notes in the model what it has changed.
+func (w *waitsWorld) act() {
+	pending := 0
+	for _, m := range w.tasks {
+		if pendingTask(m) {
+			pending++
+		}
+	}
+	switch n := w.random.IntN(100); {
+	case n < 40 && pending < waitsMost:
+		w.queueTask()
+	case n < 65:
+		if m := w.anyOf(runningTask); m != nil {
+			w.World.Release(m.gate)
+		}
+	case n < 75:
+		w.changeTask()
+	case n < 85:
+		w.holdTask()
+	case n < 88:
+		w.changeAgent()
+	case n < 90:
+		w.pauseFleet()
+	case n < 97:
+		if m := w.anyOf(pendingTask); m != nil { // some could never start
+			_, _, err := w.StopTaskByID(w.as(m), m.id, "")
+			require.NoError(w.T, err)
+		}
+	default:
+		if m := w.anyOf(endedTask); m != nil {
+			_, err := w.DeleteTask(w.as(m), m.id, "")
+			require.NoError(w.T, err)
+		}
+	}
+}
+
+// as returns a context for calls by the owner of the task.
+func (w *waitsWorld) as(m *modelTask) context.Context { return servicetest.As(w.T.Context(), m.owner) }
+
+func (w *waitsWorld) queueTask() {
+	r := w.random
+	m := &modelTask{owner: "alice", status: fleet.TaskPending, gate: fmt.Sprint("gate-", w.gates)}
+	w.gates++
+	end := "done well"
+	if r.IntN(4) == 0 {
+		end = "fail badly"
+	}
+	request := service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Description: "wait " + m.gate + "\n" + end}}
+	switch r.IntN(6) {
+	case 0, 1:
+		request.Pool = []string{"any", "same", "fresh"}[r.IntN(3)]
+	case 2:
+		request.Project = "Setup"
+		if r.IntN(10) == 0 {
+			m.owner = "carol" // has no agent
+		}
+	default:
+		if r.IntN(2) == 0 {
+			m.owner = "bob"
+		}
+		request.Agent = fmt.Sprintf("%s-%d", m.owner, r.IntN(3))
+	}
+	e := &request.Entry
+	e.Priority = r.IntN(5)
+	if r.IntN(6) == 0 {
+		e.NotBefore = w.clock.now().Add(time.Duration(r.IntN(300)) * time.Millisecond)
+	}
+	if r.IntN(8) == 0 {
+		e.Expires = w.clock.now().Add(time.Duration(400+r.IntN(300)) * time.Millisecond)
+	}
+	if r.IntN(4) == 0 {
+		e.Exclusive = fmt.Sprint("key-", r.IntN(2))
+	}
+	request.Hold = r.IntN(10) == 0
+	for range r.IntN(3) {
+		dep := w.anyOf(func(d *modelTask) bool { return d.owner == m.owner })
+		if dep != nil && !slices.ContainsFunc(e.After, func(d fleet.Dependency) bool { return d.TaskID == dep.id }) {
+			e.After = append(e.After, fleet.Dependency{TaskID: dep.id, Ended: r.IntN(2) == 0})
+		}
+	}
+	task, err := w.QueueTask(w.as(m), request)
+	if fleet.ReasonOf(err) == fleet.ReasonTaskNotFound { // a task of the dependencies was deleted
+		return
+	}
+	require.NoError(w.T, err)
+	m.id, m.agent, m.entry = task.ID, task.AgentUID, *e
+	m.entry.By = m.owner
+	if request.Hold {
+		m.entry.HeldBy = m.owner
+	}
+	m.entry.Target = fleet.Target{Pool: request.Pool}
+	if request.Agent == "" {
+		m.entry.Target.ProjectRole = w.role
+	}
+	w.tasks[m.id], w.ids = m, append(w.ids, m.id)
+}
+
+// stillPending reports whether the call has found the task pending. It fails the test if something else is wrong.
+func (w *waitsWorld) stillPending(m *modelTask, err error) bool {
+	w.T.Helper()
+	expired := !m.entry.Expires.IsZero() && !m.entry.Expires.After(w.clock.now())
+	if reason := fleet.ReasonOf(err); reason == fleet.ReasonTaskNotPending || expired && reason == fleet.ReasonInvalidArgument {
+		return false
+	}
+	require.NoError(w.T, err)
+	return true
+}
+
+func (w *waitsWorld) changeTask() {
+	m := w.anyOf(pendingTask)
+	if m == nil {
+		return
+	}
+	request := service.UpdateQueuedTaskRequest{TaskID: m.id}
+	changed := m.entry
+	switch w.random.IntN(3) {
+	case 0:
+		changed.Priority = w.random.IntN(5)
+		request.Priority = &changed.Priority
+	case 1:
+		changed.Exclusive = []string{"", "key-0", "key-1"}[w.random.IntN(3)]
+		request.Exclusive = &changed.Exclusive
+	default:
+		changed.After = nil
+		request.After = &changed.After
+	}
+	if _, err := w.UpdateQueuedTask(w.as(m), request); w.stillPending(m, err) {
+		m.entry = changed
+	}
+}
+
+func (w *waitsWorld) holdTask() {
+	m := w.anyOf(pendingTask)
+	if m == nil {
+		return
+	}
+	if m.entry.HeldBy != "" {
+		if _, err := w.ReleaseTask(w.as(m), m.id, ""); w.stillPending(m, err) {
+			m.entry.HeldBy = ""
+		}
+	} else if w.random.IntN(6) == 0 {
+		if _, err := w.Service.HoldTask(w.as(m), m.id, ""); w.stillPending(m, err) {
+			m.entry.HeldBy = m.owner
+		}
+	}
+}
+
+// changeAgent stops or starts an agent that is in no pool.
+func (w *waitsWorld) changeAgent() {
+	name := fmt.Sprintf("alice-%d", w.random.IntN(3))
+	for _, a := range w.agents {
+		switch {
+		case a.name != name:
+		case a.desired == fleet.DesiredRunning && w.random.IntN(4) == 0:
+			if _, _, err := w.StopAgent(w.Context(), name, ""); err == nil {
+				a.desired, a.restarts = fleet.DesiredStopped, false
+			}
+		case a.desired == fleet.DesiredStopped:
+			if _, _, err := w.StartAgent(w.Context(), name, ""); err == nil {
+				a.desired, a.restarts = fleet.DesiredRunning, true
+			}
+		}
+	}
+}
+
+func (w *waitsWorld) pauseFleet() {
+	admin := servicetest.AsAdmin(w.T.Context())
+	if w.pause != "" {
+		_, err := w.ResumeFleet(admin)
+		require.NoError(w.T, err)
+		w.pause = ""
+	} else if w.random.IntN(3) == 0 {
+		p, err := w.PauseFleet(admin, "for a test")
+		require.NoError(w.T, err)
+		w.pause = p.By
+	}
+}
+
+// replay reads the events that the model does not have yet.
+func (w *waitsWorld) replay() {
+	for {
+		var events []fleet.Event
+		require.NoError(w.T, w.Store.View(w.T.Context(), func(tx fleet.ReadTx) (err error) {
+			events, err = tx.Events(fleet.EventFilter{}, fleet.EventWindow{After: w.seq, Limit: 1000})
+			return err
+		}))
+		if len(events) == 0 {
+			return
+		}
+		for _, e := range events {
+			w.see(e)
+			w.seq = e.Seq
+		}
+	}
+}
+
+func (w *waitsWorld) see(e fleet.Event) {
+	m, a := w.tasks[e.TaskID], w.agents[e.AgentUID]
+	switch e.Type {
+	case fleet.EventAgentCreated:
+		pool, _, _ := strings.Cut(e.AgentName, "-")
+		if w.pools[pool] == nil {
+			pool = ""
+		}
+		w.agents[e.AgentUID] = &modelAgent{uid: e.AgentUID, name: e.AgentName, owner: e.Owner, pool: pool, state: fleet.State(e.Status), desired: fleet.DesiredRunning, used: e.Time}
+	case fleet.EventAgentChanged:
+		a.state, a.used = fleet.State(e.Status), e.Time
+		a.restarts = a.restarts && a.state != fleet.StateStarting
+		if a.state == fleet.StateDeleting || strings.HasPrefix(e.Text, "deleted because") {
+			a.desired = fleet.DesiredDeleted
+		}
+	case fleet.EventAgentDeleted:
+		delete(w.agents, e.AgentUID)
+	case fleet.EventTaskCreated:
+		m.created = e.Time
+	case fleet.EventTaskAssigned:
+		m.status, m.agent = fleet.TaskRunning, e.AgentUID
+		a.task, a.used = m.id, e.Time
+	case fleet.EventTaskEnded:
+		m.status = fleet.TaskStatus(e.Status)
+		if a != nil && a.task == m.id {
+			a.task, a.used = "", e.Time
+		}
+	case fleet.EventTaskDeleted:
+		delete(w.tasks, e.TaskID)
+	}
+}
+
+// compare compares the reasons of all tasks with those of the model, and counts them. It returns 0 if the fleet has changed meanwhile.
+func (w *waitsWorld) compare(reasons map[fleet.WaitReason]int) int {
+	w.T.Helper()
+	now := w.clock.freeze()
+	defer w.clock.thaw()
+	w.replay()
+	l, err := w.ListQueue(servicetest.AsAdmin(w.T.Context()), service.QueueRequest{PageRequest: fleet.PageRequest{Limit: new(500)}})
+	require.NoError(w.T, err)
+	var shown *service.Shown // one of them
+	if len(l.Items) > 0 {
+		shown, err = w.ShowTask(servicetest.AsAdmin(w.T.Context()), l.Items[w.random.IntN(len(l.Items))].ID, nil)
+		require.NoError(w.T, err)
+	}
+	last, err := w.Store.LastSeq(w.T.Context())
+	require.NoError(w.T, err)
+	if last != w.seq {
+		w.skipped++
+		return 0
+	}
+	var got []string
+	for _, i := range l.Items {
+		got = append(got, w.line(i))
+		for _, wait := range i.Waits {
+			reasons[wait.Reason]++
+		}
+	}
+	if shown != nil {
+		require.Equal(w.T, got[shown.Queued.Position-1], w.line(*shown.Queued))
+	}
+	want := w.explain(now)
+	if !slices.Equal(want, got) {
+		for _, e := range w.lastEvents() {
+			w.T.Log(e)
+		}
+		require.Equal(w.T, want, got, "at %s, event %d", now, w.seq)
+	}
+	return 1
+}
+
+// line describes why the task waits, as explain does.
+func (w *waitsWorld) line(i service.QueueItem) string {
+	line := w.name(i.ID)
+	for _, wait := range i.Waits {
+		line += fmt.Sprintf(", %s %s", wait.Reason, w.name(wait.Subject))
+	}
+	return line
+}
+
+// name returns a short name for the id of a task.
+func (w *waitsWorld) name(id string) string {
+	if i := slices.Index(w.ids, id); i >= 0 {
+		return fmt.Sprint("task-", i)
+	}
+	return id
+}
+
+// lastEvents describes the newest events.
+func (w *waitsWorld) lastEvents() (lines []string) {
+	require.NoError(w.T, w.Store.View(w.T.Context(), func(tx fleet.ReadTx) error {
+		events, err := tx.Events(fleet.EventFilter{}, fleet.EventWindow{After: max(0, w.seq-60), Limit: 100})
+		for _, e := range events {
+			lines = append(lines, fmt.Sprintf("%d %s %s %s %s %s %q", e.Seq, e.Time.Format("05.000"), e.Type, e.AgentName, w.name(e.TaskID), e.Status, fleet.Shorten(e.Text, 80)))
+		}
+		return err
+	}))
+	return lines
+}
