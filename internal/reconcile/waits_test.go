@@ -311,7 +311,7 @@ func (w *waitsWorld) holdTask() {
 			m.entry.HeldBy = ""
 		}
 	} else if w.random.IntN(6) == 0 {
-		if _, err := w.Service.HoldTask(w.as(m), m.id, ""); w.stillPending(m, err) {
+		if _, err := w.HoldTask(w.as(m), m.id, ""); w.stillPending(m, err) {
 			m.entry.HeldBy = m.owner
 		}
 	}
