@@ -317,6 +317,20 @@ func (w Workspace) Offline(agent string) error {
 	return Errorf(ReasonAgentOffline, "the agent %q cannot work, its workspace is %s", agent, words).With("state", string(w.State))
 }
 
+// Allower is a Runner with programs that keep within Run.Allowance, also while nobody watches them.
+type Allower interface {
+	// Allow replaces the allowance of a run. It does nothing if the run has ended or was never received.
+	Allow(ctx context.Context, r Run) error
+}
+
+// Allow replaces the allowance of the run, if the runner knows of allowances.
+func Allow(ctx context.Context, runner Runner, r Run) error {
+	if a, ok := runner.(Allower); ok {
+		return a.Allow(ctx, r)
+	}
+	return nil
+}
+
 // Run is a task, or one try of it, in the form that its agent gets.
 type Run struct {
 	TaskID  string
@@ -344,6 +358,9 @@ type Run struct {
 	// Linger is how long an interrupted run may wait for the response to a request to its model; 0 means the host's default.
 	// A run that is killed does not wait. Only Interrupt gets it.
 	Linger time.Duration
+	// Allowance is what the run may use; zero: as much as it wants. A program that knows it begins no request to its model when it has
+	// used that, and waits for Allower.Allow. Only Dispatch and Allow get it.
+	Allowance Amount
 	// Report is how an agent outside this process reaches Fleet, to report its result or to run subagents; nil if its
 	// AgentConfig sets neither Reports nor Calls. Only Dispatch gets it.
 	Report *Report

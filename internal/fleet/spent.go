@@ -65,6 +65,24 @@ func (t *Task) UsedUp() bool {
 	return (r.Micros > 0 || r.Fixed) && used.Micros >= r.Micros || r.Tokens > 0 && used.Tokens >= r.Tokens
 }
 
+// Allowance returns what the current run of the task may use before it must wait until more is reserved; zero if it may use as much as it
+// wants.
+func (t *Task) Allowance() (a Amount) {
+	r := t.Spent.Reserve
+	if r == nil {
+		return a
+	}
+	run := Amount{Micros: MicrosOf(t.Spent.Run.CostUSD), Tokens: t.Spent.Run.Input + t.Spent.Run.Output}
+	left := r.Before.Plus(r.Amount).Minus(t.Used().Minus(run))
+	if r.Micros > 0 {
+		a.Micros = max(left.Micros, 1)
+	}
+	if r.Tokens > 0 {
+		a.Tokens = max(left.Tokens, 1)
+	}
+	return a
+}
+
 // ModelUsage is a task's usage of one model.
 type ModelUsage struct {
 	StepUsed

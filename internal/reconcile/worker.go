@@ -32,6 +32,7 @@ type worker struct {
 	progress        progress                // progress of the task
 	failures        failures                // consecutive errors of dispatching and following the task
 	answering       answering
+	allowed         allowed       // what the run may use, as its host knows
 	contractChecked bool          // the checks of its contract were run, or there are none
 	rescue          time.Time     // since when a deletion waits for the agent's work; zero if it does not
 	started         bool          // the deletion has started the workspace to fetch the agent's work

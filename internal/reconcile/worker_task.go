@@ -95,6 +95,9 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		if again == 0 {
 			again = retryMost
 		}
+		if w.stepAllowance(ctx, a, t) {
+			again = min(again, retryFirst)
+		}
 		look, serr := w.stepStalled(ctx, t)
 		return min(left, again, look), a.State.Moving(), errors.Join(err, serr)
 	}
@@ -175,7 +178,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	}
 	w.cfg.Fault(FaultDispatchRecorded)
 	run := t.Run(again)
-	run.Continues = a.Conversed
+	run.Continues, run.Allowance = a.Conversed, t.Allowance()
 	for _, r := range a.Allowed(t.ID) {
 		run.Allowed = append(run.Allowed, r.Rule)
 	}
@@ -210,6 +213,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 			w.failures = failures{taskID: t.ID, cursor: t.Cursor}
 		}
 		w.failures.given = true
+		w.allowed = allowed{run.TaskID, run.Allowance}
 	case errors.Is(err, errSuperseded): // Follow shows whether the agent has it
 	case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
 		w.log.WarnContext(ctx, "task dispatch failed, retrying", slog.String("task", t.ID), slog.Any("error", err))

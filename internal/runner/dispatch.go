@@ -226,6 +226,13 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		own["FLEET_REPORT_URL"], own["FLEET_REPORT_TOKEN_FILE"] = r.Report.URL, run.Path(reportFile)
 		files = append(files, driver.File{Name: reportFile, Data: r.Report.Token, Secret: true})
 	}
+	if r.Allowance != (fleet.Amount{}) {
+		data, err := json.Marshal(r.Allowance)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, driver.File{Name: driver.AllowanceFile, Data: string(data)})
+	}
 	env := w.environ(own)
 	c.Format.Lost, c.Format.Record = job.Lost, recordPattern(w, env)
 	spec := shim.Spec{

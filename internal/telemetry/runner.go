@@ -42,6 +42,13 @@ func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) (err er
 	return r.Runner.Interrupt(ctx, run, kill)
 }
 
+// Allow implements fleet.Allower.
+func (r runner) Allow(ctx context.Context, run fleet.Run) (err error) {
+	ctx, end := r.place.begin(ctx, "allow")
+	defer end(&err)
+	return fleet.Allow(ctx, r.Runner, run)
+}
+
 // Send implements fleet.Runner.
 func (r runner) Send(ctx context.Context, run fleet.Run, id, message string) (err error) {
 	ctx, end := r.place.begin(ctx, "send")

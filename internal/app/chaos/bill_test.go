@@ -121,14 +121,6 @@ func TestChaosBill(t *testing.T) {
 	require.NoError(t, overGRPC(t.Context(), s, "CreatePool", &fleetv1.CreatePoolRequest{
 		Name: billPool, Project: "team", Role: "root", MaxAgents: new(int32(agents)), MaxIdleSeconds: new(int32(3600)),
 	}, &fleetv1.CreatePoolResponse{}))
-	var ids []string
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable
-	for range count {
-		answer := &fleetv1.QueueTaskResponse{}
-		require.NoError(t, overGRPC(t.Context(), s, "QueueTask", &fleetv1.QueueTaskRequest{Pool: billPool, TaskDescription: billedWork(r)}, answer))
-		ids = append(ids, answer.GetTask().GetId())
-	}
-
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var troubles sync.WaitGroup
@@ -154,6 +146,15 @@ func TestChaosBill(t *testing.T) {
 		}
 	})
 	began := time.Now()
+	var ids []string
+	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable
+	for n := range count {
+		request, answer := &fleetv1.QueueTaskRequest{Pool: billPool, TaskDescription: billedWork(r), RequestId: fmt.Sprint(n)}, &fleetv1.QueueTaskResponse{}
+		for err = f.call(r, "QueueTask", request, answer); err != nil; err = f.call(r, "QueueTask", request, answer) {
+			require.Empty(t, reasonOf(err), err)
+		}
+		ids = append(ids, answer.GetTask().GetId())
+	}
 	f.awaitHeld(t, time.Duration(count)*3*time.Second+patience)
 	lasted := time.Since(began)
 	stop()

@@ -411,6 +411,64 @@ agents:
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 }
 
+// TestAllowance checks that a run begins no request when it has used what it may use, until it may use more.
+func TestAllowance(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, fleet.AgentConfig{Document: worker + "    toolsets: [{type: todo}]\n"}, func(c *local.Config) {
+		c.Models.Settings.Prices = price.NewList(map[string]fleet.Price{"anthropic/stub-large": {Output: 100}}) // 5 cents an answer
+	})
+	const work = `model: tool create_todo {"description":"work"}` + "\n"
+	r := fleet.Run{
+		TaskID: uuid.NewString(), Prompt: strings.Repeat(work, 4) + "model: say done", Timeout: waittest.Limit, Started: time.Now(),
+		Allowance: fleet.Amount{Micros: 100_000},
+	}
+	runner := d.b.Connect(d.agent)
+	require.NoError(t, runner.Dispatch(t.Context(), r))
+	waits := make(chan struct{}, 100)
+	ended := make(chan fleet.Outcome)
+	go func() {
+		o, err := runner.Follow(t.Context(), r, "", func(out fleet.Output) error {
+			if strings.Contains(out.Text, "waits until Fleet reserves more") {
+				waits <- struct{}{}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- o
+	}()
+	for _, most := range []int{2, 4} {
+		<-waits
+		require.Len(t, d.model.Requests(), most)
+		r.Allowance.Micros = fleet.Micros(most+2) * 50_000
+		require.NoError(t, fleet.Allow(t.Context(), runner, r))
+	}
+	o := <-ended
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Len(t, d.model.Requests(), 5)
+	require.InDelta(t, 0.25, o.CostUSD, 1e-9)
+	require.NoError(t, fleet.Allow(t.Context(), runner, fleet.Run{TaskID: "none"}))
+
+	r = fleet.Run{TaskID: uuid.NewString(), Prompt: work + "model: say done", Timeout: waittest.Limit, Started: time.Now(), Allowance: fleet.Amount{Tokens: 1}}
+	require.NoError(t, runner.Dispatch(t.Context(), r))
+	go func() {
+		<-waits
+		if err := runner.Interrupt(t.Context(), r, false); err != nil {
+			t.Error(err)
+		}
+	}()
+	o, err := runner.Follow(t.Context(), r, "", func(out fleet.Output) error {
+		if strings.Contains(out.Text, "waits until Fleet reserves more") {
+			waits <- struct{}{}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+	require.Len(t, d.model.Requests(), 6)
+}
+
 func TestProvisionErrors(t *testing.T) {
 	t.Parallel()
 	c := local.Config{Dir: t.TempDir()}

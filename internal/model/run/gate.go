@@ -45,6 +45,10 @@ type gate struct {
 	limit   func()      // called when the limit of requests is reached
 	told    func()      // called when the usage changes
 
+	allowance string          // path of driver.AllowanceFile; empty: there is no limit
+	quit      <-chan struct{} // closed when the run must end
+	waits     func()          // called when a request has waited for a larger allowance for a while
+
 	mu       sync.Mutex
 	requests int
 	used     []requestUsage            // usage that take has not returned yet
@@ -147,7 +151,7 @@ func (m *gatedModel) BaseConfig() base.Config { return base.Config{} }
 
 // CreateChatCompletionStream implements provider.Provider.
 func (m *gatedModel) CreateChatCompletionStream(ctx context.Context, messages []chat.Message, offered []tools.Tool) (s chat.MessageStream, err error) {
-	if !m.gate.pass(m.max) {
+	if !m.gate.await(ctx) || !m.gate.pass(m.max) {
 		return emptyStream{}, nil
 	}
 	x := &exchange{change: m.change, told: m.gate.told}

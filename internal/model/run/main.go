@@ -62,6 +62,7 @@ func runJob(files, promptFile string, signals <-chan os.Signal) error {
 	if err != nil {
 		return err
 	}
+	r.gate.allowance = os.Getenv(driver.AllowanceVariable)
 	r.home, r.marks = os.Getenv("HOME"), []string{"FLEET_RUN_DIR=" + files}
 	if job.Skills != "" {
 		if err := os.Setenv("HOME", job.Skills); err != nil {

@@ -89,7 +89,7 @@ func newRun(ctx context.Context, job driver.ModelJob, out *output, log *slog.Log
 	c.MaxToolOutput = cmp.Or(c.MaxToolOutput, 256<<10)
 	out.limit = cmp.Or(c.MaxOutput, 32<<20)
 	c.MaxRequests = cmp.Or(c.MaxRequests, 500)
-	r.gate = &gate{prices: c.Prices, log: log, secrets: r.secrets, over: r.over, limit: func() { r.conclude(errTooOften) }, told: r.tellSpent}
+	r.gate = &gate{quit: r.quit, waits: r.tellWaits, prices: c.Prices, log: log, secrets: r.secrets, over: r.over, limit: func() { r.conclude(errTooOften) }, told: r.tellSpent}
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	return ctx, r, nil
 }
@@ -113,6 +113,13 @@ func (r *run) tellSpent() {
 	if err := r.out.tell(r.bill); err != nil {
 		r.log.Error("cannot write what the run has used", "error", err)
 	}
+}
+
+// tellWaits reports that the run waits for a larger allowance.
+func (r *run) tellWaits() {
+	const text = "it has used what is reserved for it, and waits until Fleet reserves more"
+	data := fleet.Step{Type: fleet.StepWarning, Message: text}
+	r.out.add(driver.OutputLine{Step: true, Text: "warning: " + text, Data: data.JSON()})
 }
 
 // ended returns why no new request may start, or nil.

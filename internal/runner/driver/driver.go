@@ -187,6 +187,10 @@ type File struct {
 	Secret     bool // the file is removed at the end of the run, or after the start if it is Command.StdinFile
 }
 
+// AllowanceFile is the name of the file with Run.Allowance in the run's directory. It is replaced while the run works. If it does not exist,
+// the run may use as much as it wants.
+const AllowanceFile = "allowance.json"
+
 // SpentFile is the name of a file in FLEET_RUN_DIR. A program with Command.Finishes writes to it what the run has used so far, as a
 // fleet.Outcome, before it writes the same to its output. So the last figures are known even if the supervisor is killed, and what
 // is in the pipe to it is lost.

@@ -59,6 +59,9 @@ type ModelNeeds struct {
 	Agents    []fleet.Role // the agents of the definition
 }
 
+// AllowanceVariable names the variable with the path of AllowanceFile.
+const AllowanceVariable = "FLEET_ALLOWANCE_FILE"
+
 // modelFile is the name of the file in a run's directory that the program reads as its standard input.
 const modelFile = "model.json"
 
@@ -89,6 +92,7 @@ func (m model) Command(j Job) (Command, error) {
 	return Command{
 		Argv: slices.Clone(m.command), SplitStderr: true, StdinFile: modelFile, Finishes: true,
 		Files:  []File{{Name: modelFile, Data: string(data), Secret: true}}, // the headers of tools may hold secrets
+		Env:    map[string]string{AllowanceVariable: j.path(AllowanceFile)},
 		Format: Format{Kind: "model"},
 	}, nil
 }

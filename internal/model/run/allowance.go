@@ -1,0 +1,60 @@
+//go:build cgo
+
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// A request that waits for a larger allowance looks for it so often, and reports that it waits after some time.
+const (
+	allowanceInterval = 50 * time.Millisecond
+	allowanceNotice   = time.Second
+)
+
+// await waits until the run may use more than it has used. It returns false if the run must end. So the run exceeds its allowance by at
+// most one answer for each agent that asks its model at the same time, also while no server counts.
+func (g *gate) await(ctx context.Context) bool {
+	for begun, noticed := time.Now(), false; g.usedUp(); {
+		select {
+		case <-time.After(allowanceInterval): // the server replaces the file
+		case <-g.quit:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+		if !noticed && time.Since(begun) > allowanceNotice {
+			noticed = true
+			g.waits()
+		}
+	}
+	return true
+}
+
+// usedUp reports whether the run has used its allowance.
+func (g *gate) usedUp() bool {
+	if g.allowance == "" {
+		return false
+	}
+	data, err := os.ReadFile(g.allowance)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	var a fleet.Amount
+	if err == nil {
+		err = json.Unmarshal(data, &a)
+	}
+	if err != nil {
+		g.log.Error("cannot read what the run may use", "error", err)
+		return true
+	}
+	usage, usd := g.spent()
+	return a.Micros > 0 && fleet.MicrosOf(usd) >= a.Micros || a.Tokens > 0 && usage.InputTokens+usage.OutputTokens >= a.Tokens
+}
