@@ -109,7 +109,7 @@ func serve() error {
 	}
 	a, err := app.Open(context.Background(), cfg, app.Options{
 		Log: os.Stderr, Places: places, Clock: func() time.Time { return time.Now().Add(skew) },
-		Core: func(c *state.Config) { c.LeaseTTL = leaseTTL },
+		Core: func(c *state.Config) { c.LeaseTTL, c.AgeStep = leaseTTL, ageStep },
 	})
 	if err != nil {
 		return err

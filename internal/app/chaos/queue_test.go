@@ -2,9 +2,7 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,7 +17,9 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/store/postgres"
 	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/store/sqlite"
 )
 
 // The pool of TestChaosQueue.
@@ -28,16 +28,34 @@ const (
 	queueAgents = 6
 )
 
+// ageStep is short, so that tasks of the lowest priority overtake new ones many times.
+const ageStep = 20 * time.Millisecond
+
 // queuedTask is a task that TestChaosQueue has queued.
 type queuedTask struct {
 	id        string
+	priority  int
 	after     []string // ids of the tasks that it depends on
 	exclusive string
 }
 
-// TestChaosQueue queues tasks with random priorities, dependencies and exclusive keys for a pool, while faults happen to three servers on
-// Postgres, and to one on SQLite. Each task must run once, after its dependencies, and never beside another one with its key, and the pool
-// must keep its limit. With CHAOS, it queues 10,000 tasks.
+// queueRun is what TestChaosQueue has queued, and when nothing disturbed the servers.
+type queueRun struct {
+	store fleet.Store // of the servers, opened again
+	calm  []span
+
+	mu    sync.Mutex
+	tasks map[string]*queuedTask
+	ids   []string // in the order of the answers, without the flood
+}
+
+// span is a span of time.
+type span struct{ begin, end time.Time }
+
+// TestChaosQueue queues tasks with random priorities, dependencies and exclusive keys for a pool, beside a steady flood of tasks with the
+// highest priority, while faults happen to three servers on Postgres, and to one on SQLite. Each task must run once, after its
+// dependencies, in the order of the queue, and never beside another one with its key. The pool must keep its limit, and none of its agents
+// may wait beside a task that could start. With CHAOS, it queues 10,000 tasks.
 func TestChaosQueue(t *testing.T) {
 	pgtest.Need(t)
 	count := 150
@@ -45,106 +63,169 @@ func TestChaosQueue(t *testing.T) {
 		count = 10_000
 	}
 	dir := t.TempDir()
-	db := newDatabase(t, false)
-	for name, servers := range map[string]int{"Postgres": 3, "SQLite": 1} {
-		t.Run(name, func(t *testing.T) {
-			f := newFleet(t, name, fleet.Limits{Agents: 1000, RunningTasks: 1000})
-			for i := range servers {
-				id, data := fmt.Sprintf("q-%s-%d", strings.ToLower(name), i+1), filepath.Join(dir, fmt.Sprintf("%s%d", name, i+1))
-				if servers > 1 {
-					f.addTo(t, db, id, data)
-				} else {
-					f.add(t, id, data)
-				}
-			}
-			f.start(t)
-			testQueue(t, f, count)
-		})
-	}
+	t.Run("Postgres", func(t *testing.T) {
+		db := newDatabase(t, false)
+		f := newFleet(t, "Postgres", fleet.Limits{Agents: 1000, RunningTasks: 1000})
+		for i := range 3 {
+			f.addTo(t, db, fmt.Sprintf("q%d", i+1), filepath.Join(dir, fmt.Sprint(i+1)))
+		}
+		f.start(t)
+		store, err := postgres.Open(t.Context(), db.primary().URL("postgres"), postgres.Config{})
+		require.NoError(t, err)
+		testQueue(t, f, store, count)
+	})
+	t.Run("SQLite", func(t *testing.T) {
+		f := newFleet(t, "SQLite", fleet.Limits{Agents: 1000, RunningTasks: 1000})
+		data := filepath.Join(dir, "sqlite")
+		f.add(t, "q-sqlite", data)
+		f.start(t)
+		store, err := sqlite.Open(t.Context(), filepath.Join(data, "fleet.db"), sqlite.Config{})
+		require.NoError(t, err)
+		testQueue(t, f, store, count)
+	})
 }
 
-func testQueue(t *testing.T, f *fleetUnder, count int) {
+func testQueue(t *testing.T, f *fleetUnder, store fleet.Store, count int) {
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	require.NoError(t, overGRPC(t.Context(), f.servers[0], "CreatePool", &fleetv1.CreatePoolRequest{
 		Name: queuePool, Project: fake.DefaultProjects()[0].Name, MaxAgents: new(int32(queueAgents)), MaxIdleSeconds: new(int32(2)),
 	}, &fleetv1.CreatePoolResponse{}))
+	run := &queueRun{store: store, tasks: map[string]*queuedTask{}}
 	faults := &faultLog{kinds: map[string]*faultStats{}}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var troubles sync.WaitGroup
-	for i, s := range f.servers {
-		kinds := serverFaults(s)
-		delete(kinds, "wrong clock") // times are compared by the order of events, but expiry is not
-		troubles.Go(func() {
-			if err := faults.afflict(ctx, s, kinds, rand.New(rand.NewPCG(1, uint64(i)))); err != nil { //nolint:gosec // repeatable
-				t.Error(err)
-			}
-		})
-	}
+	var troubles, flood sync.WaitGroup
+	troubles.Go(func() { run.trouble(ctx, t, f, faults) })
+	flooding, dry := context.WithCancel(ctx)
+	defer dry()
+	flood.Go(func() { run.flood(flooding, t, f) })
 	began := time.Now()
-	tasks := f.queueTasks(t, count)
+	run.queueTasks(ctx, t, f, count)
 	all := time.Since(began)
-	f.awaitEmptyQueue(t, time.Duration(count)*100*time.Millisecond+patience)
+	limit := time.Duration(count)*100*time.Millisecond + patience
+	f.awaitQueue(t, count/100, limit)
+	dry()
+	flood.Wait()
+	f.awaitQueue(t, 0, limit)
 	stop()
 	troubles.Wait()
 	f.settle(t)
-	t.Logf("%s: %d tasks were queued in %s and had ended after %s, with %d faults", f.name, count, all.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), faults.count())
-	checkQueue(t, f, tasks)
+	t.Logf("%s: %d tasks were queued in %s, and %d more as a flood; all had ended after %s, with %d faults",
+		f.name, count, all.Round(time.Second), len(run.tasks)-count, time.Since(began).Round(time.Second), faults.count())
+	run.check(t, f)
 }
 
-// queueTasks queues the tasks from several callers, who repeat a request until it is answered.
-func (f *fleetUnder) queueTasks(t *testing.T, count int) map[string]*queuedTask {
-	var mu sync.Mutex
-	tasks := map[string]*queuedTask{}
-	var ids []string
+// Rounds of faults.
+const (
+	roundOfFaults = 5 * time.Second
+	afterFaults   = 3 * leaseTTL // until leases of before have expired
+	calmTime      = 3 * time.Second
+)
+
+// trouble injects faults into all servers, with calm times between them, until ctx is done.
+func (run *queueRun) trouble(ctx context.Context, t *testing.T, f *fleetUnder, faults *faultLog) {
+	var random []*rand.Rand
+	for i := range f.servers {
+		random = append(random, rand.New(rand.NewPCG(1, uint64(i)))) //nolint:gosec // repeatable
+	}
+	for ctx.Err() == nil {
+		round, done := context.WithTimeout(ctx, roundOfFaults)
+		var servers sync.WaitGroup
+		for i, s := range f.servers {
+			kinds := serverFaults(s)
+			delete(kinds, "wrong clock") // times are compared
+			servers.Go(func() {
+				if err := faults.afflict(round, s, kinds, random[i]); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		servers.Wait()
+		done()
+		pause(ctx, afterFaults)
+		begin := time.Now()
+		pause(ctx, calmTime)
+		run.calm = append(run.calm, span{begin, time.Now()})
+	}
+}
+
+// queueTasks queues the tasks from several callers.
+func (run *queueRun) queueTasks(ctx context.Context, t *testing.T, f *fleetUnder, count int) {
 	var callers sync.WaitGroup
-	const clients = 4
+	const clients = 10
 	for client := range clients {
 		callers.Go(func() {
 			r := rand.New(rand.NewPCG(2, uint64(client))) //nolint:gosec // repeatable
 			for n := range count / clients {
-				q := &queuedTask{}
-				request := &fleetv1.QueueTaskRequest{
-					Pool: queuePool, RequestId: fmt.Sprintf("q-%d-%d", client, n), Priority: new(int32(r.IntN(201) - 100)), TaskDescription: fmt.Sprintf("work %dms\ndone well", r.IntN(20)),
-				}
-				mu.Lock()
-				for range r.IntN(3) {
-					if len(ids) > 0 {
-						if id := ids[len(ids)-1-r.IntN(min(len(ids), 50))]; !slices.Contains(q.after, id) {
-							q.after = append(q.after, id)
-							request.DependsOn = append(request.DependsOn, &fleetv1.Dependency{TaskId: id})
-						}
-					}
-				}
-				mu.Unlock()
-				if r.IntN(5) == 0 {
-					q.exclusive = fmt.Sprint("key", r.IntN(3))
-					request.Exclusive = q.exclusive
-				}
-				for t.Context().Err() == nil {
-					answer := &fleetv1.QueueTaskResponse{}
-					err := f.call(r, "QueueTask", request, answer)
-					if err == nil {
-						q.id = answer.GetTask().GetId()
-						break
-					}
-					if reason := reasonOf(err); reason == "TASK_NOT_FOUND" || reason == "INVALID_ARGUMENT" || reason == "POOL_NOT_FOUND" {
-						t.Errorf("%s: a task is refused: %v", f.name, err)
-						return
-					}
-				}
-				mu.Lock()
-				tasks[q.id] = q
-				ids = append(ids, q.id)
-				mu.Unlock()
+				q := run.anyTask(r)
+				run.queue(ctx, t, f, r, q, fmt.Sprintf("q-%d-%d", client, n))
+				run.mu.Lock()
+				run.ids = append(run.ids, q.id)
+				run.mu.Unlock()
 			}
 		})
 	}
 	callers.Wait()
-	return tasks
 }
 
-// awaitEmptyQueue waits until no task is pending.
-func (f *fleetUnder) awaitEmptyQueue(t *testing.T, limit time.Duration) {
+// anyTask returns a task that depends on earlier ones.
+func (run *queueRun) anyTask(r *rand.Rand) *queuedTask {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	q := &queuedTask{priority: r.IntN(2*fleet.MaxPriority+1) - fleet.MaxPriority}
+	for range r.IntN(3) {
+		if n := len(run.ids); n > 0 {
+			if id := run.ids[n-1-r.IntN(min(n, 50))]; !slices.Contains(q.after, id) {
+				q.after = append(q.after, id)
+			}
+		}
+	}
+	if r.IntN(5) == 0 {
+		q.exclusive = fmt.Sprint("key", r.IntN(3))
+	}
+	return q
+}
+
+// flood queues tasks with the highest priority, one after the other, until ctx is done.
+func (run *queueRun) flood(ctx context.Context, t *testing.T, f *fleetUnder) {
+	r := rand.New(rand.NewPCG(3, 0)) //nolint:gosec // repeatable
+	for n := 0; ctx.Err() == nil; n++ {
+		run.queue(context.WithoutCancel(ctx), t, f, r, &queuedTask{priority: fleet.MaxPriority}, fmt.Sprint("flood-", n))
+		pause(ctx, 50*time.Millisecond)
+	}
+}
+
+// queue queues the task. It repeats the request until it is answered.
+func (run *queueRun) queue(ctx context.Context, t *testing.T, f *fleetUnder, r *rand.Rand, q *queuedTask, id string) {
+	request := &fleetv1.QueueTaskRequest{
+		Pool: queuePool, RequestId: id, Priority: new(int32(q.priority)), Exclusive: q.exclusive, TaskDescription: fmt.Sprintf("work %dms\ndone well", r.IntN(20)),
+	}
+	for _, dep := range q.after {
+		request.DependsOn = append(request.DependsOn, &fleetv1.Dependency{TaskId: dep})
+	}
+	for ctx.Err() == nil {
+		answer := &fleetv1.QueueTaskResponse{}
+		err := f.call(r, "QueueTask", request, answer)
+		if err == nil {
+			q.id = answer.GetTask().GetId()
+			run.mu.Lock()
+			run.tasks[q.id] = q
+			run.mu.Unlock()
+			return
+		}
+		switch reasonOf(err) {
+		case "":
+		case string(fleet.ReasonLimitReached):
+			pause(ctx, unreachedFor)
+		default:
+			t.Errorf("%s: a task is refused: %v", f.name, err)
+			return
+		}
+	}
+}
+
+// awaitQueue waits until at most so many tasks are pending.
+func (f *fleetUnder) awaitQueue(t *testing.T, most int, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	for i := 0; ; i++ {
@@ -152,70 +233,19 @@ func (f *fleetUnder) awaitEmptyQueue(t *testing.T, limit time.Duration) {
 		call, done := context.WithTimeout(ctx, callLimit)
 		err := overGRPC(call, f.servers[i%len(f.servers)], "ShowQueue", &fleetv1.ShowQueueRequest{}, answer)
 		done()
-		if err == nil && answer.GetPending() == 0 {
+		if err == nil {
+			require.EqualValues(t, (2 * fleet.MaxPriority * ageStep).Seconds(), answer.GetOvertakeSeconds())
+		}
+		if err == nil && int(answer.GetPending()) <= most {
 			return
 		}
-		pause(ctx, 100*time.Millisecond)
+		if i%100 == 99 && testing.Verbose() {
+			t.Logf("%s: %d tasks are pending, %s", f.name, answer.GetPending(), strings.Join(strings.Fields(fmt.Sprint(answer.GetReasons())), " "))
+		}
+		pause(ctx, 200*time.Millisecond)
 		if ctx.Err() != nil {
 			t.Errorf("%s: tasks still wait: %v, %v", f.name, answer, err)
 			return
 		}
-	}
-}
-
-// checkQueue compares the event log with what was queued.
-func checkQueue(t *testing.T, f *fleetUnder, tasks map[string]*queuedTask) {
-	stream, err := fleetv1.NewFleetServiceClient(f.servers[0].conn).WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{Cursor: "0", Quiet: true})
-	require.NoError(t, err)
-	begun, ended := map[string]int{}, map[string]int{} // places in the log
-	running := map[string]string{}                     // task by exclusive key
-	existing := map[string]bool{}                      // agents of the pool
-	most := 0
-	n := 0
-	see := func(e *fleetv1.Event) {
-		n++
-		q := tasks[e.GetTaskId()]
-		switch e.GetType() {
-		case fleetv1.Event_agent_created:
-			existing[e.GetAgentName()] = true
-			most = max(most, len(existing))
-		case fleetv1.Event_agent_deleted:
-			delete(existing, e.GetAgentName())
-		case fleetv1.Event_task_assigned:
-			require.NotNil(t, q)
-			require.Zero(t, begun[q.id], "the task %s begins twice", q.id)
-			begun[q.id] = n
-			for _, dep := range q.after {
-				require.NotZero(t, ended[dep], "the task %s begins before %s ends", q.id, dep)
-			}
-			if q.exclusive != "" {
-				require.Empty(t, running[q.exclusive], "two tasks with the key %s run", q.exclusive)
-				running[q.exclusive] = q.id
-			}
-		case fleetv1.Event_task_ended:
-			require.NotNil(t, q)
-			require.Equal(t, "completed", e.GetStatus(), e.GetText())
-			require.Zero(t, ended[q.id], "the task %s ends twice", q.id)
-			require.NotZero(t, begun[q.id], "the task %s ends before it begins", q.id)
-			ended[q.id] = n
-			if q.exclusive != "" {
-				delete(running, q.exclusive)
-			}
-		}
-	}
-	for {
-		m, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-		for _, e := range m.GetEvents() {
-			see(e)
-		}
-	}
-	require.Len(t, ended, len(tasks))
-	require.LessOrEqual(t, most, queueAgents, "agents at the same time")
-	for id := range tasks {
-		require.LessOrEqual(t, f.world.Deliveries(id), 1, "the task %s has run more than once", id)
 	}
 }

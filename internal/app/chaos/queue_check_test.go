@@ -1,0 +1,266 @@
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// latest is how long an agent may be free beside a task that could start.
+const latest = time.Second
+
+// outlined is what the event log says about a task.
+type outlined struct {
+	*queuedTask
+	created, ready, begun time.Time // ready is when its dependencies had ended
+	first                 int       // place of the beginning in the log, from 1; 0 if it has not begun
+	ended                 bool
+	open                  int // dependencies that have not ended
+	dependants            []*outlined
+}
+
+// score orders tasks: one with a lower score starts first, but for one step of age.
+func (o *outlined) score() time.Duration {
+	return time.Duration(o.created.UnixNano()) - time.Duration(o.priority)*ageStep
+}
+
+// check compares the event log with what was queued.
+func (run *queueRun) check(t *testing.T, f *fleetUnder) {
+	events := run.events(t)
+	tasks := map[string]*outlined{}
+	for id, q := range run.tasks {
+		tasks[id] = &outlined{queuedTask: q, open: len(q.after)}
+	}
+	for _, o := range tasks {
+		for _, id := range o.after {
+			tasks[id].dependants = append(tasks[id].dependants, o)
+		}
+	}
+	w := &workforce{idle: map[string]time.Time{}, running: map[string]string{}, ready: map[string]int{}, calm: run.calm}
+	existing := map[string]bool{} // agents of the pool
+	most := 0
+	for n, e := range events {
+		o := tasks[e.TaskID]
+		switch e.Type {
+		case fleet.EventAgentCreated:
+			existing[e.AgentUID] = true
+			most = max(most, len(existing))
+		case fleet.EventAgentDeleted:
+			delete(existing, e.AgentUID)
+			w.gone(e.AgentUID, e.Time)
+		case fleet.EventAgentChanged:
+			if e.Status == string(fleet.StateRunning) {
+				w.free(e.AgentUID, e.Time)
+			} else if e.Status != "" {
+				w.gone(e.AgentUID, e.Time)
+			}
+		case fleet.EventTaskCreated:
+			require.NotNil(t, o, "nobody has queued the task %s", e.TaskID)
+			o.created = e.Time
+			if o.open == 0 {
+				o.ready = e.Time
+				w.can(o, e.Time)
+			}
+		case fleet.EventTaskAssigned:
+			require.Zero(t, o.first, "the task %s begins twice", o.id)
+			require.Zero(t, o.open, "the task %s begins before its dependencies end", o.id)
+			require.Empty(t, w.running[o.exclusive], "two tasks with the key %s run", o.exclusive)
+			o.first, o.begun = n+1, e.Time
+			w.begin(o, e.AgentUID, e.Time)
+		case fleet.EventTaskEnded:
+			require.Equal(t, string(fleet.TaskCompleted), e.Status, e.Text)
+			require.False(t, o.ended, "the task %s ends twice", o.id)
+			require.NotZero(t, o.first, "the task %s ends before it begins", o.id)
+			o.ended = true
+			for _, d := range o.dependants {
+				if d.open--; d.open == 0 && !d.created.IsZero() {
+					d.ready = e.Time
+					w.can(d, e.Time)
+				}
+			}
+			w.end(o, e.AgentUID, e.Time)
+		}
+	}
+	for id, o := range tasks {
+		require.True(t, o.ended, "the task %s has not ended", id)
+		require.Equal(t, 1, f.world.Deliveries(id), "the task %s must run once", id)
+	}
+	require.LessOrEqual(t, most, queueAgents, "agents at the same time")
+	calm := time.Duration(0)
+	begun := 0
+	for _, s := range run.calm {
+		calm += s.end.Sub(s.begin)
+		for _, o := range tasks {
+			if o.begun.After(s.begin) && o.begun.Before(s.end) {
+				begun++
+			}
+		}
+	}
+	checked, overtaken := checkOrder(t, tasks)
+	t.Logf("%s: %.0f tasks a second began in %s without faults, when an agent was free beside a task that could start for at most %s (p99 of %d: %s); %d tasks kept the order, %d of them started after the bound, the longest wait was %s",
+		f.name, float64(begun)/calm.Seconds(), calm.Round(time.Second), slices.Max(append(w.waits, 0)).Round(time.Millisecond), len(w.waits), percentile(w.waits, 99).Round(time.Millisecond),
+		checked, overtaken, longestWait(tasks).Round(time.Second))
+	require.LessOrEqual(t, slices.Max(append(w.waits, 0)), latest, "an agent is free beside a task that could start")
+}
+
+// events returns the events of tasks and agents, in the order of the log.
+func (run *queueRun) events(t *testing.T) (all []fleet.Event) {
+	t.Helper()
+	types := []fleet.EventType{
+		fleet.EventAgentCreated, fleet.EventAgentChanged, fleet.EventAgentDeleted, fleet.EventTaskCreated, fleet.EventTaskAssigned, fleet.EventTaskEnded,
+	}
+	for seq, n := int64(0), -1; n != len(all); {
+		n = len(all)
+		require.NoError(t, run.store.View(context.Background(), func(tx fleet.ReadTx) error {
+			all = all[:n]
+			part, err := tx.Events(fleet.EventFilter{Types: types}, fleet.EventWindow{After: seq, Limit: 5000})
+			all = append(all, part...)
+			return err
+		}))
+		if len(all) > 0 {
+			seq = all[len(all)-1].Seq
+		}
+	}
+	return all
+}
+
+// checkOrder checks that tasks without a key have started in the order of their scores. checked is how many were compared, and overtaken is
+// how many of them have waited for longer than the bound of the queue.
+func checkOrder(t *testing.T, tasks map[string]*outlined) (checked, overtaken int) {
+	var all []*outlined // in the order in which they have begun
+	for _, o := range tasks {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b *outlined) int { return cmp.Compare(a.first, b.first) })
+	for i, o := range all {
+		if o.exclusive != "" {
+			continue
+		}
+		checked++
+		if o.begun.Sub(o.ready) > 2*fleet.MaxPriority*ageStep {
+			overtaken++
+		}
+		for _, earlier := range slices.Backward(all[:i]) {
+			if !earlier.begun.After(o.ready.Add(latest)) { // the decision may be older than the task
+				break
+			}
+			if earlier.begun.After(o.begun.Add(-latest)) { // what one decision starts begins in any order
+				continue
+			}
+			require.LessOrEqual(t, earlier.score(), o.score()+ageStep, "the task %s (priority %d, queued %s, ready %s, begun %s) begins after %s (priority %d, queued %s, begun %s)",
+				o.id, o.priority, o.created, o.ready, o.begun, earlier.id, earlier.priority, earlier.created, earlier.begun)
+		}
+	}
+	return checked, overtaken
+}
+
+func longestWait(tasks map[string]*outlined) (most time.Duration) {
+	for _, o := range tasks {
+		if o.exclusive == "" {
+			most = max(most, o.begun.Sub(o.ready))
+		}
+	}
+	return most
+}
+
+func percentile(all []time.Duration, p int) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return all[(len(all)-1)*p/100]
+}
+
+// workforce measures for how long agents are free beside tasks that could start.
+type workforce struct {
+	calm    []span               // only these times count
+	idle    map[string]time.Time // since when agents are free beside a task that could start; zero if there is none
+	running map[string]string    // task by exclusive key
+	ready   map[string]int       // tasks that could start but for their key, by key
+	waits   []time.Duration
+}
+
+// startable reports whether a task could start.
+func (w *workforce) startable() bool {
+	for key, n := range w.ready {
+		if n > 0 && (key == "" || w.running[key] == "") {
+			return true
+		}
+	}
+	return false
+}
+
+// change calls f, which changes what could start, at the time.
+func (w *workforce) change(at time.Time, f func()) {
+	before := w.startable()
+	f()
+	after := w.startable()
+	for uid, since := range w.idle {
+		switch {
+		case !before && after:
+			w.idle[uid] = at
+		case before && !after:
+			w.waited(since, at)
+			w.idle[uid] = time.Time{}
+		}
+	}
+}
+
+// waited adds the part of the time that counts.
+func (w *workforce) waited(since, until time.Time) {
+	if since.IsZero() {
+		return
+	}
+	for _, s := range w.calm {
+		begin, end := since, until
+		if s.begin.After(begin) {
+			begin = s.begin
+		}
+		if s.end.Before(end) {
+			end = s.end
+		}
+		if end.After(begin) {
+			w.waits = append(w.waits, end.Sub(begin))
+		}
+	}
+}
+
+func (w *workforce) can(o *outlined, at time.Time) { w.change(at, func() { w.ready[o.exclusive]++ }) }
+
+func (w *workforce) begin(o *outlined, agent string, at time.Time) {
+	w.gone(agent, at)
+	w.change(at, func() {
+		w.ready[o.exclusive]--
+		if o.exclusive != "" {
+			w.running[o.exclusive] = o.id
+		}
+	})
+}
+
+func (w *workforce) end(o *outlined, agent string, at time.Time) {
+	w.change(at, func() { delete(w.running, o.exclusive) })
+	w.free(agent, at)
+}
+
+// free says that the agent has no task any more.
+func (w *workforce) free(agent string, at time.Time) {
+	if _, is := w.idle[agent]; is {
+		return
+	}
+	w.idle[agent] = time.Time{}
+	if w.startable() {
+		w.idle[agent] = at
+	}
+}
+
+// gone says that the agent has a task, or is not there any more.
+func (w *workforce) gone(agent string, at time.Time) {
+	w.waited(w.idle[agent], at)
+	delete(w.idle, agent)
+}
