@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,8 +30,8 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
   fleet agent delete papi --yes --keep-unsaved
   fleet agent list --status offline -q | xargs -r fleet agent delete --yes`,
 		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
-			if req.GetRequestId() != "" && len(names) > 1 {
-				return usagef("--request-id works for one agent only: delete the agents one at a time")
+			if err := errSeveral(req, names); err != nil {
+				return err
 			}
 			if !yes {
 				question := "Delete " + strings.Join(names, ", ") + " with everything in the workspace?"
@@ -69,9 +68,6 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 	return cmd
 }
 
-// deleteParallel limits how many agents are deleted at the same time.
-const deleteParallel = 8
-
 // deleteOptions says how agents are deleted.
 type deleteOptions struct {
 	wait      waitFlag
@@ -90,44 +86,20 @@ type deleteResult struct {
 // errors of agents with work that exists only in their workspaces, by index, and the first other error. It reports further
 // errors itself.
 func (s *session) deleteAgents(ctx context.Context, d deleteOptions, names []string) (unsaved []error, first error) {
-	results := make([]chan deleteResult, len(names))
-	slots := make(chan struct{}, deleteParallel)
-	for i, name := range names {
-		results[i] = make(chan deleteResult, 1)
-		go func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			result := deleteResult{err: context.Cause(ctx)}
-			if result.err == nil {
-				result.resp, result.err = s.deleteAgent(ctx, d, name)
-			}
-			results[i] <- result
-		}()
-	}
 	unsaved = make([]error, len(names))
-	collect := func() error {
-		for i := range names {
-			result := <-results[i]
-			err := s.print(result.resp, result.err, func() { s.say(result.resp.GetMessage(), result.resp.GetDeletedAgent().GetName()) })
-			switch {
-			case err == nil:
-			case d.keepUnsaved && reasonOf(err) == fleetv1.ErrorReason_UNSAVED_WORK.String():
-				unsaved[i] = err
-			case first == nil:
-				first = err
-			case ctx.Err() == nil: // the first error is reported at the end
-				s.printError(s.explain(ctx, err, s.target))
-			}
+	first = forAgents(ctx, s, "deleting", names, func(ctx context.Context, name string) (result deleteResult) {
+		if result.err = context.Cause(ctx); result.err == nil {
+			result.resp, result.err = s.deleteAgent(ctx, d, name)
 		}
-		return nil
-	}
-	if len(names) == 1 {
-		_ = s.withEvents(ctx, names[0], "deleting "+names[0], collect)
-	} else {
-		p := s.progress(fmt.Sprintf("deleting %d agents", len(names)), s.deps.Now())
-		_ = collect()
-		p.done()
-	}
+		return result
+	}, func(i int, result deleteResult) error {
+		err := s.print(result.resp, result.err, func() { s.say(result.resp.GetMessage(), result.resp.GetDeletedAgent().GetName()) })
+		if err != nil && d.keepUnsaved && reasonOf(err) == fleetv1.ErrorReason_UNSAVED_WORK.String() {
+			unsaved[i] = err
+			return nil
+		}
+		return err
+	})
 	return unsaved, first
 }
 

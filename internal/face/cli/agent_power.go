@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
@@ -27,17 +28,29 @@ type powerTexts struct {
 	again string // the command that waits on, with %s for the agent's name
 }
 
-// power makes the command call a method that changes the state of an agent, and wait until it is finished. The call is repeated with
-// the same request.
+// power makes the command call a method that changes the state of an agent, for each of its arguments, and wait until it is finished.
+// The call is repeated with the same request.
 func power[Q proto.Message](p *program, cmd *cobra.Command, t powerTexts, req Q, call func(context.Context, *session, Q) (agentAnswer, error)) *cobra.Command {
 	var wait waitFlag
-	m := req.ProtoReflect()
-	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
-		m.Set(m.Descriptor().Fields().ByName("agent_name"), protoreflect.ValueOfString(args[0]))
-		answer, err := s.awaitAgent(ctx, wait, t, args[0], func(ctx context.Context) (agentAnswer, error) { return call(ctx, s, req) })
-		return s.print(answer, err, func() {
-			s.say(answer.GetMessage(), answer.GetAgent().GetName())
-			s.hint(t.next, answer.GetAgent().GetName())
+	field := req.ProtoReflect().Descriptor().Fields().ByName("agent_name")
+	type result struct {
+		answer agentAnswer
+		err    error
+	}
+	cmd.RunE = p.action(func(ctx context.Context, s *session, names []string) error {
+		if err := errSeveral(req, names); err != nil {
+			return err
+		}
+		return forAgents(ctx, s, t.doing, names, func(ctx context.Context, name string) (r result) {
+			one, _ := proto.Clone(req).(Q)
+			one.ProtoReflect().Set(field, protoreflect.ValueOfString(name))
+			r.answer, r.err = s.awaitAgent(ctx, wait, t, name, func(ctx context.Context) (agentAnswer, error) { return call(ctx, s, one) })
+			return r
+		}, func(_ int, r result) error {
+			return s.print(r.answer, r.err, func() {
+				s.say(r.answer.GetMessage(), r.answer.GetAgent().GetName())
+				s.hint(t.next, r.answer.GetAgent().GetName())
+			})
 		})
 	})
 	addRequestID(cmd, req)
@@ -47,21 +60,19 @@ func power[Q proto.Message](p *program, cmd *cobra.Command, t powerTexts, req Q,
 
 // awaitAgent makes the call until it is finished, and returns the last answer.
 func (s *session) awaitAgent(ctx context.Context, wait waitFlag, t powerTexts, name string, call func(context.Context) (agentAnswer, error)) (answer agentAnswer, err error) {
-	err = s.withEvents(ctx, name, t.doing+" "+name, func() error {
-		return s.finish(ctx, wait, func(ctx context.Context) (bool, error) {
-			a, err := call(ctx)
-			if err != nil {
-				return false, err
-			}
-			answer = a
-			return a.GetUnfinished(), nil
-		}, func() error {
-			var last *fleetv1.Agent
-			if answer != nil {
-				last = answer.GetAgent()
-			}
-			return s.notReady(ctx, last, name, t.done, fmt.Sprintf(t.again, name))
-		})
+	err = s.finish(ctx, wait, func(ctx context.Context) (bool, error) {
+		a, err := call(ctx)
+		if err != nil {
+			return false, err
+		}
+		answer = a
+		return a.GetUnfinished(), nil
+	}, func() error {
+		var last *fleetv1.Agent
+		if answer != nil {
+			last = answer.GetAgent()
+		}
+		return s.notReady(ctx, last, name, t.done, fmt.Sprintf(t.again, name))
 	})
 	return answer, err
 }
@@ -73,10 +84,11 @@ const (
 
 func (p *program) newAgentStart() *cobra.Command {
 	var yes bool
-	var restart *fleetv1.RestartAgentRequest // the call in place of StartAgent
+	var asking sync.Mutex
+	restarts := map[string]*fleetv1.RestartAgentRequest{} // the calls in place of StartAgent, by agent
 	cmd := power(p, &cobra.Command{
-		Use:   "start AGENT",
-		Short: "Start the workspace of an agent",
+		Use:   "start AGENT...",
+		Short: "Start the workspaces of agents",
 		Long: `Start the workspace of a stopped or failed agent and wait until the agent is ready.
 If it is already starting, the command only waits.
 
@@ -85,17 +97,24 @@ workspace again ends the task. On a terminal the command then asks for confirmat
 Elsewhere it needs --yes.
 
 Next, give it a task with "fleet task run AGENT ...".`,
-		Example: `  fleet agent start papi`,
+		Example: `  fleet agent start papi
+  fleet agent start papi sony`,
 	}, powerTexts{"starting", "ready", giveWork, "fleet agent start %s"}, &fleetv1.StartAgentRequest{}, func(ctx context.Context, s *session, req *fleetv1.StartAgentRequest) (agentAnswer, error) {
+		asking.Lock()
+		restart := restarts[req.GetAgentName()]
+		asking.Unlock()
 		if restart == nil {
 			resp, err := s.fleet.StartAgent(ctx, req)
 			if reasonOf(err) != fleetv1.ErrorReason_AGENT_BUSY.String() { // starting it would end the agent's task
 				return resp, err
 			}
+			asking.Lock() // one question at a time
+			defer asking.Unlock()
 			if err := s.confirmEnd(ctx, req.GetAgentName(), err, yes); err != nil {
 				return nil, err
 			}
 			restart = &fleetv1.RestartAgentRequest{AgentName: req.GetAgentName(), RequestId: req.GetRequestId()}
+			restarts[req.GetAgentName()] = restart
 		}
 		return s.fleet.RestartAgent(ctx, restart)
 	})
@@ -118,11 +137,12 @@ func (s *session) confirmEnd(ctx context.Context, name string, why error, yes bo
 
 func (p *program) newAgentStop() *cobra.Command {
 	return power(p, &cobra.Command{
-		Use:   "stop AGENT",
-		Short: "Stop the workspace of an agent and keep what is in it",
+		Use:   "stop AGENT...",
+		Short: "Stop the workspaces of agents and keep what is in them",
 		Long: `Stop the workspace of an agent and keep what is in it. A running task is stopped
 first. "fleet task stop AGENT" stops only the task.`,
-		Example: `  fleet agent stop papi`,
+		Example: `  fleet agent stop papi
+  fleet agent stop papi sony`,
 	}, powerTexts{"stopping", "stopped", startAgain, "fleet agent stop %s"}, &fleetv1.StopAgentRequest{}, func(ctx context.Context, s *session, req *fleetv1.StopAgentRequest) (agentAnswer, error) {
 		return s.fleet.StopAgent(ctx, req)
 	})
@@ -132,8 +152,8 @@ func (p *program) newAgentRestart() *cobra.Command {
 	req := &fleetv1.RestartAgentRequest{}
 	var values params
 	cmd := power(p, &cobra.Command{
-		Use:   "restart AGENT",
-		Short: "Stop and start the workspace of an agent",
+		Use:   "restart AGENT...",
+		Short: "Stop and start the workspaces of agents",
 		Long: `Stop and start the workspace of an agent, with another role if --role is given. A
 running task is stopped first. A restart that cannot succeed is refused before
 anything stops.

@@ -14,6 +14,7 @@ func usageTemplate(cobras string) string {
 	return strings.NewReplacer(
 		"{{if .Runnable}}\n  {{.UseLine}}{{end}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}\n  {{.UseLine}}{{end}}",
 		"{{rpad .CommandPath .CommandPathPadding}}", "{{rpad .CommandPath 18}}",
+		"Global Flags:\n{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}", "See \"fleet help flags\" for the flags of all commands, such as -o json and --server.",
 	).Replace(cobras)
 }
 
@@ -30,7 +31,17 @@ func Group(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// elsewhere are the commands that people look for at the top.
+var elsewhere = map[string]string{
+	"run": "fleet task run", "logs": "fleet task logs", "diff": "fleet task diff", "wait": "fleet task wait", "retry": "fleet task retry", "tasks": "fleet task list",
+	"ps": "fleet agent list", "ls": "fleet agent list", "agents": "fleet agent list", "create": "fleet agent create", "start": "fleet agent start", "stop": "fleet agent stop", "rm": "fleet agent delete",
+	"delete": "fleet agent delete", "attach": "fleet agent attach", "ask": "fleet questions", "budgets": "fleet budget list", "pools": "fleet pool list",
+}
+
 func unknownCommand(cmd *cobra.Command, name string) error {
+	if other := elsewhere[name]; other != "" && !cmd.HasParent() {
+		return usagef("unknown command %q for %q; did you mean %q?", name, cmd.CommandPath(), other)
+	}
 	var names []string
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // These are the exit codes of Run.
@@ -76,6 +78,11 @@ const environmentHelp = `Flags take precedence over the environment:
   FLEET_CLIENT_KEY   a file with your certificate's private key, like --client-key
   FLEET_DATA         the data directory of an embedded instance, like --data
   NO_COLOR           use no colours if it is set, like --no-color`
+
+// newFlags returns the help topic "flags", about the flags of all commands.
+func newFlags(all *pflag.FlagSet) *cobra.Command {
+	return &cobra.Command{Use: "flags", Short: "Flags of all commands", Long: "All commands have these flags:\n\n" + strings.TrimRight(all.FlagUsages(), "\n")}
+}
 
 // newEnvironment returns the help topic "environment".
 func newEnvironment() *cobra.Command {

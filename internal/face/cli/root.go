@@ -101,7 +101,7 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 	}
 	version := p.newVersion()
 	version.GroupID = GroupMore
-	root.AddCommand(version, newExitCodes(), newEnvironment())
+	root.AddCommand(version, newFlags(root.PersistentFlags()), newExitCodes(), newEnvironment())
 	p.deriveArguments(root)
 	strictHelp(root)
 	return p

@@ -47,21 +47,29 @@ ends when the task does.`,
 func (p *program) newTaskStop() *cobra.Command {
 	req := &fleetv1.StopAgentTaskRequest{}
 	cmd := &cobra.Command{
-		Use:   "stop AGENT",
-		Short: "Stop the task that an agent is working on",
-		Long: `Stop the task that an agent is working on and wait until it has ended. The agent is
+		Use:   "stop AGENT...",
+		Short: "Stop the tasks that agents are working on",
+		Long: `Stop the task that each agent is working on and wait until it has ended. The agent is
 interrupted first, and killed if it does not react. Its workspace keeps running.
+"fleet queue stop ID" stops a task by its id, also one that waits.
 
 Next, "fleet task list AGENT" shows how the task ended.`,
-		Example: `  fleet task stop papi`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req.AgentName = args[0]
-			var resp *fleetv1.StopAgentTaskResponse
-			err := s.withEvents(ctx, args[0], "stopping the task of "+args[0], func() (err error) {
-				resp, err = s.fleet.StopAgentTask(ctx, req)
+		Example: `  fleet task stop papi
+  fleet task stop papi sony`,
+		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
+			if err := errSeveral(req, names); err != nil {
 				return err
+			}
+			type result struct {
+				resp *fleetv1.StopAgentTaskResponse
+				err  error
+			}
+			return forAgents(ctx, s, "stopping the task of", names, func(ctx context.Context, name string) (r result) {
+				r.resp, r.err = s.fleet.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: name, RequestId: req.GetRequestId()})
+				return r
+			}, func(_ int, r result) error {
+				return s.print(r.resp, r.err, func() { s.say(r.resp.GetMessage(), r.resp.GetTask().GetId()) })
 			})
-			return s.print(resp, err, func() { s.say(resp.GetMessage(), resp.GetTask().GetId()) })
 		}),
 	}
 	addRequestID(cmd, req)

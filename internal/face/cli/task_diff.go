@@ -14,24 +14,29 @@ func (p *program) newTaskDiff() *cobra.Command {
 	var stat bool
 	var path string
 	cmd := &cobra.Command{
-		Use:   "diff ID",
+		Use:   "diff ID|AGENT",
 		Short: "Show what a task changed",
-		Long: `Show what a task changed in the repository that its agent works in, as a patch for
-"git apply". With --stat, list the changed files instead.
+		Long: `Show what a task, or the newest task of an agent, changed in the repository that the
+agent works in, as a patch for "git apply". With --stat, list the changed files instead.
 
 The changes include what the agent did not commit. They are kept however the task
 ends, also after the agent is deleted.`,
 		Example: `  fleet task diff 3f2a...
+  fleet task diff papi
   fleet task diff 3f2a... --stat
   fleet task diff 3f2a... --path main.go | git apply`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			switch {
-			case stat && path != "":
+			if stat && path != "" {
 				return Fail(ExitUsage, "", "--path selects a part of the patch: leave --stat out")
-			case stat:
-				return s.taskFiles(ctx, args[0])
 			}
-			return s.taskPatch(ctx, args[0], path)
+			id, err := s.taskOf(ctx, args[0])
+			switch {
+			case err != nil:
+				return err
+			case stat:
+				return s.taskFiles(ctx, id)
+			}
+			return s.taskPatch(ctx, id, path)
 		}),
 	}
 	cmd.Flags().BoolVar(&stat, "stat", false, "list the changed files")

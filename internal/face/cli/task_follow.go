@@ -175,6 +175,9 @@ func (m *monitor) conclude(ctx context.Context) error {
 			}
 			s.hint("%s (%s): fleet task show %s --payload", what, size(t.GetPayloadSize()), t.GetId())
 		}
+		if c := t.GetChanges(); c.GetFiles() > 0 || c.GetCommits() > 0 {
+			s.hint("Changed %s. Review it: fleet task diff %s", changesText(c), t.GetId()[:min(len(t.GetId()), shortID)])
+		}
 	}
 	if t.GetFromTerminal() {
 		s.hint("The result was read from %s.", terminalWords)

@@ -78,9 +78,20 @@ const shortID = 8
 // descriptionWidth is how much of a task's description a table shows, in columns, unless it is a wide table.
 const descriptionWidth = 40
 
+// On a terminal narrower than narrowWidth, the list has no summaries. otherColumns is about the width of the columns without texts.
+const (
+	narrowWidth  = 76
+	otherColumns = 44
+)
+
 // showTasks prints tasks as a table, with an agent column if tasks of several agents are listed.
 func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
 	isWide := s.output == wide
+	width, most := s.screen.onOut.width(), descriptionWidth
+	summaries := isWide || width == 0 || width >= narrowWidth
+	if !isWide && width > 0 && summaries { // both texts get half of what the other columns leave
+		most = min(most, (width-otherColumns)/2)
+	}
 	list(s, tasks, none,
 		column{"ID", func(t *fleetv1.Task) string {
 			if isWide || s.quiet {
@@ -95,20 +106,20 @@ func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
 		column{"AGE", (*fleetv1.Task).GetCreatedAt},
 		column{"TOOK", func(t *fleetv1.Task) string { return s.elapsed(t.GetStartedAt(), t.GetCompletedAt()) }},
 		column{"DESCRIPTION", func(t *fleetv1.Task) string {
-			if isWide {
+			if isWide || !summaries {
 				return oneLine(t.GetDescription())
 			}
-			return truncate(oneLine(t.GetDescription()), descriptionWidth)
+			return truncate(oneLine(t.GetDescription()), most)
 		}},
 		column{"LABELS", valueIf(isWide, func(t *fleetv1.Task) string { return labelsText(t.GetLabels()) })},
-		column{"SUMMARY", outcome})
+		column{"SUMMARY", valueIf(summaries, outcome)})
 }
 
-// outcome returns the summary of an ended task, and why it failed or was stopped. Before the end, the summary only repeats the
-// description.
+// outcome returns the summary of a completed task, and why another one failed or was stopped. Until a task has completed, its summary
+// may only repeat the description.
 func outcome(t *fleetv1.Task) string {
-	if !hasEnded(t.GetStatus()) || t.GetSummary() == "" {
-		return t.GetReason()
+	if t.GetStatus() == fleetv1.Task_completed || t.GetReason() == "" && hasEnded(t.GetStatus()) {
+		return t.GetSummary()
 	}
-	return t.GetSummary() + parens(t.GetReason())
+	return t.GetReason()
 }

@@ -13,14 +13,15 @@ func (p *program) newTaskLogs() *cobra.Command {
 	var lines int
 	var follow bool
 	cmd := &cobra.Command{
-		Use:   "logs ID",
+		Use:   "logs ID|AGENT",
 		Short: "Print what a task has written, and its steps",
-		Long: `Print what a task has written so far, and its steps on standard error: what tools
-it used, what was denied, what went wrong. With -v also results of tools, thoughts
+		Long: `Print what a task, or the newest task of an agent, has written so far, and its steps on
+standard error: what tools it used, what was denied, what went wrong. With -v also results of tools, thoughts
 and changes of files. With --follow, stay until the task has ended.
 
 A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 		Example: `  fleet task logs 3f2a...
+  fleet task logs papi
   fleet task logs 3f2a... --tail 20 --follow`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			switch given := s.cmd.Flags().Changed("tail"); {
@@ -29,7 +30,11 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 			case lines < 0:
 				return Fail(ExitUsage, "", "--tail is %d: give 0 or more lines", lines)
 			}
-			return s.taskLogs(ctx, args[0], lines, follow)
+			id, err := s.taskOf(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.taskLogs(ctx, id, lines, follow)
 		}),
 	}
 	cmd.Flags().IntVar(&lines, "tail", 0, "print only the last `N` lines of the output so far (default all)")
@@ -37,7 +42,8 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 	return cmd
 }
 
-// taskLogs prints the output of the task. Of the output so far it prints only the last lines, unless lines is negative.
+// taskLogs prints the output and the steps of the task. Of what there is so far it prints only the last lines of output, unless lines is
+// negative.
 func (s *session) taskLogs(ctx context.Context, id string, lines int, follow bool) error {
 	resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
 	if err != nil {

@@ -15,9 +15,10 @@ import (
 func (p *program) newTaskShow() *cobra.Command {
 	var payload bool
 	cmd := &cobra.Command{
-		Use:   "show ID",
+		Use:   "show ID|AGENT",
 		Short: "Show one task, or its payload",
-		Long: `Show everything about one task: its description, result, times and cost.
+		Long: `Show everything about one task, or about the newest task of an agent: its description,
+result, times and cost.
 
 With --payload, only the payload of the task is printed, byte for byte: its whole
 result. With -o json or yaml, it is a field of the task instead; payload_encoding is
@@ -27,11 +28,16 @@ A payload that was longer than the server's max_output lacks its middle. Standar
 error says how much is missing, and so do payload_gap_offset and payload_gap_size.
 "fleet task download" writes a large payload to a file.`,
 		Example: `  fleet task show 3f2a...
+  fleet task show papi
   fleet task show 3f2a... --payload > result.txt
   fleet task show 3f2a... --payload -o json`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			id, err := s.taskOf(ctx, args[0])
+			if err != nil {
+				return err
+			}
 			stream := payload && s.output.forPeople()
-			resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: args[0], IncludePayload: payload && !stream})
+			resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id, IncludePayload: payload && !stream})
 			if err != nil {
 				return err
 			}

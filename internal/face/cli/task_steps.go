@@ -15,20 +15,24 @@ import (
 func (p *program) newTaskSteps() *cobra.Command {
 	var kinds []string
 	cmd := &cobra.Command{
-		Use:   "steps ID",
+		Use:   "steps ID|AGENT",
 		Short: "List what an agent did in a task, step by step",
-		Long: `List the steps of a task in order: what the agent wrote, the tools that it used, what
-was denied, requests that failed, limits. With -v also results of tools, thoughts,
+		Long: `List the steps of a task, or of the newest task of an agent, in order: what the agent
+wrote, the tools that it used, what was denied, requests that failed, limits. With -v also results of tools, thoughts,
 changes of files, hooks and usage.
 
 The kinds of steps are text, thinking, tool_call, tool_result, file_edit, denied,
 question, message, retry, limit, compaction, todo_list, hook, background, usage,
-warning and note. With -o json, each step is one line of JSON.`,
+warning, window and note. With -o json, each step is one line of JSON.`,
 		Example: `  fleet task steps 3f2a... -v
   fleet task steps 3f2a... --kind denied,retry,limit
   fleet task steps 3f2a... --kind tool_call -o json | jq -r .tool_call.arguments.command`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req := &fleetv1.ListTaskStepsRequest{TaskId: args[0], Limit: proto.Int32(1000)}
+			id, err := s.taskOf(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			req := &fleetv1.ListTaskStepsRequest{TaskId: id, Limit: proto.Int32(1000)}
 			for _, name := range kinds {
 				kind := fleetv1.StepKind_value[name]
 				if kind == 0 {

@@ -73,8 +73,10 @@ func size[N int | int32 | int64 | float64](n N) string {
 		return fmt.Sprintf("%.0f bytes", float64(n))
 	case n < 1<<20:
 		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	}
-	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
 // span formats a duration in one unit, and from a year on in two: 42s, 3m, 47h, 12d, 1y30d.

@@ -27,12 +27,12 @@ export function duration(ms: number): string {
 }
 
 export function bytes(n: number): string {
-  if (n < 1000) return `${n} B`
-  for (const unit of ['kB', 'MB', 'GB']) {
-    n /= 1000
-    if (n < 1000) return `${n < 10 ? n.toFixed(1) : Math.round(n)} ${unit}`
+  if (n < 1024) return `${n} bytes`
+  for (const unit of ['KiB', 'MiB', 'GiB']) {
+    n /= 1024
+    if (n < 1024) return `${n < 10 ? n.toFixed(1) : Math.round(n)} ${unit}`
   }
-  return `${Math.round(n / 1000)} TB`
+  return `${Math.round(n / 1024)} TiB`
 }
 
 export function dollars(n: number | null | undefined): string {
