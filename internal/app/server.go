@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"fleet/internal/face/page"
 	"fleet/internal/face/protected"
 	"fleet/internal/face/rest"
+	"fleet/internal/fleet"
 	"fleet/internal/loopback"
 	"fleet/internal/toolset/lifecycle"
 )
@@ -266,6 +268,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		slog.Any("places", s.cfg.Places), slog.String("auth", s.cfg.Auth.String()), slog.String("data", s.cfg.Data), slog.String("store", s.cfg.shownStore()))
 
 	s.warn(ctx)
+	s.warnNobody(ctx)
 	s.warnMissing(ctx)
 
 	var err error
@@ -276,6 +279,22 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	s.service.Leave()
 	return errors.Join(err, s.shutdown())
+}
+
+// warnNobody logs how to make the first token if callers need one and none exists.
+func (s *Server) warnNobody(ctx context.Context) {
+	if !slices.Equal(s.cfg.Auth, Auth{AuthTokens}) {
+		return
+	}
+	tokens, err := s.service.ListTokens(ctx)
+	if err != nil || slices.ContainsFunc(tokens, func(t *fleet.Token) bool { return t.Valid(s.service.Now()) }) {
+		return
+	}
+	next := "stop the server, and then: (umask 077; fleet token create me --admin --embedded --data " + s.cfg.Data + " > ~/.fleet-token)"
+	if s.cfg.Store != "" {
+		next = "with the FLEET_STORE of this server: (umask 077; FLEET_REPLICA= FLEET_DATA=$(mktemp -d) fleet token create me --admin --embedded > ~/.fleet-token)"
+	}
+	s.log.WarnContext(ctx, "nobody can call, because there is no token yet", slog.String("setting", "auth"), slog.String("next", next))
 }
 
 // warn logs a warning if the server accepts more callers than its settings seem to say.

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+)
+
+// TestFirstToken checks that a server that nobody can call says how to make the first token.
+func TestFirstToken(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places, cfg.Auth = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"fake"}, Auth{AuthTokens}
+	says := func() string {
+		var log bytes.Buffer
+		world := fake.New(fake.Config{})
+		defer world.Destroy()
+		a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}, Log: &log})
+		require.NoError(t, err)
+		s, err := a.Listen("test")
+		require.NoError(t, err)
+		s.warnNobody(t.Context())
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		require.NoError(t, s.Serve(ctx))
+		return log.String()
+	}
+	require.Contains(t, says(), "nobody can call, because there is no token yet")
+	require.Contains(t, says(), "fleet token create me --admin --embedded --data "+cfg.Data)
+
+	world := fake.New(fake.Config{})
+	defer world.Destroy()
+	a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}})
+	require.NoError(t, err)
+	root := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})
+	_, _, _, err = a.service.CreateToken(root, service.CreateTokenRequest{Name: "me", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
+	require.NoError(t, err)
+	require.NoError(t, a.Close())
+	require.NotContains(t, says(), "nobody can call")
+}
