@@ -27,7 +27,7 @@ func bodies(next http.Handler, patience time.Duration) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		b := &body{ReadCloser: r.Body, control: http.NewResponseController(w), begun: time.Now(), patience: patience}
+		b := &body{ReadCloser: r.Body, control: http.NewResponseController(w), started: time.Now(), patience: patience}
 		in := r.WithContext(r.Context()) // the server uses its own request, which must not change
 		in.Body = b
 		defer func() {
@@ -43,7 +43,7 @@ func bodies(next http.Handler, patience time.Duration) http.Handler {
 type body struct {
 	io.ReadCloser
 	control  *http.ResponseController
-	begun    time.Time
+	started    time.Time
 	patience time.Duration
 	read     int64
 	ended    bool
@@ -54,8 +54,8 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.ended {
 		return b.ReadCloser.Read(p)
 	}
-	late := b.begun.Add(b.patience + time.Duration(b.read)*(time.Second/bodyRate))
-	_ = b.control.SetReadDeadline(late) // a connection without deadlines needs none
+	deadline := b.started.Add(b.patience + time.Duration(b.read)*(time.Second/bodyRate))
+	_ = b.control.SetReadDeadline(deadline) // a connection without deadlines needs none
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
 	if errors.Is(err, io.EOF) {

@@ -41,8 +41,8 @@ func connect(t *testing.T, limits Limits) (client net.Conn, server *Conn) {
 	return dial(t, listen(t, limits))
 }
 
-// closed waits until the other end has closed the connection.
-func closed(t *testing.T, client net.Conn) {
+// requireClosed waits until the other end has requireClosed the connection.
+func requireClosed(t *testing.T, client net.Conn) {
 	t.Helper()
 	require.NoError(t, client.SetReadDeadline(time.Now().Add(waittest.Limit)))
 	_, err := client.Read(make([]byte, 1))
@@ -53,13 +53,13 @@ func closed(t *testing.T, client net.Conn) {
 func TestOldestUnknownConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	l := listen(t, Limits{Connections: 2})
-	known, k := dial(t, l)
-	k.Admit()
+	known, knownServer := dial(t, l)
+	knownServer.Admit()
 	first, _ := dial(t, l)
 	second, s := dial(t, l)
 	third, _ := dial(t, l)
-	closed(t, first)
-	for client, server := range map[net.Conn]*Conn{known: k, second: s} {
+	requireClosed(t, first)
+	for client, server := range map[net.Conn]*Conn{known: knownServer, second: s} {
 		_, err := client.Write([]byte("x"))
 		require.NoError(t, err)
 		n, err := server.Read(make([]byte, 1))
@@ -81,7 +81,7 @@ func TestAnUnknownConnectionEnds(t *testing.T) {
 	downloads, d := dial(t, l)
 	d.Extend(time.Hour)
 	unknown, _ := dial(t, l)
-	closed(t, unknown)
+	requireClosed(t, unknown)
 	for client, server := range map[net.Conn]*Conn{known: k, downloads: d} {
 		_, err := client.Write([]byte("x"))
 		require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestUnknownConnectionHasSmallLimits(t *testing.T) {
 	data, err := io.ReadAll(server)
 	require.ErrorIs(t, err, errTooMuch)
 	require.Len(t, data, 10)
-	closed(t, client)
+	requireClosed(t, client)
 
 	client, server = dial(t, l)
 	server.Admit()

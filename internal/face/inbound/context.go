@@ -13,8 +13,8 @@ import (
 
 type connKey struct{}
 
-// With returns a context that carries the connection; c may be nil.
-func With(ctx context.Context, c *Conn) context.Context {
+// withConn returns a context that carries the connection; c may be nil.
+func withConn(ctx context.Context, c *Conn) context.Context {
 	if c == nil {
 		return ctx
 	}
@@ -27,7 +27,7 @@ func WithConn(ctx context.Context, c net.Conn) context.Context {
 		c = t.NetConn()
 	}
 	own, _ := c.(*Conn)
-	return With(ctx, own)
+	return withConn(ctx, own)
 }
 
 // From returns the connection of the HTTP request or gRPC call that the context belongs to, or nil if the call did not

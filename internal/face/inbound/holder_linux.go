@@ -29,14 +29,14 @@ func confined(inode string) (bool, error) {
 		if _, err := strconv.Atoi(e.Name()); err != nil {
 			continue
 		}
-		held, err := holds(e.Name(), inode)
+		holdsSocket, err := holds(e.Name(), inode)
 		if err != nil {
 			err = own.judgeHidden(e.Name(), inode)
 		}
 		if err != nil {
 			return false, err
 		}
-		if !held {
+		if !holdsSocket {
 			continue
 		}
 		s, err := statusOf(e.Name())
@@ -80,8 +80,8 @@ func holds(pid, inode string) (bool, error) {
 	dir := filepath.Join("/proc", pid, "fd")
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		to, lerr := os.Readlink(filepath.Join(dir, e.Name()))
-		if lerr == nil && to == "socket:["+inode+"]" {
+		target, lerr := os.Readlink(filepath.Join(dir, e.Name()))
+		if lerr == nil && target == "socket:["+inode+"]" {
 			return true, nil
 		}
 		err = errors.Join(err, lerr)

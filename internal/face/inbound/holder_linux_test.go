@@ -43,9 +43,9 @@ func TestConfinedCaller(t *testing.T) {
 	if err := sandbox.Available(); err != nil {
 		t.Skip(err)
 	}
-	kept, err := sandbox.Start(sandbox.Policy{Read: sandbox.System()}, "/bin/bash", argv, &os.ProcAttr{})
+	sandboxed, err := sandbox.Start(sandbox.Policy{Read: sandbox.System()}, "/bin/bash", argv, &os.ProcAttr{})
 	require.NoError(t, err)
-	check(kept, -1)
+	check(sandboxed, -1)
 
 	conn, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
@@ -53,9 +53,9 @@ func TestConfinedCaller(t *testing.T) {
 	shared, err := conn.(*net.TCPConn).File()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = shared.Close() })
-	kept, err = sandbox.Start(sandbox.Policy{Read: sandbox.System()}, "/bin/sleep", []string{"sleep", "3600"}, &os.ProcAttr{Files: []*os.File{nil, nil, nil, shared}})
+	sandboxed, err = sandbox.Start(sandbox.Policy{Read: sandbox.System()}, "/bin/sleep", []string{"sleep", "3600"}, &os.ProcAttr{Files: []*os.File{nil, nil, nil, shared}})
 	require.NoError(t, err)
-	check(kept, -1) // this process holds the socket too
+	check(sandboxed, -1) // this process holds the socket too
 }
 
 // These are the arguments with which the test program starts as a confined process that hides its descriptors, and as a process

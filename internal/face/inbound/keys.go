@@ -30,7 +30,7 @@ type Keys struct {
 
 	mu      sync.Mutex
 	current *tls.Config
-	seen    []fs.FileInfo // the files that current was read from
+	currentFiles    []fs.FileInfo // the files that current was read from
 	problem string        // why the changed files are not used; "" if the files have not changed or are used
 }
 
@@ -38,7 +38,7 @@ type Keys struct {
 func NewKeys(files KeyFiles, log *slog.Logger, protos ...string) (*Keys, error) {
 	k := &Keys{files: files, protos: protos, log: log}
 	var err error
-	if k.seen, err = files.stat(); err != nil {
+	if k.currentFiles, err = files.stat(); err != nil {
 		return nil, err
 	}
 	k.current, err = k.read()
@@ -57,7 +57,7 @@ func (k *Keys) latest(ctx context.Context) *tls.Config {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	infos, err := k.files.stat()
-	if err == nil && k.problem == "" && same(infos, k.seen) {
+	if err == nil && k.problem == "" && unchanged(infos, k.currentFiles) {
 		return k.current
 	}
 	var next *tls.Config
@@ -71,7 +71,7 @@ func (k *Keys) latest(ctx context.Context) *tls.Config {
 		}
 		return k.current
 	}
-	k.current, k.seen, k.problem = next, infos, ""
+	k.current, k.currentFiles, k.problem = next, infos, ""
 	k.log.InfoContext(ctx, "TLS files changed", slog.String("cert", k.files.Cert), slog.Time("expires", next.Certificates[0].Leaf.NotAfter))
 	return next
 }
@@ -131,7 +131,7 @@ func (f KeyFiles) stat() (infos []fs.FileInfo, err error) {
 	return infos, nil
 }
 
-func same(a, b []fs.FileInfo) bool {
+func unchanged(a, b []fs.FileInfo) bool {
 	for i := range a {
 		if !os.SameFile(a[i], b[i]) || !a[i].ModTime().Equal(b[i].ModTime()) || a[i].Size() != b[i].Size() {
 			return false

@@ -16,8 +16,8 @@ import (
 	"fleet/internal/face/inbound/certtest"
 )
 
-// shown returns the name in the certificate that a server with the keys shows a new client.
-func shown(t *testing.T, k *Keys, ca *certtest.Authority) string {
+// certificateName returns the name in the certificate that a server with the keys shows a new client.
+func certificateName(t *testing.T, k *Keys, ca *certtest.Authority) string {
 	t.Helper()
 	client, server := net.Pipe()
 	defer func() { _, _ = client.Close(), server.Close() }()
@@ -36,22 +36,22 @@ func TestKeysFollowTheirFiles(t *testing.T) {
 	cert, key := ca.Files(t, dir, "first")
 	k, err := NewKeys(KeyFiles{Cert: cert, Key: key}, slog.New(slog.NewTextHandler(log, nil)), "h2")
 	require.NoError(t, err)
-	require.Equal(t, "first", shown(t, k, ca))
+	require.Equal(t, "first", certificateName(t, k, ca))
 
 	nextCert, nextKey := ca.Issue(t, "second", time.Now().Add(time.Hour))
 	for _, content := range [][]byte{nextCert[:len(nextCert)/2], nil, []byte("no PEM"), nextCert} { // the key is still the old one
 		require.NoError(t, os.WriteFile(cert, content, 0o600))
-		require.Equal(t, "first", shown(t, k, ca))
-		require.Equal(t, "first", shown(t, k, ca))
+		require.Equal(t, "first", certificateName(t, k, ca))
+		require.Equal(t, "first", certificateName(t, k, ca))
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "private key does not match public key"), "each problem is logged once: %s", log)
 	require.NoError(t, os.WriteFile(key, nextKey, 0o600))
-	require.Equal(t, "second", shown(t, k, ca))
+	require.Equal(t, "second", certificateName(t, k, ca))
 
 	require.NoError(t, os.Remove(key))
-	require.Equal(t, "second", shown(t, k, ca))
+	require.Equal(t, "second", certificateName(t, k, ca))
 	ca.Files(t, dir, "third")
-	require.Equal(t, "third", shown(t, k, ca))
+	require.Equal(t, "third", certificateName(t, k, ca))
 	require.NotContains(t, log.String(), "PRIVATE KEY")
 }
 
@@ -74,9 +74,9 @@ func TestKeysFollowLinks(t *testing.T) {
 	require.NoError(t, os.Symlink("..data/tls.key", files.Key))
 	k, err := NewKeys(files, slog.New(slog.DiscardHandler), "h2")
 	require.NoError(t, err)
-	require.Equal(t, "first", shown(t, k, ca))
+	require.Equal(t, "first", certificateName(t, k, ca))
 	link("second")
-	require.Equal(t, "second", shown(t, k, ca))
+	require.Equal(t, "second", certificateName(t, k, ca))
 }
 
 func TestKeysThatCannotBeRead(t *testing.T) {

@@ -44,12 +44,12 @@ type Listener struct {
 
 	mu      sync.Mutex
 	unknown *list.List           // of *Conn, newest first
-	from    map[netip.Prefix]int // how many of them are from each network
+	perNetwork    map[netip.Prefix]int // how many of them are from each network
 }
 
 // Listen returns a Listener over l.
 func Listen(l *net.TCPListener, limits Limits) *Listener {
-	return &Listener{TCPListener: l, limits: limits.withDefaults(), unknown: list.New(), from: map[netip.Prefix]int{}}
+	return &Listener{TCPListener: l, limits: limits.withDefaults(), unknown: list.New(), perNetwork: map[netip.Prefix]int{}}
 }
 
 // Accept returns the next connection, which is a *Conn.
@@ -63,11 +63,11 @@ func (l *Listener) Accept() (net.Conn, error) {
 	c.user = sync.OnceValues(func() (int, error) { return userOf(c.TCPConn) })
 	c.timer = time.AfterFunc(l.limits.Lifetime, func() { _ = c.Close() })
 	l.mu.Lock()
-	c.place = l.unknown.PushFront(c)
-	l.from[c.network]++
+	c.element = l.unknown.PushFront(c)
+	l.perNetwork[c.network]++
 	var spare *Conn
 	if l.unknown.Len() > l.limits.Connections {
-		spare = l.spare()
+		spare = l.findSurplus()
 	}
 	l.mu.Unlock()
 	if spare != nil {
@@ -76,12 +76,12 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// spare returns the oldest connection of the network that has the most. The caller holds the lock.
-func (l *Listener) spare() (spare *Conn) {
+// findSurplus returns the oldest connection of the network that has the most. The caller holds the lock.
+func (l *Listener) findSurplus() (spare *Conn) {
 	most := 0
 	for e := l.unknown.Back(); e != nil; e = e.Prev() {
-		if c, ok := e.Value.(*Conn); ok && l.from[c.network] > most {
-			spare, most = c, l.from[c.network]
+		if c, ok := e.Value.(*Conn); ok && l.perNetwork[c.network] > most {
+			spare, most = c, l.perNetwork[c.network]
 		}
 	}
 	return spare
@@ -109,13 +109,13 @@ func networkOf(a net.Addr) netip.Prefix {
 func (l *Listener) forget(c *Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.place == nil {
+	if c.element == nil {
 		return false
 	}
-	l.unknown.Remove(c.place)
-	c.place = nil
-	if l.from[c.network]--; l.from[c.network] == 0 {
-		delete(l.from, c.network)
+	l.unknown.Remove(c.element)
+	c.element = nil
+	if l.perNetwork[c.network]--; l.perNetwork[c.network] == 0 {
+		delete(l.perNetwork, c.network)
 	}
 	return true
 }

@@ -20,14 +20,14 @@ import (
 // TellsUsers reports whether User works on this system.
 const TellsUsers = true
 
-// scanning lets one goroutine at a time read the tables, so that many new connections use at most one CPU.
-var scanning sync.Mutex
+// scanMu lets one goroutine at a time read the tables, so that many new connections use at most one CPU.
+var scanMu sync.Mutex
 
 // socketUser returns the user of the socket with these ends. A program that uses IPv6 has its sockets to IPv4 addresses
 // in the IPv6 table, so both tables are read.
 func socketUser(local, remote netip.AddrPort) (int, error) {
-	scanning.Lock()
-	defer scanning.Unlock()
+	scanMu.Lock()
+	defer scanMu.Unlock()
 	var errs []error
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		f, err := os.Open(table)
@@ -38,10 +38,10 @@ func socketUser(local, remote netip.AddrPort) (int, error) {
 		user, inode, err := findSocket(f, local, remote)
 		_ = f.Close()
 		if err == nil {
-			switch kept, err := confined(inode); {
+			switch isConfined, err := confined(inode); {
 			case err != nil:
 				return 0, err
-			case kept:
+			case isConfined:
 				return 0, ErrConfined
 			}
 			return user, nil
@@ -71,14 +71,14 @@ const timeWait = "06"
 // findSocket returns the user and the inode of the socket in the table. A socket that no program holds any more counts
 // as absent, because the kernel shows it as root's.
 func findSocket(table io.Reader, local, remote netip.AddrPort) (user int, inode string, err error) {
-	ends := [2][]string{inTable(local), inTable(remote)}
+	forms := [2][]string{tableForms(local), tableForms(remote)}
 	rows := bufio.NewScanner(table)
 	for rows.Scan() {
-		if !bytes.Contains(rows.Bytes(), []byte(ends[0][0])) { // skip most rows without parsing them
+		if !bytes.Contains(rows.Bytes(), []byte(forms[0][0])) { // skip most rows without parsing them
 			continue
 		}
 		f := strings.Fields(rows.Text())
-		if len(f) < fieldsOfSocket || !oneOf(ends[0], f[fieldLocal]) || !oneOf(ends[1], f[fieldRemote]) {
+		if len(f) < fieldsOfSocket || !oneOf(forms[0], f[fieldLocal]) || !oneOf(forms[1], f[fieldRemote]) {
 			continue
 		}
 		if f[fieldState] == timeWait || f[fieldInode] == "0" {
@@ -118,9 +118,9 @@ func oneOf(all []string, s string) bool {
 	return false
 }
 
-// inTable returns the forms in which the tables may write an address: words of 4 bytes, each in the machine's byte
+// tableForms returns the forms in which the tables may write an address: words of 4 bytes, each in the machine's byte
 // order. The first form is a suffix of the others.
-func inTable(a netip.AddrPort) []string {
+func tableForms(a netip.AddrPort) []string {
 	address := a.Addr().Unmap()
 	var raw []byte
 	if address.Is4() {
@@ -131,15 +131,15 @@ func inTable(a netip.AddrPort) []string {
 		raw = b[:]
 	}
 	port := fmt.Sprintf(":%04X", a.Port())
-	forms := []string{words(raw) + port}
+	forms := []string{hexWords(raw) + port}
 	if address.Is4() {
 		mapped := netip.AddrFrom16(address.As16()).As16()
-		forms = append(forms, words(mapped[:])+port)
+		forms = append(forms, hexWords(mapped[:])+port)
 	}
 	return forms
 }
 
-func words(b []byte) string {
+func hexWords(b []byte) string {
 	var s strings.Builder
 	for ; len(b) >= 4; b = b[4:] {
 		fmt.Fprintf(&s, "%08X", binary.NativeEndian.Uint32(b))

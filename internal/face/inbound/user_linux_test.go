@@ -19,7 +19,7 @@ func table(rows ...string) *strings.Reader {
 
 func TestFindSocket(t *testing.T) {
 	t.Parallel()
-	if words([]byte{127, 0, 0, 1}) != "0100007F" {
+	if hexWords([]byte{127, 0, 0, 1}) != "0100007F" {
 		t.Skip("the rows have little-endian addresses")
 	}
 	const rest = " 00000000:00000000 00:00000000 00000000 "

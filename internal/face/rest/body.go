@@ -19,19 +19,19 @@ import (
 type body struct {
 	io.ReadCloser
 	route     *route
-	inPath    map[string]string
+	pathValues    map[string]string
 	size      int64         // the length that the client declares, in bytes; -1 if it declares none
-	fromQuery proto.Message // the request without the fields of the path; nil if there is no query
+	queryRequest proto.Message // the request without the fields of the path; nil if there is no query
 	err       error         // why it was not read, since the gateway passes on only the text of an error
 }
 
-// expected is the largest memory, in bytes, that is reserved for a body before it arrives.
-const expected = 64 << 10
+// maxPreallocated is the largest memory, in bytes, that is reserved for a body before it arrives.
+const maxPreallocated = 64 << 10
 
 // read reads the body into the request message.
 func (b *body) read(request proto.Message) error {
 	rt := b.route
-	buffer := bytes.NewBuffer(make([]byte, 0, min(max(b.size, 0), expected)+bytes.MinRead))
+	buffer := bytes.NewBuffer(make([]byte, 0, min(max(b.size, 0), maxPreallocated)+bytes.MinRead))
 	_, err := buffer.ReadFrom(b)
 	data := buffer.Bytes()
 	if err != nil {
@@ -51,9 +51,9 @@ func (b *body) read(request proto.Message) error {
 	}
 	for _, name := range rt.fields {
 		field, m := rt.field(name), request.ProtoReflect()
-		if given := m.Get(field).String(); m.Has(field) && given != b.inPath[name] {
+		if given := m.Get(field).String(); m.Has(field) && given != b.pathValues[name] {
 			return wire.Invalid(wire.InvalidReason(field), name, "%s is %q in the path and %q in the body; leave it out of the body",
-				name, wire.Shorten(b.inPath[name]), wire.Shorten(given))
+				name, wire.Shorten(b.pathValues[name]), wire.Shorten(given))
 		}
 	}
 	return nil
@@ -61,7 +61,7 @@ func (b *body) read(request proto.Message) error {
 
 // request returns the request message of a custom handler, with the fields of the path.
 func (b *body) request() (proto.Message, error) {
-	request := b.fromQuery
+	request := b.queryRequest
 	if request == nil {
 		request = b.route.request.New().Interface()
 	}
@@ -71,7 +71,7 @@ func (b *body) request() (proto.Message, error) {
 		}
 	}
 	for _, name := range b.route.fields {
-		if err := runtime.PopulateFieldFromPath(request, name, b.inPath[name]); err != nil {
+		if err := runtime.PopulateFieldFromPath(request, name, b.pathValues[name]); err != nil {
 			return nil, wire.Invalid(wire.InvalidReason(b.route.field(name)), name, "%s in the path cannot be used", name)
 		}
 	}
@@ -82,7 +82,7 @@ func (b *body) request() (proto.Message, error) {
 func requestOf(r *http.Request) (proto.Message, error) {
 	b, ok := r.Body.(*body)
 	if !ok {
-		return nil, errForeign
+		return nil, errNotMessage
 	}
 	return b.request()
 }
@@ -123,15 +123,15 @@ const curlMediaType = "application/x-www-form-urlencoded"
 // beginsAsObject reports whether the body begins as a JSON object does. It consumes nothing.
 func beginsAsObject(r *http.Request) bool {
 	b := bufio.NewReaderSize(r.Body, 512)
-	begin, _ := b.Peek(1) // an empty or broken body is reported when it is read
-	for n := 1; n < 512 && len(begin) == n && strings.ContainsRune(" \t\r\n", rune(begin[n-1])); n++ {
-		begin, _ = b.Peek(n + 1)
+	prefix, _ := b.Peek(1) // an empty or broken body is reported when it is read
+	for n := 1; n < 512 && len(prefix) == n && strings.ContainsRune(" \t\r\n", rune(prefix[n-1])); n++ {
+		prefix, _ = b.Peek(n + 1)
 	}
 	r.Body = struct {
 		io.Reader
 		io.Closer
 	}{b, r.Body}
-	return strings.HasPrefix(strings.TrimLeft(string(begin), " \t\r\n"), "{")
+	return strings.HasPrefix(strings.TrimLeft(string(prefix), " \t\r\n"), "{")
 }
 
 // refuseBody refuses the body of a request whose fields are in the query, because its content would be ignored.
@@ -139,8 +139,8 @@ func (rt *route) refuseBody(r *http.Request) error {
 	if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n == 0 {
 		return nil
 	}
-	if known := rt.rest(); len(known) > 0 {
-		return wire.Invalid(invalidArgument, "", "%s takes no body; put %s into the query", rt, strings.Join(known, ", "))
+	if fields := rt.rest(); len(fields) > 0 {
+		return wire.Invalid(invalidArgument, "", "%s takes no body; put %s into the query", rt, strings.Join(fields, ", "))
 	}
 	return wire.Invalid(invalidArgument, "", "%s takes no body; send none", rt)
 }

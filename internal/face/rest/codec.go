@@ -16,8 +16,8 @@ type codec struct{}
 
 var _ runtime.Marshaler = codec{}
 
-// errForeign is returned for values that the gateway never passes with this package's options.
-var errForeign = errors.New("rest: not a message of the API")
+// errNotMessage is returned for values that the gateway never passes with this package's options.
+var errNotMessage = errors.New("rest: not a message of the API")
 
 // ContentType is the content type of every answer that is not a stream.
 func (codec) ContentType(any) string { return "application/json" }
@@ -29,7 +29,7 @@ func (codec) Marshal(v any) ([]byte, error) {
 	}
 	m, ok := v.(proto.Message)
 	if !ok {
-		return nil, errForeign
+		return nil, errNotMessage
 	}
 	data, err := wire.Marshal(m)
 	if err != nil {
@@ -39,7 +39,7 @@ func (codec) Marshal(v any) ([]byte, error) {
 }
 
 // Unmarshal is never called.
-func (codec) Unmarshal([]byte, any) error { return errForeign }
+func (codec) Unmarshal([]byte, any) error { return errNotMessage }
 
 // NewEncoder returns an encoder that writes each message on a line of its own.
 func (c codec) NewEncoder(w io.Writer) runtime.Encoder {
@@ -59,7 +59,7 @@ func (codec) NewDecoder(r io.Reader) runtime.Decoder {
 		b, ok := r.(*body)
 		m, isMessage := v.(proto.Message)
 		if !ok || !isMessage {
-			return errForeign
+			return errNotMessage
 		}
 		b.err = b.read(m)
 		return b.err

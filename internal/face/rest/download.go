@@ -27,9 +27,9 @@ func (rt *route) isDownload() bool {
 	return rt.method.IsStreamingServer() && rt.method.Output().FullName() == bodyName
 }
 
-// beginsAt returns the name of the request's field for the offset at which the content begins, or "" if there is no
+// offsetField returns the name of the request's field for the offset at which the content begins, or "" if there is no
 // such field.
-func (rt *route) beginsAt() string {
+func (rt *route) offsetField() string {
 	p, _ := proto.GetExtension(rt.method.Options(), fleetv1.E_Portion).(*fleetv1.Portion)
 	return p.GetFrom()
 }
@@ -49,11 +49,11 @@ func (f *face) download(rt *route) runtime.HandlerFunc {
 			return
 		}
 		c := &contentStream{
-			begin: func(ctx context.Context) (func() (proto.Message, error), error) {
+			openStream: func(ctx context.Context) (func() (proto.Message, error), error) {
 				return f.stream(ctx, name, request, contentType{})
 			},
-			ctx: ctx, request: request.ProtoReflect(), offset: rt.field(rt.beginsAt()),
-			waits: func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(f.patience)) },
+			ctx: ctx, request: request.ProtoReflect(), offset: rt.field(rt.offsetField()),
+			extendDeadline: func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(f.patience)) },
 		}
 		defer c.end()
 		defer func() { _ = http.NewResponseController(w).SetWriteDeadline(noDeadline) }()
@@ -81,7 +81,7 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Encoding", "gzip")
 		h.Set("Content-Length", strconv.FormatInt(c.size, 10)) // http.ServeContent does not set it together with a Content-Encoding
 	}
-	h.Set("Content-Type", c.kind)
+	h.Set("Content-Type", c.mediaType)
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox") // an agent wrote it, so a browser must not run it
 	if name := c.info.GetFileName(); name != "" {
 		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
@@ -134,20 +134,20 @@ func (w *rangeWriter) Write(b []byte) (int, error) {
 // contentStream makes the stream of a method an io.ReadSeeker for http.ServeContent: a read after a seek opens a new
 // stream.
 type contentStream struct {
-	begin   func(ctx context.Context) (recv func() (proto.Message, error), err error)
+	openStream   func(ctx context.Context) (recv func() (proto.Message, error), err error)
 	ctx     context.Context //nolint:containedctx // of the request, for the streams it opens
 	request protoreflect.Message
 	offset  protoreflect.FieldDescriptor // field of the request; nil if the method can only stream the whole
-	waits   func()                       // called after each read; extends the deadline for writing to the client
+	extendDeadline   func()                       // called after each read; extends the deadline for writing to the client
 
 	info       *fleetv1.PayloadInfo
-	kind       string
+	mediaType       string
 	base, size int64 // the requested offset at which the content begins, and its size from there
 
 	recv     func() (proto.Message, error)
 	stop     context.CancelFunc
-	left     []byte
-	at, next int64 // the offset of the stream, and the offset of the next read
+	pending     []byte
+	streamOffset, readOffset int64 // the offset of the stream, and the offset of the next read
 	err      error
 }
 
@@ -159,7 +159,7 @@ func (c *contentStream) open() error {
 	if c.offset != nil {
 		c.base = c.request.Get(c.offset).Int()
 	}
-	if err := c.start(0); err != nil {
+	if err := c.restart(0); err != nil {
 		return err
 	}
 	m, err := c.recv()
@@ -171,19 +171,19 @@ func (c *contentStream) open() error {
 	if len(body.GetExtensions()) == 0 || body.GetExtensions()[0].UnmarshalTo(c.info) != nil {
 		return errNoInfo
 	}
-	c.kind, c.left, c.size = body.GetContentType(), body.GetData(), c.info.GetSize()-c.base
+	c.mediaType, c.pending, c.size = body.GetContentType(), body.GetData(), c.info.GetSize()-c.base
 	return nil
 }
 
-// start opens a stream and closes the previous one.
-func (c *contentStream) start(at int64) error {
+// restart opens a stream and closes the previous one.
+func (c *contentStream) restart(at int64) error {
 	c.end()
 	if c.offset != nil {
 		c.request.Set(c.offset, protoreflect.ValueOfInt64(c.base+at))
 	}
 	ctx, stop := context.WithCancel(c.ctx)
-	recv, err := c.begin(ctx)
-	c.recv, c.stop, c.left, c.at = recv, stop, nil, at
+	recv, err := c.openStream(ctx)
+	c.recv, c.stop, c.pending, c.streamOffset = recv, stop, nil, at
 	return err
 }
 
@@ -197,12 +197,12 @@ func (c *contentStream) end() {
 func (c *contentStream) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
-		offset += c.next
+		offset += c.readOffset
 	case io.SeekEnd:
 		offset += c.size
 	}
-	c.next = offset
-	return c.next, nil
+	c.readOffset = offset
+	return c.readOffset, nil
 }
 
 // Read reads the next bytes.
@@ -214,16 +214,16 @@ func (c *contentStream) Read(b []byte) (n int, err error) {
 }
 
 func (c *contentStream) read(b []byte) (int, error) {
-	defer c.waits() // the limit is for the client, not for the store
-	if c.next >= c.size {
+	defer c.extendDeadline() // the limit is for the client, not for the store
+	if c.readOffset >= c.size {
 		return 0, io.EOF
 	}
-	if c.next != c.at {
-		if err := c.start(c.next); err != nil {
+	if c.readOffset != c.streamOffset {
+		if err := c.restart(c.readOffset); err != nil {
 			return 0, err
 		}
 	}
-	for len(c.left) == 0 {
+	for len(c.pending) == 0 {
 		m, err := c.recv()
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
@@ -232,12 +232,12 @@ func (c *contentStream) read(b []byte) (int, error) {
 			return 0, err
 		}
 		body, _ := m.(*httpbody.HttpBody)
-		c.left = body.GetData()
+		c.pending = body.GetData()
 	}
-	n := copy(b, c.left)
-	c.left = c.left[n:]
-	c.at += int64(n)
-	c.next = c.at
+	n := copy(b, c.pending)
+	c.pending = c.pending[n:]
+	c.streamOffset += int64(n)
+	c.readOffset = c.streamOffset
 	return n, nil
 }
 

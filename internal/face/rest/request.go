@@ -78,10 +78,10 @@ func (rt *route) open(r *http.Request, inPath map[string]string) (*body, error) 
 			return nil, wire.Invalid(wire.InvalidReason(rt.field(name)), name, "%s in the path is not valid UTF-8: escape it as UTF-8", name)
 		}
 	}
-	b := &body{route: rt, inPath: inPath, size: r.ContentLength}
+	b := &body{route: rt, pathValues: inPath, size: r.ContentLength}
 	if r.URL.RawQuery != "" {
-		b.fromQuery = rt.request.New().Interface()
-		if err := rt.readQuery(r, b.fromQuery); err != nil {
+		b.queryRequest = rt.request.New().Interface()
+		if err := rt.readQuery(r, b.queryRequest); err != nil {
 			return nil, err
 		}
 	}

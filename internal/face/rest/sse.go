@@ -29,7 +29,7 @@ func (sse) open() []byte { return []byte("retry: 2000\n\n") }
 func (sse) answer(m proto.Message) ([]byte, error) {
 	a, ok := m.(*fleetv1.WatchFleetResponse)
 	if !ok {
-		return nil, errForeign
+		return nil, errNotMessage
 	}
 	var b bytes.Buffer
 	last := ""

@@ -74,7 +74,7 @@ func watchRequest(r *http.Request) (*fleetv1.WatchFleetRequest, stream, error) {
 	}
 	request, ok := m.(*fleetv1.WatchFleetRequest)
 	if !ok {
-		return nil, nil, errForeign
+		return nil, nil, errNotMessage
 	}
 	if !accepts(r, sseType) {
 		return request, lines{}, nil
