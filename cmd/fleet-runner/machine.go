@@ -21,8 +21,8 @@ import (
 type settings struct {
 	state, dir, driver, model, permissionMode, promptFile string
 
-	command     list // command of the driver; empty means the driver's default
-	asks        bool // the agent can ask people
+	command     listFlag // command of the driver; empty means the driver's default
+	canAsk      bool     // the agent can ask people
 	permissions permissions
 
 	maxPayloadOutput int64         // limit for the output in a run's payload, in bytes
@@ -34,13 +34,13 @@ type settings struct {
 // permissions are rules for tool calls that are allowed or denied without asking. They have an effect only if asks is
 // set.
 type permissions struct {
-	Allow, Deny list
+	Allow, Deny listFlag
 	Timeout     time.Duration
 }
 
-// drivers returns the allowed values of the flag -driver: kinds of drivers, and agent CLIs whose driver options Fleet
+// driverNames returns the allowed values of the flag -driver: kinds of drivers, and agent CLIs whose driver options Fleet
 // knows.
-func drivers() []string {
+func driverNames() []string {
 	names := slices.Clone(driver.Kinds)
 	for _, k := range driver.CLIs() {
 		names = append(names, k.Name)
@@ -49,8 +49,8 @@ func drivers() []string {
 	return slices.Compact(names)
 }
 
-// program returns the driver of the agent's program.
-func (s settings) program() (driver.Driver, error) {
+// newDriver returns the driver of the agent's program.
+func (s settings) newDriver() (driver.Driver, error) {
 	o := driver.Options{Kind: s.driver}
 	if i := slices.IndexFunc(driver.CLIs(), func(k driver.CLI) bool { return k.Name == s.driver }); i >= 0 {
 		o = driver.CLIs()[i].Options
@@ -65,10 +65,10 @@ func (s settings) program() (driver.Driver, error) {
 // its own directory for runs, because Fleet can import the same workspace again as an agent with another uid.
 type machine struct {
 	settings
-	program driver.Driver
-	git     *worktree.Git
-	host    *runner.Host
-	temp    *scratch.Dir
+	agentDriver driver.Driver
+	git         *worktree.Git
+	host        *runner.Host
+	temp        *scratch.Dir
 }
 
 func newMachine(s settings) (*machine, error) {
@@ -91,7 +91,7 @@ func newMachine(s settings) (*machine, error) {
 			return nil, err
 		}
 	}
-	program, err := s.program()
+	agentDriver, err := s.newDriver()
 	if err != nil {
 		return nil, fmt.Errorf("-driver: %w", err)
 	}
@@ -103,7 +103,7 @@ func newMachine(s settings) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &machine{s, program, worktree.New(environ(nil), temp.Path()), runner.New(runner.Config{
+	return &machine{s, agentDriver, worktree.New(environ(nil), temp.Path()), runner.New(runner.Config{
 		Program:   self,
 		MaxOutput: s.maxPayloadOutput, OutputMax: s.maxRawOutput, StopGrace: s.grace, Logger: s.logger,
 	}), temp}, nil
@@ -146,13 +146,13 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 		prompt = string(b)
 	}
 	role := driver.Role{Name: w.agent.Role, Prompt: prompt, Model: w.model, PermissionMode: w.permissionMode}
-	if w.asks {
+	if w.canAsk {
 		role.Permissions = &driver.Permissions{Allow: w.permissions.Allow, Deny: w.permissions.Deny, Timeout: w.permissions.Timeout}
 	}
 	author := runner.AuthorEnviron(w.dir, environ(nil), w.agent.Name)
 	// The workspace itself limits what the program can access, so the program runs without a sandbox.
 	return runner.Work{
-		Driver: w.program, Dir: w.dir,
+		Driver: w.agentDriver, Dir: w.dir,
 		Environ: func(own map[string]string) []string {
 			all := maps.Clone(own)
 			maps.Copy(all, author)
@@ -171,7 +171,7 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 func environ(own map[string]string) []string {
 	env := map[string]string{}
 	for _, v := range os.Environ() {
-		if name, value, ok := strings.Cut(v, "="); ok && name != "" && !reserved(name) {
+		if name, value, ok := strings.Cut(v, "="); ok && name != "" && !isReserved(name) {
 			env[name] = value
 		}
 	}
@@ -179,7 +179,7 @@ func environ(own map[string]string) []string {
 	return runner.Environ(env)
 }
 
-func reserved(name string) bool {
+func isReserved(name string) bool {
 	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_") || name == "GIT_ASKPASS" || name == "GIT_SSH_COMMAND"
 }
 

@@ -39,7 +39,7 @@ const usage = `fleet-runner runs the tasks of an agent for Fleet.
 `
 
 func run(args []string, stdout, stderr io.Writer) int {
-	if code, ran := runner.Main(args); ran {
+	if code, handled := runner.Main(args); handled {
 		return code
 	}
 	if len(args) == 0 {
@@ -73,11 +73,11 @@ func serve(args []string, stderr io.Writer) error {
 	key := f.String("key", os.Getenv("FLEET_PUBLIC_KEY"), "Fleet's public key; default $FLEET_PUBLIC_KEY")
 	f.StringVar(&s.state, "state", "", "directory for runs and their output; default ~/.local/state/fleet-runner")
 	f.StringVar(&s.dir, "dir", "", "directory that the agent works in; default the home directory")
-	f.StringVar(&s.driver, "driver", "claude", "driver of the agent's program: "+strings.Join(drivers(), ", "))
+	f.StringVar(&s.driver, "driver", "claude", "driver of the agent's program: "+strings.Join(driverNames(), ", "))
 	f.Var(&s.command, "command", "program of the agent, if it is not the driver's default; repeat the flag for each argument of the program")
 	f.StringVar(&s.model, "model", "", "model of the agent; default the program's default model")
 	f.StringVar(&s.permissionMode, "permission-mode", "", "permission mode of the agent's program, such as acceptEdits")
-	f.BoolVar(&s.asks, "ask", false, "let the agent ask people for permissions and answers")
+	f.BoolVar(&s.canAsk, "ask", false, "let the agent ask people for permissions and answers")
 	f.Var(&s.permissions.Allow, "allow", "rule for tool calls that are allowed without asking, such as 'Bash(go test *)'; can be repeated")
 	f.Var(&s.permissions.Deny, "deny", "rule for tool calls that are denied without asking; can be repeated")
 	f.DurationVar(&s.permissions.Timeout, "ask-timeout", driver.DefaultAskTimeout, "how long a question waits for its answer")
@@ -91,11 +91,11 @@ func serve(args []string, stderr io.Writer) error {
 	if f.NArg() > 0 {
 		return fmt.Errorf("unknown argument %q: see fleet-runner serve -h", f.Arg(0))
 	}
-	public, err := remote.ParsePublic(*key)
+	publicKey, err := remote.ParsePublic(*key)
 	if err != nil {
 		return fmt.Errorf("-key: %w", err)
 	}
-	if err := loopback(*listen); err != nil {
+	if err := checkLoopback(*listen); err != nil {
 		return fmt.Errorf("-listen: %w", err)
 	}
 	s.logger = slog.New(slog.NewTextHandler(stderr, nil))
@@ -105,7 +105,7 @@ func serve(args []string, stderr io.Writer) error {
 	}
 	defer func() { _ = m.temp.Close() }()
 	defer m.host.Close()
-	server, err := remote.NewServer(m, remote.ServerConfig{Key: public, Version: version, Options: driver.SupportedOptions(m.program), Logger: s.logger})
+	server, err := remote.NewServer(m, remote.ServerConfig{Key: publicKey, Version: version, Options: driver.SupportedOptions(m.agentDriver), Logger: s.logger})
 	if err != nil {
 		return err
 	}
@@ -124,19 +124,19 @@ func serve(args []string, stderr io.Writer) error {
 	return nil
 }
 
-// list is a flag that can be repeated.
-type list []string
+// listFlag is a flag that can be repeated.
+type listFlag []string
 
-func (l *list) String() string { return strings.Join(*l, " ") }
+func (l *listFlag) String() string { return strings.Join(*l, " ") }
 
-func (l *list) Set(value string) error {
+func (l *listFlag) Set(value string) error {
 	*l = append(*l, value)
 	return nil
 }
 
-// loopback returns an error for an address that other machines can reach. It also refuses host names, because the
+// checkLoopback returns an error for an address that other machines can reach. It also refuses host names, because the
 // workspace decides what they resolve to.
-func loopback(address string) error {
+func checkLoopback(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return err

@@ -40,23 +40,23 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// world is a runner that is killed and restarted at the same address.
-type world struct {
-	t       *testing.T
-	dir     string
-	address string
-	public  string
-	args    []string
-	client  *remote.Client
-	process *exec.Cmd
+// testRunner is a runner that is killed and restarted at the same address.
+type testRunner struct {
+	t         *testing.T
+	dir       string
+	address   string
+	publicKey string
+	args      []string
+	client    *remote.Client
+	process   *exec.Cmd
 }
 
-func newWorld(t *testing.T, args ...string) *world {
+func newTestRunner(t *testing.T, args ...string) *testRunner {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	w := &world{t: t, dir: t.TempDir(), address: l.Addr().String(), args: args, public: base64.StdEncoding.EncodeToString(public)}
+	w := &testRunner{t: t, dir: t.TempDir(), address: l.Addr().String(), args: args, publicKey: base64.StdEncoding.EncodeToString(public)}
 	require.NoError(t, l.Close())
 	transport := &http.Transport{}
 	w.client = remote.NewClient(remote.ClientConfig{URL: "http://" + w.address, Key: private, HTTP: &http.Client{Transport: transport}})
@@ -68,25 +68,25 @@ func newWorld(t *testing.T, args ...string) *world {
 	return w
 }
 
-func (w *world) start() {
+func (w *testRunner) start() {
 	exe, err := os.Executable()
 	require.NoError(w.t, err)
 	w.process = exec.Command(exe, append([]string{
-		"serve", "-listen", w.address, "-key", w.public,
+		"serve", "-listen", w.address, "-key", w.publicKey,
 		"-state", filepath.Join(w.dir, "state"), "-dir", filepath.Join(w.dir, "work"),
 	}, w.args...)...)
 	w.process.Stderr = os.Stderr
 	require.NoError(w.t, w.process.Start())
 }
 
-func (w *world) kill() {
+func (w *testRunner) kill() {
 	_ = w.process.Process.Kill()
 	_ = w.process.Wait()
 }
 
 // TestKilled kills the runner repeatedly during a run. No output may be lost or repeated, and nothing may run twice.
 func TestKilled(t *testing.T) {
-	w := newWorld(t, "-driver", "shell")
+	w := newTestRunner(t, "-driver", "shell")
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
 	a := w.client.Connect(fleet.Agent{UID: "agent-1", Name: "papi"})
@@ -96,10 +96,10 @@ func TestKilled(t *testing.T) {
 		Prompt: fmt.Sprintf("echo begun >>times; for i in $(seq %d); do echo line $i; sleep 0.02; done; echo ended >>times", lines),
 	}
 	require.NoError(t, a.Dispatch(ctx, r))
-	said, kills := "", 0
+	output, kills := "", 0
 	o, err := a.Follow(ctx, r, "", func(out fleet.Output) error {
-		said += out.Text
-		if strings.Count(said, "\n") > 20*(kills+1) && kills < 4 {
+		output += out.Text
+		if strings.Count(output, "\n") > 20*(kills+1) && kills < 4 {
 			kills++
 			w.kill()
 			w.start()
@@ -114,7 +114,7 @@ func TestKilled(t *testing.T) {
 	for i := range lines {
 		fmt.Fprintf(&all, "line %d\n", i+1)
 	}
-	require.Equal(t, all.String(), said)
+	require.Equal(t, all.String(), output)
 	require.Equal(t, all.String(), string(o.Payload))
 	times, err := os.ReadFile(filepath.Join(w.dir, "work", "times"))
 	require.NoError(t, err)
@@ -123,9 +123,9 @@ func TestKilled(t *testing.T) {
 	w.kill() // the next runner must know how the run ended
 	w.start()
 	require.NoError(t, a.Dispatch(ctx, r))
-	same, err := a.Follow(ctx, r, "", func(fleet.Output) error { return nil })
+	again, err := a.Follow(ctx, r, "", func(fleet.Output) error { return nil })
 	require.NoError(t, err)
-	require.Equal(t, o, same)
+	require.Equal(t, o, again)
 }
 
 // TestEnvironment checks that an agent gets no variable that would let it act as the workspace's owner.
@@ -177,7 +177,7 @@ func TestProgram(t *testing.T) {
 	for _, p := range f.Progs {
 		require.NotEqual(t, elf.PT_INTERP, p.Type, "the program must be static")
 	}
-	said, err := exec.CommandContext(t.Context(), path, "version").Output()
+	output, err := exec.CommandContext(t.Context(), path, "version").Output()
 	require.NoError(t, err)
-	require.Equal(t, "v1.2.3\n", string(said))
+	require.Equal(t, "v1.2.3\n", string(output))
 }

@@ -64,24 +64,24 @@ func TestTemplate(t *testing.T) {
 		return string(out), err
 	}
 	key := base64.StdEncoding.EncodeToString(public)
-	said, err := start(key, strings.Repeat("0", 64))
+	output, err := start(key, strings.Repeat("0", 64))
 	require.Error(t, err)
-	require.Contains(t, said, "another checksum")
-	said, err = start("", hex.EncodeToString(sum[:]))
+	require.Contains(t, output, "another checksum")
+	output, err = start("", hex.EncodeToString(sum[:]))
 	require.NoError(t, err)
-	require.Contains(t, said, "not made by Fleet")
-	good := setup
+	require.Contains(t, output, "not made by Fleet")
+	validSetup := setup
 	setup = "echo cannot clone; false\necho not reached"
-	said, err = start(key, hex.EncodeToString(sum[:]))
+	output, err = start(key, hex.EncodeToString(sum[:]))
 	require.Error(t, err)
-	require.Equal(t, "cannot clone\n", said)
-	setup = good
+	require.Equal(t, "cannot clone\n", output)
+	setup = validSetup
 	t.Cleanup(func() {
-		for _, pid := range ofHome(t, home) {
+		for _, pid := range processesOfHome(t, home) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
-	healthy := func() {
+	waitHealthy := func() {
 		waittest.Until(t, "no signal reports that the program serves", func() bool {
 			re, err := http.Get("http://" + address + "/healthz")
 			if err != nil {
@@ -92,11 +92,11 @@ func TestTemplate(t *testing.T) {
 		})
 	}
 	for range 2 { // the second script finds the running program
-		said, err = start(key, hex.EncodeToString(sum[:]))
-		require.NoError(t, err, said)
-		healthy()
+		output, err = start(key, hex.EncodeToString(sum[:]))
+		require.NoError(t, err, output)
+		waitHealthy()
 	}
-	pids := ofHome(t, home)
+	pids := processesOfHome(t, home)
 	require.Len(t, pids, 2, "the runner and the shell that keeps it running must run")
 	for _, pid := range pids {
 		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
@@ -104,21 +104,21 @@ func TestTemplate(t *testing.T) {
 		require.NotContains(t, string(env), "secret")
 		require.Contains(t, string(env), "OF_THE_TEMPLATE=2")
 		if exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe")); strings.Contains(exe, "fleet-runner") {
-			runner, err := unix.PidfdOpen(pid, 0) // becomes readable when the process ends
+			pidfd, err := unix.PidfdOpen(pid, 0) // becomes readable when the process ends
 			require.NoError(t, err)
 			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 			for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-				_, err = unix.Poll([]unix.PollFd{{Fd: int32(runner), Events: unix.POLLIN}}, int(waittest.Limit.Milliseconds()))
+				_, err = unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(waittest.Limit.Milliseconds()))
 			}
 			require.NoError(t, err)
-			require.NoError(t, unix.Close(runner))
+			require.NoError(t, unix.Close(pidfd))
 		}
 	}
-	healthy()
+	waitHealthy()
 }
 
-// ofHome returns the processes whose variable HOME is the directory home.
-func ofHome(t *testing.T, home string) (pids []int) {
+// processesOfHome returns the processes whose variable HOME is the directory home.
+func processesOfHome(t *testing.T, home string) (pids []int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	require.NoError(t, err)

@@ -14,22 +14,22 @@ import (
 	"fleet/internal/waittest"
 )
 
-// do runs a task, answers its questions, and returns its output and outcome.
-func (w *world) do(ctx context.Context, a fleet.Runner, r fleet.Run, answer string) (string, fleet.Outcome) {
+// runTask runs a task, answers its questions, and returns its output and outcome.
+func (w *testRunner) runTask(ctx context.Context, a fleet.Runner, r fleet.Run, answer string) (string, fleet.Outcome) {
 	w.t.Helper()
 	require.NoError(w.t, a.Dispatch(ctx, r))
-	said := ""
+	output := ""
 	o, err := a.Follow(ctx, r, "", func(out fleet.Output) error {
 		if q := out.Question; q != nil && q.Status == fleet.QuestionWaiting {
 			given := *q
 			given.ID, given.TaskID, given.Answer, given.AnsweredBy = r.TaskID+"-"+q.ID, r.TaskID, answer, "alice"
 			return a.Answer(ctx, r, given)
 		}
-		said += out.Text
+		output += out.Text
 		return nil
 	})
 	require.NoError(w.t, err)
-	return said, o
+	return output, o
 }
 
 // TestAuthor checks that an agent can commit in a workspace whose user has no git configuration.
@@ -39,7 +39,7 @@ func TestAuthor(t *testing.T) {
 		t.Setenv(name, "")
 		require.NoError(t, os.Unsetenv(name))
 	}
-	w := newWorld(t, "-driver", "shell")
+	w := newTestRunner(t, "-driver", "shell")
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
 	dir := filepath.Join(w.dir, "work")
@@ -48,25 +48,25 @@ func TestAuthor(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	a := w.client.Connect(fleet.Agent{UID: "agent-1", Name: "papi"})
 	commit := "git commit -q --allow-empty -m one; git log -1 --format='%an <%ae>'"
-	_, o := w.do(ctx, a, fleet.Run{TaskID: "task-1", Timeout: waittest.Limit, Prompt: commit}, "")
+	_, o := w.runTask(ctx, a, fleet.Run{TaskID: "task-1", Timeout: waittest.Limit, Prompt: commit}, "")
 	require.Equal(t, "papi (Fleet) <fleet@localhost>", o.Summary, "%+v", o)
 	out, err = exec.CommandContext(ctx, "sh", "-c", "cd "+dir+"; git config user.name Ada; git config user.email ada@example.com").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	_, o = w.do(ctx, a, fleet.Run{TaskID: "task-2", Timeout: waittest.Limit, Prompt: commit}, "")
+	_, o = w.runTask(ctx, a, fleet.Run{TaskID: "task-2", Timeout: waittest.Limit, Prompt: commit}, "")
 	require.Equal(t, "Ada <ada@example.com>", o.Summary, "%+v", o)
 }
 
 // TestWork runs an agent that asks questions and changes files in a repository. The runner must provide the work, also
 // after a restart, as changes, as a patch, in checks and as a bundle.
 func TestWork(t *testing.T) {
-	w := newWorld(t, "-driver", "shell", "-ask", "-allow", "Bash(ls)")
+	w := newTestRunner(t, "-driver", "shell", "-ask", "-allow", "Bash(ls)")
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
 	a := w.client.Connect(fleet.Agent{UID: "agent-1", Name: "papi"})
 	first := fleet.Run{TaskID: "task-1", Timeout: waittest.Limit, Prompt: `"$FLEET_ASK" permission Bash '{"command":"ls"}'; "$FLEET_ASK" question 'tabs or spaces?' tabs spaces`}
-	said, o := w.do(ctx, a, first, "tabs")
+	output, o := w.runTask(ctx, a, first, "tabs")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	require.Contains(t, said, "tabs")
+	require.Contains(t, output, "tabs")
 	c, err := a.Changes(ctx, first)
 	require.NoError(t, err)
 	require.Nil(t, c, "there must be no changes without a repository")
@@ -76,7 +76,7 @@ func TestWork(t *testing.T) {
 		"echo one >file && git add file && git commit -qm one").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	r := fleet.Run{TaskID: "task-2", Timeout: waittest.Limit, Prompt: "echo two >file; git commit -qam two; echo new >made"}
-	_, o = w.do(ctx, a, r, "")
+	_, o = w.runTask(ctx, a, r, "")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	c, err = a.Changes(ctx, r)
 	require.NoError(t, err)
@@ -111,14 +111,14 @@ func TestWork(t *testing.T) {
 func TestAgentClientProtocol(t *testing.T) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	w := newWorld(t, "-driver", "acp", "-command", exe, "-command", "peer", "-command", "load", "-ask")
+	w := newTestRunner(t, "-driver", "acp", "-command", exe, "-command", "peer", "-command", "load", "-ask")
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
 	a := w.client.Connect(fleet.Agent{UID: "agent-1", Name: "papi"})
-	said, o := w.do(ctx, a, fleet.Run{TaskID: "task-1", Timeout: waittest.Limit, Prompt: "say Let me see.\nask t1 execute ls -l\nsay All well."}, fleet.AnswerAllow)
+	output, o := w.runTask(ctx, a, fleet.Run{TaskID: "task-1", Timeout: waittest.Limit, Prompt: "say Let me see.\nask t1 execute ls -l\nsay All well."}, fleet.AnswerAllow)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	require.Contains(t, said, "Let me see.\n")
-	require.Contains(t, said, "selected yes\nAll well.\n")
-	_, o = w.do(ctx, a, fleet.Run{TaskID: "task-2", Timeout: waittest.Limit, Prompt: "say Go on."}, "")
+	require.Contains(t, output, "Let me see.\n")
+	require.Contains(t, output, "selected yes\nAll well.\n")
+	_, o = w.runTask(ctx, a, fleet.Run{TaskID: "task-2", Timeout: waittest.Limit, Prompt: "say Go on."}, "")
 	require.Equal(t, "Go on.", o.Summary)
 }

@@ -20,9 +20,9 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// run compiles the proto file with the name and runs the plugin for it. sources has the file and other files by path.
+// runPlugin compiles the proto file with the name and runs the plugin for it. sources has the file and other files by path.
 // They may import the protos of Fleet and of the Go packages that the test is linked with.
-func run(t *testing.T, name string, sources map[string]string) (*pluginpb.CodeGeneratorResponse, error) {
+func runPlugin(t *testing.T, name string, sources map[string]string) (*pluginpb.CodeGeneratorResponse, error) {
 	t.Helper()
 	compiler := protocompile.Compiler{
 		SourceInfoMode: protocompile.SourceInfoStandard,
@@ -38,7 +38,7 @@ func run(t *testing.T, name string, sources map[string]string) (*pluginpb.CodeGe
 	files, err := compiler.Compile(context.Background(), name)
 	require.NoError(t, err)
 	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: []string{name}, Parameter: proto.String("paths=source_relative")}
-	collect(request, map[string]bool{}, files.FindFileByPath(name))
+	addFile(request, map[string]bool{}, files.FindFileByPath(name))
 	// With protoc, the plugin gets the options as bytes and parses them itself. Marshal the request to do the same here.
 	raw, err := proto.Marshal(request)
 	require.NoError(t, err)
@@ -54,14 +54,14 @@ func run(t *testing.T, name string, sources map[string]string) (*pluginpb.CodeGe
 	return response, nil
 }
 
-// collect adds a file to the request, after its imports.
-func collect(request *pluginpb.CodeGeneratorRequest, seen map[string]bool, f protoreflect.FileDescriptor) {
+// addFile adds a file to the request, after its imports.
+func addFile(request *pluginpb.CodeGeneratorRequest, seen map[string]bool, f protoreflect.FileDescriptor) {
 	if seen[f.Path()] {
 		return
 	}
 	seen[f.Path()] = true
 	for i := range f.Imports().Len() {
-		collect(request, seen, f.Imports().Get(i).FileDescriptor)
+		addFile(request, seen, f.Imports().Get(i).FileDescriptor)
 	}
 	var d *descriptorpb.FileDescriptorProto
 	if result, ok := f.(linker.Result); ok {
@@ -76,7 +76,7 @@ func collect(request *pluginpb.CodeGeneratorRequest, seen map[string]bool, f pro
 func TestGeneratedCodeIsCurrent(t *testing.T) {
 	t.Parallel()
 	const name = "fleet/v1/fleet_service.proto"
-	response, err := run(t, name, nil)
+	response, err := runPlugin(t, name, nil)
 	require.NoError(t, err)
 	require.Len(t, response.File, 1)
 	want, err := os.ReadFile(filepath.Join("..", "..", "gen", response.File[0].GetName()))
@@ -86,7 +86,7 @@ func TestGeneratedCodeIsCurrent(t *testing.T) {
 
 func TestServiceWithoutToolset(t *testing.T) {
 	t.Parallel()
-	response, err := run(t, "fleet/v1/token_service.proto", nil)
+	response, err := runPlugin(t, "fleet/v1/token_service.proto", nil)
 	require.NoError(t, err)
 	require.Empty(t, response.File)
 }
@@ -125,7 +125,7 @@ func TestErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := run(t, "x.proto", map[string]string{"x.proto": `syntax = "proto3";
+			_, err := runPlugin(t, "x.proto", map[string]string{"x.proto": `syntax = "proto3";
 				package x;
 				import "fleet/v1/options.proto";
 				option go_package = "example.com/x";

@@ -31,10 +31,10 @@ type generator struct {
 	*protogen.GeneratedFile
 }
 
-// run writes the Go file for the proto file, if the proto file has a service with a toolset.
-func (g generator) run() error {
+// writeFile writes the Go file for the proto file, if the proto file has a service with a toolset.
+func (g generator) writeFile() error {
 	for _, s := range g.file.Services {
-		name, ok := g.options.Get(s.Desc, toolset)
+		name, ok := g.options.Get(s.Desc, toolsetOption)
 		if !ok || name.String() == "" {
 			continue
 		}
@@ -48,26 +48,26 @@ func (g generator) run() error {
 			g.P()
 			g.P("package ", name)
 		}
-		if err := g.service(s, name.String()); err != nil {
+		if err := g.writeService(s, name.String()); err != nil {
 			return fmt.Errorf("%s: %w", s.Desc.FullName(), err)
 		}
 	}
 	return nil
 }
 
-// service writes the function that returns the tools of a service, and the functions and constants that it uses.
-func (g generator) service(s *protogen.Service, set string) error {
+// writeService writes the function that returns the tools of a service, and the functions and constants that it uses.
+func (g generator) writeService(s *protogen.Service, set string) error {
 	g.P()
 	g.P("// ", s.GoName, "Toolset returns the MCP tools of ", s.GoName, ", which call it over conn.")
 	g.P("func ", s.GoName, "Toolset(conn ", grpcPackage.Ident("ClientConnInterface"), ") ", toolPackage.Ident("Set"), " {")
 	g.P("c := ", g.file.GoImportPath.Ident("New"+s.GoName+"Client"), "(conn)")
-	if err := g.watch(s); err != nil {
+	if err := g.writeWatcher(s); err != nil {
 		return err
 	}
 	g.P("return ", toolPackage.Ident("NewSet"), "(", strconv.Quote(set), ", ", lowerFirst(s.GoName), "Inputs, ", lowerFirst(s.GoName), "Outputs,")
-	tools := slices.DeleteFunc(slices.Clone(s.Methods), func(m *protogen.Method) bool { return g.options.Bool(m.Desc, noTool) })
+	tools := slices.DeleteFunc(slices.Clone(s.Methods), func(m *protogen.Method) bool { return g.options.Bool(m.Desc, noToolOption) })
 	for _, m := range tools {
-		if err := g.method(s, m); err != nil {
+		if err := g.writeMethod(s, m); err != nil {
 			return fmt.Errorf("%s: %w", m.Desc.Name(), err)
 		}
 	}
@@ -75,20 +75,20 @@ func (g generator) service(s *protogen.Service, set string) error {
 	g.P("}")
 	for _, m := range tools {
 		if m.Desc.IsStreamingServer() {
-			g.texts(m)
+			g.writeTexts(m)
 		}
 	}
 	inputs, outputs := schemas{g.options, true, &object{}}, schemas{g.options, false, &object{}}
 	for _, m := range tools {
-		if err := errors.Join(g.schema(constant(s, m, "Input"), inputs, m.Input), g.schema(constant(s, m, "Output"), outputs, m.Output)); err != nil {
+		if err := errors.Join(g.writeSchema(schemaName(s, m, "Input"), inputs, m.Input), g.writeSchema(schemaName(s, m, "Output"), outputs, m.Output)); err != nil {
 			return fmt.Errorf("%s: %w", m.Desc.Name(), err)
 		}
 	}
-	return errors.Join(g.defs(lowerFirst(s.GoName)+"Inputs", inputs.defs), g.defs(lowerFirst(s.GoName)+"Outputs", outputs.defs))
+	return errors.Join(g.writeDefs(lowerFirst(s.GoName)+"Inputs", inputs.defs), g.writeDefs(lowerFirst(s.GoName)+"Outputs", outputs.defs))
 }
 
-// method writes the tool of a method.
-func (g generator) method(s *protogen.Service, m *protogen.Method) error {
+// writeMethod writes the tool of a method.
+func (g generator) writeMethod(s *protogen.Service, m *protogen.Method) error {
 	name := snakeCase(m.GoName)
 	switch {
 	case m.Desc.IsStreamingClient():
@@ -106,7 +106,7 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 	if g.options.Bool(m.Desc, option.LastIsResult) {
 		kind = "Turn"
 		var err error
-		if last, err = g.lastOf(m); err != nil {
+		if last, err = g.lastArgument(m); err != nil {
 			return err
 		}
 	}
@@ -116,21 +116,21 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 	g.P("Title: ", strconv.Quote(title(m.GoName)), ",")
 	g.P("Method: ", g.file.GoImportPath.Ident(s.GoName+"_"+m.GoName+"_FullMethodName"), ",")
 	g.P("ReadOnly: ", h.readOnly, ", Destructive: ", h.destructive, ", Idempotent: ", h.idempotent, ",")
-	if g.options.Bool(m.Desc, contractTool) {
+	if g.options.Bool(m.Desc, contractToolOption) {
 		g.P("Contract: true,")
 	}
-	if g.options.Bool(m.Desc, operatorTool) {
+	if g.options.Bool(m.Desc, operatorToolOption) {
 		g.P("Operator: true,")
 	}
-	g.P("Input: ", constant(s, m, "Input"), ",")
-	g.P("Output: ", constant(s, m, "Output"), ",")
+	g.P("Input: ", schemaName(s, m, "Input"), ",")
+	g.P("Output: ", schemaName(s, m, "Output"), ",")
 	if err := g.writeLimits(m); err != nil {
 		return err
 	}
 	g.P("Description: ", strconv.Quote(comment(m.Comments)), ",")
 	call := []any{"}, c.", m.GoName}
 	if m.Desc.IsStreamingServer() {
-		call = append(call, ", ", textsOf(m))
+		call = append(call, ", ", textsFuncName(m))
 	}
 	call = append(call, last...)
 	more, err := g.callOptions(m)
@@ -143,67 +143,67 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 
 // callOptions returns source code: the options (tool.Option) that say how the tool's calls run.
 func (g generator) callOptions(m *protogen.Method) ([]any, error) {
-	var more []any
-	if v, ok := g.options.Get(m.Desc, progressField); ok && v.String() != "" {
+	var options []any
+	if v, ok := g.options.Get(m.Desc, progressOption); ok && v.String() != "" {
 		f := fieldOf(m.Input, protoreflect.Name(v.String()))
 		if f == nil || f.Desc.Kind() != protoreflect.StringKind || f.Desc.IsList() {
-			return nil, fmt.Errorf("%s names %q, but %s has no string field with this name", progressField, v.String(), m.Input.Desc.Name())
+			return nil, fmt.Errorf("%s names %q, but %s has no string field with this name", progressOption, v.String(), m.Input.Desc.Name())
 		}
-		more = append(more, ", ", toolPackage.Ident("Progress"), "(watch, (*", m.Input.GoIdent, ").Get", f.GoName, ")")
+		options = append(options, ", ", toolPackage.Ident("Progress"), "(watch, (*", m.Input.GoIdent, ").Get", f.GoName, ")")
 	}
-	var fill []any
+	var setDefaults []any
 	for _, f := range m.Input.Fields {
-		if v, ok := g.options.Get(f.Desc, defaultText); ok {
+		if v, ok := g.options.Get(f.Desc, defaultTextOption); ok {
 			if f.Desc.Kind() != protoreflect.StringKind || f.Desc.HasPresence() || f.Desc.IsList() {
-				return nil, fmt.Errorf("%s needs a string field that is not optional, but %s is not one", defaultText, f.Desc.Name())
+				return nil, fmt.Errorf("%s needs a string field that is not optional, but %s is not one", defaultTextOption, f.Desc.Name())
 			}
-			fill = append(fill, "\n", toolPackage.Ident("DefaultText"), "(&q.", f.GoName, ", ", strconv.Quote(v.String()), ")")
+			setDefaults = append(setDefaults, "\n", toolPackage.Ident("DefaultText"), "(&q.", f.GoName, ", ", strconv.Quote(v.String()), ")")
 		}
-		v, ok := g.options.Get(f.Desc, toolDefault)
+		v, ok := g.options.Get(f.Desc, defaultOption)
 		if !ok {
 			continue
 		}
 		if f.Desc.Kind() != protoreflect.Int32Kind || !f.Desc.HasOptionalKeyword() {
-			return nil, fmt.Errorf("%s is for an optional int32, but %s is not one", toolDefault, f.Desc.Name())
+			return nil, fmt.Errorf("%s is for an optional int32, but %s is not one", defaultOption, f.Desc.Name())
 		}
-		fill = append(fill, "\n", toolPackage.Ident("Default"), "(&q.", f.GoName, ", ", v.Int(), ")")
+		setDefaults = append(setDefaults, "\n", toolPackage.Ident("Default"), "(&q.", f.GoName, ", ", v.Int(), ")")
 	}
-	if fill != nil {
-		more = append(more, ", ", toolPackage.Ident("Defaults"), "(func(q *", m.Input.GoIdent, ") {")
-		more = append(append(more, fill...), "\n})")
+	if setDefaults != nil {
+		options = append(options, ", ", toolPackage.Ident("Defaults"), "(func(q *", m.Input.GoIdent, ") {")
+		options = append(append(options, setDefaults...), "\n})")
 	}
-	return more, nil
+	return options, nil
 }
 
-// schema writes the schema of a message as a constant, after the tools, so that the tools are easy to read.
-func (g generator) schema(name string, s schemas, m *protogen.Message) error {
+// writeSchema writes the schema of a message as a constant, after the tools, so that the tools are easy to read.
+func (g generator) writeSchema(name string, s schemas, m *protogen.Message) error {
 	text, err := s.schema(m)
 	g.P()
-	g.P("const ", name, " = ", raw(text))
+	g.P("const ", name, " = ", rawString(text))
 	return err
 }
 
-// defs writes the schemas to which others refer.
-func (g generator) defs(name string, defs *object) error {
+// writeDefs writes the schemas to which others refer.
+func (g generator) writeDefs(name string, defs *object) error {
 	g.P()
 	g.P("var ", name, " = ", toolPackage.Ident("Defs"), "{")
 	for _, k := range defs.keys {
 		o, _ := defs.values[k].(*object)
-		text, err := o.lines()
+		text, err := o.multiline()
 		if err != nil {
 			return err
 		}
-		g.P(strconv.Quote(k), ": ", raw(text), ",")
+		g.P(strconv.Quote(k), ": ", rawString(text), ",")
 	}
 	g.P("}")
 	return nil
 }
 
-// raw returns the text as a raw string literal of Go.
-func raw(text string) string { return "`" + strings.ReplaceAll(text, "`", "` + \"`\" + `") + "`" }
+// rawString returns the text as a raw string literal of Go.
+func rawString(text string) string { return "`" + strings.ReplaceAll(text, "`", "` + \"`\" + `") + "`" }
 
-// constant returns the name of the constant with a schema of the method. kind is Input or Output.
-func constant(s *protogen.Service, m *protogen.Method, kind string) string {
+// schemaName returns the name of the constant with a schema of the method. kind is Input or Output.
+func schemaName(s *protogen.Service, m *protogen.Method, kind string) string {
 	return lowerFirst(s.GoName) + m.GoName + kind
 }
 

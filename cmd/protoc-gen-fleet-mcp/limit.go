@@ -14,29 +14,29 @@ import (
 
 // These options from fleet/v1/options.proto limit the size of a tool's result.
 const (
-	portion = protoreflect.FullName("fleet.v1.portion")
-	cut     = protoreflect.FullName("fleet.v1.cut")
+	portionOption = protoreflect.FullName("fleet.v1.portion")
+	cutOption     = protoreflect.FullName("fleet.v1.cut")
 )
 
 // writeLimits writes the fields Portion and Cuts of a method's tool.
 func (g generator) writeLimits(m *protogen.Method) error {
-	if v, ok := g.options.Get(m.Desc, portion); ok {
+	if v, ok := g.options.Get(m.Desc, portionOption); ok {
 		limit, of := option.TextIn(v.Message(), "limit"), option.TextIn(v.Message(), "of")
 		f := fieldOf(m.Input, protoreflect.Name(limit))
 		if !isOptionalInt32(f) {
-			return fmt.Errorf("%s names the limit field %q, but %s has no optional int32 field of that name", portion, limit, m.Input.Desc.Name())
+			return fmt.Errorf("%s names the limit field %q, but %s has no optional int32 field of that name", portionOption, limit, m.Input.Desc.Name())
 		}
-		counted, err := sizedField(m.Output, of)
+		limited, err := sizedField(m.Output, of)
 		if err != nil {
-			return fmt.Errorf("%s: %w", portion, err)
+			return fmt.Errorf("%s: %w", portionOption, err)
 		}
-		if err := checkRest(m, counted, option.TextIn(v.Message(), "next"), option.TextIn(v.Message(), "from")); err != nil {
-			return fmt.Errorf("%s: %w", portion, err)
+		if err := checkRest(m, limited, option.TextIn(v.Message(), "next"), option.TextIn(v.Message(), "from")); err != nil {
+			return fmt.Errorf("%s: %w", portionOption, err)
 		}
 		if !hintsOf(m).readOnly {
-			return fmt.Errorf("%s needs a method without side effects, because the call is repeated", portion)
+			return fmt.Errorf("%s needs a method without side effects, because the call is repeated", portionOption)
 		}
-		follow := g.options.Text(m.Desc, eventStream, "follow") // the field that, if set, makes a call unrepeatable
+		follow := g.options.Text(m.Desc, eventStreamOption, "follow") // the field that, if set, makes a call unrepeatable
 		g.P("Portion: ", toolPackage.Ident("Portion"), "{Limit: ", strconv.Quote(limit), ", Of: ", strconv.Quote(of), ", Unless: ", strconv.Quote(follow), "},")
 	}
 	cuts, err := g.cuts(m, m.Output, "")
@@ -52,10 +52,10 @@ func (g generator) writeLimits(m *protogen.Method) error {
 }
 
 // checkRest returns an error if the fields that say how to get the rest of an answer do not exist.
-func checkRest(m *protogen.Method, counted *protogen.Field, next, from string) error {
+func checkRest(m *protogen.Method, limited *protogen.Field, next, from string) error {
 	container := m.Output // the message that must contain the field next
-	if !counted.Desc.IsList() {
-		container = counted.Parent
+	if !limited.Desc.IsList() {
+		container = limited.Parent
 	}
 	switch {
 	case next == "" && from == "":
@@ -74,12 +74,12 @@ func (g generator) cuts(m *protogen.Method, in *protogen.Message, prefix string)
 	var all []string
 	for _, f := range in.Fields {
 		path := prefix + string(f.Desc.Name())
-		v, ok := g.options.Get(f.Desc, cut)
+		v, ok := g.options.Get(f.Desc, cutOption)
 		switch {
 		case ok:
 			text, err := cutOf(m, in, f, path, v.Message())
 			if err != nil {
-				return nil, fmt.Errorf("%s of %s: %w", cut, f.Desc.FullName(), err)
+				return nil, fmt.Errorf("%s of %s: %w", cutOption, f.Desc.FullName(), err)
 			}
 			all = append(all, text)
 		case f.Message != nil && !f.Desc.IsList() && !f.Desc.IsMap() && f.Message != in && strings.Count(path, ".") < 3:

@@ -22,7 +22,7 @@ func generate(p *protogen.Plugin) error {
 			continue
 		}
 		g := generator{plugin: p, options: opts, file: f}
-		if err := g.run(); err != nil {
+		if err := g.writeFile(); err != nil {
 			return err
 		}
 	}

@@ -23,8 +23,8 @@ func (o *object) set(key string, value any) *object {
 	return o
 }
 
-// typed returns a schema that allows one or several types.
-func typed(types ...string) *object {
+// typeSchema returns a schema that allows one or several types.
+func typeSchema(types ...string) *object {
 	o := &object{}
 	if len(types) == 1 {
 		return o.set("type", types[0])
@@ -66,14 +66,14 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// lines returns the object as text, with a line for each property of the schema.
-func (o *object) lines() (string, error) {
+// multiline returns the object as text, with a line for each property of the schema.
+func (o *object) multiline() (string, error) {
 	raw, err := o.MarshalJSON()
 	properties, _ := o.values["properties"].(*object)
 	if err != nil || properties == nil || len(properties.keys) == 0 {
 		return string(raw), err
 	}
-	whole, err := properties.MarshalJSON()
+	propertiesJSON, err := properties.MarshalJSON()
 	if err != nil {
 		return "", err
 	}
@@ -91,5 +91,5 @@ func (o *object) lines() (string, error) {
 		b.WriteByte('\n')
 	}
 	b.WriteByte('}')
-	return strings.Replace(string(raw), string(whole), b.String(), 1), nil
+	return strings.Replace(string(raw), string(propertiesJSON), b.String(), 1), nil
 }

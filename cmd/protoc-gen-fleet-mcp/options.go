@@ -10,14 +10,14 @@ import (
 
 // These are Fleet's own options, from fleet/v1/options.proto.
 const (
-	toolset       = protoreflect.FullName("fleet.v1.toolset")
-	progressField = protoreflect.FullName("fleet.v1.progress_agent_field")
-	eventStream   = protoreflect.FullName("fleet.v1.event_stream")
-	toolDefault   = protoreflect.FullName("fleet.v1.tool_default")
-	defaultText   = protoreflect.FullName("fleet.v1.tool_default_text")
-	noTool        = protoreflect.FullName("fleet.v1.no_tool")
-	contractTool  = protoreflect.FullName("fleet.v1.contract_tool")
-	operatorTool  = protoreflect.FullName("fleet.v1.operator_tool")
+	toolsetOption      = protoreflect.FullName("fleet.v1.toolset")
+	progressOption     = protoreflect.FullName("fleet.v1.progress_agent_field")
+	eventStreamOption  = protoreflect.FullName("fleet.v1.event_stream")
+	defaultOption      = protoreflect.FullName("fleet.v1.tool_default")
+	defaultTextOption  = protoreflect.FullName("fleet.v1.tool_default_text")
+	noToolOption       = protoreflect.FullName("fleet.v1.no_tool")
+	contractToolOption = protoreflect.FullName("fleet.v1.contract_tool")
+	operatorToolOption = protoreflect.FullName("fleet.v1.operator_tool")
 )
 
 // hints are the MCP annotations of a tool.

@@ -10,9 +10,9 @@ import (
 	"fleet/cmd/internal/option"
 )
 
-// lastOf returns the source code of an argument of a tool whose method streams. The argument is a function that reports
+// lastArgument returns the source code of an argument of a tool whose method streams. The argument is a function that reports
 // whether a message is the last message of the stream, which is the method's result.
-func (g generator) lastOf(m *protogen.Method) ([]any, error) {
+func (g generator) lastArgument(m *protogen.Method) ([]any, error) {
 	f, v := g.options.Last(m.Output)
 	if f == nil || !m.Desc.IsStreamingServer() {
 		return nil, fmt.Errorf("%s needs a streaming method whose messages have an enum field with a value that is marked as last", option.LastIsResult)
@@ -20,12 +20,12 @@ func (g generator) lastOf(m *protogen.Method) ([]any, error) {
 	return []any{", func(m *", m.Output.GoIdent, ") bool { return m.Get", f.GoName, "() == ", v.GoIdent, " }"}, nil
 }
 
-// watch writes the variable "watch". Tools that report progress read events through it. If no method of the service
+// writeWatcher writes the variable "watch". Tools that report progress read events through it. If no method of the service
 // reports progress, it writes nothing.
-func (g generator) watch(s *protogen.Service) error {
+func (g generator) writeWatcher(s *protogen.Service) error {
 	needed := false
 	for _, m := range s.Methods {
-		v, ok := g.options.Get(m.Desc, progressField)
+		v, ok := g.options.Get(m.Desc, progressOption)
 		needed = needed || ok && v.String() != ""
 	}
 	if !needed {
@@ -33,14 +33,14 @@ func (g generator) watch(s *protogen.Service) error {
 	}
 	m := g.eventStreamMethod()
 	if m == nil {
-		return fmt.Errorf("%s needs a streaming method in this package with %s", progressField, eventStream)
+		return fmt.Errorf("%s needs a streaming method in this package with %s", progressOption, eventStreamOption)
 	}
 	field := func(in *protogen.Message, role protoreflect.Name) *protogen.Field {
-		return fieldOf(in, protoreflect.Name(g.options.Text(m.Desc, eventStream, role)))
+		return fieldOf(in, protoreflect.Name(g.options.Text(m.Desc, eventStreamOption, role)))
 	}
-	cursor, agent, follow, at := field(m.Input, "cursor"), field(m.Input, "agent"), field(m.Input, "follow"), field(m.Output, "cursor")
-	if cursor == nil || agent == nil || follow == nil || at == nil {
-		return fmt.Errorf("%s of %s names a field that does not exist", eventStream, m.Desc.Name())
+	cursor, agent, follow, position := field(m.Input, "cursor"), field(m.Input, "agent"), field(m.Input, "follow"), field(m.Output, "cursor")
+	if cursor == nil || agent == nil || follow == nil || position == nil {
+		return fmt.Errorf("%s of %s names a field that does not exist", eventStreamOption, m.Desc.Name())
 	}
 	client := []any{"c"}
 	if m.Parent != s {
@@ -50,7 +50,7 @@ func (g generator) watch(s *protogen.Service) error {
 	g.P(slices.Concat([]any{"watch := ", toolPackage.Ident("Watcher"), "("}, client, []any{".", m.GoName, ","})...)
 	g.P("func(q ", toolPackage.Ident("Query"), ") *", in, " {")
 	g.P("return &", in, "{", cursor.GoName, ": q.Cursor, ", agent.GoName, ": q.Agent, ", follow.GoName, ": q.Follow}")
-	g.P("}, (*", out, ").Get", at.GoName, ", ", textsOf(m), ")")
+	g.P("}, (*", out, ").Get", position.GoName, ", ", textsFuncName(m), ")")
 	return nil
 }
 
@@ -62,7 +62,7 @@ func (g generator) eventStreamMethod() *protogen.Method {
 		}
 		for _, s := range f.Services {
 			for _, m := range s.Methods {
-				if _, ok := g.options.Get(m.Desc, eventStream); ok && m.Desc.IsStreamingServer() {
+				if _, ok := g.options.Get(m.Desc, eventStreamOption); ok && m.Desc.IsStreamingServer() {
 					return m
 				}
 			}
@@ -71,12 +71,12 @@ func (g generator) eventStreamMethod() *protogen.Method {
 	return nil
 }
 
-// texts writes a function that returns the progress texts of a message. If the message wraps a list of events, these
+// writeTexts writes a function that returns the progress texts of a message. If the message wraps a list of events, these
 // are the texts of the events. Otherwise it is the message's own text, or the message as JSON.
-func (g generator) texts(m *protogen.Method) {
+func (g generator) writeTexts(m *protogen.Method) {
 	g.P()
-	g.P("// ", textsOf(m), " returns what a message of ", m.GoName, " says, for people.")
-	g.P("func ", textsOf(m), "(m *", m.Output.GoIdent, ") []string {")
+	g.P("// ", textsFuncName(m), " returns what a message of ", m.GoName, " says, for people.")
+	g.P("func ", textsFuncName(m), "(m *", m.Output.GoIdent, ") []string {")
 	defer g.P("}")
 	if f := g.options.Field(m.Output, "wrapped"); f != nil && f.Desc.IsList() {
 		if text := g.eventText("e", f.Message); text != nil {
@@ -107,5 +107,7 @@ func (g generator) eventText(variable string, m *protogen.Message) []any {
 	return []any{toolPackage.Ident("EventText"), "(", variable, ".Get", text.GoName, "(), ", variable, ".Get", kind.GoName, "().String())"}
 }
 
-// textsOf returns the name of the function that texts writes.
-func textsOf(m *protogen.Method) string { return lowerFirst(m.Parent.GoName) + m.GoName + "Texts" }
+// textsFuncName returns the name of the function that texts writes.
+func textsFuncName(m *protogen.Method) string {
+	return lowerFirst(m.Parent.GoName) + m.GoName + "Texts"
+}

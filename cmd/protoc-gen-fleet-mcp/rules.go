@@ -12,9 +12,9 @@ var keywords = map[protoreflect.Name]string{
 	"gte": "minimum", "lte": "maximum", "min_items": "minItems", "max_items": "maxItems", "max_pairs": "maxProperties",
 }
 
-// rules adds the JSON Schema keywords for a field's validation rules. It adds nothing to the schema of a result, because
+// addRules adds the JSON Schema keywords for a field's validation rules. It adds nothing to the schema of a result, because
 // Fleet validates only requests.
-func (s schemas) rules(o *object, r *validate.FieldRules) *object {
+func (s schemas) addRules(o *object, r *validate.FieldRules) *object {
 	if !s.input || r == nil {
 		return o
 	}
@@ -22,15 +22,15 @@ func (s schemas) rules(o *object, r *validate.FieldRules) *object {
 	if kind == nil {
 		return o
 	}
-	typed := r.ProtoReflect().Get(kind).Message() // the rules for the field's type
-	fields := typed.Descriptor().Fields()
+	typeRules := r.ProtoReflect().Get(kind).Message() // the rules for the field's type
+	fields := typeRules.Descriptor().Fields()
 	for i := range fields.Len() { // in the order of declaration, so that the output is deterministic
 		rule := fields.Get(i)
-		if !typed.Has(rule) || rule.Kind() == protoreflect.MessageKind {
+		if !typeRules.Has(rule) || rule.Kind() == protoreflect.MessageKind {
 			continue
 		}
 		if keyword, ok := keywords[rule.Name()]; ok {
-			o.set(keyword, typed.Get(rule).Interface())
+			o.set(keyword, typeRules.Get(rule).Interface())
 		}
 	}
 	return o

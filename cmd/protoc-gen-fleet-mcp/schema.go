@@ -23,7 +23,7 @@ type schemas struct {
 
 // schema returns the schema of a request or response. The message m itself is written inline. It refers to all other messages by
 // their name in defs, so that recursion ends and shared messages appear once.
-func (s schemas) schema(m *protogen.Message) (string, error) { return s.message(m, false).lines() }
+func (s schemas) schema(m *protogen.Message) (string, error) { return s.message(m, false).multiline() }
 
 // message returns the schema of a message. By the convention of the API, a message field of a response always has a
 // value, but a message field of a nested message may be null.
@@ -38,7 +38,7 @@ func (s schemas) message(m *protogen.Message, nested bool) *object {
 		name := string(f.Desc.Name())
 		property := s.property(f, rules)
 		if _, ok := property.values["$ref"]; ok && nested && !s.input {
-			property = (&object{}).set("anyOf", []*object{property, typed("null")})
+			property = (&object{}).set("anyOf", []*object{property, typeSchema("null")})
 		}
 		properties.set(name, property)
 		switch {
@@ -48,7 +48,7 @@ func (s schemas) message(m *protogen.Message, nested bool) *object {
 			required = append(required, name)
 		}
 	}
-	o := typed("object").set("properties", properties)
+	o := typeSchema("object").set("properties", properties)
 	if len(required) > 0 {
 		o.set("required", required)
 	}
@@ -69,16 +69,16 @@ func (s schemas) property(f *protogen.Field, rules *validate.FieldRules) *object
 		}
 		lines = append(lines, "Set at most one of "+strings.Join(names, ", ")+".")
 	}
-	if v, ok := s.options.Get(f.Desc, toolDefault); ok && s.input {
+	if v, ok := s.options.Get(f.Desc, defaultOption); ok && s.input {
 		lines = append(lines, fmt.Sprintf("Default in a call of this tool: %d.", v.Int()))
 		o.set("default", v.Int())
 	}
-	if v, ok := s.options.Get(f.Desc, defaultText); ok && s.input {
+	if v, ok := s.options.Get(f.Desc, defaultTextOption); ok && s.input {
 		lines = append(lines, fmt.Sprintf("Default in a call of this tool: %q.", v.String()))
 		o.set("default", v.String())
 	}
 	if !s.input { // inputs omit them: the names say enough to choose one, and a model pays for every word
-		lines = append(lines, values(f)...)
+		lines = append(lines, enumDescriptions(f)...)
 	}
 	lines = slices.DeleteFunc(lines, func(l string) bool { return l == "" })
 	if len(lines) > 0 {
@@ -87,8 +87,8 @@ func (s schemas) property(f *protogen.Field, rules *validate.FieldRules) *object
 	return o
 }
 
-// values describes each value of an enum.
-func values(f *protogen.Field) []string {
+// enumDescriptions describes each value of an enum.
+func enumDescriptions(f *protogen.Field) []string {
 	e := f.Enum
 	if f.Desc.IsMap() {
 		e = f.Message.Fields[1].Enum
@@ -97,7 +97,7 @@ func values(f *protogen.Field) []string {
 		return nil
 	}
 	var lines []string
-	for _, v := range given(e) {
+	for _, v := range settableValues(e) {
 		if text := comment(v.Comments); text != "" {
 			lines = append(lines, "- "+string(v.Desc.Name())+": "+text)
 		}
@@ -105,8 +105,8 @@ func values(f *protogen.Field) []string {
 	return lines
 }
 
-// given returns the values of an enum without the zero value, which means that the field is not set.
-func given(e *protogen.Enum) []*protogen.EnumValue {
+// settableValues returns the values of an enum without the zero value, which means that the field is not set.
+func settableValues(e *protogen.Enum) []*protogen.EnumValue {
 	return slices.DeleteFunc(slices.Clone(e.Values), func(v *protogen.EnumValue) bool { return v.Desc.Number() == 0 })
 }
 
@@ -114,10 +114,10 @@ func given(e *protogen.Enum) []*protogen.EnumValue {
 func (s schemas) field(f *protogen.Field, rules *validate.FieldRules) *object {
 	switch {
 	case f.Desc.IsMap():
-		o := typed("object").set("additionalProperties", s.value(f.Message.Fields[1], rules.GetMap().GetValues()))
-		return s.rules(o, rules)
+		o := typeSchema("object").set("additionalProperties", s.value(f.Message.Fields[1], rules.GetMap().GetValues()))
+		return s.addRules(o, rules)
 	case f.Desc.IsList():
-		return s.rules(typed("array").set("items", s.value(f, rules.GetRepeated().GetItems())), rules)
+		return s.addRules(typeSchema("array").set("items", s.value(f, rules.GetRepeated().GetItems())), rules)
 	}
 	return s.value(f, rules)
 }
@@ -126,34 +126,34 @@ func (s schemas) field(f *protogen.Field, rules *validate.FieldRules) *object {
 func (s schemas) value(f *protogen.Field, rules *validate.FieldRules) *object {
 	switch f.Desc.Kind() {
 	case protoreflect.BoolKind:
-		return typed("boolean")
+		return typeSchema("boolean")
 	case protoreflect.StringKind:
-		return s.rules(typed("string"), rules)
+		return s.addRules(typeSchema("string"), rules)
 	case protoreflect.BytesKind:
-		return typed("string").set("contentEncoding", "base64")
+		return typeSchema("string").set("contentEncoding", "base64")
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
-		return s.rules(typed("number"), rules)
+		return s.addRules(typeSchema("number"), rules)
 	case protoreflect.EnumKind:
 		var names []string
-		for _, v := range given(f.Enum) {
+		for _, v := range settableValues(f.Enum) {
 			names = append(names, string(v.Desc.Name()))
 		}
-		return typed("string").set("enum", names)
+		return typeSchema("string").set("enum", names)
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
 		if s.input { // ProtoJSON reads numbers and texts, and writes texts, because a double cannot hold every 64-bit integer
-			return s.rules(typed("integer", "string"), rules)
+			return s.addRules(typeSchema("integer", "string"), rules)
 		}
-		return typed("string")
+		return typeSchema("string")
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		return s.reference(f.Message, rules)
 	}
-	return s.rules(typed("integer"), rules)
+	return s.addRules(typeSchema("integer"), rules)
 }
 
 // reference returns the schema of a field whose type is a message. It adds the message to defs if it is not there yet.
 func (s schemas) reference(m *protogen.Message, rules *validate.FieldRules) *object {
 	if o := s.wellKnown(m); o != nil {
-		return s.rules(o, rules)
+		return s.addRules(o, rules)
 	}
 	name := strings.TrimPrefix(string(m.Desc.FullName()), string(m.Desc.ParentFile().Package())+".")
 	if _, ok := s.defs.values[name]; !ok {
@@ -172,9 +172,9 @@ func (s schemas) reference(m *protogen.Message, rules *validate.FieldRules) *obj
 func (s schemas) wellKnown(m *protogen.Message) *object {
 	nullable := func(t string) *object {
 		if s.input {
-			return typed(t)
+			return typeSchema(t)
 		}
-		return typed(t, "null")
+		return typeSchema(t, "null")
 	}
 	switch m.Desc.FullName() {
 	case "google.protobuf.Timestamp":

@@ -18,17 +18,17 @@ import (
 	"fleet/cmd/internal/option"
 )
 
-const about = "Fleet manages AI coding agents the way a cluster manager manages machines: create agents, hand them tasks, " +
+const apiDescription = "Fleet manages AI coding agents the way a cluster manager manages machines: create agents, hand them tasks, " +
 	"follow them, get results and keep the history. The same methods are tools on MCP (/mcp) and methods on gRPC.\n\n" +
 	"Keys are snake_case, enum values lower-case, times RFC 3339 in UTC. Unknown fields and unknown query parameters are " +
 	"errors. Every error has the same form: see the schema Error."
 
 // builder builds one document for all services.
 type builder struct {
-	doc        *openapi3.T
-	options    option.Reader
-	reasons    *protogen.Enum
-	operations map[string]bool // the operation ids that are already used
+	doc     *openapi3.T
+	options option.Reader
+	reasons *protogen.Enum
+	usedIDs map[string]bool // the operation ids that are already used
 }
 
 // newBuilder returns a builder with the parts of the document that do not depend on the services.
@@ -36,7 +36,7 @@ func newBuilder(plugin *protogen.Plugin) *builder {
 	b := &builder{options: option.NewReader(plugin.Files), doc: &openapi3.T{
 		OpenAPI: "3.0.3",
 		Info: &openapi3.Info{
-			Title: "Fleet", Version: "v1", Description: about,
+			Title: "Fleet", Version: "v1", Description: apiDescription,
 			License: &openapi3.License{Name: "AGPL-3.0", URL: "https://www.gnu.org/licenses/agpl-3.0.html"},
 		},
 		Servers: openapi3.Servers{{URL: "/"}},
@@ -59,12 +59,12 @@ func newBuilder(plugin *protogen.Plugin) *builder {
 			}
 		}
 	}
-	b.errors()
+	b.addErrors()
 	return b
 }
 
-// errors adds the schema of the error object, and the error response that every operation refers to.
-func (b *builder) errors() {
+// addErrors adds the schema of the error object, and the error response that every operation refers to.
+func (b *builder) addErrors() {
 	reason := openapi3.NewStringSchema()
 	reason.Description = "Why the call failed, for programs."
 	if b.reasons != nil {
@@ -89,37 +89,37 @@ func (b *builder) errors() {
 	b.doc.Components.Responses["Error"] = &openapi3.ResponseRef{Value: response}
 }
 
-// service adds the methods of the service that have an HTTP binding.
-func (b *builder) service(s *protogen.Service) error {
+// addService adds the methods of the service that have an HTTP binding.
+func (b *builder) addService(s *protogen.Service) error {
 	b.doc.Tags = append(b.doc.Tags, &openapi3.Tag{Name: s.GoName, Description: text(s.Comments)})
 	for _, m := range s.Methods {
 		rule, _ := proto.GetExtension(m.Desc.Options(), annotations.E_Http).(*annotations.HttpRule)
 		if rule.GetPattern() == nil {
 			continue
 		}
-		if err := b.method(m, rule); err != nil {
+		if err := b.addMethod(m, rule); err != nil {
 			return fmt.Errorf("%s: %w", m.Desc.FullName(), err)
 		}
 	}
 	return nil
 }
 
-// operation returns the id of the method's operation. It is the name of the method's MCP tool. If another method
+// newOperationID returns the id of the method's operation. It is the name of the method's MCP tool. If another method
 // already uses this id, the service's name is put before it.
-func (b *builder) operation(m *protogen.Method) string {
-	id := snake(m.GoName)
-	if b.operations[id] {
-		id = snake(m.Parent.GoName) + "_" + id
+func (b *builder) newOperationID(m *protogen.Method) string {
+	id := snakeCase(m.GoName)
+	if b.usedIDs[id] {
+		id = snakeCase(m.Parent.GoName) + "_" + id
 	}
-	if b.operations == nil {
-		b.operations = map[string]bool{}
+	if b.usedIDs == nil {
+		b.usedIDs = map[string]bool{}
 	}
-	b.operations[id] = true
+	b.usedIDs[id] = true
 	return id
 }
 
-// method adds the operation of a method.
-func (b *builder) method(m *protogen.Method, rule *annotations.HttpRule) error {
+// addMethod adds the operation of a method.
+func (b *builder) addMethod(m *protogen.Method, rule *annotations.HttpRule) error {
 	verb, path := binding(rule)
 	if verb == "" {
 		return errors.New("its google.api.http option has an unsupported method: use get, post, put, patch or delete")
@@ -128,31 +128,31 @@ func (b *builder) method(m *protogen.Method, rule *annotations.HttpRule) error {
 		return errors.New(`its google.api.http option is not supported: use one binding, with body "*" or without a body`)
 	}
 	op := openapi3.NewOperation()
-	op.OperationID = b.operation(m)
+	op.OperationID = b.newOperationID(m)
 	op.Tags = []string{m.Parent.GoName}
 	op.Extensions = map[string]any{"x-grpc-method": string(m.Desc.FullName())}
-	op.Summary, op.Description = split(text(m.Comments))
+	op.Summary, op.Description = splitSummary(text(m.Comments))
 
-	inPath := pathFields(path)
-	for _, name := range inPath {
-		if err := b.parameter(op, m.Input, name, openapi3.NewPathParameter(name)); err != nil {
+	pathNames := pathFields(path)
+	for _, name := range pathNames {
+		if err := b.addParameter(op, m.Input, name, openapi3.NewPathParameter(name)); err != nil {
 			return err
 		}
 	}
 	if rule.GetBody() == "*" {
-		b.body(op, m.Input, inPath)
+		b.setBody(op, m.Input, pathNames)
 	} else {
 		for _, f := range m.Input.Fields {
 			name := string(f.Desc.Name())
-			if slices.Contains(inPath, name) {
+			if slices.Contains(pathNames, name) {
 				continue
 			}
-			if err := b.parameter(op, m.Input, name, openapi3.NewQueryParameter(name)); err != nil {
+			if err := b.addParameter(op, m.Input, name, openapi3.NewQueryParameter(name)); err != nil {
 				return err
 			}
 		}
 	}
-	if err := b.responses(op, m, verb); err != nil {
+	if err := b.setResponses(op, m, verb); err != nil {
 		return err
 	}
 	item := b.doc.Paths.Value(path)
@@ -164,14 +164,14 @@ func (b *builder) method(m *protogen.Method, rule *annotations.HttpRule) error {
 	return nil
 }
 
-// parameter adds the named field of the request as a parameter of the path or the query.
-func (b *builder) parameter(op *openapi3.Operation, in *protogen.Message, name string, p *openapi3.Parameter) error {
+// addParameter adds the named field of the request as a parameter of the path or the query.
+func (b *builder) addParameter(op *openapi3.Operation, in *protogen.Message, name string, p *openapi3.Parameter) error {
 	i := slices.IndexFunc(in.Fields, func(f *protogen.Field) bool { return string(f.Desc.Name()) == name })
 	if i < 0 {
 		return fmt.Errorf("the path names %s, which is not a field of %s", name, in.Desc.Name())
 	}
 	f := in.Fields[i]
-	p.Schema = b.value(f, requested)
+	p.Schema = b.value(f, inRequest)
 	p.Description = text(f.Comments)
 	if p.Schema.Value != nil {
 		p.Schema.Value.Description = ""
@@ -181,24 +181,24 @@ func (b *builder) parameter(op *openapi3.Operation, in *protogen.Message, name s
 	return nil
 }
 
-// body adds a request body with the request's fields that are not in the path.
-func (b *builder) body(op *openapi3.Operation, in *protogen.Message, inPath []string) {
-	schema := b.object(in, requested, inPath)
+// setBody adds a request body with the request's fields that are not in the path.
+func (b *builder) setBody(op *openapi3.Operation, in *protogen.Message, pathNames []string) {
+	schema := b.object(in, inRequest, pathNames)
 	b.doc.Components.Schemas[string(in.Desc.Name())] = schema.NewRef()
 	body := openapi3.NewRequestBody().WithJSONSchemaRef(ref(string(in.Desc.Name())))
 	body.Required = len(schema.Required) > 0
 	op.RequestBody = &openapi3.RequestBodyRef{Value: body}
 }
 
-// responses adds the responses of the method.
-func (b *builder) responses(op *openapi3.Operation, m *protogen.Method, verb string) error {
+// setResponses adds the responses of the method.
+func (b *builder) setResponses(op *openapi3.Operation, m *protogen.Method, verb string) error {
 	list := verb == http.MethodGet && isList(m)
 	ok := openapi3.NewResponse().WithDescription(text(m.Output.Comments))
 	schema := ref(string(m.Output.Desc.Name()))
 	var part *openapi3.Response
 	download := m.Output.Desc.FullName() == "google.api.HttpBody"
 	if !download {
-		b.component(m.Output, answered)
+		b.component(m.Output, inResponse)
 	}
 	switch {
 	case download && b.options.Text(m.Desc, "fleet.v1.portion", "from") != "":
@@ -226,7 +226,7 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method, verb str
 			"has an error object. Without this header, the answer is only the result.", text(m.Output.Comments), kind.Desc.Name(), kind.Desc.Name(), last.Desc.Name()))
 		ok.Content = openapi3.Content{
 			"application/json":  openapi3.NewMediaType().WithSchemaRef(schema),
-			"text/event-stream": openapi3.NewMediaType().WithSchema(events()),
+			"text/event-stream": openapi3.NewMediaType().WithSchema(eventsSchema()),
 		}
 	case m.Desc.IsStreamingServer():
 		header := openapi3.NewHeaderParameter("Last-Event-ID")
@@ -239,7 +239,7 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method, verb str
 			"has sent everything that was requested. Without this header, each line of the answer is a JSON object.")
 		ok.Content = openapi3.Content{
 			"application/x-ndjson": openapi3.NewMediaType().WithSchemaRef(schema),
-			"text/event-stream":    openapi3.NewMediaType().WithSchema(events()),
+			"text/event-stream":    openapi3.NewMediaType().WithSchema(eventsSchema()),
 		}
 	default:
 		ok.Content = openapi3.NewContentWithJSONSchemaRef(schema)
@@ -258,8 +258,8 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method, verb str
 		openapi3.WithName("4XX", nil), openapi3.WithName("5XX", nil),
 	)
 	if list {
-		same := openapi3.NewResponse().WithDescription("The client has this list.")
-		op.Responses.Set(strconv.Itoa(http.StatusNotModified), &openapi3.ResponseRef{Value: same})
+		notModified := openapi3.NewResponse().WithDescription("The client has this list.")
+		op.Responses.Set(strconv.Itoa(http.StatusNotModified), &openapi3.ResponseRef{Value: notModified})
 	}
 	if part != nil {
 		op.Responses.Set(strconv.Itoa(http.StatusPartialContent), &openapi3.ResponseRef{Value: part})
@@ -279,7 +279,7 @@ func isList(m *protogen.Method) bool {
 	return first.IsList() && first.Kind() == protoreflect.MessageKind
 }
 
-func events() *openapi3.Schema {
+func eventsSchema() *openapi3.Schema {
 	s := openapi3.NewStringSchema()
 	s.Description = "Server-sent events."
 	return s
@@ -313,16 +313,18 @@ func pathFields(path string) []string {
 	return names
 }
 
-// split returns the first sentence of a comment, without its full stop, and the rest. If there is only one sentence, the
+// splitSummary returns the first sentence of a comment, without its full stop, and the rest. If there is only one sentence, the
 // rest is the whole comment.
-func split(s string) (summary, rest string) {
+func splitSummary(s string) (summary, rest string) {
 	if summary, rest, ok := strings.Cut(s, ". "); ok {
 		return summary, strings.TrimSpace(rest)
 	}
 	return strings.TrimSuffix(s, "."), s
 }
 
-var hump = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+var camelBoundary = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 
-// snake returns the name of the MCP tool for a method's name.
-func snake(s string) string { return strings.ToLower(hump.ReplaceAllString(s, "${1}_${2}")) }
+// snakeCase returns the name of the MCP tool for a method's name.
+func snakeCase(s string) string {
+	return strings.ToLower(camelBoundary.ReplaceAllString(s, "${1}_${2}"))
+}

@@ -18,8 +18,8 @@ import (
 type direction int
 
 const (
-	requested direction = iota
-	answered
+	inRequest direction = iota
+	inResponse
 )
 
 func ref(name string) *openapi3.SchemaRef {
@@ -40,7 +40,7 @@ func (b *builder) component(m *protogen.Message, d direction) *openapi3.SchemaRe
 func (b *builder) object(m *protogen.Message, d direction, leftOut []string) *openapi3.Schema {
 	o := openapi3.NewObjectSchema()
 	o.Description = text(m.Comments)
-	if d == requested {
+	if d == inRequest {
 		no := false
 		o.AdditionalProperties = openapi3.AdditionalProperties{Has: &no}
 	}
@@ -50,7 +50,7 @@ func (b *builder) object(m *protogen.Message, d direction, leftOut []string) *op
 			continue
 		}
 		o.WithPropertyRef(name, b.value(f, d))
-		if (d == requested && isRequired(f)) || (d == answered && !f.Desc.HasOptionalKeyword() && f.Desc.ContainingOneof() == nil) {
+		if (d == inRequest && isRequired(f)) || (d == inResponse && !f.Desc.HasOptionalKeyword() && f.Desc.ContainingOneof() == nil) {
 			o.Required = append(o.Required, name)
 		}
 	}
@@ -79,14 +79,14 @@ func (b *builder) value(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	if f.Enum != nil && !f.Desc.IsMap() {
 		s.Value.Description += valueList(f.Enum)
 	}
-	if d == answered && b.mayBeNull(f) && f.Message.Desc.FullName() != "google.protobuf.Value" {
+	if d == inResponse && b.mayBeNull(f) && f.Message.Desc.FullName() != "google.protobuf.Value" {
 		s.Value.Nullable = true
 		if s.Value.Type == nil { // nullable has a meaning only beside a type
 			s.Value.Type = &openapi3.Types{openapi3.TypeObject}
 		}
 	}
-	if d == requested {
-		limit(s.Value, f)
+	if d == inRequest {
+		addLimits(s.Value, f)
 	}
 	return s
 }
@@ -153,8 +153,8 @@ func isRequired(f *protogen.Field) bool {
 	return slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)
 }
 
-// limit adds the constraints of the field's validation rules to its schema.
-func limit(s *openapi3.Schema, f *protogen.Field) {
+// addLimits adds the constraints of the field's validation rules to its schema.
+func addLimits(s *openapi3.Schema, f *protogen.Field) {
 	rules, _ := proto.GetExtension(f.Desc.Options(), validate.E_Field).(*validate.FieldRules)
 	if r := rules.GetString(); r != nil {
 		s.MinLength, s.Pattern = r.GetMinLen(), r.GetPattern()

@@ -23,18 +23,18 @@ type callRecord struct {
 	request, answer any
 	stream          bool
 	caller          string         // name of the principal; empty if the caller is not identified
-	line            *fleet.Audited // nil if the call is not audited
+	auditLine       *fleet.Audited // nil if the call is not audited
 	call            fleet.Call
 	slot            slot
-	whole           *work // nil if the call has no credentials, or did not come over gRPC
+	part            *callPart // nil if the call has no credentials, or did not come over gRPC
 }
 
-// work waits for a slot, after which the server may work on the call. A call that gets no slot has no effect, so work
+// takeSlot waits for a slot, after which the server may work on the call. A call that gets no slot has no effect, so takeSlot
 // removes its audit line.
-func (s *callRecord) work(ctx context.Context) error {
+func (s *callRecord) takeSlot(ctx context.Context) error {
 	err := s.slot.take(ctx, s.caller)
 	if err != nil {
-		s.line = nil
+		s.auditLine = nil
 	}
 	return err
 }
@@ -48,9 +48,9 @@ type AuditLog interface {
 	Now() time.Time
 }
 
-// begin returns the line of a call that may change something.
-func (i *Interceptor) begin(ctx context.Context, method string, p fleet.Principal, rec *callRecord) *fleet.Audited {
-	e := i.entry(ctx, method)
+// newAuditLine returns the line of a call that may change something.
+func (i *Interceptor) newAuditLine(ctx context.Context, method string, p fleet.Principal, rec *callRecord) *fleet.Audited {
+	e := i.newAuditEntry(ctx, method)
 	e.Principal, e.Kind = p.Name, p.Kind
 	if p.AgentUID != "" {
 		e.Caller = p.AgentName
@@ -60,26 +60,26 @@ func (i *Interceptor) begin(ctx context.Context, method string, p fleet.Principa
 	return a
 }
 
-// entry returns an audit line that does not name the caller yet.
-func (i *Interceptor) entry(ctx context.Context, method string) fleet.AuditEntry {
-	return fleet.AuditEntry{Time: i.lines.Now(), Method: shortMethod(method), Face: short(faceOf(ctx)), Remote: i.remote(ctx), Count: 1}
+// newAuditEntry returns an audit line that does not name the caller yet.
+func (i *Interceptor) newAuditEntry(ctx context.Context, method string) fleet.AuditEntry {
+	return fleet.AuditEntry{Time: i.auditLog.Now(), Method: shortMethod(method), Face: shorten(faceOf(ctx)), Remote: i.remote(ctx), Count: 1}
 }
 
 // describe adds the target, the request ID and the agent from the request to the line. The request may be nil.
 func describe(e *fleet.AuditEntry, request any) {
-	e.Target, e.RequestID = target(request), requestID(request)
-	e.AgentName, e.Owner = fleet.ParseAgentRef(auditedAgent(request))
+	e.Target, e.RequestID = targetOf(request), requestID(request)
+	e.AgentName, e.Owner = fleet.ParseAgentRef(auditAgentRef(request))
 }
 
-// audit logs a call that may have changed something, and passes its line to the audit log.
-func (i *Interceptor) audit(ctx context.Context, line *fleet.Audited, rec *callRecord, s *status.Status) {
+// writeAudit logs a call that may have changed something, and passes its line to the audit log.
+func (i *Interceptor) writeAudit(ctx context.Context, line *fleet.Audited, rec *callRecord, s *status.Status) {
 	e := line.Describe(func(e *fleet.AuditEntry) {
 		if e.Outcome = fleet.OutcomeOK; s != nil {
 			e.Outcome = reasonOf(s)
 		}
-		e.Target = target(rec.request, rec.answer)
+		e.Target = targetOf(rec.request, rec.answer)
 	})
-	if changed := e.ID != 0; !changed && !i.failures.call(e) {
+	if changed := e.ID != 0; !changed && !i.throttled.recordCall(e) {
 		return
 	}
 	attrs := append(attrsOf(e), slog.String("principal", e.Principal), slog.String("kind", string(e.Kind)))
@@ -91,18 +91,18 @@ func (i *Interceptor) audit(ctx context.Context, line *fleet.Audited, rec *callR
 		attrs = append(attrs, slog.String("request_id", e.RequestID))
 	}
 	i.log.LogAttrs(ctx, slog.LevelInfo, "audit", attrs...)
-	i.lines.Keep(e)
+	i.auditLog.Keep(e)
 }
 
-// failed logs that the caller could not be identified. It does so once per call, and not if the caller gave up first.
-func (i *Interceptor) failed(ctx context.Context, method string, id *identity) {
+// auditFailedLogin logs that the caller could not be identified. It does so once per call, and not if the caller gave up first.
+func (i *Interceptor) auditFailedLogin(ctx context.Context, method string, id *identity) {
 	if id.audited || errors.Is(id.err, context.Canceled) || errors.Is(id.err, context.DeadlineExceeded) {
 		return
 	}
 	id.audited = true
-	s, e := toStatus(id.err), i.entry(ctx, method)
+	s, e := toStatus(id.err), i.newAuditEntry(ctx, method)
 	e.Outcome = reasonOf(s)
-	i.failures.login(ctx, e, append(attrsOf(e), slog.String("outcome", e.Outcome), slog.String("error", s.Message()))...)
+	i.throttled.recordLogin(ctx, e, append(attrsOf(e), slog.String("outcome", e.Outcome), slog.String("error", s.Message()))...)
 }
 
 // attrsOf returns the method that was called, the face, and the remote address.
@@ -127,34 +127,34 @@ func reasonOf(s *status.Status) string {
 	return strings.ToUpper(s.Code().String())
 }
 
-// target returns the name of the object of a call, with whom the call shares it, and what the call allows somebody to do. It
+// targetOf returns the name of the object of a call, with whom the call shares it, and what the call allows somebody to do. It
 // comes from the first message that has the name. Pass the request and then the answer: the answer names an object that the
 // call created.
-func target(messages ...any) string {
+func targetOf(messages ...any) string {
 	for _, m := range messages {
 		object, with, grants := "", "", ""
-		for f, v := range fields(m) {
-			switch auditedAs(f) {
+		for f, v := range setFields(m) {
+			switch auditPartOf(f) {
 			case fleetv1.Audit_target, fleetv1.Audit_agent:
-				object = short(v.String())
+				object = shorten(v.String())
 			case fleetv1.Audit_group:
-				with = " with group " + short(v.String())
+				with = " with group " + shorten(v.String())
 			case fleetv1.Audit_person:
-				with = " with " + short(v.String())
+				with = " with " + shorten(v.String())
 			case fleetv1.Audit_grant:
-				grants += ", " + grant(f, v)
+				grants += ", " + grantText(f, v)
 			case fleetv1.Audit_part_unspecified:
 			}
 		}
 		if object != "" {
-			return object + with + short(grants)
+			return object + with + shorten(grants)
 		}
 	}
 	return ""
 }
 
-// grant returns the name and the value of a field that says what a call allows somebody to do.
-func grant(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
+// grantText returns the name and the value of a field that says what a call allows somebody to do.
+func grantText(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	text := string(f.Name())
 	switch {
 	case f.IsList():
@@ -171,37 +171,37 @@ func grant(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	return text
 }
 
-// auditedAs returns what the field is for an audit line.
-func auditedAs(f protoreflect.FieldDescriptor) fleetv1.Audit_Part {
+// auditPartOf returns what the field is for an audit line.
+func auditPartOf(f protoreflect.FieldDescriptor) fleetv1.Audit_Part {
 	part, _ := proto.GetExtension(f.Options(), fleetv1.E_Audited).(fleetv1.Audit_Part)
 	return part
 }
 
-// auditedAgent returns the name of the agent that is the object of the call, or "".
-func auditedAgent(request any) string {
-	return first(request, func(f protoreflect.FieldDescriptor) bool { return auditedAs(f) == fleetv1.Audit_agent })
+// auditAgentRef returns the name of the agent that is the object of the call, or "".
+func auditAgentRef(request any) string {
+	return firstText(request, func(f protoreflect.FieldDescriptor) bool { return auditPartOf(f) == fleetv1.Audit_agent })
 }
 
 // requestID returns the id with which the caller can repeat the call, or "".
 func requestID(request any) string {
-	return first(request, func(f protoreflect.FieldDescriptor) bool {
+	return firstText(request, func(f protoreflect.FieldDescriptor) bool {
 		shown, _ := proto.GetExtension(f.Options(), fleetv1.E_Shown).(*fleetv1.Shown)
 		return shown.GetRole() == fleetv1.Shown_request_id
 	})
 }
 
-// first returns the text of the message's first such field that has a value, or "". It shortens a long text.
-func first(m any, such func(protoreflect.FieldDescriptor) bool) string {
-	for f, v := range fields(m) {
-		if such(f) {
-			return short(v.String())
+// firstText returns the text of the first field that matches and has a value, or "". It shortens a long text.
+func firstText(m any, matches func(protoreflect.FieldDescriptor) bool) string {
+	for f, v := range setFields(m) {
+		if matches(f) {
+			return shorten(v.String())
 		}
 	}
 	return ""
 }
 
-// fields returns the fields of the message that have a value, in the order of the proto.
-func fields(m any) iter.Seq2[protoreflect.FieldDescriptor, protoreflect.Value] {
+// setFields returns the fields of the message that have a value, in the order of the proto.
+func setFields(m any) iter.Seq2[protoreflect.FieldDescriptor, protoreflect.Value] {
 	return func(yield func(protoreflect.FieldDescriptor, protoreflect.Value) bool) {
 		message, ok := m.(proto.Message)
 		if !ok || message == nil || !message.ProtoReflect().IsValid() {
@@ -216,11 +216,11 @@ func fields(m any) iter.Seq2[protoreflect.FieldDescriptor, protoreflect.Value] {
 	}
 }
 
-// short shortens a text from a caller, so that it fits into a log line.
-func short(s string) string {
-	const most = 128
-	if len(s) <= most {
+// shorten shortens a text from a caller, so that it fits into a log line.
+func shorten(s string) string {
+	const maxLength = 128
+	if len(s) <= maxLength {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
+	return strings.ToValidUTF8(s[:maxLength], "") + "..."
 }

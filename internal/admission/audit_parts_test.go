@@ -28,18 +28,18 @@ func TestAuditedFields(t *testing.T) {
 		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(method[1:], "/", ".")))
 		require.NoError(t, err)
 		m := d.(protoreflect.MethodDescriptor) //nolint:forcetypeassert // it is the name of a method
-		require.Positive(t, objects(t, m.Input())+objects(t, m.Output()), "%s: mark the field with the name of its object", method)
+		require.Positive(t, countObjectFields(t, m.Input())+countObjectFields(t, m.Output()), "%s: mark the field with the name of its object", method)
 	}
 }
 
-// objects returns how many fields of the message name the object of a call. A message may have several only if all are
+// countObjectFields returns how many fields of the message name the object of a call. A message may have several only if all are
 // optional, so that a call gives one of them.
-func objects(t *testing.T, m protoreflect.MessageDescriptor) (n int) {
+func countObjectFields(t *testing.T, m protoreflect.MessageDescriptor) (n int) {
 	t.Helper()
 	optional := 0
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)
-		switch auditedAs(f) {
+		switch auditPartOf(f) {
 		case fleetv1.Audit_part_unspecified, fleetv1.Audit_grant: // a grant can have any type
 			continue
 		case fleetv1.Audit_target, fleetv1.Audit_agent:

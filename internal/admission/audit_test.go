@@ -13,50 +13,50 @@ import (
 	"fleet/internal/fleet"
 )
 
-type noLines struct{}
+type discardAudit struct{}
 
-func (noLines) Keep(fleet.AuditEntry) {}
-func (noLines) Now() time.Time        { return time.Time{} }
+func (discardAudit) Keep(fleet.AuditEntry) {}
+func (discardAudit) Now() time.Time        { return time.Time{} }
 
-// TestCallerGivesUp checks that a call is no failed login if its caller gave up before the caller was identified.
+// TestCallerGivesUp checks that a call is not a failed login if its caller gave up before the caller was identified.
 func TestCallerGivesUp(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
-	i := &Interceptor{log: log, lines: noLines{}, failures: newFailures(log, noLines{}), remote: func(context.Context) string { return "" }}
-	defer i.failures.close()
+	i := &Interceptor{log: log, auditLog: discardAudit{}, throttled: newThrottledLog(log, discardAudit{}), remote: func(context.Context) string { return "" }}
+	defer i.throttled.close()
 	for _, err := range []error{context.Canceled, context.DeadlineExceeded} {
-		i.failed(t.Context(), "/fleet.v1.Fleet/ListAgents", &identity{err: err})
+		i.auditFailedLogin(t.Context(), "/fleet.v1.Fleet/ListAgents", &identity{err: err})
 	}
 	require.Empty(t, out.String())
-	i.failed(t.Context(), "/fleet.v1.Fleet/ListAgents", &identity{err: errors.New("no such token")})
+	i.auditFailedLogin(t.Context(), "/fleet.v1.Fleet/ListAgents", &identity{err: errors.New("no such token")})
 	require.Contains(t, out.String(), "login failed")
 }
 
-// keptLines keeps the lines in memory.
-type keptLines struct {
-	noLines
-	lines []fleet.AuditEntry
+// memoryAudit keeps the lines in memory.
+type memoryAudit struct {
+	discardAudit
+	entries []fleet.AuditEntry
 }
 
-func (k *keptLines) Keep(e fleet.AuditEntry) { k.lines = append(k.lines, e) }
+func (k *memoryAudit) Keep(e fleet.AuditEntry) { k.entries = append(k.entries, e) }
 
 // TestCallsThatChangeNothing checks that calls that succeed and change nothing cannot fill the audit log.
 func TestCallsThatChangeNothing(t *testing.T) {
 	t.Parallel()
-	kept := &keptLines{}
-	f := newFailures(slog.New(slog.DiscardHandler), kept)
+	audit := &memoryAudit{}
+	f := newThrottledLog(slog.New(slog.DiscardHandler), audit)
 	e := fleet.AuditEntry{Principal: "alice", Method: "UnshareAgent", Outcome: fleet.OutcomeOK}
-	alone := 0
-	for range callsLogged + 50 {
-		if f.call(e) {
-			alone++
+	logged := 0
+	for range maxCallsLogged + 50 {
+		if f.recordCall(e) {
+			logged++
 		}
 	}
 	f.close()
-	require.Equal(t, callsLogged, alone)
+	require.Equal(t, maxCallsLogged, logged)
 	e.Count = 50
-	require.Equal(t, []fleet.AuditEntry{e}, kept.lines)
+	require.Equal(t, []fleet.AuditEntry{e}, audit.entries)
 }
 
 // TestUnknownCallersTakeSlots checks that work for unknown callers waits for a slot too.
@@ -64,12 +64,12 @@ func TestUnknownCallersTakeSlots(t *testing.T) {
 	t.Parallel()
 	slots := NewSlots(fleet.Limits{CallsPerCPU: 1}, 1, slog.New(slog.DiscardHandler), func(time.Duration) {})
 	i := &Interceptor{slots: slots}
-	leave, err := i.Take(t.Context())
+	leave, err := i.TakeSlot(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, slots.Working())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = i.Take(ctx)
+	_, err = i.TakeSlot(ctx)
 	require.Error(t, err)
 	leave()
 	require.Zero(t, slots.Working())

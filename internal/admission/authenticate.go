@@ -25,31 +25,31 @@ const FaceKey = "fleet-face"
 // it needs no proof.
 const ControllerKey = "fleet-controller"
 
-// NoAuth identifies every caller as the one user who runs Fleet on this machine. Calls through MCP count as calls of an
+// LocalAuth identifies every caller as the one user who runs Fleet on this machine. Calls through MCP count as calls of an
 // AI controller, so that the history distinguishes them from the user's own calls.
 //
 // A call with the token of an agent is identified as that agent, and has only the rights of an agent.
-type NoAuth struct {
+type LocalAuth struct {
 	// Lookup returns the principal of an agent's secret. It is nil if agents have no tokens.
 	Lookup func(ctx context.Context, secret string) (fleet.Principal, error)
 	// Local returns an error unless the caller is a user of this machine who may call Fleet. If Local is nil, everyone
 	// may.
-	Local func(ctx context.Context) error
+	CheckCaller func(ctx context.Context) error
 }
 
 // Authenticate returns the local principal, or the agent that calls.
-func (a NoAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Principal, error) {
+func (a LocalAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Principal, error) {
 	for _, v := range md.Get(authorization) {
 		if _, secret, _ := strings.Cut(v, " "); a.Lookup != nil && fleet.IsAgentSecret(strings.TrimSpace(secret)) {
 			return a.Lookup(ctx, strings.TrimSpace(secret))
 		}
 	}
-	if a.Local != nil {
-		if err := a.Local(ctx); err != nil {
+	if a.CheckCaller != nil {
+		if err := a.CheckCaller(ctx); err != nil {
 			return fleet.Principal{}, err
 		}
 	}
-	return fleet.Principal{Name: fleet.LocalPrincipal, Kind: kindOn(md), Scope: fleet.ScopeAdmin}, nil
+	return fleet.Principal{Name: fleet.LocalPrincipal, Kind: kindByFace(md), Scope: fleet.ScopeAdmin}, nil
 }
 
 // TokenAuth identifies callers by their token: "authorization: Bearer SECRET".
@@ -70,14 +70,14 @@ func (a TokenAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Prin
 	}
 	p, err := a.Lookup(ctx, strings.TrimSpace(secret))
 	if p.Kind == "" { // the credentials of a person; if the call comes through MCP, an AI uses them
-		p.Kind = kindOn(md)
+		p.Kind = kindByFace(md)
 	}
 	return p, err
 }
 
-// kindOn returns the kind of a caller whose credentials do not determine it: controller through MCP, also if another
+// kindByFace returns the kind of a caller whose credentials do not determine it: controller through MCP, also if another
 // process serves MCP, otherwise human.
-func kindOn(md metadata.MD) fleet.Kind {
+func kindByFace(md metadata.MD) fleet.Kind {
 	if v := md.Get(FaceKey); len(v) > 0 && v[0] == "mcp" || len(md.Get(ControllerKey)) > 0 {
 		return fleet.Controller
 	}

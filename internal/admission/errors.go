@@ -42,37 +42,37 @@ func toStatus(err error) *status.Status {
 	if !ok {
 		switch {
 		case errors.Is(err, context.Canceled):
-			return detailed(codes.Canceled, "the call was cancelled", "CANCELLED", nil)
+			return newStatus(codes.Canceled, "the call was cancelled", "CANCELLED", nil)
 		case errors.Is(err, context.DeadlineExceeded):
-			return detailed(codes.DeadlineExceeded, "the call's deadline has passed", "DEADLINE_EXCEEDED", nil)
+			return newStatus(codes.DeadlineExceeded, "the call's deadline has passed", "DEADLINE_EXCEEDED", nil)
 		}
 		if s, ok := status.FromError(err); ok {
 			return s // an error of the transport, for example a broken stream
 		}
-		return detailed(codes.Internal, fleet.PublicMessage(err), string(fleet.ReasonInternal), nil)
+		return newStatus(codes.Internal, fleet.PublicMessage(err), string(fleet.ReasonInternal), nil)
 	}
 	message := e.Message
-	var more []protoadapt.MessageV1
+	var details []protoadapt.MessageV1
 	if e.NextStep != "" {
 		message += "; " + strings.NewReplacer("{", "", "}", "").Replace(e.NextStep)
-		more = append(more, protoadapt.MessageV1Of(&fleetv1.NextStep{Text: valid(e.NextStep)}))
+		details = append(details, protoadapt.MessageV1Of(&fleetv1.NextStep{Text: toValidUTF8(e.NextStep)}))
 	}
 	if e.Field != "" {
-		more = append(more, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
-			{Field: valid(e.Field), Description: valid(message), Reason: string(e.Reason)},
+		details = append(details, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+			{Field: toValidUTF8(e.Field), Description: toValidUTF8(message), Reason: string(e.Reason)},
 		}})
 	}
 	if e.RetryAfter > 0 {
-		more = append(more, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)})
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)})
 	}
-	return detailed(statusCodes[e.Code], message, string(e.Reason), e.Metadata, more...)
+	return newStatus(statusCodes[e.Code], message, string(e.Reason), e.Metadata, details...)
 }
 
-func detailed(c codes.Code, message, reason string, metadata map[string]string, more ...protoadapt.MessageV1) *status.Status {
-	s := status.New(c, valid(message))
+func newStatus(c codes.Code, message, reason string, metadata map[string]string, more ...protoadapt.MessageV1) *status.Status {
+	s := status.New(c, toValidUTF8(message))
 	texts := make(map[string]string, len(metadata))
 	for k, v := range metadata {
-		texts[k] = valid(v)
+		texts[k] = toValidUTF8(v)
 	}
 	details := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: texts}}, more...)
 	if d, err := s.WithDetails(details...); err == nil {
@@ -81,5 +81,5 @@ func detailed(c codes.Code, message, reason string, metadata map[string]string, 
 	return s // details with valid texts can always be encoded
 }
 
-// valid replaces bytes that are not UTF-8, because a message with them cannot be encoded.
-func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+// toValidUTF8 replaces bytes that are not UTF-8, because a message with them cannot be encoded.
+func toValidUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -13,71 +13,71 @@ const (
 	// failureWindow is the period in which the first failed logins, and the first calls of each principal that change nothing
 	// in the store, are logged one by one. Further ones are counted, and logged together at the end of the period.
 	failureWindow = 10 * time.Second
-	// loginsLogged and callsLogged are how many are logged one by one.
-	loginsLogged = 10
-	callsLogged  = 100
+	// maxLoginsLogged and maxCallsLogged are how many are logged one by one.
+	maxLoginsLogged = 10
+	maxCallsLogged  = 100
 )
 
-// failures logs failed logins, and calls that have changed nothing in the store, mostly because they failed. It does not log
+// throttledLog logs failed logins, and calls that have changed nothing in the store, mostly because they failed. It does not log
 // so many that they fill the log or the disk.
-type failures struct {
-	logger *slog.Logger
-	lines  AuditLog
-	window time.Duration
+type throttledLog struct {
+	logger   *slog.Logger
+	auditLog AuditLog
+	window   time.Duration
 
-	mu     sync.Mutex
-	logins int64                    // since the start
-	logged map[string]int           // how many were logged in this window, by principal; failed logins have none
-	rest   map[fleet.AuditEntry]int // the others of this window; the keys have only what is logged together
-	timer  *time.Timer              // ends this window; nil if no window is open
+	mu          sync.Mutex
+	totalLogins int64                    // since the start
+	logged      map[string]int           // how many were logged in this window, by principal; failed logins have none
+	counted     map[fleet.AuditEntry]int // the others of this window; the keys have only what is logged together
+	timer       *time.Timer              // ends this window; nil if no window is open
 }
 
-func newFailures(log *slog.Logger, lines AuditLog) *failures {
-	return &failures{logger: log, lines: lines, window: failureWindow, logged: map[string]int{}, rest: map[fleet.AuditEntry]int{}}
+func newThrottledLog(log *slog.Logger, lines AuditLog) *throttledLog {
+	return &throttledLog{logger: log, auditLog: lines, window: failureWindow, logged: map[string]int{}, counted: map[fleet.AuditEntry]int{}}
 }
 
-// login writes a failed login to the log and to the audit log, or counts it.
-func (f *failures) login(ctx context.Context, e fleet.AuditEntry, attrs ...slog.Attr) {
+// recordLogin writes a failed login to the log and to the audit log, or counts it.
+func (f *throttledLog) recordLogin(ctx context.Context, e fleet.AuditEntry, attrs ...slog.Attr) {
 	f.mu.Lock()
-	f.logins++
-	total := f.logins
-	one := f.oneByOne("", loginsLogged, fleet.AuditEntry{Outcome: string(fleet.ReasonUnauthenticated)})
+	f.totalLogins++
+	total := f.totalLogins
+	alone := f.logOrCount("", maxLoginsLogged, fleet.AuditEntry{Outcome: string(fleet.ReasonUnauthenticated)})
 	f.mu.Unlock()
-	if one {
+	if alone {
 		f.logger.LogAttrs(ctx, slog.LevelWarn, "login failed", append(attrs, slog.Int64("total", total))...)
-		f.lines.Keep(e)
+		f.auditLog.Keep(e)
 	}
 }
 
-// call reports whether the call, which has changed nothing in the store, is logged by itself. Otherwise it counts the call.
-func (f *failures) call(e fleet.AuditEntry) bool {
+// recordCall reports whether the call, which has changed nothing in the store, is logged by itself. Otherwise it counts the call.
+func (f *throttledLog) recordCall(e fleet.AuditEntry) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.oneByOne(e.Principal, callsLogged, fleet.AuditEntry{Principal: e.Principal, Kind: e.Kind, Method: e.Method, Outcome: e.Outcome})
+	return f.logOrCount(e.Principal, maxCallsLogged, fleet.AuditEntry{Principal: e.Principal, Kind: e.Kind, Method: e.Method, Outcome: e.Outcome})
 }
 
-// oneByOne reports whether fewer than most failures of the principal were logged in this window. Otherwise it counts the
+// logOrCount reports whether fewer than most failures of the principal were logged in this window. Otherwise it counts the
 // failure as one of the kind. The caller holds the lock.
-func (f *failures) oneByOne(principal string, most int, kind fleet.AuditEntry) bool {
+func (f *throttledLog) logOrCount(principal string, limit int, kind fleet.AuditEntry) bool {
 	if f.timer == nil {
-		f.timer = time.AfterFunc(f.window, f.turn)
+		f.timer = time.AfterFunc(f.window, f.endWindow)
 	}
-	if f.logged[principal] >= most {
-		f.rest[kind]++
+	if f.logged[principal] >= limit {
+		f.counted[kind]++
 		return false
 	}
 	f.logged[principal]++
 	return true
 }
 
-// turn ends a window and logs the failures that were only counted.
-func (f *failures) turn() {
+// endWindow ends a window and logs the failures that were only counted.
+func (f *throttledLog) endWindow() {
 	f.mu.Lock()
-	rest := f.rest
+	counted := f.counted
 	f.timer = nil
-	f.logged, f.rest = map[string]int{}, map[fleet.AuditEntry]int{}
+	f.logged, f.counted = map[string]int{}, map[fleet.AuditEntry]int{}
 	f.mu.Unlock()
-	for e, count := range rest {
+	for e, count := range counted {
 		message := "calls failed, not logged one by one"
 		switch {
 		case e.Principal == "":
@@ -87,17 +87,17 @@ func (f *failures) turn() {
 		}
 		f.logger.LogAttrs(context.Background(), slog.LevelWarn, message, slog.Int("count", count),
 			slog.String("method", e.Method), slog.String("principal", e.Principal), slog.String("outcome", e.Outcome))
-		e.Time, e.Count = f.lines.Now(), count
-		f.lines.Keep(e)
+		e.Time, e.Count = f.auditLog.Now(), count
+		f.auditLog.Keep(e)
 	}
 }
 
 // close logs the failures that were only counted so far.
-func (f *failures) close() {
+func (f *throttledLog) close() {
 	f.mu.Lock()
 	if f.timer != nil {
 		f.timer.Stop()
 	}
 	f.mu.Unlock()
-	f.turn()
+	f.endWindow()
 }

@@ -16,9 +16,9 @@ type identity struct {
 	err       error
 	md        metadata.MD
 	audited   bool  // the failed identification is in the log
-	refused   error // the principal has sent too many requests, has too many open calls, or does not read its answers
+	limitErr  error // the principal has sent too many requests, has too many open calls, or does not read its answers
 	call      *openCall
-	work      *work // the whole call if it came over gRPC
+	part      *callPart // the whole call if it came over gRPC
 }
 
 // hasCredentials reports whether the caller gave credentials.
@@ -39,10 +39,10 @@ func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method strin
 		id = i.identify(ctx, md)
 	}
 	if id.err != nil && (method != "" || id.hasCredentials()) {
-		i.failed(ctx, method, id)
+		i.auditFailedLogin(ctx, method, id)
 	}
 	ctx = context.WithValue(ctx, identityKey{}, id)
-	if err := cmp.Or(id.err, id.refused); err != nil && method != "" {
+	if err := cmp.Or(id.err, id.limitErr); err != nil && method != "" {
 		i.observer.CallEnded(ctx, method, faceOf(ctx), false, toStatus(err).Code(), 0)
 		return ctx, Error(err)
 	}
@@ -59,32 +59,32 @@ func (i *Interceptor) Begin(ctx context.Context, md metadata.MD, method string) 
 	delete(md, FaceKey) // only the faces in this process may set it
 	ctx, err := i.Identify(ctx, md, method)
 	if id := identityOf(ctx); err == nil && id.call != nil {
-		ctx, id.work, _, err = i.open.attach(ctx, id.call, true)
+		ctx, id.part, _, err = i.openCalls.attach(ctx, id.call, true)
 	}
 	return ctx, err
 }
 
-// Refused returns an error if the caller has sent too many requests, has too many open calls, or does not read its answers. Call it after Identify and
+// CheckLimits returns an error if the caller has sent too many requests, has too many open calls, or does not read its answers. Call it after Identify and
 // before the request is read. Calls with the context fail with the same error.
-func Refused(ctx context.Context) error {
-	if id := identityOf(ctx); id != nil && id.refused != nil {
-		return Error(id.refused)
+func CheckLimits(ctx context.Context) error {
+	if id := identityOf(ctx); id != nil && id.limitErr != nil {
+		return Error(id.limitErr)
 	}
 	return nil
 }
 
-// Take waits for a slot for work that is not a call of the API, such as a list of the MCP tools. ctx is the context
+// TakeSlot waits for a slot for work that is not a call of the API, such as a list of the MCP tools. ctx is the context
 // that Identify returned. Call leave after the work, once or more. All unidentified callers share one queue.
-func (i *Interceptor) Take(ctx context.Context) (leave func(), err error) {
-	one := &slot{of: i.slots}
+func (i *Interceptor) TakeSlot(ctx context.Context) (leave func(), err error) {
+	s := &slot{slots: i.slots}
 	name := ""
 	if id := identityOf(ctx); id != nil {
 		name = id.principal.Name
 	}
-	if err := one.take(ctx, name); err != nil {
+	if err := s.take(ctx, name); err != nil {
 		return nil, Error(err)
 	}
-	return one.Release, nil
+	return s.Release, nil
 }
 
 // identify identifies the caller, and counts the call as open until ctx ends. Calls without credentials are not counted.
@@ -93,11 +93,11 @@ func (i *Interceptor) identify(ctx context.Context, md metadata.MD) *identity {
 	if id.principal, id.err = i.auth.Authenticate(ctx, md); id.err != nil {
 		return id
 	}
-	if id.refused = i.rates.take(ctx, id.principal); id.refused != nil || !id.hasCredentials() {
+	if id.limitErr = i.rates.take(ctx, id.principal); id.limitErr != nil || !id.hasCredentials() {
 		return id
 	}
-	if id.refused = i.unread.check(id.principal.Name); id.refused == nil {
-		id.call, id.refused = i.open.enter(ctx, id.principal, md)
+	if id.limitErr = i.unreadAnswers.check(id.principal.Name); id.limitErr == nil {
+		id.call, id.limitErr = i.openCalls.add(ctx, id.principal, md)
 	}
 	return id
 }

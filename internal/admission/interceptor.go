@@ -23,16 +23,16 @@ import (
 // Interceptor wraps every call of every face: it identifies the caller, turns a panic into an INTERNAL error and core
 // errors into statuses, and logs the call.
 type Interceptor struct {
-	auth     Authenticator
-	log      *slog.Logger
-	remote   func(ctx context.Context) string
-	observer Observer
-	rates    *Rates
-	slots    *Slots
-	lines    AuditLog
-	failures *failures
-	open     *openCalls
-	unread   *unread
+	auth          Authenticator
+	log           *slog.Logger
+	remote        func(ctx context.Context) string
+	observer      Observer
+	rates         *Rates
+	slots         *Slots
+	auditLog      AuditLog
+	throttled     *throttledLog
+	openCalls     *openCalls
+	unreadAnswers *unreadCounter
 }
 
 // Observer is notified of every call, including refused calls.
@@ -66,8 +66,8 @@ func NewInterceptor(c Config) *Interceptor {
 		c.Patience = 30 * time.Second
 	}
 	return &Interceptor{
-		auth: c.Auth, log: c.Log, remote: c.Remote, observer: c.Observer, rates: c.Rates, slots: c.Slots, lines: c.Audit,
-		failures: newFailures(c.Log, c.Audit), open: newOpenCalls(c.Auth, c.OpenCalls, c.Patience), unread: newUnread(),
+		auth: c.Auth, log: c.Log, remote: c.Remote, observer: c.Observer, rates: c.Rates, slots: c.Slots, auditLog: c.Audit,
+		throttled: newThrottledLog(c.Log, c.Audit), openCalls: newOpenCalls(c.Auth, c.OpenCalls, c.Patience), unreadAnswers: newUnreadCounter(),
 	}
 }
 
@@ -75,20 +75,20 @@ func NewInterceptor(c Config) *Interceptor {
 func (i *Interceptor) SetLimits(limits fleet.Limits) {
 	i.rates.SetLimits(limits)
 	i.slots.SetLimits(limits)
-	i.open.most.Store(int64(limits.OpenCalls))
+	i.openCalls.limit.Store(int64(limits.OpenCalls))
 }
 
 // Close ends the interceptor's background work. Call it after the last call.
-func (i *Interceptor) Close() { i.failures.close() }
+func (i *Interceptor) Close() { i.throttled.close() }
 
 // Unary is the interceptor of unary calls.
 func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 	rec := &callRecord{request: req}
-	err = i.around(ctx, info.FullMethod, rec, func(ctx context.Context) (err error) {
+	err = i.runCall(ctx, info.FullMethod, rec, func(ctx context.Context) (err error) {
 		if err := checkRequest(req); err != nil {
 			return err
 		}
-		if err := rec.work(ctx); err != nil {
+		if err := rec.takeSlot(ctx); err != nil {
 			return err
 		}
 		if err := i.checkUnread(ctx); err != nil {
@@ -97,7 +97,7 @@ func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 		resp, err = next(ctx, req)
 		rec.answer = resp
 		if err == nil {
-			resp = i.count(ctx, resp) // while it has a slot, so that only a few calls can exceed the limit
+			resp = i.countUnread(ctx, resp) // while it has a slot, so that only a few calls can exceed the limit
 		}
 		return err
 	})
@@ -110,7 +110,7 @@ func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 // Stream is the interceptor of streams.
 func (i *Interceptor) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	rec := &callRecord{stream: true}
-	return i.around(ss.Context(), info.FullMethod, rec, func(ctx context.Context) error {
+	return i.runCall(ss.Context(), info.FullMethod, rec, func(ctx context.Context) error {
 		return next(srv, stream{ss, ctx, rec, i})
 	})
 }
@@ -131,13 +131,13 @@ func (s stream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil || s.rec.request != nil {
 		return err
 	}
-	if s.rec.request = m; s.rec.line != nil {
-		s.rec.line.Describe(func(e *fleet.AuditEntry) { describe(e, m) })
+	if s.rec.request = m; s.rec.auditLine != nil {
+		s.rec.auditLine.Describe(func(e *fleet.AuditEntry) { describe(e, m) })
 	}
 	if err := checkRequest(m); err != nil {
 		return err
 	}
-	return s.rec.work(s.ctx)
+	return s.rec.takeSlot(s.ctx)
 }
 
 // checkRequest refuses requests that the validation rules of the proto cannot refuse.
@@ -155,20 +155,20 @@ func (s stream) SendMsg(m any) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
-	if w := s.rec.whole; w != nil {
-		w.sends()
-		defer w.sent()
-		m = s.i.count(s.ctx, m)
+	if w := s.rec.part; w != nil {
+		w.beginSend()
+		defer w.endSend()
+		m = s.i.countUnread(s.ctx, m)
 	}
 	return s.ServerStream.SendMsg(m)
 }
 
-func (i *Interceptor) around(ctx context.Context, method string, rec *callRecord, call func(context.Context) error) (err error) {
-	begun, panicked := time.Now(), false
+func (i *Interceptor) runCall(ctx context.Context, method string, rec *callRecord, call func(context.Context) error) (err error) {
+	started, panicked := time.Now(), false
 	face := faceOf(ctx)
 	rec.call.ID, rec.call.Slot = fleet.CallID(rand.Uint64()), &rec.slot //nolint:gosec // it is not a secret
 	if i.rates != nil {
-		rec.call.Count = i.rates.takeIn
+		rec.call.Count = i.rates.takeForProject
 	}
 	ctx = fleet.WithCall(ctx, &rec.call)
 	ctx = i.observer.CallBegan(ctx, method, face)
@@ -181,15 +181,15 @@ func (i *Interceptor) around(ctx context.Context, method string, rec *callRecord
 		rec.slot.Release()
 		var s *status.Status
 		if err != nil {
-			s = answerOf(ctx, err)
+			s = statusOf(ctx, err)
 		}
-		took := time.Since(begun)
+		took := time.Since(started)
 		i.observer.CallEnded(ctx, method, face, rec.stream, s.Code(), took) // the code of nil is OK
 		if !panicked {
 			i.logCall(ctx, method, rec.caller, took, s, err)
 		}
-		if rec.line != nil {
-			i.audit(ctx, rec.line, rec, s)
+		if rec.auditLine != nil {
+			i.writeAudit(ctx, rec.auditLine, rec, s)
 		}
 		if s != nil {
 			err = s.Err()
@@ -221,35 +221,35 @@ func (i *Interceptor) admit(ctx context.Context, method string, rec *callRecord)
 	}
 	rec.caller = id.principal.Name
 	if id.err != nil {
-		i.failed(ctx, method, id)
+		i.auditFailedLogin(ctx, method, id)
 		return ctx, nil, id.err
 	}
-	if id.refused != nil {
-		return ctx, nil, id.refused
+	if id.limitErr != nil {
+		return ctx, nil, id.limitErr
 	}
 	r := rightsOf(method)
 	if r.mutates {
-		rec.line = i.begin(ctx, method, id.principal, rec)
-		ctx = fleet.WithAudit(ctx, rec.line)
+		rec.auditLine = i.newAuditLine(ctx, method, id.principal, rec)
+		ctx = fleet.WithAudit(ctx, rec.auditLine)
 	}
 	if err := r.mayCall(id.principal); err != nil {
 		return ctx, nil, err
 	}
-	rec.slot.of = i.slots
+	rec.slot.slots = i.slots
 	ctx, leave = fleet.WithPrincipal(ctx, id.principal), func() {}
 	switch {
-	case id.work != nil:
-		rec.whole = id.work
-		err = i.open.admit(id.call, id.work, rec.stream)
+	case id.part != nil:
+		rec.part = id.part
+		err = i.openCalls.setStream(id.call, id.part, rec.stream)
 		// If a client asks for compressed answers, gRPC would keep a copy of an answer, and release the buffer that counts.
 		if err == nil && grpc.SetSendCompressor(ctx, encoding.Identity) != nil {
 			err = context.Canceled // the client has ended the call: nothing else makes it fail
 		}
 	case id.call != nil:
-		ctx, _, leave, err = i.open.attach(ctx, id.call, rec.stream)
+		ctx, _, leave, err = i.openCalls.attach(ctx, id.call, rec.stream)
 	}
 	if err == nil && r.download && id.call != nil {
-		ctx, leave, err = i.unread.download(ctx, id.principal.Name, leave)
+		ctx, leave, err = i.unreadAnswers.download(ctx, id.principal.Name, leave)
 	}
 	return ctx, leave, err
 }
@@ -262,14 +262,14 @@ func OpenToAll(method string) bool {
 // errPanic is the error of a call that panicked. The log has the panic and its stack.
 var errPanic = errors.New("panic")
 
-// answerOf returns the status for the call's error. The status of an internal error contains the call's ID, so that the
+// statusOf returns the status for the call's error. The status of an internal error contains the call's ID, so that the
 // caller can tell the operator what to look for in the log.
-func answerOf(ctx context.Context, err error) *status.Status {
+func statusOf(ctx context.Context, err error) *status.Status {
 	s := toStatus(err)
 	if s.Code() != codes.Internal || s.Message() != fleet.PublicMessage(err) {
 		return s
 	}
-	return detailed(codes.Internal, s.Message(), string(fleet.ReasonInternal), map[string]string{"call_id": fleet.CallFrom(ctx).String()})
+	return newStatus(codes.Internal, s.Message(), string(fleet.ReasonInternal), map[string]string{"call_id": fleet.CallFrom(ctx).String()})
 }
 
 func (i *Interceptor) logCall(ctx context.Context, method, caller string, took time.Duration, s *status.Status, err error) {

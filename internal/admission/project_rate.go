@@ -16,15 +16,15 @@ import (
 // So a principal with many requests does not keep out the others. The first principal begins with a full bucket. Others begin
 // with one request each, so that many new principals do not exceed the limit by far.
 type projectRate struct {
-	most int64 // requests a second, of all principals on all servers
+	limit int64 // requests a second, of all principals on all servers
 
-	mu      sync.Mutex
-	per     rate.Limit         // requests a second, of all principals on this server
-	buckets map[string]*bucket // by name of the principal
+	mu         sync.Mutex
+	serverRate rate.Limit         // requests a second, of all principals on this server
+	buckets    map[string]*bucket // by name of the principal
 }
 
-// takeIn counts a request of the context's principal about the project. It returns LIMIT_REACHED if there were too many.
-func (r *Rates) takeIn(ctx context.Context, project string) error {
+// takeForProject counts a request of the context's principal about the project. It returns LIMIT_REACHED if there were too many.
+func (r *Rates) takeForProject(ctx context.Context, project string) error {
 	set := r.current.Load()
 	most := int64(set.limits.Projects[project].RequestsPerSecond)
 	if most == 0 {
@@ -36,44 +36,44 @@ func (r *Rates) takeIn(ctx context.Context, project string) error {
 	}
 	v, ok := set.projects.Load(project)
 	if !ok {
-		v, _ = set.projects.LoadOrStore(project, &projectRate{most: most, per: r.part(most), buckets: map[string]*bucket{}})
+		v, _ = set.projects.LoadOrStore(project, &projectRate{limit: most, serverRate: r.serverShare(most), buckets: map[string]*bucket{}})
 	}
 	x := v.(*projectRate) //nolint:forcetypeassert // see projects
-	wait, refused := r.use(ctx, x.of(p.Name, r.now()), slog.String("principal", p.Name), slog.String("project", project))
+	wait, refused := r.takeFrom(ctx, x.bucketOf(p.Name, r.now()), slog.String("principal", p.Name), slog.String("project", project))
 	if refused {
 		return fleet.TooManyRequestsIn(project, int(most), wait)
 	}
 	return nil
 }
 
-// of returns the bucket of the principal.
-func (x *projectRate) of(principal string, now time.Time) *bucket {
+// bucketOf returns the bucket of the principal.
+func (x *projectRate) bucketOf(principal string, now time.Time) *bucket {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	b := x.buckets[principal]
 	if b == nil {
-		b = newBucket(x.most, x.per/rate.Limit(len(x.buckets)+1))
+		b = newBucket(x.limit, x.serverRate/rate.Limit(len(x.buckets)+1))
 		if len(x.buckets) > 0 {
 			b.AllowN(now, b.Burst()-1)
 		}
 		x.buckets[principal] = b
-		x.share(now)
+		x.divide(now)
 	}
 	return b
 }
 
-// share gives each principal an even part of what this server allows. The caller holds x.mu.
-func (x *projectRate) share(now time.Time) {
+// divide gives each principal an even part of what this server allows. The caller holds x.mu.
+func (x *projectRate) divide(now time.Time) {
 	for _, b := range x.buckets {
-		b.set(now, x.most, x.per/rate.Limit(len(x.buckets)))
+		b.setLimit(now, x.limit, x.serverRate/rate.Limit(len(x.buckets)))
 	}
 }
 
 // update sets what this server allows. It forgets principals that have not called lately, and shares the limit among the others.
-func (x *projectRate) update(now time.Time, per rate.Limit) {
+func (x *projectRate) update(now time.Time, serverRate rate.Limit) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.per = per
-	maps.DeleteFunc(x.buckets, func(_ string, b *bucket) bool { return b.full(now) })
-	x.share(now)
+	x.serverRate = serverRate
+	maps.DeleteFunc(x.buckets, func(_ string, b *bucket) bool { return b.isFull(now) })
+	x.divide(now)
 }

@@ -19,28 +19,28 @@ const refusalWindow = time.Minute
 // one second. All calls of the principal share this bucket, whatever their face and token. The calls of an agent count
 // as calls of its owner.
 //
-// Several servers have even parts of a limit. A new server allows whole limits until the first call of Share.
+// Several servers have even parts of a limit. A new server allows whole limits until the first call of SetServers.
 type Rates struct {
 	current atomic.Pointer[rateSet]
 	groups  func(ctx context.Context, principal string) ([]string, error) // see NewRates
 	log     *slog.Logger
 	now     func() time.Time
-	servers atomic.Int64 // see Share
+	servers atomic.Int64 // see SetServers
 }
 
 // rateSet has the limits of requests, and the buckets for them.
 type rateSet struct {
-	limits     fleet.Limits
-	ofGroups   bool     // a group has a limit of requests
-	principals sync.Map // of *bucket, by name of the principal
-	projects   sync.Map // of *projectRate, by name of the project
+	limits         fleet.Limits
+	hasGroupLimits bool     // a group has a limit of requests
+	principals     sync.Map // of *bucket, by name of the principal
+	projects       sync.Map // of *projectRate, by name of the project
 }
 
 // bucket has the requests that are allowed at the moment.
 type bucket struct {
 	*rate.Limiter
-	most   atomic.Int64 // requests a second, on all servers
-	logged atomic.Int64 // when a refusal was logged, in Unix seconds
+	limit    atomic.Int64 // requests a second, on all servers
+	loggedAt atomic.Int64 // when a refusal was logged, in Unix seconds
 }
 
 // NewRates returns the limits of one server; now may be nil. Limits without requests limit nothing. groups returns the last
@@ -62,35 +62,35 @@ func (r *Rates) SetLimits(limits fleet.Limits) {
 	}
 	s := &rateSet{limits: limits}
 	for _, l := range limits.Groups {
-		s.ofGroups = s.ofGroups || l.RequestsPerSecond != nil
+		s.hasGroupLimits = s.hasGroupLimits || l.RequestsPerSecond != nil
 	}
 	r.current.Store(s)
 }
 
-// Share gives this server its part of the limits. servers is the number of servers, this one included. Share also removes the
+// SetServers gives this server its part of the limits. servers is the number of servers, this one included. SetServers also removes the
 // buckets of principals that have not called lately.
-func (r *Rates) Share(servers int) {
+func (r *Rates) SetServers(servers int) {
 	r.servers.Store(int64(max(servers, 1)))
 	now, set := r.now(), r.current.Load()
 	set.principals.Range(func(name, v any) bool {
 		b := v.(*bucket) //nolint:forcetypeassert // see principals
-		if b.full(now) {
+		if b.isFull(now) {
 			set.principals.Delete(name)
 			return true
 		}
-		b.set(now, b.most.Load(), r.part(b.most.Load()))
+		b.setLimit(now, b.limit.Load(), r.serverShare(b.limit.Load()))
 		return true
 	})
 	set.projects.Range(func(_, v any) bool {
 		x := v.(*projectRate) //nolint:forcetypeassert // see projects
-		x.update(now, r.part(x.most))
+		x.update(now, r.serverShare(x.limit))
 		return true
 	})
 }
 
-// part returns how many requests a second this server allows of a limit of all servers together.
-func (r *Rates) part(most int64) rate.Limit {
-	return rate.Limit(float64(most) / float64(r.servers.Load()))
+// serverShare returns how many requests a second this server allows of a limit of all servers together.
+func (r *Rates) serverShare(limit int64) rate.Limit {
+	return rate.Limit(float64(limit) / float64(r.servers.Load()))
 }
 
 // take counts a request of the principal. It returns LIMIT_REACHED if there were too many.
@@ -100,41 +100,41 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 	}
 	set := r.current.Load()
 	v, ok := set.principals.Load(p.Name)
-	if !ok || set.ofGroups && p.AgentUID == "" {
+	if !ok || set.hasGroupLimits && p.AgentUID == "" {
 		groups := p.Groups
-		if p.AgentUID != "" && set.ofGroups {
+		if p.AgentUID != "" && set.hasGroupLimits {
 			var err error
 			if groups, err = r.groups(ctx, p.Name); err != nil {
 				return err
 			}
 		}
-		most := int64(set.limits.For(p.Name, groups).RequestsPerSecond)
-		if most == 0 {
+		limit := int64(set.limits.For(p.Name, groups).RequestsPerSecond)
+		if limit == 0 {
 			return nil
 		}
 		if !ok {
-			v, _ = set.principals.LoadOrStore(p.Name, newBucket(most, r.part(most)))
+			v, _ = set.principals.LoadOrStore(p.Name, newBucket(limit, r.serverShare(limit)))
 		}
-		if b := v.(*bucket); b.most.Load() != most { //nolint:forcetypeassert // see principals
-			b.set(r.now(), most, r.part(most))
+		if b := v.(*bucket); b.limit.Load() != limit { //nolint:forcetypeassert // see principals
+			b.setLimit(r.now(), limit, r.serverShare(limit))
 		}
 	}
 	b := v.(*bucket) //nolint:forcetypeassert // see principals
-	if wait, refused := r.use(ctx, b, slog.String("principal", p.Name)); refused {
-		return fleet.TooManyRequests(int(b.most.Load()), wait)
+	if wait, refused := r.takeFrom(ctx, b, slog.String("principal", p.Name)); refused {
+		return fleet.TooManyRequests(int(b.limit.Load()), wait)
 	}
 	return nil
 }
 
-// use takes a request from the bucket. If the bucket is empty, use logs that, and returns how long it takes until the bucket has
+// takeFrom takes a request from the bucket. If the bucket is empty, takeFrom logs that, and returns how long it takes until the bucket has
 // a request again. The attributes of the log message say whose bucket it is.
-func (r *Rates) use(ctx context.Context, b *bucket, what ...slog.Attr) (wait time.Duration, refused bool) {
+func (r *Rates) takeFrom(ctx context.Context, b *bucket, attrs ...slog.Attr) (wait time.Duration, refused bool) {
 	now := r.now()
 	if b.AllowN(now, 1) {
 		return 0, false
 	}
-	if last := b.logged.Load(); now.Unix()-last >= int64(refusalWindow/time.Second) && b.logged.CompareAndSwap(last, now.Unix()) {
-		r.log.LogAttrs(ctx, slog.LevelWarn, "rate limit exceeded, refusing requests", append(what, slog.Int64("requests_per_second", b.most.Load()))...)
+	if last := b.loggedAt.Load(); now.Unix()-last >= int64(refusalWindow/time.Second) && b.loggedAt.CompareAndSwap(last, now.Unix()) {
+		r.log.LogAttrs(ctx, slog.LevelWarn, "rate limit exceeded, refusing requests", append(attrs, slog.Int64("requests_per_second", b.limit.Load()))...)
 	}
 	next := b.ReserveN(now, 1)
 	wait = next.DelayFrom(now)
@@ -144,21 +144,21 @@ func (r *Rates) use(ctx context.Context, b *bucket, what ...slog.Attr) (wait tim
 
 // newBucket returns a full bucket. most is the limit of all servers together, and per is what this server allows of it, both in
 // requests per second.
-func newBucket(most int64, per rate.Limit) *bucket {
-	b := &bucket{Limiter: rate.NewLimiter(per, burst(per))}
-	b.most.Store(most)
+func newBucket(limit int64, serverRate rate.Limit) *bucket {
+	b := &bucket{Limiter: rate.NewLimiter(serverRate, burst(serverRate))}
+	b.limit.Store(limit)
 	return b
 }
 
-// full reports whether the bucket is like a new one.
-func (b *bucket) full(now time.Time) bool { return b.TokensAt(now) >= float64(b.Burst()) }
+// isFull reports whether the bucket is like a new one.
+func (b *bucket) isFull(now time.Time) bool { return b.TokensAt(now) >= float64(b.Burst()) }
 
-// set changes the limit of the bucket. The arguments are those of newBucket.
-func (b *bucket) set(now time.Time, most int64, per rate.Limit) {
-	b.most.Store(most)
-	b.SetLimitAt(now, per)
-	b.SetBurstAt(now, burst(per))
+// setLimit changes the limit of the bucket. The arguments are those of newBucket.
+func (b *bucket) setLimit(now time.Time, limit int64, serverRate rate.Limit) {
+	b.limit.Store(limit)
+	b.SetLimitAt(now, serverRate)
+	b.SetBurstAt(now, burst(serverRate))
 }
 
 // burst returns the size of the bucket: the requests of a second, and at least one.
-func burst(per rate.Limit) int { return max(int(per), 1) }
+func burst(serverRate rate.Limit) int { return max(int(serverRate), 1) }

@@ -15,8 +15,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// sent returns how many of n requests of the principal are allowed.
-func sent(t *testing.T, r *Rates, name string, n int) (allowed int) {
+// countAllowed returns how many of n requests of the principal are allowed.
+func countAllowed(t *testing.T, r *Rates, name string, n int) (allowed int) {
 	t.Helper()
 	for range n {
 		if r.take(t.Context(), fleet.Principal{Name: name}) == nil {
@@ -34,7 +34,7 @@ func TestRatesArePerPrincipal(t *testing.T) {
 	}}
 	r := NewRates(limits, nil, slog.New(slog.NewTextHandler(log, nil)), func() time.Time { return now })
 	for name, want := range map[string]int{"alice": 10, "bob": 10, "ci": 2, "root": 50, "other": 10} {
-		require.Equal(t, want, sent(t, r, name, 50), name)
+		require.Equal(t, want, countAllowed(t, r, name, 50), name)
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "principal=alice"), "only the first refusal must be logged: %s", log)
 
@@ -45,10 +45,10 @@ func TestRatesArePerPrincipal(t *testing.T) {
 	require.Equal(t, 100*time.Millisecond, e.RetryAfter)
 	require.Equal(t, map[string]string{"limit": "limits.requests_per_second", "used": "10", "max": "10"}, e.Metadata)
 	now = now.Add(100 * time.Millisecond)
-	require.Equal(t, 1, sent(t, r, "alice", 5), "refused requests must not use up the limit")
+	require.Equal(t, 1, countAllowed(t, r, "alice", 5), "refused requests must not use up the limit")
 
 	var none *Rates
-	require.Equal(t, 50, sent(t, none, "alice", 50))
+	require.Equal(t, 50, countAllowed(t, none, "alice", 50))
 }
 
 // TestRatesOfGroups checks that a change of a caller's groups changes the limit at once, and that an agent has the
@@ -57,10 +57,10 @@ func TestRatesOfGroups(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	limits := fleet.Limits{RequestsPerSecond: 10, Groups: map[string]fleet.PrincipalLimits{"interns": {RequestsPerSecond: new(2)}, "robots": {RequestsPerSecond: new(0)}}}
-	known := map[string][]string{"carol": {"interns"}}
-	groups := func(_ context.Context, name string) ([]string, error) { return known[name], nil }
+	groupsOf := map[string][]string{"carol": {"interns"}}
+	groups := func(_ context.Context, name string) ([]string, error) { return groupsOf[name], nil }
 	r := NewRates(limits, groups, slog.New(slog.DiscardHandler), func() time.Time { return now })
-	sent := func(p fleet.Principal) (allowed int) {
+	countAllowedOf := func(p fleet.Principal) (allowed int) {
 		now = now.Add(time.Minute)
 		for range 50 {
 			if r.take(t.Context(), p) == nil {
@@ -70,16 +70,16 @@ func TestRatesOfGroups(t *testing.T) {
 		return allowed
 	}
 	alice, agent := fleet.Principal{Name: "alice"}, fleet.Principal{Name: "alice", AgentUID: "u1"}
-	require.Equal(t, 10, sent(agent), "an agent must have the general limit while the owner's groups are unknown")
-	require.Equal(t, 2, sent(fleet.Principal{Name: "carol", AgentUID: "u2"}))
+	require.Equal(t, 10, countAllowedOf(agent), "an agent must have the general limit while the owner's groups are unknown")
+	require.Equal(t, 2, countAllowedOf(fleet.Principal{Name: "carol", AgentUID: "u2"}))
 	alice.Groups = []string{"interns"}
-	require.Equal(t, 2, sent(alice))
-	require.Equal(t, 2, sent(agent))
+	require.Equal(t, 2, countAllowedOf(alice))
+	require.Equal(t, 2, countAllowedOf(agent))
 	alice.Groups = []string{"interns", "robots"}
-	require.Equal(t, 50, sent(alice))
+	require.Equal(t, 50, countAllowedOf(alice))
 	alice.Groups = nil
-	require.Equal(t, 2, sent(alice), "the bucket must keep its content and fill at the new rate")
-	require.Equal(t, 10, sent(alice))
+	require.Equal(t, 2, countAllowedOf(alice), "the bucket must keep its content and fill at the new rate")
+	require.Equal(t, 10, countAllowedOf(alice))
 }
 
 // TestRatesAreShared checks that several servers have even parts, and that buckets which are not used are removed.
@@ -87,15 +87,15 @@ func TestRatesAreShared(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	r := NewRates(fleet.Limits{RequestsPerSecond: 40}, nil, slog.New(slog.DiscardHandler), func() time.Time { return now })
-	require.Equal(t, 40, sent(t, r, "alice", 100))
+	require.Equal(t, 40, countAllowed(t, r, "alice", 100))
 	for _, servers := range []int{4, 2, 1} {
-		r.Share(servers)
+		r.SetServers(servers)
 		now = now.Add(time.Second)
-		require.Equal(t, 40/servers, sent(t, r, "alice", 100))
-		require.Equal(t, 40/servers, sent(t, r, "new"+strconv.Itoa(servers), 100))
+		require.Equal(t, 40/servers, countAllowed(t, r, "alice", 100))
+		require.Equal(t, 40/servers, countAllowed(t, r, "new"+strconv.Itoa(servers), 100))
 	}
 	now = now.Add(time.Second)
-	r.Share(1)
+	r.SetServers(1)
 	r.current.Load().principals.Range(func(name, _ any) bool {
 		require.Fail(t, "the bucket of a principal that does not call must be removed", name)
 		return false
@@ -109,8 +109,8 @@ func TestRatesOfSomeServers(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	limits := fleet.Limits{RequestsPerSecond: 10, Groups: map[string]fleet.PrincipalLimits{"robots": {RequestsPerSecond: new(20)}}}
 	r := NewRates(limits, nil, slog.New(slog.DiscardHandler), func() time.Time { return now })
-	r.Share(100)
-	require.Equal(t, 1, sent(t, r, "alice", 50))
+	r.SetServers(100)
+	require.Equal(t, 1, countAllowed(t, r, "alice", 50))
 	robot := fleet.Principal{Name: "alice", Groups: []string{"robots"}}
 	_ = r.take(t.Context(), robot)
 	now = now.Add(5 * time.Second)
@@ -123,33 +123,33 @@ func TestRatesOfProjects(t *testing.T) {
 	t.Parallel()
 	now, log := time.Unix(1_000_000, 0), &bytes.Buffer{}
 	r := NewRates(fleet.Limits{Projects: map[string]fleet.ProjectLimits{"web": {RequestsPerSecond: 12}}}, nil, slog.New(slog.NewTextHandler(log, nil)), func() time.Time { return now })
-	sent := func(name, project string) (allowed int) {
+	countAllowedIn := func(name, project string) (allowed int) {
 		ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: name})
 		for range 50 {
-			if r.takeIn(ctx, project) == nil {
+			if r.takeForProject(ctx, project) == nil {
 				allowed++
 			}
 		}
 		return allowed
 	}
-	require.Equal(t, 50, sent("alice", "shell"))
-	require.Equal(t, 12, sent("alice", "web"))
+	require.Equal(t, 50, countAllowedIn("alice", "shell"))
+	require.Equal(t, 12, countAllowedIn("alice", "web"))
 	require.Equal(t, 1, strings.Count(log.String(), "principal=alice project=web requests_per_second=12"), log)
-	require.Equal(t, 1, sent("bob", "web"), "who comes later must not be shut out")
+	require.Equal(t, 1, countAllowedIn("bob", "web"), "who comes later must not be shut out")
 	now = now.Add(time.Second)
-	require.Equal(t, []int{6, 6}, []int{sent("alice", "web"), sent("bob", "web")})
-	share := func(servers int) {
-		r.Share(servers)
+	require.Equal(t, []int{6, 6}, []int{countAllowedIn("alice", "web"), countAllowedIn("bob", "web")})
+	setServers := func(servers int) {
+		r.SetServers(servers)
 		now = now.Add(time.Second)
 	}
-	share(2)
-	require.Equal(t, []int{3, 3}, []int{sent("alice", "web"), sent("bob", "web")})
+	setServers(2)
+	require.Equal(t, []int{3, 3}, []int{countAllowedIn("alice", "web"), countAllowedIn("bob", "web")})
 	now = now.Add(time.Second)
-	require.Equal(t, 3, sent("bob", "web"))
-	share(1) // alice has not called for a second
-	require.Equal(t, 12, sent("bob", "web"))
+	require.Equal(t, 3, countAllowedIn("bob", "web"))
+	setServers(1) // alice has not called for a second
+	require.Equal(t, 12, countAllowedIn("bob", "web"))
 
-	err := r.takeIn(fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob"}), "web")
+	err := r.takeForProject(fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob"}), "web")
 	e, ok := errors.AsType[*fleet.Error](err)
 	require.True(t, ok)
 	require.Equal(t, fleet.ReasonLimitReached, e.Reason)

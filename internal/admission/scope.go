@@ -48,10 +48,10 @@ var rights = sync.OnceValue(func() map[string]right {
 
 // scopeOf returns the scope that a caller of the method needs.
 func scopeOf(m protoreflect.MethodDescriptor, mutates bool) fleet.Scope {
-	ofMethod, _ := proto.GetExtension(m.Options(), fleetv1.E_Needs).(fleetv1.Scope)
-	ofService, _ := proto.GetExtension(m.Parent().Options(), fleetv1.E_ServiceNeeds).(fleetv1.Scope)
-	for _, named := range []fleetv1.Scope{ofMethod, ofService} {
-		if scope, ok := fleet.ParseScope(named.String()); ok {
+	methodScope, _ := proto.GetExtension(m.Options(), fleetv1.E_Needs).(fleetv1.Scope)
+	serviceScope, _ := proto.GetExtension(m.Parent().Options(), fleetv1.E_ServiceNeeds).(fleetv1.Scope)
+	for _, option := range []fleetv1.Scope{methodScope, serviceScope} {
+		if scope, ok := fleet.ParseScope(option.String()); ok {
 			return scope
 		}
 	}

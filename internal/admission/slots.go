@@ -17,26 +17,26 @@ import (
 //
 // A call keeps its slot until the call ends or waits for something; see fleet.ReleaseSlot.
 type Slots struct {
-	limits atomic.Pointer[slotLimits]
-	cpus   int
-	log    *slog.Logger
-	waited func(time.Duration)
-	logged atomic.Int64 // when a refusal was logged, in Unix seconds
+	limits   atomic.Pointer[slotLimits]
+	cpus     int
+	log      *slog.Logger
+	waited   func(time.Duration)
+	loggedAt atomic.Int64 // when a refusal was logged, in Unix seconds
 
 	// state has the number of calls with a slot in its lower half, and the number of waiting calls in its upper half. A
 	// call that finds a free slot needs only state, and not mu.
 	state atomic.Uint64
 
-	mu     sync.Mutex            // must be held to add or remove waiting calls
-	queues map[string]*callQueue // the queues that are not empty, by principal
-	round  list.List             // the same queues; the first queue gets the next slot
+	mu       sync.Mutex            // must be held to add or remove waiting calls
+	queues   map[string]*callQueue // the queues that are not empty, by principal
+	rotation list.List             // the same queues; the first queue gets the next slot
 }
 
 // slotLimits are the limits of Slots.
 type slotLimits struct {
-	most   uint64        // the number of slots
-	length int           // the most waiting calls of a principal; 0 means no limit
-	time   time.Duration // how long a call may wait; 0 means no limit
+	slots      uint64        // the number of slots
+	maxWaiting int           // the most waiting calls of a principal; 0 means no limit
+	maxWait    time.Duration // how long a call may wait; 0 means no limit
 }
 
 // oneWaiting is a waiting call in Slots.state.
@@ -46,18 +46,18 @@ const oneWaiting = 1 << 32
 type callQueue struct {
 	principal string
 	calls     list.List // of *waitingCall
-	place     *list.Element
+	element   *list.Element
 }
 
 // waitingCall is a call that waits for a slot.
 type waitingCall struct {
-	queue *callQueue
-	place *list.Element // the call's place in the queue; nil once it has a slot or has stopped waiting
-	ready chan struct{} // closed when the call has a slot
+	queue   *callQueue
+	element *list.Element // the call's place in the queue; nil once it has a slot or has stopped waiting
+	ready   chan struct{} // closed when the call has a slot
 }
 
-// retryBusy is how long a caller should wait before it repeats a call that got no slot.
-const retryBusy = time.Second
+// noSlotRetry is how long a caller should wait before it repeats a call that got no slot.
+const noSlotRetry = time.Second
 
 // NewSlots returns the slots of a server that uses the number of CPUs. A nil *Slots has a slot for every call. waited is
 // called with the time that a call has waited.
@@ -73,14 +73,14 @@ func (s *Slots) SetLimits(limits fleet.Limits) {
 	if s == nil {
 		return
 	}
-	l := &slotLimits{most: oneWaiting - 1, length: limits.WaitingCalls, time: limits.WaitingTime}
+	l := &slotLimits{slots: oneWaiting - 1, maxWaiting: limits.WaitingCalls, maxWait: limits.WaitingTime}
 	if limits.CallsPerCPU > 0 {
-		l.most = uint64(limits.CallsPerCPU) * uint64(s.cpus) //nolint:gosec // neither is negative
+		l.slots = uint64(limits.CallsPerCPU) * uint64(s.cpus) //nolint:gosec // neither is negative
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.limits.Store(l)
-	s.pass()
+	s.grantFree()
 }
 
 // Waiting returns how many calls wait.
@@ -103,7 +103,7 @@ func (s *Slots) Working() int {
 // wait, or if the call has waited too long. It returns the context's error if the context ends first. Give the slot
 // back with Leave.
 func (s *Slots) Take(ctx context.Context, principal string) error {
-	if s == nil || s.try() {
+	if s == nil || s.tryTake() {
 		return nil
 	}
 	return s.wait(ctx, principal)
@@ -114,14 +114,14 @@ func (s *Slots) Leave() {
 	if s != nil && s.state.Add(^uint64(0)) >= oneWaiting {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.pass()
+		s.grantFree()
 	}
 }
 
-// try takes a slot if one is free and no call waits.
-func (s *Slots) try() bool {
-	most := s.limits.Load().most
-	for n := s.state.Load(); n < most; n = s.state.Load() {
+// tryTake takes a slot if one is free and no call waits.
+func (s *Slots) tryTake() bool {
+	slots := s.limits.Load().slots
+	for n := s.state.Load(); n < slots; n = s.state.Load() {
 		if s.state.CompareAndSwap(n, n+1) {
 			return true
 		}
@@ -130,21 +130,21 @@ func (s *Slots) try() bool {
 }
 
 func (s *Slots) wait(ctx context.Context, principal string) error {
-	c, err := s.join(principal)
+	c, err := s.takeOrEnqueue(principal)
 	if err != nil {
-		s.refused(ctx, principal, err)
+		s.logRefusal(ctx, principal, err)
 	}
 	if c == nil {
 		return err
 	}
-	limit := s.limits.Load().time
-	begun := time.Now()
-	defer func() { s.waited(time.Since(begun)) }()
-	var late <-chan time.Time
+	limit := s.limits.Load().maxWait
+	started := time.Now()
+	defer func() { s.waited(time.Since(started)) }()
+	var timeout <-chan time.Time
 	if limit > 0 {
 		timer := time.NewTimer(limit)
 		defer timer.Stop()
-		late = timer.C
+		timeout = timer.C
 	}
 	select {
 	case <-c.ready:
@@ -154,32 +154,32 @@ func (s *Slots) wait(ctx context.Context, principal string) error {
 			s.Leave()
 		}
 		return ctx.Err()
-	case <-late:
+	case <-timeout:
 		if !s.withdraw(c) {
 			return nil
 		}
 	}
-	err = fleet.WaitedTooLong(limit, retryBusy)
-	s.refused(ctx, principal, err)
+	err = fleet.WaitedTooLong(limit, noSlotRetry)
+	s.logRefusal(ctx, principal, err)
 	return err
 }
 
-// join adds a call to the queue of its principal. It returns nil for the call if it took a slot that had become free.
+// takeOrEnqueue adds a call to the queue of its principal. It returns nil for the call if it took a slot that had become free.
 // It fails with LIMIT_REACHED if the queue is full.
-func (s *Slots) join(principal string) (*waitingCall, error) {
+func (s *Slots) takeOrEnqueue(principal string) (*waitingCall, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q, limits := s.queues[principal], s.limits.Load()
 	for {
 		n := s.state.Load()
 		switch {
-		case n < limits.most:
+		case n < limits.slots:
 			if s.state.CompareAndSwap(n, n+1) {
 				return nil, nil //nolint:nilnil // the call has a slot
 			}
 			continue
-		case q != nil && limits.length > 0 && q.calls.Len() >= limits.length:
-			return nil, fleet.TooManyWaiting(limits.length, retryBusy)
+		case q != nil && limits.maxWaiting > 0 && q.calls.Len() >= limits.maxWaiting:
+			return nil, fleet.TooManyWaiting(limits.maxWaiting, noSlotRetry)
 		}
 		if s.state.CompareAndSwap(n, n+oneWaiting) {
 			break
@@ -188,10 +188,10 @@ func (s *Slots) join(principal string) (*waitingCall, error) {
 	if q == nil {
 		q = &callQueue{principal: principal}
 		s.queues[principal] = q
-		q.place = s.round.PushBack(q)
+		q.element = s.rotation.PushBack(q)
 	}
 	c := &waitingCall{queue: q, ready: make(chan struct{})}
-	c.place = q.calls.PushBack(c)
+	c.element = q.calls.PushBack(c)
 	return c, nil
 }
 
@@ -199,7 +199,7 @@ func (s *Slots) join(principal string) (*waitingCall, error) {
 func (s *Slots) withdraw(c *waitingCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.place == nil {
+	if c.element == nil {
 		return false
 	}
 	s.remove(c)
@@ -207,12 +207,12 @@ func (s *Slots) withdraw(c *waitingCall) bool {
 	return true
 }
 
-// pass gives the free slots to waiting calls. No other call takes a slot as long as calls wait.
-func (s *Slots) pass() {
-	for s.round.Len() > 0 && s.state.Load()%oneWaiting < s.limits.Load().most {
-		q := s.round.Front().Value.(*callQueue)   //nolint:forcetypeassert // see round
-		c := q.calls.Front().Value.(*waitingCall) //nolint:forcetypeassert // see calls
-		s.round.MoveToBack(q.place)
+// grantFree gives the free slots to waiting calls. No other call takes a slot as long as calls wait.
+func (s *Slots) grantFree() {
+	for s.rotation.Len() > 0 && s.state.Load()%oneWaiting < s.limits.Load().slots {
+		q := s.rotation.Front().Value.(*callQueue) //nolint:forcetypeassert // see round
+		c := q.calls.Front().Value.(*waitingCall)  //nolint:forcetypeassert // see calls
+		s.rotation.MoveToBack(q.element)
 		s.remove(c)
 		s.state.Add(^uint64(oneWaiting - 2)) // one call less waits, and one call more has a slot
 		close(c.ready)
@@ -222,40 +222,40 @@ func (s *Slots) pass() {
 // remove removes the call from its queue.
 func (s *Slots) remove(c *waitingCall) {
 	q := c.queue
-	q.calls.Remove(c.place)
-	c.place = nil
+	q.calls.Remove(c.element)
+	c.element = nil
 	if q.calls.Len() == 0 {
-		s.round.Remove(q.place)
+		s.rotation.Remove(q.element)
 		delete(s.queues, q.principal)
 	}
 }
 
-// refused logs that a call got no slot. It logs at most one refusal per refusalWindow.
-func (s *Slots) refused(ctx context.Context, principal string, err error) {
+// logRefusal logs that a call got no slot. It logs at most one refusal per refusalWindow.
+func (s *Slots) logRefusal(ctx context.Context, principal string, err error) {
 	now := time.Now().Unix()
-	if last := s.logged.Load(); now-last >= int64(refusalWindow/time.Second) && s.logged.CompareAndSwap(last, now) {
+	if last := s.loggedAt.Load(); now-last >= int64(refusalWindow/time.Second) && s.loggedAt.CompareAndSwap(last, now) {
 		s.log.WarnContext(ctx, "too many calls at the same time, refusing some", slog.String("principal", principal), slog.Any("error", err))
 	}
 }
 
 // slot is the slot of one call. A slot without Slots is always free. It implements fleet.Slot.
 type slot struct {
-	of   *Slots
-	held atomic.Bool
+	slots *Slots
+	taken atomic.Bool
 }
 
 // take waits for the slot.
 func (s *slot) take(ctx context.Context, principal string) error {
-	if err := s.of.Take(ctx, principal); err != nil {
+	if err := s.slots.Take(ctx, principal); err != nil {
 		return err
 	}
-	s.held.Store(true)
+	s.taken.Store(true)
 	return nil
 }
 
 // Release implements fleet.Slot.
 func (s *slot) Release() {
-	if s.held.CompareAndSwap(true, false) {
-		s.of.Leave()
+	if s.taken.CompareAndSwap(true, false) {
+		s.slots.Leave()
 	}
 }

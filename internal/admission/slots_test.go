@@ -19,12 +19,12 @@ import (
 	"fleet/internal/waittest"
 )
 
-func newSlots(most, length int, limit time.Duration) *Slots {
-	return NewSlots(fleet.Limits{CallsPerCPU: most, WaitingCalls: length, WaitingTime: limit}, 1, slog.New(slog.DiscardHandler), func(time.Duration) {})
+func newSlots(slots, maxWaiting int, maxWait time.Duration) *Slots {
+	return NewSlots(fleet.Limits{CallsPerCPU: slots, WaitingCalls: maxWaiting, WaitingTime: maxWait}, 1, slog.New(slog.DiscardHandler), func(time.Duration) {})
 }
 
-// has reports whether the call has a slot.
-func (c *waitingCall) has() bool {
+// hasSlot reports whether the call has a slot.
+func (c *waitingCall) hasSlot() bool {
 	select {
 	case <-c.ready:
 		return true
@@ -50,10 +50,10 @@ func TestSlotsAreFair(t *testing.T) {
 			for range got {
 				name := ""
 				for _, n := range names {
-					if w := waiting[n]; len(w) > 0 && w[0].has() {
+					if w := waiting[n]; len(w) > 0 && w[0].hasSlot() {
 						require.Empty(t, name, "only one call must get the slot")
 						name = n
-						require.False(t, len(w) > 1 && w[1].has())
+						require.False(t, len(w) > 1 && w[1].hasSlot())
 					}
 				}
 				require.NotEmpty(t, name, "a waiting call must get the slot")
@@ -74,7 +74,7 @@ func TestSlotsAreFair(t *testing.T) {
 			for _, n := range names {
 				total += len(waiting[n])
 				for _, c := range waiting[n] {
-					require.False(t, c.has(), "a call must not get a slot before its turn")
+					require.False(t, c.hasSlot(), "a call must not get a slot before its turn")
 				}
 			}
 			require.Equal(t, working, s.Working())
@@ -85,11 +85,11 @@ func TestSlotsAreFair(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"come": func(t *rapid.T) {
 				name := rapid.SampledFrom(names).Draw(t, "principal")
-				if s.try() {
+				if s.tryTake() {
 					require.Less(t, working, most)
 					working++
 				} else {
-					c, err := s.join(name)
+					c, err := s.takeOrEnqueue(name)
 					require.NoError(t, err)
 					require.NotNil(t, c)
 					waiting[name] = append(waiting[name], c)
@@ -134,7 +134,7 @@ func TestManyWaitingCallsDelayOthersByOne(t *testing.T) {
 		s := newSlots(1, 1000, 0)
 		require.NoError(t, s.Take(t.Context(), "heavy"))
 		var order []string
-		come := func(name string) {
+		addCall := func(name string) {
 			go func() {
 				if s.Take(t.Context(), name) == nil {
 					order = append(order, name) // needs no lock, because only one call has the slot
@@ -144,10 +144,10 @@ func TestManyWaitingCallsDelayOthersByOne(t *testing.T) {
 			synctest.Wait()
 		}
 		for range 1000 {
-			come("heavy")
+			addCall("heavy")
 		}
-		come("alice")
-		come("bob")
+		addCall("alice")
+		addCall("bob")
 		require.Equal(t, 1002, s.Waiting())
 		s.Leave()
 		synctest.Wait()
@@ -169,7 +169,7 @@ func TestWaitingIsBounded(t *testing.T) {
 		for range 4 {
 			require.NoError(t, s.Take(t.Context(), "alice"))
 		}
-		refused := func(err error, limit, used string) {
+		requireRefused := func(err error, limit, used string) {
 			t.Helper()
 			e, ok := errors.AsType[*fleet.Error](err)
 			require.True(t, ok, err)
@@ -177,22 +177,22 @@ func TestWaitingIsBounded(t *testing.T) {
 			require.Equal(t, map[string]string{"limit": limit, "used": used, "max": used}, e.Metadata)
 			require.Equal(t, time.Second, e.RetryAfter)
 		}
-		late := make(chan error, 1)
-		go func() { late <- s.Take(t.Context(), "alice") }()
+		result := make(chan error, 1)
+		go func() { result <- s.Take(t.Context(), "alice") }()
 		synctest.Wait()
-		refused(s.Take(t.Context(), "alice"), "limits.waiting_calls", "1")
-		refused(s.Take(t.Context(), "bob"), "limits.waiting_time", "1.5")
-		refused(<-late, "limits.waiting_time", "1.5")
+		requireRefused(s.Take(t.Context(), "alice"), "limits.waiting_calls", "1")
+		requireRefused(s.Take(t.Context(), "bob"), "limits.waiting_time", "1.5")
+		requireRefused(<-result, "limits.waiting_time", "1.5")
 		require.Equal(t, 1500*time.Millisecond, <-waited)
 		require.Equal(t, 1500*time.Millisecond, <-waited)
 		require.Equal(t, 1, strings.Count(log.String(), "refusing some"), log)
 
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { late <- s.Take(ctx, "alice") }()
+		go func() { result <- s.Take(ctx, "alice") }()
 		synctest.Wait()
 		require.Equal(t, 1, s.Waiting())
 		cancel()
-		require.ErrorIs(t, <-late, context.Canceled)
+		require.ErrorIs(t, <-result, context.Canceled)
 		require.Zero(t, s.Waiting(), "a call that was cancelled must no longer wait")
 		require.Equal(t, 4, s.Working())
 	})
@@ -204,7 +204,7 @@ func TestSlotOfACancelledCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(1, 0, 0)
 		for range 64 { // the call notices the end of its context before or after it has the slot
-			require.True(t, s.try())
+			require.True(t, s.tryTake())
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				if s.Take(ctx, "alice") == nil {
@@ -233,7 +233,7 @@ func TestSlotsAreNotLost(t *testing.T) {
 				if (i+n)%3 == 0 {
 					all.Go(cancel)
 				}
-				held := slot{of: s}
+				held := slot{slots: s}
 				if held.take(ctx, strconv.Itoa(i%4)) == nil {
 					all.Go(held.Release) // a call can release its slot twice
 					held.Release()
@@ -246,9 +246,9 @@ func TestSlotsAreNotLost(t *testing.T) {
 	require.Zero(t, s.Waiting())
 	require.Empty(t, s.queues)
 	for range 3 {
-		require.True(t, s.try())
+		require.True(t, s.tryTake())
 	}
-	require.False(t, s.try())
+	require.False(t, s.tryTake())
 }
 
 func TestNoSlots(t *testing.T) {
@@ -285,7 +285,7 @@ func TestSetLimits(t *testing.T) {
 // TestFreeSlotsCostNoMemory checks that a call that does not have to wait allocates no memory for its slot.
 func TestFreeSlotsCostNoMemory(t *testing.T) {
 	s := newSlots(2, 0, time.Second)
-	held := &slot{of: s}
+	held := &slot{slots: s}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		_ = held.take(t.Context(), "alice")
 		held.Release()
@@ -296,7 +296,7 @@ func BenchmarkSlots(b *testing.B) {
 	s := newSlots(1<<20, 1000, time.Second)
 	b.Run("one caller", func(b *testing.B) {
 		b.ReportAllocs()
-		held := &slot{of: s}
+		held := &slot{slots: s}
 		for b.Loop() {
 			_ = held.take(b.Context(), "alice")
 			held.Release()
@@ -305,7 +305,7 @@ func BenchmarkSlots(b *testing.B) {
 	b.Run("many callers", func(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
-			held := &slot{of: s}
+			held := &slot{slots: s}
 			for pb.Next() {
 				_ = held.take(b.Context(), "alice")
 				held.Release()

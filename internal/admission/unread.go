@@ -21,29 +21,29 @@ const (
 	// downloadSize is how many bytes count for a download whose size is not known yet. It is the size of the largest download.
 	// A download counts because the server keeps all of it in memory.
 	downloadSize = 64 << 20
-	// retryUnread is how long a principal with too many unread bytes should wait before it repeats a call.
-	retryUnread = 2 * time.Second
+	// unreadRetry is how long a principal with too many unread bytes should wait before it repeats a call.
+	unreadRetry = 2 * time.Second
 )
 
-// unread counts the bytes of answers in memory of each principal.
-type unread struct {
+// unreadCounter counts the bytes of answers in memory of each principal.
+type unreadCounter struct {
 	mu    sync.Mutex
 	bytes map[string]int64
 }
 
-func newUnread() *unread { return &unread{bytes: map[string]int64{}} }
+func newUnreadCounter() *unreadCounter { return &unreadCounter{bytes: map[string]int64{}} }
 
 // unreadBytes are bytes of a principal that count until they are released.
 type unreadBytes struct {
-	in        *unread
+	counter   *unreadCounter
 	principal string
 	bytes     int64
 	released  bool
 }
 
-// hold counts n bytes of the principal.
-func (u *unread) hold(principal string, n int64) *unreadBytes {
-	h := &unreadBytes{in: u, principal: principal}
+// add counts n bytes of the principal.
+func (u *unreadCounter) add(principal string, n int64) *unreadBytes {
+	h := &unreadBytes{counter: u, principal: principal}
 	h.resize(n)
 	return h
 }
@@ -54,30 +54,30 @@ func (h *unreadBytes) resize(n int64) { h.change(n, false) }
 // release may be called more than once.
 func (h *unreadBytes) release() { h.change(0, true) }
 
-func (h *unreadBytes) change(n int64, last bool) {
-	h.in.mu.Lock()
-	defer h.in.mu.Unlock()
+func (h *unreadBytes) change(n int64, release bool) {
+	h.counter.mu.Lock()
+	defer h.counter.mu.Unlock()
 	if h.released {
 		return
 	}
-	h.in.bytes[h.principal] += n - h.bytes
-	if h.bytes, h.released = n, last; h.in.bytes[h.principal] == 0 {
-		delete(h.in.bytes, h.principal)
+	h.counter.bytes[h.principal] += n - h.bytes
+	if h.bytes, h.released = n, release; h.counter.bytes[h.principal] == 0 {
+		delete(h.counter.bytes, h.principal)
 	}
 }
 
 // bytesOf returns how many bytes of the principal count.
-func (u *unread) bytesOf(principal string) int64 {
+func (u *unreadCounter) bytesOf(principal string) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.bytes[principal]
 }
 
 // check returns LIMIT_REACHED if the principal has too many bytes.
-func (u *unread) check(principal string) error {
+func (u *unreadCounter) check(principal string) error {
 	if used := u.bytesOf(principal); used > maxUnread {
 		return fleet.Errorf(fleet.ReasonLimitReached, "the server has %d bytes of answers that you have not read, and the limit is %d: read them, or end their calls", used, maxUnread).
-			AtLimit("unread bytes", used, maxUnread).After(retryUnread)
+			AtLimit("unread bytes", used, maxUnread).After(unreadRetry)
 	}
 	return nil
 }
@@ -86,8 +86,8 @@ type unreadBytesKey struct{}
 
 // download counts a download of the principal until the returned function is called, which also calls leave. If the principal has
 // too many bytes, download calls leave and returns LIMIT_REACHED.
-func (u *unread) download(ctx context.Context, principal string, leave func()) (context.Context, func(), error) {
-	h := u.hold(principal, downloadSize) // before the check, so that two calls cannot both pass it
+func (u *unreadCounter) download(ctx context.Context, principal string, leave func()) (context.Context, func(), error) {
+	h := u.add(principal, downloadSize) // before the check, so that two calls cannot both pass it
 	if err := u.check(principal); err != nil {
 		h.release()
 		leave()
@@ -105,9 +105,9 @@ func SetDownloadSize(ctx context.Context, bytes int) {
 
 // Unread returns how many bytes of answers the clients have not read.
 func (i *Interceptor) Unread() (n int64) {
-	i.unread.mu.Lock()
-	defer i.unread.mu.Unlock()
-	for _, b := range i.unread.bytes {
+	i.unreadAnswers.mu.Lock()
+	defer i.unreadAnswers.mu.Unlock()
+	for _, b := range i.unreadAnswers.bytes {
 		n += b
 	}
 	return n
@@ -116,13 +116,13 @@ func (i *Interceptor) Unread() (n int64) {
 // checkUnread returns LIMIT_REACHED if the caller does not read its answers.
 func (i *Interceptor) checkUnread(ctx context.Context) error {
 	if id := identityOf(ctx); id != nil && id.call != nil {
-		return i.unread.check(id.principal.Name)
+		return i.unreadAnswers.check(id.principal.Name)
 	}
 	return nil
 }
 
-// count counts an answer to a call until the client has read it. It returns what the face must send.
-func (i *Interceptor) count(ctx context.Context, resp any) any {
+// countUnread counts an answer to a call until the client has read it. It returns what the face must send.
+func (i *Interceptor) countUnread(ctx context.Context, resp any) any {
 	id := identityOf(ctx)
 	m, ok := resp.(proto.Message)
 	if id == nil || id.call == nil || !ok {
@@ -132,31 +132,31 @@ func (i *Interceptor) count(ctx context.Context, resp any) any {
 	if n < minUnread {
 		return resp
 	}
-	h := i.unread.hold(id.principal.Name, int64(n))
-	if id.work == nil {
+	h := i.unreadAnswers.add(id.principal.Name, int64(n))
+	if id.part == nil {
 		context.AfterFunc(id.call.ctx, h.release)
 		return resp
 	}
-	a := &answer{message: m, size: n, release: h.release}
+	a := &countedAnswer{message: m, size: n, release: h.release}
 	runtime.AddCleanup(a, func(release func()) { release() }, a.release)
 	return a
 }
 
-// answer is a message over gRPC that counts until its buffer is released.
-type answer struct {
+// countedAnswer is a message over gRPC that counts until its buffer is released.
+type countedAnswer struct {
 	message proto.Message
 	size    int
 	release func()
 }
 
-// Codec is the codec of a gRPC server with an Interceptor. gRPC takes messages before the client reads them, and ends the context
+// CountingCodec is the codec of a gRPC server with an Interceptor. gRPC takes messages before the client reads them, and ends the context
 // of a call when it has taken the last one. Only the buffer of a message tells when gRPC has sent or dropped it: gRPC gives it back
 // to its pool. If gRPC drops a buffer without returning it to the pool, a cleanup releases its bytes when the collector frees it.
-type Codec struct{ encoding.CodecV2 }
+type CountingCodec struct{ encoding.CodecV2 }
 
 // Marshal returns the message in the wire format.
-func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
-	a, ok := v.(*answer)
+func (c CountingCodec) Marshal(v any) (mem.BufferSlice, error) {
+	a, ok := v.(*countedAnswer)
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
@@ -165,14 +165,14 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 		a.release()
 		return nil, err
 	}
-	return mem.BufferSlice{mem.NewBuffer(&data, answerPool{a})}, nil
+	return mem.BufferSlice{mem.NewBuffer(&data, releasingPool{a})}, nil
 }
 
-// answerPool is the pool of the only buffer of an answer. The buffer keeps the answer in memory.
-type answerPool struct{ *answer }
+// releasingPool is the pool of the only buffer of an answer. The buffer keeps the answer in memory.
+type releasingPool struct{ *countedAnswer }
 
 // Get implements mem.BufferPool.
-func (answerPool) Get(n int) *[]byte { return new(make([]byte, n)) }
+func (releasingPool) Get(n int) *[]byte { return new(make([]byte, n)) }
 
 // Put implements mem.BufferPool.
-func (c answerPool) Put(*[]byte) { c.release() }
+func (c releasingPool) Put(*[]byte) { c.release() }

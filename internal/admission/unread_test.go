@@ -28,39 +28,39 @@ import (
 func TestUnreadOverHTTP(t *testing.T) {
 	t.Parallel()
 	i := NewInterceptor(Config{
-		Auth: known{}, Log: slog.New(slog.DiscardHandler), Remote: func(context.Context) string { return "" }, Observer: noObserver{}, Audit: noLines{},
+		Auth: anyAuth{}, Log: slog.New(slog.DiscardHandler), Remote: func(context.Context) string { return "" }, Observer: noObserver{}, Audit: discardAudit{},
 	})
 	defer i.Close()
-	identified := func(method string) (context.Context, context.CancelFunc, error) {
+	identify := func(method string) (context.Context, context.CancelFunc, error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		t.Cleanup(cancel)
 		ctx, err := i.Identify(ctx, metadata.MD{authorization: {"Bearer x"}}, method)
 		return ctx, cancel, err
 	}
 	const method = fleetv1.FleetService_ShowAgent_FullMethodName
-	ctx, cancel, err := identified(method)
+	ctx, cancel, err := identify(method)
 	require.NoError(t, err)
-	answer := func(spec string) {
+	callWith := func(spec string) {
 		resp, err := i.Unary(ctx, &fleetv1.ShowAgentRequest{}, &grpc.UnaryServerInfo{FullMethod: method}, func(context.Context, any) (any, error) {
 			return &fleetv1.ShowAgentResponse{Agent: &fleetv1.Agent{Spec: spec}}, nil
 		})
 		require.NoError(t, err)
 		require.Equal(t, spec, resp.(*fleetv1.ShowAgentResponse).GetAgent().GetSpec())
 	}
-	answer("short")
+	callWith("short")
 	require.Zero(t, i.Unread())
-	answer(strings.Repeat("s", minUnread))
+	callWith(strings.Repeat("s", minUnread))
 	require.InDelta(t, minUnread, i.Unread(), 100)
 	cancel()
 	waittest.Until(t, "the end of a call gives no signal", func() bool { return i.Unread() == 0 })
-	answer(strings.Repeat("s", minUnread))
+	callWith(strings.Repeat("s", minUnread))
 	waittest.Until(t, "the call has ended before", func() bool { return i.Unread() == 0 })
 
-	first := i.unread.hold("alice", maxUnread)
-	_, _, err = identified(method)
+	first := i.unreadAnswers.add("alice", maxUnread)
+	_, _, err = identify(method)
 	require.NoError(t, err)
-	more := i.unread.hold("alice", 1)
-	_, _, err = identified(method)
+	more := i.unreadAnswers.add("alice", 1)
+	_, _, err = identify(method)
 	require.Equal(t, codes.ResourceExhausted, status.Code(err))
 	require.ErrorContains(t, err, "answers that you have not read")
 	first.release()
@@ -68,19 +68,19 @@ func TestUnreadOverHTTP(t *testing.T) {
 	more.release()
 	more.resize(1)
 	require.Zero(t, i.Unread())
-	_, _, err = identified(method)
+	_, _, err = identify(method)
 	require.NoError(t, err)
 }
 
 // TestForgottenAnswers checks that an answer over gRPC counts until its buffer is released or forgotten.
 func TestForgottenAnswers(t *testing.T) {
 	t.Parallel()
-	i := &Interceptor{unread: newUnread()}
-	ctx := context.WithValue(t.Context(), identityKey{}, &identity{principal: fleet.Principal{Name: "alice"}, call: &openCall{}, work: &work{}})
-	codec := Codec{encoding.GetCodecV2(grpcproto.Name)}
+	i := &Interceptor{unreadAnswers: newUnreadCounter()}
+	ctx := context.WithValue(t.Context(), identityKey{}, &identity{principal: fleet.Principal{Name: "alice"}, call: &openCall{}, part: &callPart{}})
+	codec := CountingCodec{encoding.GetCodecV2(grpcproto.Name)}
 	marshal := func(spec string) mem.BufferSlice {
 		sent := &fleetv1.Agent{Spec: spec}
-		data, err := codec.Marshal(i.count(ctx, sent))
+		data, err := codec.Marshal(i.countUnread(ctx, sent))
 		require.NoError(t, err)
 		var got fleetv1.Agent
 		require.NoError(t, codec.Unmarshal(data, &got))
@@ -97,7 +97,7 @@ func TestForgottenAnswers(t *testing.T) {
 		marshal(strings.Repeat("s", minUnread))
 	}
 	waittest.Until(t, "the garbage collector gives no signal", func() bool { runtime.GC(); return i.Unread() == 0 })
-	_, err := codec.Marshal(i.count(ctx, &fleetv1.Agent{Spec: strings.Repeat("\xff", minUnread)}))
+	_, err := codec.Marshal(i.countUnread(ctx, &fleetv1.Agent{Spec: strings.Repeat("\xff", minUnread)}))
 	require.Error(t, err)
 	require.Zero(t, i.Unread())
 }

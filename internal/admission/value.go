@@ -54,19 +54,19 @@ func checkValuesIn(m protoreflect.Message) (err error) {
 
 // checkValue checks the message in the field f.
 func checkValue(f protoreflect.FieldDescriptor, m protoreflect.Message) error {
-	var s measure
+	var s valueSize
 	switch v := m.Interface().(type) {
 	case *structpb.Struct:
-		s.object(v, 1)
+		s.addObject(v, 1)
 	case *structpb.ListValue:
-		s.list(v, 1)
+		s.addList(v, 1)
 	case *structpb.Value:
-		s.value(v, 0)
+		s.addValue(v, 0)
 	default:
 		return checkValuesIn(m)
 	}
 	switch {
-	case s.deep:
+	case s.tooDeep:
 		return fleet.Invalid(fleet.ReasonInvalidArgument, string(f.Name()), "%s has more than %d levels of lists and objects: give it fewer, for example as a text", f.Name(), maxValueDepth)
 	case s.bytes > maxValueSize:
 		return fleet.Invalid(fleet.ReasonInvalidArgument, string(f.Name()), "%s has more than %d bytes as JSON: leave something out", f.Name(), maxValueSize)
@@ -74,43 +74,43 @@ func checkValue(f protoreflect.FieldDescriptor, m protoreflect.Message) error {
 	return nil
 }
 
-// measure estimates the size of a value as JSON. It stops when the value is too deep or too large.
-type measure struct {
-	bytes int
-	deep  bool
+// valueSize estimates the size of a value as JSON. It stops when the value is too deep or too large.
+type valueSize struct {
+	bytes   int
+	tooDeep bool
 }
 
-func (s *measure) full() bool { return s.deep || s.bytes > maxValueSize }
+func (s *valueSize) exceeded() bool { return s.tooDeep || s.bytes > maxValueSize }
 
-func (s *measure) value(v *structpb.Value, depth int) {
+func (s *valueSize) addValue(v *structpb.Value, depth int) {
 	s.bytes += 2 // a separator and the shortest value
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_StringValue:
 		s.bytes += len(k.StringValue)
 	case *structpb.Value_StructValue:
-		s.object(k.StructValue, depth+1)
+		s.addObject(k.StructValue, depth+1)
 	case *structpb.Value_ListValue:
-		s.list(k.ListValue, depth+1)
+		s.addList(k.ListValue, depth+1)
 	}
 }
 
-func (s *measure) object(o *structpb.Struct, depth int) {
-	s.deep = s.deep || depth > maxValueDepth
+func (s *valueSize) addObject(o *structpb.Struct, depth int) {
+	s.tooDeep = s.tooDeep || depth > maxValueDepth
 	for name, v := range o.GetFields() {
-		if s.full() {
+		if s.exceeded() {
 			return
 		}
 		s.bytes += len(name) + 3 // quotes and a colon
-		s.value(v, depth)
+		s.addValue(v, depth)
 	}
 }
 
-func (s *measure) list(l *structpb.ListValue, depth int) {
-	s.deep = s.deep || depth > maxValueDepth
+func (s *valueSize) addList(l *structpb.ListValue, depth int) {
+	s.tooDeep = s.tooDeep || depth > maxValueDepth
 	for _, v := range l.GetValues() {
-		if s.full() {
+		if s.exceeded() {
 			return
 		}
-		s.value(v, depth)
+		s.addValue(v, depth)
 	}
 }

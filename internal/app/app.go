@@ -211,7 +211,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	st := state.New(a.store, a.observed(ofFleet), core)
 	a.service = service.New(st)
-	a.service.SetScheduled(rpc.Scheduled)
+	a.service.SetScheduled(rpc.ParseScheduledTask)
 	a.reconciler = reconcile.New(st, a.service.Dispatch)
 	a.forgetProjects = func() (names []string) {
 		for _, p := range st.Places.All {
@@ -258,7 +258,7 @@ func (a *App) register(r grpc.ServiceRegistrar) {
 	fleetv1.RegisterTokenServiceServer(r, rpc.NewTokens(a.service))
 	fleetv1.RegisterTerminalServiceServer(r, rpc.NewTerminals(a.service))
 	fleetv1.RegisterHealthServiceServer(r, rpc.NewHealth(a.service, Version(), a.baseURL, a.cfg.Auth))
-	grpc_health_v1.RegisterHealthServer(r, rpc.NewStandard(a.service, func(name string) bool {
+	grpc_health_v1.RegisterHealthServer(r, rpc.NewStandardHealth(a.service, func(name string) bool {
 		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
 		_, ok := d.(protoreflect.ServiceDescriptor)
 		return err == nil && ok

@@ -39,7 +39,7 @@ func (a *App) sessionConfig() page.SessionConfig {
 			if err != nil {
 				return err
 			}
-			return admission.Refused(ctx)
+			return admission.CheckLimits(ctx)
 		},
 		Leases: a.store, LinkKey: a.faceKey, Auth: a.cfg.Auth, PublicURL: a.cfg.PublicURL,
 	}

@@ -71,7 +71,7 @@ func (p *program) embed(ctx context.Context, t cli.Target) (*App, error) {
 		return nil, err
 	}
 	cfg.LogLevel = "warn"
-	a, err := Open(ctx, cfg, Options{Log: p.stderr, Auth: func() admission.Authenticator { return admission.NoAuth{} }})
+	a, err := Open(ctx, cfg, Options{Log: p.stderr, Auth: func() admission.Authenticator { return admission.LocalAuth{} }})
 	if _, ok := errors.AsType[*inUseError](err); ok {
 		return nil, err
 	}

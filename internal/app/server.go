@@ -107,7 +107,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 		grpc.ChainUnaryInterceptor(encoded.Unary, a.guard.Unary), grpc.StreamInterceptor(a.guard.Stream), grpc.MaxRecvMsgSize(a.cfg.maxMessage()),
 		grpc.Creds(inbound.Credentials(grpcKeys)), grpc.InTapHandle(a.tap), grpc.ConnectionTimeout(connectTimeout),
 		grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.ForceServerCodecV2(encoded.Codec{CodecV2: admission.Codec{CodecV2: encoding.GetCodecV2(proto.Name)}}), grpc.NumStreamWorkers(streamWorkers),
+		grpc.ForceServerCodecV2(encoded.Codec{CodecV2: admission.CountingCodec{CodecV2: encoding.GetCodecV2(proto.Name)}}), grpc.NumStreamWorkers(streamWorkers),
 		grpc.RPCDecompressor(plainOnly{}), //nolint:staticcheck // nothing else refuses a compression that a library has registered
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)
@@ -166,7 +166,7 @@ func (a *App) handler(version string) (http.Handler, error) {
 	signIn := a.protectedResource()
 	restConfig := rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify, Heartbeat: a.heartbeat}
 	mcpConfig := mcp.Config{
-		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, Rights: admission.Rights, Refused: admission.Refused, Take: a.calls.Take,
+		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, Rights: admission.Rights, CheckLimits: admission.CheckLimits, TakeSlot: a.calls.TakeSlot,
 		MaxResult: a.cfg.MCP.MaxResult, Tools: a.cfg.MCP.Tools, SessionKey: a.faceKey,
 	}
 	if signIn != nil {

@@ -132,7 +132,7 @@ func (a *App) shareOnce(ctx context.Context) (ends, err error) {
 		}
 	}
 	if a.rates != nil {
-		a.rates.Share(servers)
+		a.rates.SetServers(servers)
 	}
 	return nil, nil
 }

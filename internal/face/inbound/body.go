@@ -43,7 +43,7 @@ func bodies(next http.Handler, patience time.Duration) http.Handler {
 type body struct {
 	io.ReadCloser
 	control  *http.ResponseController
-	started    time.Time
+	started  time.Time
 	patience time.Duration
 	read     int64
 	ended    bool

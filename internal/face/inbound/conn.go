@@ -21,7 +21,7 @@ type Conn struct {
 	*net.TCPConn
 	listener *Listener
 	network  netip.Prefix
-	element    *list.Element // in listener.unknown, guarded by its mutex; nil if admitted or closed
+	element  *list.Element // in listener.unknown, guarded by its mutex; nil if admitted or closed
 	timer    *time.Timer   // closes the connection
 	admitted atomic.Bool
 	left     atomic.Int64 // bytes that may still be read before it is admitted

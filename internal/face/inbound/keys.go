@@ -28,10 +28,10 @@ type Keys struct {
 	protos []string
 	log    *slog.Logger
 
-	mu      sync.Mutex
-	current *tls.Config
-	currentFiles    []fs.FileInfo // the files that current was read from
-	problem string        // why the changed files are not used; "" if the files have not changed or are used
+	mu           sync.Mutex
+	current      *tls.Config
+	currentFiles []fs.FileInfo // the files that current was read from
+	problem      string        // why the changed files are not used; "" if the files have not changed or are used
 }
 
 // NewKeys reads the files. protos are the protocols for ALPN, the preferred protocol first.

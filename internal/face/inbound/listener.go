@@ -42,9 +42,9 @@ type Listener struct {
 	*net.TCPListener
 	limits Limits
 
-	mu      sync.Mutex
-	unknown *list.List           // of *Conn, newest first
-	perNetwork    map[netip.Prefix]int // how many of them are from each network
+	mu         sync.Mutex
+	unknown    *list.List           // of *Conn, newest first
+	perNetwork map[netip.Prefix]int // how many of them are from each network
 }
 
 // Listen returns a Listener over l.

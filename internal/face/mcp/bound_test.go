@@ -38,21 +38,21 @@ func (f flood) Invoke(_ context.Context, _ string, _, reply any, _ ...grpc.CallO
 }
 
 func (f flood) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	return &flooding{flood: f, ctx: ctx}, f.err
+	return &floodStream{flood: f, ctx: ctx}, f.err
 }
 
-type flooding struct {
+type floodStream struct {
 	grpc.ClientStream
 	flood
 	ctx  context.Context
 	sent bool
 }
 
-func (f *flooding) SendMsg(any) error        { return nil }
-func (f *flooding) CloseSend() error         { return nil }
-func (f *flooding) Context() context.Context { return f.ctx }
+func (f *floodStream) SendMsg(any) error        { return nil }
+func (f *floodStream) CloseSend() error         { return nil }
+func (f *floodStream) Context() context.Context { return f.ctx }
 
-func (f *flooding) RecvMsg(m any) error {
+func (f *floodStream) RecvMsg(m any) error {
 	if f.sent {
 		return io.EOF
 	}
@@ -130,7 +130,7 @@ func TestResultsAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachTool(t, f, mcp.Config{MaxResult: maxResult}, func(set string, l listed, r result) {
+			eachTool(t, f, mcp.Config{MaxResult: maxResult}, func(set string, l listedTool, r result) {
 				require.False(t, r.IsError, r.Content)
 				size := 0
 				for _, c := range r.Content {
@@ -140,7 +140,7 @@ func TestResultsAreBounded(t *testing.T) {
 				require.JSONEq(t, r.Content[0].Text, string(r.StructuredContent))
 				content, err := jsonschema.UnmarshalJSON(strings.NewReader(string(r.StructuredContent)))
 				require.NoError(t, err)
-				require.NoError(t, compile(t, set+l.Name, l.OutputSchema).Validate(content), l.Name)
+				require.NoError(t, compileSchema(t, set+l.Name, l.OutputSchema).Validate(content), l.Name)
 			})
 		})
 	}
@@ -151,7 +151,7 @@ func TestErrorsAreBounded(t *testing.T) {
 	long, err := status.New(codes.NotFound, strings.Repeat("no \"such\" thing ", tool.DefaultMaxResult/8)).WithDetails(
 		&errdetails.ErrorInfo{Reason: "TASK_NOT_FOUND", Domain: "fleet"})
 	require.NoError(t, err)
-	eachTool(t, flood{err: long.Err()}, mcp.Config{}, func(_ string, l listed, r result) {
+	eachTool(t, flood{err: long.Err()}, mcp.Config{}, func(_ string, l listedTool, r result) {
 		require.True(t, r.IsError)
 		require.LessOrEqual(t, len(r.Content[0].Text), tool.DefaultMaxResult, l.Name)
 		require.Contains(t, r.Content[0].Text, "TASK_NOT_FOUND")
@@ -159,14 +159,14 @@ func TestErrorsAreBounded(t *testing.T) {
 }
 
 // eachTool calls every tool of every toolset without arguments.
-func eachTool(t *testing.T, conn grpc.ClientConnInterface, c mcp.Config, check func(set string, l listed, r result)) {
+func eachTool(t *testing.T, conn grpc.ClientConnInterface, c mcp.Config, check func(set string, l listedTool, r result)) {
 	t.Helper()
 	c.Tools = []string{"*"}
 	h := mcp.Handler(conn, c)
 	ts := httptest.NewServer(h)
 	t.Cleanup(ts.Close)
 	toolMethods(func(set string, _ protoreflect.MethodDescriptor) {}, func(set string) {
-		for name, l := range list(t, ts.URL+"/mcp/"+set) {
+		for name, l := range listTools(t, ts.URL+"/mcp/"+set) {
 			check(set, l, post(t, ts.URL+"/mcp/"+set, call(1, name, `{}`, "")).result(t))
 		}
 	})
@@ -208,9 +208,9 @@ func hasCut(m protoreflect.MessageDescriptor) bool {
 func TestEveryToolIsBounded(t *testing.T) {
 	t.Parallel()
 	toolMethods(func(_ string, m protoreflect.MethodDescriptor) {
-		said := proto.HasExtension(m.Options(), fleetv1.E_Portion) || proto.HasExtension(m.Options(), fleetv1.E_SmallAnswer) ||
+		hasOption := proto.HasExtension(m.Options(), fleetv1.E_Portion) || proto.HasExtension(m.Options(), fleetv1.E_SmallAnswer) ||
 			proto.HasExtension(m.Options(), fleetv1.E_ShortenedAnswer)
-		if !said && !hasCut(m.Output()) {
+		if !hasOption && !hasCut(m.Output()) {
 			t.Errorf("%s: set fleet.v1.portion, small_answer or shortened_answer, or fleet.v1.cut on a field of its response", m.FullName())
 		}
 	}, func(string) {})

@@ -23,7 +23,7 @@ func TestAClosedConnectionCancelsTheCall(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			_, err := try(ctx, ts.URL+"/mcp", call(1, "restart_agent", `{"agent_name":"papi"}`, token))
+			_, err := tryPost(ctx, ts.URL+"/mcp", call(1, "restart_agent", `{"agent_name":"papi"}`, token))
 			done <- err
 		}()
 		require.Equal(t, "papi", <-s.started)
@@ -41,7 +41,7 @@ func TestANotificationCancelsTheCallOfItsSession(t *testing.T) {
 	other := post(t, ts.URL+"/mcp", initialize).header.Get("Mcp-Session-Id")
 	done := make(chan answer, 1)
 	go func() {
-		a, _ := try(t.Context(), ts.URL+"/mcp", call(1, "restart_agent", `{"agent_name":"papi"}`, ""), "Mcp-Session-Id", mine)
+		a, _ := tryPost(t.Context(), ts.URL+"/mcp", call(1, "restart_agent", `{"agent_name":"papi"}`, ""), "Mcp-Session-Id", mine)
 		done <- a
 	}()
 	<-s.started
@@ -85,7 +85,7 @@ func TestBlockedClientIsDisconnected(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	for range 64 {
-		s.event("papi", strings.Repeat("x", 1<<20)) // more than the socket buffers hold
+		s.logEvent("papi", strings.Repeat("x", 1<<20)) // more than the socket buffers hold
 	}
 	ts := serve(t, s, mcp.Config{WriteTimeout: 20 * time.Millisecond, MaxResult: 1 << 30})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, ts.URL+"/mcp", strings.NewReader(call(1, "watch_fleet", `{"follow":true}`, "t")))
@@ -93,7 +93,7 @@ func TestBlockedClientIsDisconnected(t *testing.T) {
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	resp, err := http.DefaultClient.Do(r)
-	<-s.left
+	<-s.watchEnded
 	if err != nil {
 		return // the connection was cut before this client had read the header
 	}

@@ -20,9 +20,9 @@ var contractTools = []string{
 // TestToolsByDefault checks what a model pays for the list: 25,000 characters are about 6,000 tokens.
 func TestToolsByDefault(t *testing.T) {
 	t.Parallel()
-	tools, size := list(t, serve(t, newStub(), mcp.Config{}).URL+"/mcp"), 0
-	for name, l := range tools {
-		size += utf8.RuneCountInString(name + l.Description + string(l.InputSchema))
+	tools, size := listTools(t, serve(t, newStub(), mcp.Config{}).URL+"/mcp"), 0
+	for name, listed := range tools {
+		size += utf8.RuneCountInString(name + listed.Description + string(listed.InputSchema))
 	}
 	t.Logf("%d tools, %d characters", len(tools), size)
 	require.Less(t, size, 25_000)
@@ -32,12 +32,12 @@ func TestToolsByDefault(t *testing.T) {
 	for _, name := range []string{"list_audit", "share_agent", "reload_config", "list_kept_work"} {
 		require.NotContains(t, tools, name)
 	}
-	require.Contains(t, list(t, serve(t, newStub(), mcp.Config{}).URL+"/mcp/all"), "list_audit")
+	require.Contains(t, listTools(t, serve(t, newStub(), mcp.Config{}).URL+"/mcp/all"), "list_audit")
 }
 
 func TestChosenTools(t *testing.T) {
 	t.Parallel()
-	tools := list(t, serve(t, newStub(), mcp.Config{Tools: []string{"list_audit", "*_question*"}}).URL+"/mcp")
+	tools := listTools(t, serve(t, newStub(), mcp.Config{Tools: []string{"list_audit", "*_question*"}}).URL+"/mcp")
 	want := append([]string{"answer_question", "list_audit", "list_questions"}, contractTools...)
 	require.ElementsMatch(t, want, slices.Collect(maps.Keys(tools)))
 }

@@ -31,18 +31,18 @@ type line struct {
 	err     error
 }
 
-// errLong is returned for a line that is longer than the message limit.
-var errLong = errors.New("the line is too long")
+// errLineTooLong is returned for a line that is longer than the message limit.
+var errLineTooLong = errors.New("the line is too long")
 
-// readLines sends every non-empty line of in, and finally an error. For a line that is too long it sends errLong and
+// readLines sends every non-empty line of in, and finally an error. For a line that is too long it sends errLineTooLong and
 // continues with the next line.
-func readLines(ctx context.Context, in io.Reader, most int64, lines chan<- line) {
+func readLines(ctx context.Context, in io.Reader, maxBytes int64, lines chan<- line) {
 	r := bufio.NewReader(in)
 	for {
-		message, err := readLine(r, most)
-		if len(message) > 0 || errors.Is(err, errLong) {
+		message, err := readLine(r, maxBytes)
+		if len(message) > 0 || errors.Is(err, errLineTooLong) {
 			l := line{message: message}
-			if errors.Is(err, errLong) {
+			if errors.Is(err, errLineTooLong) {
 				l.err = err
 			}
 			select {
@@ -51,7 +51,7 @@ func readLines(ctx context.Context, in io.Reader, most int64, lines chan<- line)
 				return
 			}
 		}
-		if err != nil && !errors.Is(err, errLong) {
+		if err != nil && !errors.Is(err, errLineTooLong) {
 			select {
 			case lines <- line{err: err}:
 			case <-ctx.Done():
@@ -62,20 +62,20 @@ func readLines(ctx context.Context, in io.Reader, most int64, lines chan<- line)
 }
 
 // readLine reads up to the end of a line or of the input.
-func readLine(r *bufio.Reader, most int64) ([]byte, error) {
+func readLine(r *bufio.Reader, maxBytes int64) ([]byte, error) {
 	var message []byte
-	long := false
+	tooLong := false
 	for {
 		part, err := r.ReadSlice('\n')
-		if long = long || int64(len(message)+len(part)) > most; long {
+		if tooLong = tooLong || int64(len(message)+len(part)) > maxBytes; tooLong {
 			message = nil
 		} else {
 			message = append(message, part...)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-		case long && err == nil:
-			return nil, errLong
+		case tooLong && err == nil:
+			return nil, errLineTooLong
 		default:
 			return bytes.TrimSpace(message), err
 		}

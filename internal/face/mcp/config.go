@@ -42,11 +42,11 @@ type Config struct {
 	Rights func(ctx context.Context) (mayCall func(method string) bool)
 	// Refused returns an error if the caller that Identify found has sent too many messages. Calls with its context fail with
 	// the same error. If Refused is nil, messages are not counted.
-	Refused func(ctx context.Context) error
+	CheckLimits func(ctx context.Context) error
 	// Take waits until the server may work on a request of the caller that Identify found. leave is called after the
 	// work, once or more. Calls of tools do not use Take, because they wait as calls of the API. If Take is nil,
 	// requests do not wait.
-	Take func(ctx context.Context) (leave func(), err error)
+	TakeSlot func(ctx context.Context) (leave func(), err error)
 	// MaxResult is the largest text of a tool's result in bytes; 0 means tool.DefaultMaxResult. The options of the
 	// method in the proto say how a longer answer is cut.
 	MaxResult int
@@ -86,11 +86,11 @@ func (c Config) withDefaults() Config {
 	if c.Rights == nil {
 		c.Rights = func(context.Context) func(string) bool { return func(string) bool { return true } }
 	}
-	if c.Take == nil {
-		c.Take = func(context.Context) (func(), error) { return func() {}, nil }
+	if c.TakeSlot == nil {
+		c.TakeSlot = func(context.Context) (func(), error) { return func() {}, nil }
 	}
-	if c.Refused == nil {
-		c.Refused = func(context.Context) error { return nil }
+	if c.CheckLimits == nil {
+		c.CheckLimits = func(context.Context) error { return nil }
 	}
 	return c
 }

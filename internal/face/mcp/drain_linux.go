@@ -15,12 +15,12 @@ func unread(f *os.File) (n int, known bool) {
 	if err != nil {
 		return 0, false
 	}
-	var asked error
+	var ioctlErr error
 	err = conn.Control(func(fd uintptr) {
 		// Node starts its children with sockets, other programs with pipes. Each needs its own ioctl.
-		if n, asked = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); asked != nil {
-			n, asked = unix.IoctlGetInt(int(fd), unix.SIOCINQ)
+		if n, ioctlErr = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); ioctlErr != nil {
+			n, ioctlErr = unix.IoctlGetInt(int(fd), unix.SIOCINQ)
 		}
 	})
-	return n, err == nil && asked == nil
+	return n, err == nil && ioctlErr == nil
 }

@@ -22,15 +22,15 @@ import (
 // endpoint serves one toolset over streamable HTTP. mcp-go interprets the messages. The endpoint limits what it reads,
 // checks the sessions, and sends the progress.
 type endpoint struct {
-	next     http.Handler
-	sessions sessions
-	identify func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
-	refused  func(ctx context.Context) error
-	take     func(ctx context.Context) (leave func(), err error)
+	next        http.Handler
+	sessions    sessions
+	identify    func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
+	checkLimits func(ctx context.Context) error
+	takeSlot    func(ctx context.Context) (leave func(), err error)
 	// challenge is Config.Challenge.
 	challenge func(r *http.Request) string
 	maxBody   int64
-	most      int // largest text of a result, in bytes
+	maxResult int // largest text of a result, in bytes
 	timeout   time.Duration
 }
 
@@ -38,7 +38,7 @@ type endpoint struct {
 // the tools. It also holds for a caller who has reached a limit.
 const maxUnknownBody = 64 << 10
 
-func newEndpoint(s *server.MCPServer, known sessions, c Config) *endpoint {
+func newEndpoint(s *server.MCPServer, sessions sessions, c Config) *endpoint {
 	return &endpoint{
 		next: server.NewStreamableHTTPServer(s,
 			server.WithStateLess(true),                  // the endpoint checks the sessions
@@ -46,7 +46,7 @@ func newEndpoint(s *server.MCPServer, known sessions, c Config) *endpoint {
 			server.WithDisableLocalhostProtection(true), // inbound.Guard protects, and knows the configured hosts
 			server.WithStreamableHTTPLogger(c.Log),
 		),
-		sessions: known, identify: c.Identify, refused: c.Refused, take: c.Take, challenge: c.Challenge, maxBody: c.MaxBody, most: c.MaxResult, timeout: c.WriteTimeout,
+		sessions: sessions, identify: c.Identify, checkLimits: c.CheckLimits, takeSlot: c.TakeSlot, challenge: c.Challenge, maxBody: c.MaxBody, maxResult: c.MaxResult, timeout: c.WriteTimeout,
 	}
 }
 
@@ -65,8 +65,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read returns the body. It does not wait for a body whose declared length is too large.
-func read(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+// readBody returns the body. It does not wait for a body whose declared length is too large.
+func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	if r.ContentLength > most {
 		return nil, &http.MaxBytesError{Limit: most}
 	}
@@ -81,11 +81,11 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		wire.WriteError(w, identifyErr)
 		return
 	}
-	limitErr := e.refused(ctx)
+	limitErr := e.checkLimits(ctx)
 	if identifyErr != nil || limitErr != nil {
 		maxBody = min(maxBody, maxUnknownBody)
 	}
-	body, err := read(w, r, maxBody)
+	body, err := readBody(w, r, maxBody)
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
@@ -104,7 +104,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, mcp.PARSE_ERROR, "the request body ended early: send the message again")
 		return
 	}
-	m, problem := open(body)
+	m, problem := readEnvelope(body)
 	if problem != nil {
 		refuse(w, http.StatusBadRequest, problem.Code, problem.Message)
 		return
@@ -113,15 +113,15 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		refuseLimited(w, m.ID, limitErr)
 		return
 	}
-	out := &stream{w: w, timeout: e.timeout, leave: func() {}}
-	if m.isWork() {
-		if out.leave, err = e.take(ctx); err != nil {
+	out := &responseWriter{w: w, timeout: e.timeout, releaseSlot: func() {}}
+	if m.needsSlot() {
+		if out.releaseSlot, err = e.takeSlot(ctx); err != nil {
 			refuseLimited(w, m.ID, err)
 			return
 		}
 	}
-	defer out.end()
-	body, out.exact = exactNumbers(body, m)
+	defer out.finish()
+	body, out.exact = replaceInexact(body, m)
 	header := r.Header.Clone()
 	if m.Method == string(mcp.MethodInitialize) { // its revision is negotiated in the message
 		header.Del(mcp.HeaderProtocolVersion)
@@ -132,22 +132,22 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		case m.Method == string(mcp.MethodInitialize):
 			header.Del(server.HeaderKeySessionID)
 			if identifyErr == nil { // unknown callers need no session
-				out.begin = func() string { return e.sessions.begin(caller) }
+				out.newSession = func() string { return e.sessions.newID(caller) }
 			}
-		case id != "" && !e.sessions.has(caller, id):
-			refuse(w, http.StatusNotFound, sessionNotFound, "this session is unknown; initialize a new one")
+		case id != "" && !e.sessions.verify(caller, id):
+			refuse(w, http.StatusNotFound, codeSessionNotFound, "this session is unknown; initialize a new one")
 			return
 		}
 	} else {
 		header.Del(server.HeaderKeySessionID)
 	}
-	if m.Method == cancelled && header.Get(server.HeaderKeySessionID) == "" {
+	if m.Method == methodCancelled && header.Get(server.HeaderKeySessionID) == "" {
 		// Without a session it is unknown who sent the request that is to be cancelled. A client without a session
 		// closes the connection instead.
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	ctx, out.result = tool.WithAssembled(tool.WithMaxResult(outgoing(ctx, header.Get("Authorization"), m.trace(header)...), e.most))
+	ctx, out.result = tool.WithAssembled(tool.WithMaxResult(withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...), e.maxResult))
 	if strings.Contains(header.Get("Accept"), "text/event-stream") {
 		ctx = tool.WithNotify(ctx, out.notify)
 	}
@@ -156,10 +156,10 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 	e.next.ServeHTTP(out, r)
 }
 
-// outgoing returns a context whose calls are marked as MCP calls and carry the caller's authorization and other
+// withCallMetadata returns a context whose calls are marked as MCP calls and carry the caller's authorization and other
 // metadata. A value that metadata cannot hold cannot be a valid token and is left out.
-func outgoing(ctx context.Context, authorization string, more ...string) context.Context {
-	pairs := append([]string{"fleet-face", "mcp"}, more...)
+func withCallMetadata(ctx context.Context, authorization string, metadataPairs ...string) context.Context {
+	pairs := append([]string{"fleet-face", "mcp"}, metadataPairs...)
 	if authorization != "" && isPrintable(authorization) {
 		pairs = append(pairs, "authorization", authorization)
 	}
@@ -184,5 +184,5 @@ func refuseLimited(w http.ResponseWriter, id json.RawMessage, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(wire.HTTPStatus(err))
 	object := wire.ErrorOf(err)
-	_, _ = w.Write(append((&rpcError{limited, object.Message, object}).response(id), '\n')) // the client may have disconnected
+	_, _ = w.Write(append((&rpcError{codeLimitReached, object.Message, object}).response(id), '\n')) // the client may have disconnected
 }

@@ -16,7 +16,7 @@ func FuzzMessage(f *testing.F) {
 	f.Add([]byte(`[{"id":null}]`), "a=b")
 	f.Add([]byte(`{"result":{},"id":{}}`), "")
 	f.Fuzz(func(t *testing.T, message []byte, header string) {
-		m, problem := open(message)
+		m, problem := readEnvelope(message)
 		if problem != nil {
 			require.NotZero(t, problem.Code)
 			require.True(t, json.Valid(problem.response(m.ID)))
@@ -24,7 +24,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		_, _ = m.isResponse(), m.isModern()
 		require.True(t, json.Valid((&rpcError{Code: 1, Message: "no"}).response(m.ID)))
-		pairs := m.trace(http.Header{"Traceparent": {header}})
+		pairs := m.traceMetadata(http.Header{"Traceparent": {header}})
 		require.Zero(t, len(pairs)%2)
 		for _, s := range pairs {
 			require.NotEmpty(t, s)

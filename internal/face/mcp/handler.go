@@ -22,11 +22,11 @@ func Handler(conn grpc.ClientConnInterface, c Config) http.Handler {
 
 // newMux returns the handler of all endpoints.
 func newMux(conn grpc.ClientConnInterface, c Config) http.Handler {
-	sets := c.choose(toolsets(conn))
-	known := newSessions(c.SessionKey)
+	sets := c.filterTools(toolsets(conn))
+	sessions := newSessions(c.SessionKey)
 	mux := http.NewServeMux()
 	for _, s := range sets {
-		e := newEndpoint(newServer(s, c), known, c)
+		e := newEndpoint(newServer(s, c), sessions, c)
 		mux.Handle("/mcp/"+s.Name, e)
 		if s.Name == defaultToolset {
 			mux.Handle("/mcp", e)
@@ -36,8 +36,8 @@ func newMux(conn grpc.ClientConnInterface, c Config) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		wire.WriteObject(w, http.StatusNotFound, wire.Error{
 			Reason:  "UNIMPLEMENTED",
-			Message: "there is no MCP endpoint " + r.URL.Path + "; use /mcp, or /mcp/ with one of the toolsets " + names(sets),
-			Details: map[string]any{"available": names(sets)},
+			Message: "there is no MCP endpoint " + r.URL.Path + "; use /mcp, or /mcp/ with one of the toolsets " + joinNames(sets),
+			Details: map[string]any{"available": joinNames(sets)},
 		})
 	})
 	return mux

@@ -69,12 +69,12 @@ func TestTheCallerIsPassedOn(t *testing.T) {
 	s := newStub()
 	ts := serve(t, s, mcp.Config{})
 	post(t, ts.URL+"/mcp", showPapi, "Authorization", "Bearer secret")
-	require.Equal(t, []string{"Bearer secret"}, s.seen.Get("authorization"))
-	require.Equal(t, []string{"mcp"}, s.seen.Get("fleet-face"))
+	require.Equal(t, []string{"Bearer secret"}, s.showAgentMetadata.Get("authorization"))
+	require.Equal(t, []string{"mcp"}, s.showAgentMetadata.Get("fleet-face"))
 	post(t, ts.URL+"/mcp", showPapi)
-	require.Empty(t, s.seen.Get("authorization"))
+	require.Empty(t, s.showAgentMetadata.Get("authorization"))
 	post(t, ts.URL+"/mcp", showPapi, "Authorization", "Bearer s\u00e9cret")
-	require.Empty(t, s.seen.Get("authorization"))
+	require.Empty(t, s.showAgentMetadata.Get("authorization"))
 }
 
 func TestToolsets(t *testing.T) {

@@ -12,12 +12,12 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// limited is the JSON-RPC code for a message of a caller that has sent too many messages. Servers may choose codes from
+// codeLimitReached is the JSON-RPC code for a message of a caller that has sent too many messages. Servers may choose codes from
 // -32000 to -32099.
-const limited = -32029
+const codeLimitReached = -32029
 
-// sessionNotFound is the JSON-RPC code that servers return for an unknown session.
-const sessionNotFound = -32001
+// codeSessionNotFound is the JSON-RPC code that servers return for an unknown session.
+const codeSessionNotFound = -32001
 
 // envelope holds the parts of a message that are needed before mcp-go reads it.
 type envelope struct {
@@ -37,9 +37,9 @@ func (e envelope) isResponse() bool {
 	return e.Method == "" && len(e.ID) > 0 && (len(e.Result) > 0 || len(e.Error) > 0)
 }
 
-// isWork reports whether the MCP server itself does the work for the message, for example lists the tools. A call of a
+// needsSlot reports whether the MCP server itself does the work for the message, for example lists the tools. A call of a
 // tool is not such work, because it becomes a call of the API, which waits for a slot there.
-func (e envelope) isWork() bool {
+func (e envelope) needsSlot() bool {
 	return len(e.ID) > 0 && e.Method != string(mcp.MethodToolsCall) && e.Method != string(mcp.MethodPing)
 }
 
@@ -63,9 +63,9 @@ func (m *meta) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// trace returns the W3C trace context of the message as metadata: from its _meta, else from the request's header, which
+// traceMetadata returns the W3C trace context of the message as metadata: from its _meta, else from the request's header, which
 // may be nil.
-func (e envelope) trace(header http.Header) (pairs []string) {
+func (e envelope) traceMetadata(header http.Header) (pairs []string) {
 	get := header.Get
 	if m := e.Params.Meta.Meta; m != nil && m.AdditionalFields["traceparent"] != nil {
 		get = func(key string) string {
@@ -81,9 +81,9 @@ func (e envelope) trace(header http.Header) (pairs []string) {
 	return pairs
 }
 
-// open reads the envelope of a message. If the message must not be processed any further, it returns the JSON-RPC error
+// readEnvelope reads the envelope of a message. If the message must not be processed any further, it returns the JSON-RPC error
 // to answer with.
-func open(message []byte) (envelope, *rpcError) {
+func readEnvelope(message []byte) (envelope, *rpcError) {
 	if err := wire.Check(message); err != nil {
 		return envelope{}, &rpcError{Code: mcp.PARSE_ERROR, Message: status.Convert(err).Message()}
 	}
@@ -124,4 +124,4 @@ func (e *rpcError) response(id json.RawMessage) []byte {
 	return b
 }
 
-const cancelled = "notifications/cancelled"
+const methodCancelled = "notifications/cancelled"

@@ -9,22 +9,22 @@ import (
 // above 2^53. A client never sees the response to a request with a rounded id.
 const exactPrefix = "number:"
 
-// exact are the numbers of a message that mcp-go would change, by the JSON text that stands for each.
-type exact map[string]json.RawMessage
+// exactNumbersByText are the numbers of a message that mcp-go would change, by the JSON text that stands for each.
+type exactNumbersByText map[string]json.RawMessage
 
-// exactNumbers replaces such numbers in the message.
-func exactNumbers(message []byte, e envelope) ([]byte, exact) {
-	if !changes(e.ID) && !changes(e.Params.RequestID) && !changes(e.Params.Meta.token) {
+// replaceInexact replaces such numbers in the message.
+func replaceInexact(message []byte, e envelope) ([]byte, exactNumbersByText) {
+	if !isInexact(e.ID) && !isInexact(e.Params.RequestID) && !isInexact(e.Params.Meta.token) {
 		return message, nil
 	}
-	x := exact{}
-	out := x.replaced(message, map[string]func(json.RawMessage) json.RawMessage{
+	x := exactNumbersByText{}
+	out := x.replaceMembers(message, map[string]func(json.RawMessage) json.RawMessage{
 		"id": x.replace,
 		"params": func(params json.RawMessage) json.RawMessage {
-			return x.replaced(params, map[string]func(json.RawMessage) json.RawMessage{
+			return x.replaceMembers(params, map[string]func(json.RawMessage) json.RawMessage{
 				"requestId": x.replace,
 				"_meta": func(meta json.RawMessage) json.RawMessage {
-					return x.replaced(meta, map[string]func(json.RawMessage) json.RawMessage{"progressToken": x.replace})
+					return x.replaceMembers(meta, map[string]func(json.RawMessage) json.RawMessage{"progressToken": x.replace})
 				},
 			})
 		},
@@ -32,8 +32,8 @@ func exactNumbers(message []byte, e envelope) ([]byte, exact) {
 	return out, x
 }
 
-// changes reports whether the value is a number that differs after mcp-go has read and written it.
-func changes(value json.RawMessage) bool {
+// isInexact reports whether the value is a number that differs after mcp-go has read and written it.
+func isInexact(value json.RawMessage) bool {
 	var f float64
 	if len(value) == 0 || value[0] != '-' && (value[0] < '0' || value[0] > '9') {
 		return false
@@ -51,8 +51,8 @@ func changes(value json.RawMessage) bool {
 }
 
 // replace returns a text in place of the value if mcp-go would change it.
-func (x exact) replace(value json.RawMessage) json.RawMessage {
-	if !changes(value) {
+func (x exactNumbersByText) replace(value json.RawMessage) json.RawMessage {
+	if !isInexact(value) {
 		return value
 	}
 	text := json.RawMessage(`"` + exactPrefix + string(value) + `"`)
@@ -60,8 +60,8 @@ func (x exact) replace(value json.RawMessage) json.RawMessage {
 	return text
 }
 
-// replaced returns the JSON object with some of its members replaced. It returns other values unchanged.
-func (x exact) replaced(object json.RawMessage, members map[string]func(json.RawMessage) json.RawMessage) json.RawMessage {
+// replaceMembers returns the JSON object with some of its members replaced. It returns other values unchanged.
+func (x exactNumbersByText) replaceMembers(object json.RawMessage, members map[string]func(json.RawMessage) json.RawMessage) json.RawMessage {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(object, &m) != nil {
 		return object
@@ -79,7 +79,7 @@ func (x exact) replaced(object json.RawMessage, members map[string]func(json.Raw
 }
 
 // restore puts the numbers back into what mcp-go has written: the id of a response, and the token of a progress notification.
-func (x exact) restore(written []byte) []byte {
+func (x exactNumbersByText) restore(written []byte) []byte {
 	for text, number := range x {
 		for _, member := range []string{`"id":`, `"progressToken":`} {
 			written = bytes.Replace(written, []byte(member+text), append([]byte(member), number...), 1)

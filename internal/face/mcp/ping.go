@@ -10,34 +10,34 @@ import (
 // pingTimeout is how long a client may take to answer a ping. A client that does not answer in time gets no more pings.
 const pingTimeout = time.Second
 
-// pings ask the client to confirm that it has processed what was sent before. The TypeScript clients lose the progress
+// pinger ask the client to confirm that it has processed what was sent before. The TypeScript clients lose the progress
 // of a call if they read it from a pipe together with the call's result: they process the result at once and the
 // notification a moment later, when nothing listens any more. A ping between the two separates them. Over HTTP these
 // clients read one event at a time. In the protocol revisions without sessions a server cannot send requests: see
 // drain.
-type pings struct {
-	mu    sync.Mutex
-	last  int
-	wait  map[string]chan struct{} // open pings, by their id as JSON
-	ended chan struct{}            // closed when no answer can come any more
-	over  bool
+type pinger struct {
+	mu      sync.Mutex
+	lastID  int
+	pending map[string]chan struct{} // open pings, by their id as JSON
+	ended   chan struct{}            // closed when no answer can come any more
+	closed  bool
 }
 
-func newPings() *pings {
-	return &pings{wait: map[string]chan struct{}{}, ended: make(chan struct{})}
+func newPinger() *pinger {
+	return &pinger{pending: map[string]chan struct{}{}, ended: make(chan struct{})}
 }
 
 // ping sends a ping and waits for the answer.
-func (p *pings) ping(ctx context.Context, write func([]byte) error) {
+func (p *pinger) ping(ctx context.Context, write func([]byte) error) {
 	p.mu.Lock()
-	p.last++
-	id, answered := fmt.Sprintf(`"ping-%d"`, p.last), make(chan struct{})
-	p.wait[id] = answered
+	p.lastID++
+	id, answered := fmt.Sprintf(`"ping-%d"`, p.lastID), make(chan struct{})
+	p.pending[id] = answered
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		delete(p.wait, id)
+		delete(p.pending, id)
 	}()
 	select {
 	case <-p.ended:
@@ -54,26 +54,26 @@ func (p *pings) ping(ctx context.Context, write func([]byte) error) {
 	case <-p.ended:
 	case <-ctx.Done():
 	case <-timeout.C:
-		p.end()
+		p.close()
 	}
 }
 
 // pong ends the wait for the answer to the ping with the id.
-func (p *pings) pong(id string) {
+func (p *pinger) pong(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if answered, ok := p.wait[id]; ok {
+	if answered, ok := p.pending[id]; ok {
 		close(answered)
-		delete(p.wait, id)
+		delete(p.pending, id)
 	}
 }
 
-// end ends all waiting pings, and prevents new ones.
-func (p *pings) end() {
+// close ends all waiting pings, and prevents new ones.
+func (p *pinger) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.over {
-		p.over = true
+	if !p.closed {
+		p.closed = true
 		close(p.ended)
 	}
 }

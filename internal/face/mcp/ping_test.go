@@ -13,8 +13,8 @@ import (
 	"fleet/internal/face/mcp"
 )
 
-// talk runs Stdio for a client that may answer pings, and returns the messages that the client receives, in order.
-func talk(t *testing.T, answers bool, messages ...string) []string {
+// exchange runs Stdio for a client that may answer pings, and returns the messages that the client receives, in order.
+func exchange(t *testing.T, answers bool, messages ...string) []string {
 	t.Helper()
 	in, write := io.Pipe()
 	read, out := io.Pipe()
@@ -55,23 +55,23 @@ func talk(t *testing.T, answers bool, messages ...string) []string {
 	return got
 }
 
-// said is the progress that one call sends.
-var said = strings.Repeat(" progress", eventsOfCall) + " "
+// progressOfCall is the progress that one call sends.
+var progressOfCall = strings.Repeat(" progress", eventsOfCall) + " "
 
 func TestPingSeparatesProgressFromResult(t *testing.T) {
 	t.Parallel()
 	create := call(1, "create_agent", `{"name":"a","project":"p","spec":"s"}`, "t")
 	quiet := call(2, "create_agent", `{"name":"b","project":"p","spec":"s"}`, "")
-	require.Equal(t, strings.Fields("result"+said+"ping result result"), talk(t, true, initialize, create, quiet))
-	require.Equal(t, strings.Fields(said+"result"), talk(t, true, create), "the server must not ping before the initialization")
+	require.Equal(t, strings.Fields("result"+progressOfCall+"ping result result"), exchange(t, true, initialize, create, quiet))
+	require.Equal(t, strings.Fields(progressOfCall+"result"), exchange(t, true, create), "the server must not ping before the initialization")
 }
 
 func TestOnePingForClientsThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		got := talk(t, false, initialize, call(1, "create_agent", `{"name":"a","project":"p","spec":"s"}`, "t"), call(2, "create_agent", `{"name":"b","project":"p","spec":"s"}`, "t"))
-		require.Equal(t, strings.Fields("result"+said+"ping result"+said+"result"), got)
-		require.Equal(t, time.Second, time.Since(begun))
+		started := time.Now()
+		got := exchange(t, false, initialize, call(1, "create_agent", `{"name":"a","project":"p","spec":"s"}`, "t"), call(2, "create_agent", `{"name":"b","project":"p","spec":"s"}`, "t"))
+		require.Equal(t, strings.Fields("result"+progressOfCall+"ping result"+progressOfCall+"result"), got)
+		require.Equal(t, time.Second, time.Since(started))
 	})
 }

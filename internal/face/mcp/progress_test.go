@@ -39,7 +39,7 @@ func TestNoProgressIsLostOverHTTP(t *testing.T) {
 		for i := range calls {
 			g.Go(func() (err error) {
 				name := fmt.Sprintf("a%d", i)
-				answers[i], err = try(ctx, ts.URL+"/mcp", call(i, "create_agent", `{"name":"`+name+`","project":"p","spec":"s"}`, "token-"+name), headers...)
+				answers[i], err = tryPost(ctx, ts.URL+"/mcp", call(i, "create_agent", `{"name":"`+name+`","project":"p","spec":"s"}`, "token-"+name), headers...)
 				return err
 			})
 		}
@@ -71,7 +71,7 @@ func TestNoProgressIsLostOverStdio(t *testing.T) {
 			name, _, _ = strings.Cut(after, `"`)
 		}
 		require.Contains(t, answers, name, l)
-		require.NoError(t, answers[name].message(l))
+		require.NoError(t, answers[name].readMessage(l))
 	}
 	for name, a := range answers {
 		checkProgress(t, *a, name)
@@ -89,7 +89,7 @@ func TestStreamBecomesProgressAndResult(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	for i := range 1000 {
-		s.event("papi", fmt.Sprintf("line %d", i+1))
+		s.logEvent("papi", fmt.Sprintf("line %d", i+1))
 	}
 	ts := serve(t, s, mcp.Config{MaxResult: 1 << 20})
 	a := post(t, ts.URL+"/mcp", call(1, "watch_fleet", `{"follow":true,"max_events":1000}`, "t"))
@@ -106,8 +106,8 @@ func TestStreamBecomesProgressAndResult(t *testing.T) {
 func TestStreamWithoutProgress(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.event("papi", "a")
-	s.event("papi", "")
+	s.logEvent("papi", "a")
+	s.logEvent("papi", "")
 	a := post(t, serve(t, s, mcp.Config{}).URL+"/mcp", call(1, "watch_fleet", `{"cursor":""}`, ""))
 	require.Equal(t, "application/json", a.header.Get("Content-Type"))
 	require.Empty(t, a.progress)
@@ -128,7 +128,7 @@ func TestClientWithoutEventStream(t *testing.T) {
 func TestEventsWithoutTextAreNamed(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.event("papi", "")
+	s.logEvent("papi", "")
 	a := post(t, serve(t, s, mcp.Config{}).URL+"/mcp", call(1, "watch_fleet", `{}`, "t"))
 	require.Len(t, a.progress, 1)
 	require.Equal(t, "agent changed", a.progress[0].Params.Message)

@@ -57,12 +57,12 @@ func (a answer) result(t *testing.T) result {
 // post sends a message. headers alternates names and values.
 func post(t *testing.T, url, message string, headers ...string) answer {
 	t.Helper()
-	a, err := try(t.Context(), url, message, headers...)
+	a, err := tryPost(t.Context(), url, message, headers...)
 	require.NoError(t, err)
 	return a
 }
 
-func try(ctx context.Context, url, message string, headers ...string) (answer, error) {
+func tryPost(ctx context.Context, url, message string, headers ...string) (answer, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(message))
 	if err != nil {
 		return answer{}, err
@@ -88,11 +88,11 @@ func try(ctx context.Context, url, message string, headers ...string) (answer, e
 		_ = json.Unmarshal(b, &a) // not every refusal is JSON-RPC
 		return a, err
 	}
-	return a, a.events(resp.Body)
+	return a, a.readEvents(resp.Body)
 }
 
-// events reads an event stream: progress, with the response as the last event.
-func (a *answer) events(r io.Reader) error {
+// readEvents reads an event stream: progress, with the response as the last event.
+func (a *answer) readEvents(r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
@@ -100,15 +100,15 @@ func (a *answer) events(r io.Reader) error {
 		if !ok {
 			continue
 		}
-		if err := a.message(data); err != nil {
+		if err := a.readMessage(data); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
 }
 
-// message reads one message of a server.
-func (a *answer) message(data string) error {
+// readMessage reads one message of a server.
+func (a *answer) readMessage(data string) error {
 	if a.Result != nil || a.Error != nil {
 		return fmt.Errorf("a message after the response: %s", data)
 	}

@@ -48,17 +48,17 @@ func withAll(sets []tool.Set) []tool.Set {
 	return append(sets, all)
 }
 
-// choose leaves only those tools in the fleet toolset that c.Tools chooses.
-func (c Config) choose(sets []tool.Set) []tool.Set {
+// filterTools leaves only those tools in the fleet toolset that c.Tools chooses.
+func (c Config) filterTools(sets []tool.Set) []tool.Set {
 	for i, s := range sets {
 		if s.Name == defaultToolset {
-			sets[i].Tools = slices.DeleteFunc(s.Tools, func(t tool.Tool) bool { return !c.chooses(t) })
+			sets[i].Tools = slices.DeleteFunc(s.Tools, func(t tool.Tool) bool { return !c.includes(t) })
 		}
 	}
 	return sets
 }
 
-func (c Config) chooses(t tool.Tool) bool {
+func (c Config) includes(t tool.Tool) bool {
 	if len(c.Tools) == 0 {
 		return !t.Operator
 	}
@@ -75,7 +75,7 @@ func CheckTools(patterns []string) error {
 	if len(patterns) == 0 { // the usual case, in which the tools need not be built yet
 		return nil
 	}
-	set, err := find(toolsets(nil), defaultToolset)
+	set, err := findToolset(toolsets(nil), defaultToolset)
 	if err != nil {
 		return err
 	}
@@ -87,8 +87,8 @@ func CheckTools(patterns []string) error {
 	return nil
 }
 
-// names lists the names of the toolsets for people.
-func names(sets []tool.Set) string {
+// joinNames lists the names of the toolsets for people.
+func joinNames(sets []tool.Set) string {
 	var n []string
 	for _, s := range sets {
 		n = append(n, s.Name)
@@ -97,14 +97,14 @@ func names(sets []tool.Set) string {
 	return strings.Join(n, ", ")
 }
 
-// find returns the toolset with the name.
-func find(sets []tool.Set, name string) (tool.Set, error) {
+// findToolset returns the toolset with the name.
+func findToolset(sets []tool.Set, name string) (tool.Set, error) {
 	for _, s := range sets {
 		if s.Name == name {
 			return s, nil
 		}
 	}
-	return tool.Set{}, fmt.Errorf("there is no toolset %q; the toolsets are %s", name, names(sets))
+	return tool.Set{}, fmt.Errorf("there is no toolset %q; the toolsets are %s", name, joinNames(sets))
 }
 
 // newServer returns the MCP server of a toolset. It announces that its tools do not change while it runs.

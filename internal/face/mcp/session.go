@@ -24,20 +24,20 @@ func newSessions(key []byte) sessions {
 	return sessions{key}
 }
 
-// begin returns the id of a new session of the caller.
-func (s sessions) begin(caller string) string {
-	text := rand.Text()
-	return text + "." + s.sign(caller, text)
+// newID returns the id of a new session of the caller.
+func (s sessions) newID(caller string) string {
+	random := rand.Text()
+	return random + "." + s.sign(caller, random)
 }
 
-// has reports whether the id was issued to the caller.
-func (s sessions) has(caller, id string) bool {
-	text, signature, _ := strings.Cut(id, ".")
-	return hmac.Equal([]byte(signature), []byte(s.sign(caller, text)))
+// verify reports whether the id was issued to the caller.
+func (s sessions) verify(caller, id string) bool {
+	random, signature, _ := strings.Cut(id, ".")
+	return hmac.Equal([]byte(signature), []byte(s.sign(caller, random)))
 }
 
-func (s sessions) sign(caller, text string) string {
+func (s sessions) sign(caller, random string) string {
 	h := hmac.New(sha256.New, s.key)
-	_, _ = h.Write([]byte("mcp session\x00" + text + "\x00" + caller))
+	_, _ = h.Write([]byte("mcp session\x00" + random + "\x00" + caller))
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }

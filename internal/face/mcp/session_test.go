@@ -10,14 +10,14 @@ import (
 func TestSessionsBelongToTheirCaller(t *testing.T) {
 	t.Parallel()
 	key := []byte("the key of the servers on a store")
-	id := newSessions(key).begin("alice")
-	require.NotEqual(t, id, newSessions(key).begin("alice"))
+	id := newSessions(key).newID("alice")
+	require.NotEqual(t, id, newSessions(key).newID("alice"))
 	s := newSessions(key)
-	require.True(t, s.has("alice", id))
-	require.False(t, s.has("bob", id))
-	require.False(t, s.has("", id))
-	require.False(t, newSessions(nil).has("alice", id))
+	require.True(t, s.verify("alice", id))
+	require.False(t, s.verify("bob", id))
+	require.False(t, s.verify("", id))
+	require.False(t, newSessions(nil).verify("alice", id))
 	for _, forged := range []string{"", ".", "x", id + "x", "x" + id, "x" + id[len(id)-44:]} {
-		require.False(t, s.has("alice", forged), forged)
+		require.False(t, s.verify("alice", forged), forged)
 	}
 }

@@ -27,21 +27,21 @@ import (
 // and shares one notification channel among all sessions of a process.
 func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.Reader, out io.Writer) error {
 	c = c.withDefaults()
-	set, err := find(c.choose(toolsets(conn)), c.Toolset)
+	set, err := findToolset(c.filterTools(toolsets(conn)), c.Toolset)
 	if err != nil {
 		return fmt.Errorf("mcp: %w", err)
 	}
-	ctx, stop := context.WithCancel(tool.WithMaxResult(outgoing(ctx, ""), c.MaxResult))
+	ctx, stop := context.WithCancel(tool.WithMaxResult(withCallMetadata(ctx, ""), c.MaxResult))
 	defer stop()
 	s := &stdio{
-		server: newServer(set, c), client: newClient(), pings: newPings(), log: c.Log, out: out, stop: stop,
+		server: newServer(set, c), client: newClient(), pings: newPinger(), log: c.Log, out: out, cancel: stop,
 		failed: make(chan error, 1), calls: map[string]context.CancelCauseFunc{},
 	}
 	ctx = s.server.WithContext(ctx, s.client)
 	lines := make(chan line)
 	go readLines(ctx, in, c.MaxBody, lines)
 	s.serve(ctx, lines)
-	s.pings.end()
+	s.pings.close()
 	s.running.Wait()
 	select {
 	case err := <-s.failed:
@@ -55,13 +55,13 @@ func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.R
 type stdio struct {
 	server *server.MCPServer
 	client *client
-	pings  *pings
+	pings  *pinger
 	log    *slog.Logger
-	stop   context.CancelFunc
+	cancel context.CancelFunc
 	failed chan error // why serving stopped
 
-	writing sync.Mutex
-	out     io.Writer
+	outMu sync.Mutex
+	out   io.Writer
 
 	running sync.WaitGroup
 	mu      sync.Mutex
@@ -77,7 +77,7 @@ func (s *stdio) fail(err error) {
 	case s.failed <- err:
 	default:
 	}
-	s.stop()
+	s.cancel()
 }
 
 // serve handles lines until the input ends.
@@ -90,8 +90,8 @@ func (s *stdio) serve(ctx context.Context, lines <-chan line) {
 			switch {
 			case errors.Is(l.err, io.EOF):
 				return
-			case errors.Is(l.err, errLong):
-				s.answer((&rpcError{Code: mcp.INVALID_REQUEST, Message: "the message is too large; send less"}).response(nil))
+			case errors.Is(l.err, errLineTooLong):
+				s.sendResponse((&rpcError{Code: mcp.INVALID_REQUEST, Message: "the message is too large; send less"}).response(nil))
 			case l.err != nil:
 				s.fail(fmt.Errorf("mcp: read: %w", l.err))
 				return
@@ -104,11 +104,11 @@ func (s *stdio) serve(ctx context.Context, lines <-chan line) {
 
 // handle starts processing one message. Requests run concurrently, so that one can wait while another one stops it.
 func (s *stdio) handle(ctx context.Context, message []byte) {
-	m, problem := open(message)
+	m, problem := readEnvelope(message)
 	switch {
 	case problem != nil:
-		s.answer(problem.response(m.ID))
-	case m.Method == cancelled:
+		s.sendResponse(problem.response(m.ID))
+	case m.Method == methodCancelled:
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if cancel, ok := s.calls[string(m.Params.RequestID)]; ok {
@@ -119,19 +119,19 @@ func (s *stdio) handle(ctx context.Context, message []byte) {
 	case len(m.ID) == 0 || string(m.ID) == "null":
 		s.server.HandleMessage(ctx, message)
 	default:
-		s.begin(ctx, m, message)
+		s.startRequest(ctx, m, message)
 	}
 }
 
-// begin starts a request. The request can be cancelled as soon as begin returns.
-func (s *stdio) begin(ctx context.Context, m envelope, message []byte) {
+// startRequest starts a request. The request can be cancelled as soon as startRequest returns.
+func (s *stdio) startRequest(ctx context.Context, m envelope, message []byte) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	id := string(m.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.calls[id]; ok {
 		cancel(nil)
-		s.answer((&rpcError{Code: mcp.INVALID_REQUEST, Message: "a request with this id is already running; give each request its own id"}).response(m.ID))
+		s.sendResponse((&rpcError{Code: mcp.INVALID_REQUEST, Message: "a request with this id is already running; give each request its own id"}).response(m.ID))
 		return
 	}
 	s.calls[id] = cancel
@@ -142,7 +142,7 @@ func (s *stdio) begin(ctx context.Context, m envelope, message []byte) {
 		delete(s.calls, id)
 		s.mu.Unlock()
 		if response != nil && !errors.Is(context.Cause(ctx), errCancelled) {
-			s.answer(response)
+			s.sendResponse(response)
 		}
 	})
 }
@@ -156,8 +156,8 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 		}
 	}()
 	progress := false
-	message, x := exactNumbers(message, m)
-	ctx, result := tool.WithAssembled(metadata.AppendToOutgoingContext(ctx, m.trace(nil)...))
+	message, x := replaceInexact(message, m)
+	ctx, result := tool.WithAssembled(metadata.AppendToOutgoingContext(ctx, m.traceMetadata(nil)...))
 	r := s.server.HandleMessage(tool.WithNotify(ctx, func(n mcp.JSONRPCNotification) error {
 		progress = true
 		return s.notify(n, x)
@@ -181,7 +181,7 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 }
 
 // notify sends a notification.
-func (s *stdio) notify(n mcp.JSONRPCNotification, x exact) error {
+func (s *stdio) notify(n mcp.JSONRPCNotification, x exactNumbersByText) error {
 	b, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("mcp: marshal notification: %w", err)
@@ -189,8 +189,8 @@ func (s *stdio) notify(n mcp.JSONRPCNotification, x exact) error {
 	return s.write(x.restore(b))
 }
 
-// answer sends a response, after mcp-go's own notifications that precede it.
-func (s *stdio) answer(response []byte) {
+// sendResponse sends a response, after mcp-go's own notifications that precede it.
+func (s *stdio) sendResponse(response []byte) {
 	for {
 		select {
 		case n := <-s.client.notifications:
@@ -207,15 +207,15 @@ func (s *stdio) answer(response []byte) {
 
 // drain waits until the client has read what was written. Nothing else is written meanwhile, so the wait is bounded.
 func (s *stdio) drain(ctx context.Context) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	s.outMu.Lock()
+	defer s.outMu.Unlock()
 	drain(ctx, s.out)
 }
 
 // write sends one line. If that fails, the client has disconnected and serving stops.
 func (s *stdio) write(message []byte) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	s.outMu.Lock()
+	defer s.outMu.Unlock()
 	if _, err := s.out.Write(append(message, '\n')); err != nil {
 		err = fmt.Errorf("mcp: write: %w", err)
 		s.fail(err)

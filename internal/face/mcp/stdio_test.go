@@ -93,10 +93,10 @@ func TestStdioReportsUnsupportedRequests(t *testing.T) {
 	t.Parallel()
 	err := mcp.Stdio(t.Context(), newStub().conn(), mcp.Config{Toolset: "nix"}, strings.NewReader(""), io.Discard)
 	require.ErrorContains(t, err, `there is no toolset "nix"; the toolsets are all, fleet`)
-	err = mcp.Stdio(t.Context(), newStub().conn(), mcp.Config{}, failing{}, io.Discard)
+	err = mcp.Stdio(t.Context(), newStub().conn(), mcp.Config{}, failingReader{}, io.Discard)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
-type failing struct{}
+type failingReader struct{}
 
-func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+func (failingReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

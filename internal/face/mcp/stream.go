@@ -18,25 +18,25 @@ import (
 // buffers keeps the memory of responses for reuse. A response is much larger than everything else that a call needs.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// stream is the HTTP response to one message. It starts as mcp-go's plain response and becomes an event stream with the
+// responseWriter is the HTTP response to one message. It starts as mcp-go's plain response and becomes an event stream with the
 // first notification. notify writes its notification before it returns. mcp-go does not know about the stream: the JSON
 // that it writes at the end, in one piece, becomes the last event.
-type stream struct {
-	w       http.ResponseWriter
-	timeout time.Duration
-	begin   func() string   // makes a session when the message is answered without an error; nil for most messages
-	result  *tool.Assembled // what is put into the JSON that mcp-go writes
-	exact   exact           // numbers that are put back into what mcp-go writes
-	leave   func()          // called after the work and before the client reads the answer, once or more; see Config.Take
+type responseWriter struct {
+	w           http.ResponseWriter
+	timeout     time.Duration
+	newSession  func() string      // makes a session when the message is answered without an error; nil for most messages
+	result      *tool.Assembled    // what is put into the JSON that mcp-go writes
+	exact       exactNumbersByText // numbers that are put back into what mcp-go writes
+	releaseSlot func()             // called after the work and before the client reads the answer, once or more; see Config.Take
 
-	mu     sync.Mutex
-	events bool         // notifications were sent
-	status int          // the status to send before the JSON; 0 if none was set, or it was sent
-	last   bytes.Buffer // what mcp-go wrote after the first notification
+	mu            sync.Mutex
+	isEventStream bool         // notifications were sent
+	status        int          // the status to send before the JSON; 0 if none was set, or it was sent
+	lastEvent     bytes.Buffer // what mcp-go wrote after the first notification
 }
 
 // notify sends a notification before it returns, so that progress is not lost: see tool.Notify.
-func (s *stream) notify(n mcp.JSONRPCNotification) error {
+func (s *responseWriter) notify(n mcp.JSONRPCNotification) error {
 	b, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("mcp: marshal notification: %w", err)
@@ -44,20 +44,20 @@ func (s *stream) notify(n mcp.JSONRPCNotification) error {
 	b = s.exact.restore(b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.events {
-		s.events = true
+	if !s.isEventStream {
+		s.isEventStream = true
 		h := s.w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Accel-Buffering", "no") // otherwise a proxy buffers the events
 		s.w.WriteHeader(http.StatusOK)
 	}
-	return s.event(b)
+	return s.writeEvent(b)
 }
 
-// event writes one event and flushes it. It gives up on a client that does not read within the timeout, so that the
+// writeEvent writes one event and flushes it. It gives up on a client that does not read within the timeout, so that the
 // client cannot hold a call forever.
-func (s *stream) event(data []byte) error {
+func (s *responseWriter) writeEvent(data []byte) error {
 	control := http.NewResponseController(s.w)
 	_ = control.SetWriteDeadline(time.Now().Add(s.timeout)) // a writer without deadlines needs none
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
@@ -70,53 +70,53 @@ func (s *stream) event(data []byte) error {
 	return nil
 }
 
-// end sends what mcp-go wrote after the first notification, as the last event.
-func (s *stream) end() {
+// finish sends what mcp-go wrote after the first notification, as the last event.
+func (s *responseWriter) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.leave()
+	s.releaseSlot()
 	s.sendStatus()
-	if last := bytes.TrimSpace(s.last.Bytes()); len(last) > 0 {
-		_ = s.event(s.result.Append(nil, s.exact.restore(last))) // the client has disconnected
+	if last := bytes.TrimSpace(s.lastEvent.Bytes()); len(last) > 0 {
+		_ = s.writeEvent(s.result.Append(nil, s.exact.restore(last))) // the client has disconnected
 	}
 }
 
 // Header returns the header of the response. Changing it has no effect after the stream has begun.
-func (s *stream) Header() http.Header { return s.w.Header() }
+func (s *responseWriter) Header() http.Header { return s.w.Header() }
 
 // WriteHeader sets the status, which is sent before the body. The answer that begins a session carries the new session's
 // id.
-func (s *stream) WriteHeader(code int) {
+func (s *responseWriter) WriteHeader(code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.events {
+	if s.isEventStream {
 		return
 	}
-	if s.begin != nil && code == http.StatusOK {
-		s.w.Header().Set(server.HeaderKeySessionID, s.begin())
+	if s.newSession != nil && code == http.StatusOK {
+		s.w.Header().Set(server.HeaderKeySessionID, s.newSession())
 	}
 	s.status = code
 }
 
 // sendStatus sends the status, if it was set and not sent.
-func (s *stream) sendStatus() {
-	if s.status != 0 && !s.events {
+func (s *responseWriter) sendStatus() {
+	if s.status != 0 && !s.isEventStream {
 		s.w.WriteHeader(s.status)
 	}
 	s.status = 0
 }
 
 // Write sends what mcp-go writes. After the first notification, it keeps the bytes for the last event instead.
-func (s *stream) Write(b []byte) (int, error) {
+func (s *responseWriter) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.events {
-		return s.last.Write(b)
+	if s.isEventStream {
+		return s.lastEvent.Write(b)
 	}
 	buffer, _ := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	*buffer = s.result.Append((*buffer)[:0], s.exact.restore(b))
-	s.leave()
+	s.releaseSlot()
 	response := *buffer
 	if s.status != 0 && len(response) > len(b) {
 		s.Header().Set("Content-Length", strconv.Itoa(len(response))) // net/http sets it for small bodies only
@@ -129,7 +129,7 @@ func (s *stream) Write(b []byte) (int, error) {
 }
 
 // Flush flushes the response. mcp-go streams only through an http.Flusher.
-func (s *stream) Flush() {
+func (s *responseWriter) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sendStatus()

@@ -29,18 +29,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type stub struct {
 	fleetv1.UnimplementedFleetServiceServer
 
-	mu      sync.Mutex
-	log     []*fleetv1.Event
-	grown   chan struct{} // closed when the log grows
-	seen    metadata.MD   // the metadata of the last ShowAgent
-	started chan string   // names of the agents that RestartAgent waits for
-	ended   chan error    // why RestartAgent stopped waiting
-	left    chan struct{} // closed when the first WatchFleet has ended
-	leave   sync.Once
+	mu                sync.Mutex
+	log               []*fleetv1.Event
+	logGrown          chan struct{} // closed when the log grows
+	showAgentMetadata metadata.MD   // the metadata of the last ShowAgent
+	started           chan string   // names of the agents that RestartAgent waits for
+	ended             chan error    // why RestartAgent stopped waiting
+	watchEnded        chan struct{} // closed when the first WatchFleet has ended
+	watchEndedOnce    sync.Once
 }
 
 func newStub() *stub {
-	return &stub{grown: make(chan struct{}), started: make(chan string, 100), ended: make(chan error, 100), left: make(chan struct{})}
+	return &stub{logGrown: make(chan struct{}), started: make(chan string, 100), ended: make(chan error, 100), watchEnded: make(chan struct{})}
 }
 
 // conn returns the in-process channel to the stub.
@@ -59,32 +59,32 @@ func serve(t *testing.T, s *stub, c mcp.Config) *httptest.Server {
 	return ts
 }
 
-func (s *stub) event(agent, text string) {
+func (s *stub) logEvent(agent, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log = append(s.log, &fleetv1.Event{Cursor: strconv.Itoa(len(s.log) + 1), Type: fleetv1.Event_agent_changed, AgentName: agent, Text: text, Time: at})
-	close(s.grown)
-	s.grown = make(chan struct{})
+	s.log = append(s.log, &fleetv1.Event{Cursor: strconv.Itoa(len(s.log) + 1), Type: fleetv1.Event_agent_changed, AgentName: agent, Text: text, Time: eventTime})
+	close(s.logGrown)
+	s.logGrown = make(chan struct{})
 }
 
-var at = timestamppb.New(time.Date(2025, 10, 29, 10, 0, 0, 0, time.UTC))
+var eventTime = timestamppb.New(time.Date(2025, 10, 29, 10, 0, 0, 0, time.UTC))
 
 // CreateAgent logs its events, the last one just before it returns.
 func (s *stub) CreateAgent(_ context.Context, q *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
 	for i := range eventsOfCall {
-		s.event(q.GetName(), fmt.Sprintf("step %d of %s", i+1, q.GetName()))
+		s.logEvent(q.GetName(), fmt.Sprintf("step %d of %s", i+1, q.GetName()))
 	}
 	return &fleetv1.CreateAgentResponse{Agent: agent(q.GetName()), Message: "Agent '" + q.GetName() + "' is ready."}, nil
 }
 
 func agent(name string) *fleetv1.Agent {
-	return &fleetv1.Agent{Name: name, Status: fleetv1.Agent_idle, State: fleetv1.Agent_running, CreatedAt: at, UpdatedAt: at}
+	return &fleetv1.Agent{Name: name, Status: fleetv1.Agent_idle, State: fleetv1.Agent_running, CreatedAt: eventTime, UpdatedAt: eventTime}
 }
 
 func (s *stub) ShowAgent(ctx context.Context, q *fleetv1.ShowAgentRequest) (*fleetv1.ShowAgentResponse, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	s.mu.Lock()
-	s.seen = md
+	s.showAgentMetadata = md
 	s.mu.Unlock()
 	if q.GetAgentName() != "papi" {
 		e, err := status.New(codes.NotFound, "There is no agent '"+q.GetAgentName()+"'.").WithDetails(
@@ -111,7 +111,7 @@ func (s *stub) RestartAgent(ctx context.Context, q *fleetv1.RestartAgentRequest)
 
 // WatchFleet is a simple version of the real method.
 func (s *stub) WatchFleet(q *fleetv1.WatchFleetRequest, out grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
-	defer s.leave.Do(func() { close(s.left) })
+	defer s.watchEndedOnce.Do(func() { close(s.watchEnded) })
 	s.mu.Lock()
 	next, sent := len(s.log), int32(0)
 	s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *stub) WatchFleet(q *fleetv1.WatchFleetRequest, out grpc.ServerStreaming
 	}
 	for {
 		s.mu.Lock()
-		batch, grown := s.log[next:], s.grown
+		batch, grown := s.log[next:], s.logGrown
 		s.mu.Unlock()
 		for _, e := range batch {
 			next++

@@ -18,11 +18,11 @@ import (
 // body is the body of a request to a known route. The gateway's handlers read it with codec.
 type body struct {
 	io.ReadCloser
-	route     *route
-	pathValues    map[string]string
-	size      int64         // the length that the client declares, in bytes; -1 if it declares none
+	route        *route
+	pathValues   map[string]string
+	size         int64         // the length that the client declares, in bytes; -1 if it declares none
 	queryRequest proto.Message // the request without the fields of the path; nil if there is no query
-	err       error         // why it was not read, since the gateway passes on only the text of an error
+	err          error         // why it was not read, since the gateway passes on only the text of an error
 }
 
 // maxPreallocated is the largest memory, in bytes, that is reserved for a body before it arrives.
@@ -139,7 +139,7 @@ func (rt *route) refuseBody(r *http.Request) error {
 	if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n == 0 {
 		return nil
 	}
-	if fields := rt.rest(); len(fields) > 0 {
+	if fields := rt.queryFields(); len(fields) > 0 {
 		return wire.Invalid(invalidArgument, "", "%s takes no body; put %s into the query", rt, strings.Join(fields, ", "))
 	}
 	return wire.Invalid(invalidArgument, "", "%s takes no body; send none", rt)

@@ -34,8 +34,8 @@ func (rt *route) offsetField() string {
 	return p.GetFrom()
 }
 
-// download returns the GET and HEAD handler of a method that streams content.
-func (f *face) download(rt *route) runtime.HandlerFunc {
+// handleDownload returns the GET and HEAD handler of a method that streams content.
+func (f *face) handleDownload(rt *route) runtime.HandlerFunc {
 	name := rt.fullMethod()
 	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 		request, err := requestOf(r)
@@ -50,12 +50,12 @@ func (f *face) download(rt *route) runtime.HandlerFunc {
 		}
 		c := &contentStream{
 			openStream: func(ctx context.Context) (func() (proto.Message, error), error) {
-				return f.stream(ctx, name, request, contentType{})
+				return f.callStream(ctx, name, request, contentType{})
 			},
 			ctx: ctx, request: request.ProtoReflect(), offset: rt.field(rt.offsetField()),
-			extendDeadline: func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(f.patience)) },
+			extendDeadline: func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(f.writeTimeout)) },
 		}
-		defer c.end()
+		defer c.cancelStream()
 		defer func() { _ = http.NewResponseController(w).SetWriteDeadline(noDeadline) }()
 		// Check existence first: a caller who may not see the content must not learn from the Accept handling that it
 		// exists.
@@ -73,7 +73,7 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	if c.info.GetContentEncoding() == "gzip" {
 		h.Set("Vary", "Accept-Encoding")
-		if !takesGzip(r.Header.Values("Accept-Encoding")) {
+		if !acceptsGzip(r.Header.Values("Accept-Encoding")) {
 			writeError(w, &runtime.HTTPStatusError{HTTPStatus: http.StatusNotAcceptable, Err: wire.Invalid(invalidArgument, "",
 				"the content is compressed by gzip, and the request does not accept that; send `Accept-Encoding: gzip` (curl --compressed)")})
 			return
@@ -108,7 +108,7 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 // rangeWriter replaces the answer to an unsatisfiable range with an error object.
 type rangeWriter struct {
 	http.ResponseWriter
-	refused bool
+	replaced bool
 }
 
 // WriteHeader sends the status.
@@ -117,7 +117,7 @@ func (w *rangeWriter) WriteHeader(status int) {
 		w.ResponseWriter.WriteHeader(status)
 		return
 	}
-	w.refused = true
+	w.replaced = true
 	w.Header().Del("Content-Disposition")
 	writeError(w.ResponseWriter, &runtime.HTTPStatusError{HTTPStatus: status, Err: wire.Invalid(invalidArgument, "",
 		"the header Range names bytes beyond the end of the content; Content-Range has the size of the content")})
@@ -125,7 +125,7 @@ func (w *rangeWriter) WriteHeader(status int) {
 
 // Write sends a piece of the content.
 func (w *rangeWriter) Write(b []byte) (int, error) {
-	if w.refused {
+	if w.replaced {
 		return len(b), nil
 	}
 	return w.ResponseWriter.Write(b)
@@ -134,21 +134,21 @@ func (w *rangeWriter) Write(b []byte) (int, error) {
 // contentStream makes the stream of a method an io.ReadSeeker for http.ServeContent: a read after a seek opens a new
 // stream.
 type contentStream struct {
-	openStream   func(ctx context.Context) (recv func() (proto.Message, error), err error)
-	ctx     context.Context //nolint:containedctx // of the request, for the streams it opens
-	request protoreflect.Message
-	offset  protoreflect.FieldDescriptor // field of the request; nil if the method can only stream the whole
-	extendDeadline   func()                       // called after each read; extends the deadline for writing to the client
+	openStream     func(ctx context.Context) (recv func() (proto.Message, error), err error)
+	ctx            context.Context //nolint:containedctx // of the request, for the streams it opens
+	request        protoreflect.Message
+	offset         protoreflect.FieldDescriptor // field of the request; nil if the method can only stream the whole
+	extendDeadline func()                       // called after each read; extends the deadline for writing to the client
 
 	info       *fleetv1.PayloadInfo
-	mediaType       string
+	mediaType  string
 	base, size int64 // the requested offset at which the content begins, and its size from there
 
-	recv     func() (proto.Message, error)
-	stop     context.CancelFunc
-	pending     []byte
+	recv                     func() (proto.Message, error)
+	cancel                   context.CancelFunc
+	pending                  []byte
 	streamOffset, readOffset int64 // the offset of the stream, and the offset of the next read
-	err      error
+	err                      error
 }
 
 // errNoInfo is returned for a stream whose first message does not describe the content.
@@ -177,19 +177,19 @@ func (c *contentStream) open() error {
 
 // restart opens a stream and closes the previous one.
 func (c *contentStream) restart(at int64) error {
-	c.end()
+	c.cancelStream()
 	if c.offset != nil {
 		c.request.Set(c.offset, protoreflect.ValueOfInt64(c.base+at))
 	}
 	ctx, stop := context.WithCancel(c.ctx)
 	recv, err := c.openStream(ctx)
-	c.recv, c.stop, c.pending, c.streamOffset = recv, stop, nil, at
+	c.recv, c.cancel, c.pending, c.streamOffset = recv, stop, nil, at
 	return err
 }
 
-func (c *contentStream) end() {
-	if c.stop != nil {
-		c.stop()
+func (c *contentStream) cancelStream() {
+	if c.cancel != nil {
+		c.cancel()
 	}
 }
 
@@ -246,10 +246,10 @@ type contentType struct{ protoreflect.MessageType }
 
 func (contentType) New() protoreflect.Message { return (&httpbody.HttpBody{}).ProtoReflect() }
 
-// takesGzip reports whether the client accepts gzip as a content encoding (RFC 9110, section 12.5.3): the
+// acceptsGzip reports whether the client accepts gzip as a content encoding (RFC 9110, section 12.5.3): the
 // Accept-Encoding header names gzip or * with a weight above 0. The weight of gzip takes precedence over the weight of
 // *.
-func takesGzip(headers []string) bool {
+func acceptsGzip(headers []string) bool {
 	gzip, other := -1.0, -1.0
 	for item := range strings.SplitSeq(strings.Join(headers, ","), ",") {
 		name, params, _ := strings.Cut(item, ";")

@@ -16,17 +16,17 @@ import (
 // unimplemented is the reason of errors about routes that do not exist.
 const unimplemented = "UNIMPLEMENTED"
 
-// refusal is an error without a gRPC status.
-type refusal struct {
+// httpError is an error without a gRPC status.
+type httpError struct {
 	status int // HTTP status code
 	body   wire.Error
 }
 
-func (r *refusal) Error() string { return r.body.Message }
+func (r *httpError) Error() string { return r.body.Message }
 
 // writeError writes err as the JSON error object.
 func writeError(w http.ResponseWriter, err error) {
-	if r, ok := errors.AsType[*refusal](err); ok {
+	if r, ok := errors.AsType[*httpError](err); ok {
 		wire.WriteObject(w, r.status, r.body)
 		return
 	}
@@ -53,8 +53,8 @@ func writeJSON(w http.ResponseWriter, status int, data []byte) {
 	_, _ = w.Write(data)
 }
 
-// callFailed is the gateway's error handler for calls.
-func (f *face) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+// handleCallError is the gateway's error handler for calls.
+func (f *face) handleCallError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 	if b, ok := r.Body.(*body); ok && b.err != nil {
 		err = b.err
 	}
@@ -64,24 +64,24 @@ func (f *face) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Mars
 	writeError(w, err)
 }
 
-// routingFailed is the gateway's error handler for requests that match no route.
-func (f *face) routingFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, status int) {
+// handleRoutingError is the gateway's error handler for requests that match no route.
+func (f *face) handleRoutingError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, status int) {
 	path := r.URL.EscapedPath()
 	if verbs := f.methodsOf(path); status == http.StatusMethodNotAllowed && len(verbs) > 0 {
 		f.writeNotAllowed(w, r, verbs)
 		return
 	}
-	asked := wire.Shorten(r.Method + " " + path)
+	request := wire.Shorten(r.Method + " " + path)
 	routes := make([]string, len(f.routes))
 	for i, rt := range f.routes {
 		routes[i] = rt.String()
 	}
-	message := fmt.Sprintf("there is no %s; /docs describes the API", asked)
+	message := fmt.Sprintf("there is no %s; /docs describes the API", request)
 	if near := f.nearest(r.Method, path); near != "" {
-		message = fmt.Sprintf("there is no %s: did you mean %s? /docs describes the API", asked, near)
+		message = fmt.Sprintf("there is no %s: did you mean %s? /docs describes the API", request, near)
 	}
 	wire.WriteObject(w, http.StatusNotFound, wire.Error{
-		Reason: unimplemented, Message: message, Details: map[string]any{"method": asked, "routes": routes},
+		Reason: unimplemented, Message: message, Details: map[string]any{"method": request, "routes": routes},
 	})
 }
 

@@ -21,10 +21,10 @@ func (rt *route) isList() bool {
 // has a list with this tag (RFC 9110, section 13.1.2).
 type listWriter struct {
 	http.ResponseWriter
-	ctx    context.Context //nolint:containedctx // of the request, for its offer
-	have   []string        // the If-None-Match header
-	begun  bool
-	noBody bool // the body is left out
+	ctx         context.Context //nolint:containedctx // of the request, for its offer
+	ifNoneMatch []string        // the If-None-Match header
+	wroteHeader bool
+	noBody      bool // the body is left out
 }
 
 // Unwrap returns the writer for http.ResponseController.
@@ -32,20 +32,20 @@ func (w *listWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader sends the status of an error.
 func (w *listWriter) WriteHeader(status int) {
-	w.begun = true
+	w.wroteHeader = true
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write sends the list. The gateway writes it in one piece.
 func (w *listWriter) Write(b []byte) (int, error) {
-	if !w.begun {
-		w.begun = true
+	if !w.wroteHeader {
+		w.wroteHeader = true
 		tag := w.tag(b)
 		h := w.Header()
 		h.Set("ETag", tag)
 		h.Set("Cache-Control", "private, no-cache") // only the caller may cache the list, and must revalidate it each time
 		h.Set("Vary", "Authorization")
-		if hasTag(w.have, tag) {
+		if hasTag(w.ifNoneMatch, tag) {
 			w.noBody = true
 			h.Del("Content-Type")
 			h.Del("Content-Length")

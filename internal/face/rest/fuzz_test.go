@@ -14,29 +14,29 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// fuzzing is a face whose service accepts everything. It records an error if a request that gRPC could not carry
+// fuzzFace is a face whose service accepts everything. It records an error if a request that gRPC could not carry
 // reaches the service.
-type fuzzing struct {
+type fuzzFace struct {
 	*face
-	stub *stub
-	bad  error
+	stub       *stub
+	marshalErr error
 }
 
-func newFuzzing(f *testing.F) *fuzzing {
+func newFuzzFace(f *testing.F) *fuzzFace {
 	s := newStub()
-	z := &fuzzing{stub: s, face: newTestFace(f, s, Config{})}
+	z := &fuzzFace{stub: s, face: newTestFace(f, s, Config{})}
 	s.answer = func(name string, request proto.Message) (proto.Message, error) {
-		_, z.bad = proto.Marshal(request)
+		_, z.marshalErr = proto.Marshal(request)
 		return emptyAnswer(name)
 	}
 	s.events = func(*fleetv1.WatchFleetRequest, watchStream) error { return nil }
 	return z
 }
 
-// ask sends a request as a client might. It checks that the server never answers with a 5xx status, that every error
+// serve sends a request as a client might. It checks that the server never answers with a 5xx status, that every error
 // has the form of the contract, and that the service is not called after an error or with a request that gRPC could not
 // carry.
-func (z *fuzzing) ask(t *testing.T, method, target, body string) {
+func (z *fuzzFace) serve(t *testing.T, method, target, body string) {
 	address, err := url.ParseRequestURI(target)
 	if err != nil {
 		t.Skip("net/http refuses it by itself")
@@ -46,11 +46,11 @@ func (z *fuzzing) ask(t *testing.T, method, target, body string) {
 	r.URL.Path, r.URL.RawPath, r.URL.RawQuery = address.Path, address.RawPath, address.RawQuery
 	w := httptest.NewRecorder()
 	z.ServeHTTP(w, r)
-	require.NoError(t, z.bad)
+	require.NoError(t, z.marshalErr)
 	if w.Code >= http.StatusBadRequest {
 		require.Less(t, w.Code, http.StatusInternalServerError, w.Body.String())
 		require.True(t, utf8.Valid(w.Body.Bytes()))
-		problemOf(t, w)
+		readError(t, w)
 		require.Equal(t, before, z.stub.calls)
 	}
 }
@@ -59,13 +59,13 @@ func FuzzQuery(f *testing.F) {
 	for _, q := range []string{"", "page=1", "page=x&page_size=%ff", "status=idle", "a[b]=c", "a.b=c", "follow=true&cursor=now", "=&=", ";", "%", "lines=-0"} {
 		f.Add(q)
 	}
-	z := newFuzzing(f)
+	z := newFuzzFace(f)
 	f.Fuzz(func(t *testing.T, query string) {
 		if strings.ContainsAny(query, "#") {
 			t.Skip()
 		}
 		for _, path := range []string{"/v1/agents", "/v1/agents/papi/tasks", "/v1/events", "/v1/tasks/t1", "/v1/agents/papi/log"} {
-			z.ask(t, http.MethodGet, path+"?"+query, "")
+			z.serve(t, http.MethodGet, path+"?"+query, "")
 		}
 	})
 }
@@ -77,10 +77,10 @@ func FuzzBody(f *testing.F) {
 	} {
 		f.Add(b)
 	}
-	z := newFuzzing(f)
+	z := newFuzzFace(f)
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, path := range []string{"/v1/agents", "/v1/agents/papi/tasks", "/v1/agents/papi/tasks:stop", "/v1/tasks:wait", "/v1/tokens"} {
-			z.ask(t, http.MethodPost, path, body)
+			z.serve(t, http.MethodPost, path, body)
 		}
 	})
 }
@@ -89,12 +89,12 @@ func FuzzPath(f *testing.F) {
 	for _, p := range []string{"/", "//", "/v1/agents/%2F", "/v1/agents/%25", "/v1/agents/:stop", "/v1/agents/a:stop:stop", "/v1/agents/..", "/v1/tasks/%ff", "/docs/x"} {
 		f.Add(p)
 	}
-	z := newFuzzing(f)
+	z := newFuzzFace(f)
 	f.Fuzz(func(t *testing.T, path string) {
 		if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || len(path) > 1000 {
 			t.Skip()
 		}
-		z.ask(t, http.MethodGet, path, "")
-		z.ask(t, http.MethodDelete, path, "")
+		z.serve(t, http.MethodGet, path, "")
+		z.serve(t, http.MethodDelete, path, "")
 	})
 }

@@ -12,18 +12,18 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// patienceOfProbes limits how long the health service may take to answer a probe.
-const patienceOfProbes = 2 * time.Second
+// probeTimeout limits how long the health service may take to answer a probe.
+const probeTimeout = 2 * time.Second
 
-// alive answers 200: the process serves HTTP.
-func alive(w http.ResponseWriter, _ *http.Request) {
+// serveAlive answers 200: the process serves HTTP.
+func serveAlive(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, []byte(`{"status":"alive"}`+"\n"))
 }
 
-// ready answers 200 if the health service reports that the server is ready, and 503 otherwise. Both answers list the
+// serveReady answers 200 if the health service reports that the server is ready, and 503 otherwise. Both answers list the
 // degraded parts.
-func (f *face) ready(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), patienceOfProbes)
+func (f *face) serveReady(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), probeTimeout)
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, "fleet-face", "rest")
 	answer, err := f.health.CheckHealth(ctx, &fleetv1.CheckHealthRequest{})

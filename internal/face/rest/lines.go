@@ -6,15 +6,15 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// lines writes each answer as a line of JSON, for programs that do not support server-sent events. After an error the
+// ndjson writes each answer as a line of JSON, for programs that do not support server-sent events. After an error the
 // last line is the error object.
-type lines struct{}
+type ndjson struct{}
 
-func (lines) mediaType() string { return "application/x-ndjson" }
+func (ndjson) mediaType() string { return "application/x-ndjson" }
 
-func (lines) open() []byte { return nil }
+func (ndjson) open() []byte { return nil }
 
-func (lines) answer(a proto.Message) ([]byte, error) {
+func (ndjson) answer(a proto.Message) ([]byte, error) {
 	data, err := wire.Marshal(a)
 	if err != nil {
 		return nil, err
@@ -23,8 +23,8 @@ func (lines) answer(a proto.Message) ([]byte, error) {
 }
 
 // idle writes nothing, since an empty line is not JSON.
-func (lines) idle() []byte { return nil }
+func (ndjson) idle() []byte { return nil }
 
-func (lines) fail(err error) []byte { return append(wire.ErrorBody(err), '\n') }
+func (ndjson) fail(err error) []byte { return append(wire.ErrorBody(err), '\n') }
 
-func (lines) end(string) []byte { return nil }
+func (ndjson) end(string) []byte { return nil }

@@ -61,7 +61,7 @@ func TestDocumentIsValidAndHasEveryRoute(t *testing.T) {
 		require.Equal(t, rt.fields, inPath)
 		require.Equal(t, rt.hasBody, op.RequestBody != nil)
 		if !rt.hasBody {
-			require.Equal(t, rt.rest(), inQuery)
+			require.Equal(t, rt.queryFields(), inQuery)
 		}
 	}
 }
@@ -97,17 +97,17 @@ func TestAnswersFitTheDocument(t *testing.T) {
 			w := serve(f, rt.verb, strings.NewReplacer("{", "", "}", "").Replace(rt.template), body)
 			require.Equal(t, http.StatusOK, w.Code, w.Body.String())
 			op := doc.Paths.Value(rt.template).GetOperation(rt.verb)
-			fits(t, op.Responses.Status(http.StatusOK).Value.Content["application/json"].Schema.Value, w.Body.Bytes())
+			requireFits(t, op.Responses.Status(http.StatusOK).Value.Content["application/json"].Schema.Value, w.Body.Bytes())
 		}
 	}
-	s.answer = always(nil, failure(codes.Aborted, fleetv1.ErrorReason_AGENT_BUSY, "Agent papi is busy."))
+	s.answer = answerWith(nil, statusError(codes.Aborted, fleetv1.ErrorReason_AGENT_BUSY, "Agent papi is busy."))
 	w := serve(f, "GET", "/v1/agents", "")
 	op := doc.Paths.Value("/v1/agents").Get
-	fits(t, op.Responses.Value("4XX").Value.Content["application/json"].Schema.Value, w.Body.Bytes())
-	fits(t, op.Responses.Value("4XX").Value.Content["application/json"].Schema.Value, serve(f, "GET", "/v1/agents", "x").Body.Bytes())
+	requireFits(t, op.Responses.Value("4XX").Value.Content["application/json"].Schema.Value, w.Body.Bytes())
+	requireFits(t, op.Responses.Value("4XX").Value.Content["application/json"].Schema.Value, serve(f, "GET", "/v1/agents", "x").Body.Bytes())
 }
 
-func fits(t *testing.T, schema *openapi3.Schema, data []byte) {
+func requireFits(t *testing.T, schema *openapi3.Schema, data []byte) {
 	t.Helper()
 	var value any
 	require.NoError(t, json.Unmarshal(data, &value))

@@ -15,40 +15,40 @@ import (
 )
 
 //go:embed page
-var files embed.FS
+var pageFiles embed.FS
 
-// content is the Content-Security-Policy of the pages. It allows only their own files, and inline styles, which Swagger
+// contentSecurityPolicy is the Content-Security-Policy of the pages. It allows only their own files, and inline styles, which Swagger
 // UI uses.
-const content = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// fixed returns the handlers of the pages that are the same for every server of the process. The API page is Swagger UI,
+// sharedPages returns the handlers of the pages that are the same for every server of the process. The API page is Swagger UI,
 // from files that its Go module embeds, so it needs no network.
-var fixed = sync.OnceValues(func() (map[string]http.Handler, error) {
+var sharedPages = sync.OnceValues(func() (map[string]http.Handler, error) {
 	pages := map[string]http.Handler{
-		"/openapi.json": asset.New("openapi.json", []byte(openapi.JSON), content),
+		"/openapi.json": asset.New("openapi.json", []byte(openapi.JSON), contentSecurityPolicy),
 		"/docs/":        http.RedirectHandler("../docs", http.StatusMovedPermanently),
 	}
 	for path, name := range map[string]string{"/docs": "page/docs.html", "/docs/start.js": "page/start.js"} {
-		data, err := files.ReadFile(name)
+		data, err := pageFiles.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		pages[path] = asset.New(name, data, content)
+		pages[path] = asset.New(name, data, contentSecurityPolicy)
 	}
 	for _, name := range []string{"swagger-ui.css.gz", "swagger-ui-bundle.js.gz", "favicon-32x32.png"} {
 		data, err := static.FS.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		pages["/docs/"+strings.TrimSuffix(name, ".gz")] = asset.New(name, data, content)
+		pages["/docs/"+strings.TrimSuffix(name, ".gz")] = asset.New(name, data, contentSecurityPolicy)
 	}
 	return pages, nil
 })
 
 // newPages returns the handlers of all fixed paths.
 func (f *face) newPages() (map[string]http.Handler, error) {
-	shared, err := fixed()
+	shared, err := sharedPages()
 	if err != nil {
 		return nil, err
 	}
@@ -57,12 +57,12 @@ func (f *face) newPages() (map[string]http.Handler, error) {
 		return nil, err
 	}
 	pages := maps.Clone(shared)
-	pages["/"], pages["/healthz"], pages["/readyz"] = index, http.HandlerFunc(alive), http.HandlerFunc(f.ready)
+	pages["/"], pages["/healthz"], pages["/readyz"] = index, http.HandlerFunc(serveAlive), http.HandlerFunc(f.serveReady)
 	return pages, nil
 }
 
-// entries has the paths in the index, by name.
-var entries = map[string]string{
+// indexPaths has the paths in the index, by name.
+var indexPaths = map[string]string{
 	"docs": "/docs", "openapi": "/openapi.json", "mcp": "/mcp", "agents": "/v1/agents", "events": "/v1/events", "health": "/healthz", "ready": "/readyz",
 }
 
@@ -70,10 +70,10 @@ var entries = map[string]string{
 // live page of package page instead.
 func (f *face) newIndex() (http.Handler, error) {
 	object := map[string]string{"name": "fleet", "version": f.config.Version}
-	maps.Copy(object, entries)
+	maps.Copy(object, indexPaths)
 	data, err := json.Marshal(object)
 	if err != nil {
 		return nil, err
 	}
-	return asset.New("index.json", append(data, '\n'), content), nil
+	return asset.New("index.json", append(data, '\n'), contentSecurityPolicy), nil
 }

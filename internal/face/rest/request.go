@@ -22,12 +22,12 @@ import (
 
 const invalidArgument = "INVALID_ARGUMENT"
 
-// checked returns a handler that passes a request to h, the gateway's handler or a custom one, if the path and the
+// checkRequests returns a handler that passes a request to h, the gateway's handler or a custom one, if the path and the
 // query fit the method's request message. It gives the request a body that fails with clear errors. The gateway alone
 // would ignore unknown query parameters, accept enum values by number and bodies of any content type, and name Go
 // functions in its errors. The service checks the values themselves.
-func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request, inPath map[string]string) {
+func (f *face) checkRequests(h runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, pathValues map[string]string) {
 		pattern, _ := runtime.HTTPPattern(r.Context())
 		rt, ok := f.byKey[r.Method+" "+pattern.String()]
 		if !ok {
@@ -42,8 +42,8 @@ func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 				if r.ContentLength != 0 { // do not wait for the rest of the body
 					w.Header().Set("Connection", "close")
 				}
-				if asked, ok := ctx.Value(askedKey{}).(*http.Request); ok && wire.HTTPStatus(err) == http.StatusUnauthorized {
-					w.Header().Set("WWW-Authenticate", f.config.Challenge(asked))
+				if clientRequest, ok := ctx.Value(clientRequestKey{}).(*http.Request); ok && wire.HTTPStatus(err) == http.StatusUnauthorized {
+					w.Header().Set("WWW-Authenticate", f.config.Challenge(clientRequest))
 				}
 				writeError(w, err)
 				return
@@ -55,30 +55,30 @@ func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 			writeError(w, tooLarge(f.config.MaxBodyBytes))
 			return
 		}
-		b, err := rt.open(r, inPath)
+		b, err := rt.checkRequest(r, pathValues)
 		if err != nil {
 			writeError(w, err)
 			return
 		}
 		r.Body = b
 		if rt.list {
-			w = &listWriter{ResponseWriter: w, ctx: ctx, have: r.Header.Values("If-None-Match")}
+			w = &listWriter{ResponseWriter: w, ctx: ctx, ifNoneMatch: r.Header.Values("If-None-Match")}
 		}
-		h(w, r, inPath)
+		h(w, r, pathValues)
 	}
 }
 
-// open checks everything but the content of the body, and returns the body.
-func (rt *route) open(r *http.Request, inPath map[string]string) (*body, error) {
+// checkRequest checks everything but the content of the body, and returns the body.
+func (rt *route) checkRequest(r *http.Request, pathValues map[string]string) (*body, error) {
 	for _, name := range rt.fields {
-		switch value := inPath[name]; {
+		switch value := pathValues[name]; {
 		case value == "":
 			return nil, wire.Invalid(wire.InvalidReason(rt.field(name)), name, "the path has no %s: %s", name, rt.template)
 		case !utf8.ValidString(value):
 			return nil, wire.Invalid(wire.InvalidReason(rt.field(name)), name, "%s in the path is not valid UTF-8: escape it as UTF-8", name)
 		}
 	}
-	b := &body{route: rt, pathValues: inPath, size: r.ContentLength}
+	b := &body{route: rt, pathValues: pathValues, size: r.ContentLength}
 	if r.URL.RawQuery != "" {
 		b.queryRequest = rt.request.New().Interface()
 		if err := rt.readQuery(r, b.queryRequest); err != nil {
@@ -126,21 +126,21 @@ func (rt *route) readQuery(r *http.Request, request proto.Message) error {
 
 // parameter returns the field that a query parameter sets.
 func (rt *route) parameter(name string) (protoreflect.FieldDescriptor, error) {
-	known := rt.rest()
+	allowed := rt.queryFields()
 	switch {
 	case slices.Contains(rt.fields, name):
 		return nil, wire.Invalid(invalidArgument, name, "%s is in the path already; leave it out of the query", name)
-	case rt.hasBody && slices.Contains(known, name):
+	case rt.hasBody && slices.Contains(allowed, name):
 		return nil, wire.Invalid(invalidArgument, name, "%s takes its fields in the body; put %s there, not into the query", rt, name)
-	case rt.hasBody || len(known) == 0:
+	case rt.hasBody || len(allowed) == 0:
 		return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: %s takes none", wire.Shorten(name), rt)
-	case slices.Contains(known, name):
+	case slices.Contains(allowed, name):
 		return rt.field(name), nil
 	}
-	if near := wire.Nearest(name, known); near != "" {
+	if near := wire.Nearest(name, allowed); near != "" {
 		return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: did you mean %q?", wire.Shorten(name), near)
 	}
-	return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: the known ones are %s", wire.Shorten(name), strings.Join(known, ", "))
+	return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: the known ones are %s", wire.Shorten(name), strings.Join(allowed, ", "))
 }
 
 // literals returns the values of a query parameter as JSON.
@@ -158,24 +158,24 @@ func literals(field protoreflect.FieldDescriptor, values []string) (json.RawMess
 	return json.Marshal(list)
 }
 
-// whole matches a whole number as both the gateway and JSON read it.
-var whole = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,18})$`)
+// wholeNumber matches a whole number as both the gateway and JSON read it.
+var wholeNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,18})$`)
 
 // literal returns the value as JSON: unquoted if it looks like the field's type, else as a string. Package wire refuses
 // the string if the field is not a string.
 func literal(field protoreflect.FieldDescriptor, value string) json.RawMessage {
-	plain := false
+	unquoted := false
 	switch field.Kind() {
 	case protoreflect.BoolKind:
-		plain = value == "true" || value == "false"
+		unquoted = value == "true" || value == "false"
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
 		var x float64
-		plain = json.Unmarshal([]byte(value), &x) == nil && value != "null" && !math.IsInf(x, 0)
+		unquoted = json.Unmarshal([]byte(value), &x) == nil && value != "null" && !math.IsInf(x, 0)
 	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.EnumKind, protoreflect.MessageKind, protoreflect.GroupKind:
 	default:
-		plain = whole.MatchString(value)
+		unquoted = wholeNumber.MatchString(value)
 	}
-	if plain {
+	if unquoted {
 		return json.RawMessage(value)
 	}
 	quoted, _ := json.Marshal(value) // a string can always be marshalled

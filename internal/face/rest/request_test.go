@@ -80,45 +80,45 @@ func TestBadRequests(t *testing.T) {
 		status               int // 400 when not given
 		reason               string
 		field                string
-		says                 []string
+		messageParts         []string
 	}{
-		"unknown parameter":      {method: "GET", target: "/v1/agents?stauts=idle", reason: "INVALID_ARGUMENT", field: "stauts", says: []string{`did you mean "status"`}},
-		"camelCase parameter":    {method: "GET", target: "/v1/agents?pageSize=1", reason: "INVALID_ARGUMENT", field: "pageSize", says: []string{`"page_size"`}},
-		"far parameter":          {method: "GET", target: "/v1/agents?verbosity=1", reason: "INVALID_ARGUMENT", field: "verbosity", says: []string{"project, role, status, page, page_size"}},
-		"no parameters":          {method: "GET", target: "/v1/tokens?x=1", reason: "INVALID_ARGUMENT", field: "x", says: []string{"takes none"}},
-		"nested parameter":       {method: "GET", target: "/v1/agents?page.value=1", reason: "INVALID_ARGUMENT", field: "page.value", says: []string{"unknown"}},
-		"bracket parameter":      {method: "GET", target: "/v1/agents?page[1]=1", reason: "INVALID_ARGUMENT", field: "page[1]", says: []string{"unknown"}},
-		"parameter of the path":  {method: "GET", target: "/v1/agents/papi/tasks?agent_name=sony", reason: "INVALID_ARGUMENT", field: "agent_name", says: []string{"in the path already"}},
-		"parameter for the body": {method: "POST", target: "/v1/agents?name=papi", body: "{}", reason: "INVALID_ARGUMENT", field: "name", says: []string{"in the body"}},
-		"unknown beside a body":  {method: "POST", target: "/v1/agents?x=papi", body: "{}", reason: "INVALID_ARGUMENT", field: "x", says: []string{"takes none"}},
-		"page x":                 {method: "GET", target: "/v1/agents/papi/tasks?page=x", reason: "INVALID_PAGE", field: "page", says: []string{"whole number", `"x"`}},
+		"unknown parameter":      {method: "GET", target: "/v1/agents?stauts=idle", reason: "INVALID_ARGUMENT", field: "stauts", messageParts: []string{`did you mean "status"`}},
+		"camelCase parameter":    {method: "GET", target: "/v1/agents?pageSize=1", reason: "INVALID_ARGUMENT", field: "pageSize", messageParts: []string{`"page_size"`}},
+		"far parameter":          {method: "GET", target: "/v1/agents?verbosity=1", reason: "INVALID_ARGUMENT", field: "verbosity", messageParts: []string{"project, role, status, page, page_size"}},
+		"no parameters":          {method: "GET", target: "/v1/tokens?x=1", reason: "INVALID_ARGUMENT", field: "x", messageParts: []string{"takes none"}},
+		"nested parameter":       {method: "GET", target: "/v1/agents?page.value=1", reason: "INVALID_ARGUMENT", field: "page.value", messageParts: []string{"unknown"}},
+		"bracket parameter":      {method: "GET", target: "/v1/agents?page[1]=1", reason: "INVALID_ARGUMENT", field: "page[1]", messageParts: []string{"unknown"}},
+		"parameter of the path":  {method: "GET", target: "/v1/agents/papi/tasks?agent_name=sony", reason: "INVALID_ARGUMENT", field: "agent_name", messageParts: []string{"in the path already"}},
+		"parameter for the body": {method: "POST", target: "/v1/agents?name=papi", body: "{}", reason: "INVALID_ARGUMENT", field: "name", messageParts: []string{"in the body"}},
+		"unknown beside a body":  {method: "POST", target: "/v1/agents?x=papi", body: "{}", reason: "INVALID_ARGUMENT", field: "x", messageParts: []string{"takes none"}},
+		"page x":                 {method: "GET", target: "/v1/agents/papi/tasks?page=x", reason: "INVALID_PAGE", field: "page", messageParts: []string{"whole number", `"x"`}},
 		"page empty":             {method: "GET", target: "/v1/agents/papi/tasks?page=", reason: "INVALID_PAGE", field: "page"},
 		"page with a fraction":   {method: "GET", target: "/v1/agents/papi/tasks?page=1.5", reason: "INVALID_PAGE", field: "page"},
 		"page with an exponent":  {method: "GET", target: "/v1/agents/papi/tasks?page=1e9", reason: "INVALID_PAGE", field: "page"},
-		"page too large":         {method: "GET", target: "/v1/agents/papi/tasks?page=99999999999", reason: "INVALID_PAGE", field: "page", says: []string{"2147483647"}},
+		"page too large":         {method: "GET", target: "/v1/agents/papi/tasks?page=99999999999", reason: "INVALID_PAGE", field: "page", messageParts: []string{"2147483647"}},
 		"page size x":            {method: "GET", target: "/v1/agents?page_size=x", reason: "INVALID_PAGE_SIZE", field: "page_size"},
-		"page twice":             {method: "GET", target: "/v1/agents?page=1&page=2", reason: "INVALID_PAGE", field: "page", says: []string{"2 times"}},
-		"status unknown":         {method: "GET", target: "/v1/agents?status=foo", reason: "INVALID_ARGUMENT", field: "status", says: []string{"busy, idle, offline", `"foo"`}},
-		"status upper case":      {method: "GET", target: "/v1/agents?status=IDLE", reason: "INVALID_ARGUMENT", field: "status", says: []string{`did you mean "idle"`}},
+		"page twice":             {method: "GET", target: "/v1/agents?page=1&page=2", reason: "INVALID_PAGE", field: "page", messageParts: []string{"2 times"}},
+		"status unknown":         {method: "GET", target: "/v1/agents?status=foo", reason: "INVALID_ARGUMENT", field: "status", messageParts: []string{"busy, idle, offline", `"foo"`}},
+		"status upper case":      {method: "GET", target: "/v1/agents?status=IDLE", reason: "INVALID_ARGUMENT", field: "status", messageParts: []string{`did you mean "idle"`}},
 		"status by number":       {method: "GET", target: "/v1/agents?status=2", reason: "INVALID_ARGUMENT", field: "status"},
 		"status unspecified":     {method: "GET", target: "/v1/agents?status=status_unspecified", reason: "INVALID_ARGUMENT", field: "status"},
 		"status empty":           {method: "GET", target: "/v1/agents?status=", reason: "INVALID_ARGUMENT", field: "status"},
-		"boolean":                {method: "GET", target: "/v1/events?follow=1", reason: "INVALID_ARGUMENT", field: "follow", says: []string{"true or false"}},
-		"broken escape":          {method: "GET", target: "/v1/agents?project=%zz", reason: "INVALID_ARGUMENT", says: []string{"query"}},
-		"semicolon":              {method: "GET", target: "/v1/agents?page=1;page_size=2", reason: "INVALID_ARGUMENT", says: []string{"&"}},
-		"query not UTF-8":        {method: "GET", target: "/v1/agents?project=%ff", reason: "PROJECT_NOT_FOUND", field: "project", says: []string{"UTF-8"}},
-		"path not UTF-8":         {method: "GET", target: "/v1/agents/%ff", reason: "INVALID_ARGUMENT", field: "agent_name", says: []string{"UTF-8"}},
-		"path without a name":    {method: "DELETE", target: "/v1/agents/", reason: "INVALID_ARGUMENT", field: "agent_name", says: []string{"no agent_name"}},
-		"body on GET":            {method: "GET", target: "/v1/agents", body: "{}", reason: "INVALID_ARGUMENT", says: []string{"takes no body", "page_size"}},
-		"body on DELETE":         {method: "DELETE", target: "/v1/agents/papi", body: `{"request_id":"x"}`, reason: "INVALID_ARGUMENT", says: []string{"request_id, keep_unsaved into the query"}},
+		"boolean":                {method: "GET", target: "/v1/events?follow=1", reason: "INVALID_ARGUMENT", field: "follow", messageParts: []string{"true or false"}},
+		"broken escape":          {method: "GET", target: "/v1/agents?project=%zz", reason: "INVALID_ARGUMENT", messageParts: []string{"query"}},
+		"semicolon":              {method: "GET", target: "/v1/agents?page=1;page_size=2", reason: "INVALID_ARGUMENT", messageParts: []string{"&"}},
+		"query not UTF-8":        {method: "GET", target: "/v1/agents?project=%ff", reason: "PROJECT_NOT_FOUND", field: "project", messageParts: []string{"UTF-8"}},
+		"path not UTF-8":         {method: "GET", target: "/v1/agents/%ff", reason: "INVALID_ARGUMENT", field: "agent_name", messageParts: []string{"UTF-8"}},
+		"path without a name":    {method: "DELETE", target: "/v1/agents/", reason: "INVALID_ARGUMENT", field: "agent_name", messageParts: []string{"no agent_name"}},
+		"body on GET":            {method: "GET", target: "/v1/agents", body: "{}", reason: "INVALID_ARGUMENT", messageParts: []string{"takes no body", "page_size"}},
+		"body on DELETE":         {method: "DELETE", target: "/v1/agents/papi", body: `{"request_id":"x"}`, reason: "INVALID_ARGUMENT", messageParts: []string{"request_id, keep_unsaved into the query"}},
 
-		"no body":      {method: "POST", target: "/v1/agents", reason: "INVALID_NAME", field: "name", says: []string{"name, project, spec"}},
-		"blank body":   {method: "POST", target: "/v1/agents/papi/tasks", body: " \n", reason: "TASK_REQUIRED", field: "task_description", says: []string{"is empty"}},
-		"another name": {method: "POST", target: "/v1/agents/papi/tasks", body: `{"agent_name":"sony","task_description":"x"}`, reason: "INVALID_ARGUMENT", field: "agent_name", says: []string{`"papi" in the path`, `"sony" in the body`}},
-		"broken JSON":  {method: "POST", target: "/v1/agents", body: `{"name":`, reason: "INVALID_ARGUMENT", says: []string{"JSON"}},
+		"no body":      {method: "POST", target: "/v1/agents", reason: "INVALID_NAME", field: "name", messageParts: []string{"name, project, spec"}},
+		"blank body":   {method: "POST", target: "/v1/agents/papi/tasks", body: " \n", reason: "TASK_REQUIRED", field: "task_description", messageParts: []string{"is empty"}},
+		"another name": {method: "POST", target: "/v1/agents/papi/tasks", body: `{"agent_name":"sony","task_description":"x"}`, reason: "INVALID_ARGUMENT", field: "agent_name", messageParts: []string{`"papi" in the path`, `"sony" in the body`}},
+		"broken JSON":  {method: "POST", target: "/v1/agents", body: `{"name":`, reason: "INVALID_ARGUMENT", messageParts: []string{"JSON"}},
 		"a form": {
 			method: "POST", target: "/v1/agents", body: "name=papi", headers: []string{"Content-Type", "application/x-www-form-urlencoded"},
-			status: 415, reason: "INVALID_ARGUMENT", says: []string{"Content-Type: application/json"},
+			status: 415, reason: "INVALID_ARGUMENT", messageParts: []string{"Content-Type: application/json"},
 		},
 		"an object of curl -d": {
 			method: "POST", target: "/v1/agents", body: " \n{\"nmae\":\"papi\"}", headers: []string{"Content-Type", "application/x-www-form-urlencoded"},
@@ -132,7 +132,7 @@ func TestBadRequests(t *testing.T) {
 		},
 		"compressed": {
 			method: "POST", target: "/v1/agents", body: "{}", headers: []string{"Content-Encoding", "gzip"},
-			status: 415, reason: "INVALID_ARGUMENT", says: []string{"gzip"},
+			status: 415, reason: "INVALID_ARGUMENT", messageParts: []string{"gzip"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,12 +143,12 @@ func TestBadRequests(t *testing.T) {
 				c.status = http.StatusBadRequest
 			}
 			require.Equal(t, c.status, w.Code, w.Body.String())
-			p := problemOf(t, w)
+			p := readError(t, w)
 			require.Equal(t, c.reason, p.Error)
 			if c.field != "" {
 				require.Equal(t, c.field, p.Details["field"])
 			}
-			for _, words := range c.says {
+			for _, words := range c.messageParts {
 				require.Contains(t, p.Message, words)
 			}
 			for _, inside := range []string{"proto", "strconv", "json:", "runtime", "fleet.v1"} {
@@ -165,7 +165,7 @@ func TestRouting(t *testing.T) {
 		method, target string
 		status         int
 		allow          string
-		says           []string
+		messageParts   []string
 	}{
 		"near":                   {"GET", "/v1/agent", 404, "", []string{"did you mean GET /v1/agents?"}},
 		"near with a name":       {"GET", "/v1/agents/papi/task", 404, "", []string{"did you mean GET /v1/agents/papi/tasks?"}},
@@ -192,9 +192,9 @@ func TestRouting(t *testing.T) {
 			if c.allow != "" {
 				require.Equal(t, c.allow, w.Header().Get("Allow"))
 			}
-			p := problemOf(t, w)
+			p := readError(t, w)
 			require.Equal(t, "UNIMPLEMENTED", p.Error)
-			for _, words := range c.says {
+			for _, words := range c.messageParts {
 				require.Contains(t, p.Message, words)
 			}
 			if c.status == http.StatusNotFound {

@@ -56,8 +56,8 @@ type face struct {
 	fleet   fleetv1.FleetServiceClient
 	health  fleetv1.HealthServiceClient
 
-	opening  time.Duration // how long to wait for a stream's first answer, which decides the HTTP status
-	patience time.Duration // how long a client may take to receive one write of a stream
+	openingTime  time.Duration // how long to wait for a stream's first answer, which decides the HTTP status
+	writeTimeout time.Duration // how long a client may take to receive one write of a stream
 }
 
 // Handler returns the REST face of the services behind conn. It starts nothing. A stream ends when its request's
@@ -74,13 +74,13 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 		config.Heartbeat = DefaultHeartbeat
 	}
 	f := &face{
-		config:   config,
-		byKey:    map[string]*route{},
-		conn:     conn,
-		fleet:    fleetv1.NewFleetServiceClient(conn),
-		health:   fleetv1.NewHealthServiceClient(conn),
-		opening:  100 * time.Millisecond,
-		patience: 30 * time.Second,
+		config:       config,
+		byKey:        map[string]*route{},
+		conn:         conn,
+		fleet:        fleetv1.NewFleetServiceClient(conn),
+		health:       fleetv1.NewHealthServiceClient(conn),
+		openingTime:  100 * time.Millisecond,
+		writeTimeout: 30 * time.Second,
 	}
 	var err error
 	if f.routes, err = routesOf(fleetv1.File_fleet_v1_fleet_service_proto, fleetv1.File_fleet_v1_token_service_proto,
@@ -106,10 +106,10 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 func (f *face) register(conn grpc.ClientConnInterface) error {
 	f.gateway = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, codec{}),
-		runtime.WithMiddlewares(f.checked),
+		runtime.WithMiddlewares(f.checkRequests),
 		runtime.WithForwardResponseRewriter(encodedAnswer),
-		runtime.WithErrorHandler(f.callFailed),
-		runtime.WithRoutingErrorHandler(f.routingFailed),
+		runtime.WithErrorHandler(f.handleCallError),
+		runtime.WithRoutingErrorHandler(f.handleRoutingError),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
 		runtime.WithWriteContentLength(),
 		runtime.WithDisablePathLengthFallback(),
@@ -117,9 +117,9 @@ func (f *face) register(conn grpc.ClientConnInterface) error {
 		// Headers do not become gRPC metadata, because a caller could otherwise forge the metadata that parts of the
 		// server send each other. The exceptions are Authorization, which the gateway forwards by itself, and the trace
 		// context.
-		runtime.WithIncomingHeaderMatcher(none),
-		runtime.WithOutgoingHeaderMatcher(none),
-		runtime.WithOutgoingTrailerMatcher(none),
+		runtime.WithIncomingHeaderMatcher(dropHeader),
+		runtime.WithOutgoingHeaderMatcher(dropHeader),
+		runtime.WithOutgoingTrailerMatcher(dropHeader),
 		runtime.WithMetadata(callMetadata),
 	)
 	// The gateway tries the routes one after the other, beginning with those that were registered last.
@@ -146,9 +146,9 @@ func (f *face) register(conn grpc.ClientConnInterface) error {
 		handler, err := runtime.HandlerFunc(f.watch), error(nil)
 		switch {
 		case rt.isDownload():
-			handler = f.download(rt)
+			handler = f.handleDownload(rt)
 		case rt.isTurn():
-			handler, err = f.turn(rt)
+			handler, err = f.handleTurn(rt)
 		case rt.method.FullName() != "fleet.v1.FleetService.WatchFleet":
 			continue
 		}
@@ -172,7 +172,7 @@ func encodedAnswer(ctx context.Context, m proto.Message) (any, error) {
 	return m, nil
 }
 
-func none(string) (string, bool) { return "", false }
+func dropHeader(string) (string, bool) { return "", false }
 
 // ServeHTTP answers a request.
 func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -189,8 +189,8 @@ func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.gateway.ServeHTTP(w, f.forGateway(w, r))
 }
 
-// heard are the request headers that this face uses.
-var heard = []string{
+// forwardedHeaders are the request headers that this face uses.
+var forwardedHeaders = []string{
 	"Accept", "Accept-Encoding", "Authorization", "Content-Encoding", "Content-Type",
 	"If-Match", "If-None-Match", "If-Range", "Last-Event-Id", "Range", "Traceparent", "Tracestate",
 }
@@ -206,8 +206,8 @@ func callMetadata(_ context.Context, r *http.Request) metadata.MD {
 	return md
 }
 
-// askedKey is the context key of the client's unchanged request, which Config.Challenge needs.
-type askedKey struct{}
+// clientRequestKey is the context key of the client's unchanged request, which Config.Challenge needs.
+type clientRequestKey struct{}
 
 // forGateway returns the request without the headers that the gateway would turn into metadata or deadlines
 // (Grpc-Timeout, X-Forwarded-Host and others), with a limit on the body, and with the path as the client escaped it.
@@ -215,10 +215,10 @@ type askedKey struct{}
 func (f *face) forGateway(w http.ResponseWriter, r *http.Request) *http.Request {
 	in := r.WithContext(r.Context())
 	if f.config.Challenge != nil {
-		in = r.WithContext(context.WithValue(r.Context(), askedKey{}, r))
+		in = r.WithContext(context.WithValue(r.Context(), clientRequestKey{}, r))
 	}
 	in.Host, in.RemoteAddr, in.Header = "", "", http.Header{}
-	for _, name := range heard {
+	for _, name := range forwardedHeaders {
 		if values := r.Header.Values(name); len(values) > 0 {
 			in.Header[name] = values
 		}

@@ -22,7 +22,7 @@ import (
 func TestAnswerHasTheContractsForm(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.answer = always(&fleetv1.ListAgentsResponse{
+	s.answer = answerWith(&fleetv1.ListAgentsResponse{
 		Agents: []*fleetv1.AgentSummary{
 			{
 				Name: "papi", Status: fleetv1.Agent_busy, CurrentTask: wrapperspb.String("Implementing OAuth2 <b>"),
@@ -49,7 +49,7 @@ func TestAnswerHasTheContractsForm(t *testing.T) {
 func TestMetadataOfCalls(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.answer = always(&fleetv1.ListAgentsResponse{}, nil)
+	s.answer = answerWith(&fleetv1.ListAgentsResponse{}, nil)
 	s.events = func(*fleetv1.WatchFleetRequest, watchStream) error { return nil }
 	f := newTestFace(t, s, Config{})
 	for _, path := range []string{"/v1/agents", "/v1/events"} {
@@ -72,12 +72,12 @@ func TestMethodOverrideIsIgnored(t *testing.T) {
 func TestRetryAfterIsAHeaderToo(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.answer = always(nil, failure(codes.Unavailable, fleetv1.ErrorReason_BACKEND_UNAVAILABLE, "Coder does not answer.",
+	s.answer = answerWith(nil, statusError(codes.Unavailable, fleetv1.ErrorReason_BACKEND_UNAVAILABLE, "Coder does not answer.",
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)}))
 	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/projects", "")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Equal(t, "2", w.Header().Get("Retry-After"))
-	require.EqualValues(t, 2, problemOf(t, w).Details["retry_after_seconds"])
+	require.EqualValues(t, 2, readError(t, w).Details["retry_after_seconds"])
 }
 
 func TestPathIsUnescapedOnce(t *testing.T) {
@@ -99,10 +99,10 @@ func TestPathIsUnescapedOnce(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			s := newStub()
-			s.answer = always(nil, failure(codes.NotFound, fleetv1.ErrorReason_AGENT_NOT_FOUND, "No agent."))
+			s.answer = answerWith(nil, statusError(codes.NotFound, fleetv1.ErrorReason_AGENT_NOT_FOUND, "No agent."))
 			w := serve(newTestFace(t, s, Config{}), "GET", path, "")
 			require.Equal(t, http.StatusNotFound, w.Code)
-			require.Equal(t, "AGENT_NOT_FOUND", problemOf(t, w).Error)
+			require.Equal(t, "AGENT_NOT_FOUND", readError(t, w).Error)
 			require.Equal(t, want, s.request.(*fleetv1.ShowAgentRequest).GetAgentName())
 		})
 	}
@@ -125,11 +125,11 @@ func TestLongDescriptionReachesTheService(t *testing.T) {
 func TestBodyHasALimit(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.answer = always(&fleetv1.CreateAgentResponse{}, nil)
+	s.answer = answerWith(&fleetv1.CreateAgentResponse{}, nil)
 	f := newTestFace(t, s, Config{MaxBodyBytes: 64})
 	w := serve(f, "POST", "/v1/agents", `{"name":"`+strings.Repeat("x", 64)+`"}`)
 	require.Equal(t, http.StatusRequestEntityTooLarge, w.Code)
-	require.Contains(t, problemOf(t, w).Message, "64 bytes")
+	require.Contains(t, readError(t, w).Message, "64 bytes")
 	require.Zero(t, s.calls)
 	require.Equal(t, http.StatusOK, serve(f, "POST", "/v1/agents", `{"name":"x","spec":"y"}`).Code)
 }
@@ -143,7 +143,7 @@ func TestProbes(t *testing.T) {
 	require.JSONEq(t, `{"status":"alive"}`, w.Body.String())
 
 	health := &fleetv1.CheckHealthResponse{Status: fleetv1.CheckHealthResponse_ready}
-	s.answer = always(health, nil)
+	s.answer = answerWith(health, nil)
 	w = serve(f, "GET", "/readyz", "")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.JSONEq(t, `{"status":"ready","degraded":[]}`, w.Body.String())
@@ -158,11 +158,11 @@ func TestProbes(t *testing.T) {
 	w = serve(f, "GET", "/readyz", "")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Equal(t, "1", w.Header().Get("Retry-After"))
-	problem := problemOf(t, w)
+	problem := readError(t, w)
 	require.Equal(t, "BACKEND_UNAVAILABLE", problem.Error)
 	require.Contains(t, problem.Message, "coder: it does not answer")
 	require.Len(t, problem.Details["degraded"], 1)
 
-	s.answer = always(nil, status.Error(codes.Unavailable, "shutting down"))
+	s.answer = answerWith(nil, status.Error(codes.Unavailable, "shutting down"))
 	require.Equal(t, http.StatusServiceUnavailable, serve(f, "GET", "/readyz", "").Code)
 }

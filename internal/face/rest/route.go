@@ -107,8 +107,8 @@ func (rt *route) field(name string) protoreflect.FieldDescriptor {
 	return rt.method.Input().Fields().ByName(protoreflect.Name(name))
 }
 
-// rest returns the names of the request's fields that are not in the path.
-func (rt *route) rest() []string {
+// queryFields returns the names of the request's fields that are not in the path.
+func (rt *route) queryFields() []string {
 	var names []string
 	fields := rt.method.Input().Fields()
 	for i := range fields.Len() {
@@ -121,15 +121,15 @@ func (rt *route) rest() []string {
 
 // required returns the names of the required fields that are not in the path.
 func (rt *route) required() []string {
-	return slices.DeleteFunc(rt.rest(), func(name string) bool {
+	return slices.DeleteFunc(rt.queryFields(), func(name string) bool {
 		behaviours, _ := proto.GetExtension(rt.field(name).Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
 		return !slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)
 	})
 }
 
-// filled returns the template with its fields replaced by the segments of a real path, as far as the path has them. The
+// fillFrom returns the template with its fields replaced by the segments of a real path, as far as the path has them. The
 // result equals the path if and only if the route matches the path.
-func (rt *route) filled(path string) string {
+func (rt *route) fillFrom(path string) string {
 	segments, real := strings.Split(rt.template, "/"), strings.Split(path, "/")
 	for i, s := range segments {
 		if !strings.HasPrefix(s, "{") || i >= len(real) {
@@ -152,7 +152,7 @@ func (rt *route) filled(path string) string {
 func (f *face) methodsOf(path string) []string {
 	var verbs []string
 	for _, rt := range f.routes {
-		if rt.filled(path) == path {
+		if rt.fillFrom(path) == path {
 			verbs = append(verbs, rt.verbs()...)
 		}
 	}
@@ -162,19 +162,19 @@ func (f *face) methodsOf(path string) []string {
 
 // nearest returns the route that the client probably meant, written with the client's values, or "".
 func (f *face) nearest(verb, path string) string {
-	for _, same := range []bool{true, false} {
+	for _, sameVerb := range []bool{true, false} {
 		var paths []string
 		verbs := map[string]string{}
 		for _, rt := range f.routes {
-			p := rt.filled(path)
-			if (rt.verb == verb) == same && p != path {
+			p := rt.fillFrom(path)
+			if (rt.verb == verb) == sameVerb && p != path {
 				paths = append(paths, p)
 				verbs[p] = rt.verb
 			}
 		}
 		if near := wire.Nearest(path, paths); near != "" {
-			if plain, err := url.PathUnescape(near); err == nil {
-				return verbs[near] + " " + plain
+			if unescaped, err := url.PathUnescape(near); err == nil {
+				return verbs[near] + " " + unescaped
 			}
 		}
 	}

@@ -39,10 +39,10 @@ func (sse) answer(m proto.Message) ([]byte, error) {
 			return nil, err
 		}
 		last = e.GetCursor()
-		block(&b, last, e.GetType().String(), data)
+		writeEvent(&b, last, e.GetType().String(), data)
 	}
 	if c := a.GetCursor(); c != "" && c != last { // an id without data moves the client's position without an event
-		block(&b, c, "", nil)
+		writeEvent(&b, c, "", nil)
 	}
 	return b.Bytes(), nil
 }
@@ -52,7 +52,7 @@ func (sse) idle() []byte { return []byte(": heartbeat\n\n") }
 
 func (sse) fail(err error) []byte {
 	var b bytes.Buffer
-	block(&b, "", "error", wire.ErrorBody(err))
+	writeEvent(&b, "", "error", wire.ErrorBody(err))
 	return b.Bytes()
 }
 
@@ -60,17 +60,17 @@ func (sse) fail(err error) []byte {
 func (sse) end(cursor string) []byte {
 	data, _ := json.Marshal(map[string]string{"cursor": cursor}) // a string can always be marshalled
 	var b bytes.Buffer
-	block(&b, cursor, "end", data)
+	writeEvent(&b, cursor, "end", data)
 	return b.Bytes()
 }
 
-// oneLine removes line breaks, which would end the id field early.
-var oneLine = strings.NewReplacer("\r", "", "\n", "", "\x00", "")
+// lineBreakRemover removes line breaks, which would end the id field early.
+var lineBreakRemover = strings.NewReplacer("\r", "", "\n", "", "\x00", "")
 
-// block writes one event. The JSON contains no line break.
-func block(b *bytes.Buffer, id, event string, data []byte) {
+// writeEvent writes one event. The JSON contains no line break.
+func writeEvent(b *bytes.Buffer, id, event string, data []byte) {
 	if id != "" {
-		b.WriteString("id: " + oneLine.Replace(id) + "\n")
+		b.WriteString("id: " + lineBreakRemover.Replace(id) + "\n")
 	}
 	if event != "" {
 		b.WriteString("event: " + event + "\n")

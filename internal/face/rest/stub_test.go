@@ -56,7 +56,7 @@ func newStub() *stub {
 func (s *stub) conn() grpc.ClientConnInterface {
 	c := (&inprocgrpc.Channel{}).WithServerUnaryInterceptor(
 		func(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
-			s.remember(ctx, info.FullMethod, request.(proto.Message))
+			s.record(ctx, info.FullMethod, request.(proto.Message))
 			return s.answer(info.FullMethod[strings.LastIndex(info.FullMethod, "/")+1:], request.(proto.Message))
 		})
 	fleetv1.RegisterFleetServiceServer(c, s)
@@ -69,7 +69,7 @@ func (s *stub) conn() grpc.ClientConnInterface {
 	return facetest.KeepStreams(c)
 }
 
-func (s *stub) remember(ctx context.Context, method string, request proto.Message) {
+func (s *stub) record(ctx context.Context, method string, request proto.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
@@ -78,12 +78,12 @@ func (s *stub) remember(ctx context.Context, method string, request proto.Messag
 }
 
 func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, out watchStream) error {
-	s.remember(out.Context(), fleetv1.FleetService_WatchFleet_FullMethodName, r)
+	s.record(out.Context(), fleetv1.FleetService_WatchFleet_FullMethodName, r)
 	return s.events(r, out)
 }
 
-// always makes the stub give this answer to every request.
-func always(m proto.Message, err error) func(string, proto.Message) (proto.Message, error) {
+// answerWith makes the stub give this answer to every request.
+func answerWith(m proto.Message, err error) func(string, proto.Message) (proto.Message, error) {
 	return func(string, proto.Message) (proto.Message, error) { return m, err }
 }
 
@@ -110,22 +110,22 @@ func serve(h http.Handler, method, target, body string, headers ...string) *http
 	return w
 }
 
-// problem is the JSON error object as a client reads it.
-type problem struct {
+// errorObject is the JSON error object as a client reads it.
+type errorObject struct {
 	Error   string         `json:"error"`
 	Message string         `json:"message"`
 	Details map[string]any `json:"details"`
 }
 
-// problemOf reads the error object of an answer. It fails the test unless the object has exactly the three keys of the
+// readError reads the error object of an answer. It fails the test unless the object has exactly the three keys of the
 // contract.
-func problemOf(t testing.TB, w *httptest.ResponseRecorder) problem {
+func readError(t testing.TB, w *httptest.ResponseRecorder) errorObject {
 	t.Helper()
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"), w.Body.String())
 	var keys map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &keys), w.Body.String())
 	require.Len(t, keys, 3)
-	var p problem
+	var p errorObject
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &p))
 	require.NotEmpty(t, p.Error)
 	require.NotEmpty(t, p.Message)
@@ -133,8 +133,8 @@ func problemOf(t testing.TB, w *httptest.ResponseRecorder) problem {
 	return p
 }
 
-// failure returns a status as the service makes it.
-func failure(code codes.Code, reason fleetv1.ErrorReason, message string, details ...protoadapt.MessageV1) error {
+// statusError returns a status as the service makes it.
+func statusError(code codes.Code, reason fleetv1.ErrorReason, message string, details ...protoadapt.MessageV1) error {
 	info := &errdetails.ErrorInfo{Reason: reason.String(), Domain: "fleet", Metadata: map[string]string{"agent_name": "papi"}}
 	s, err := status.New(code, message).WithDetails(append([]protoadapt.MessageV1{info}, details...)...)
 	if err != nil {

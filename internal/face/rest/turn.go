@@ -28,9 +28,9 @@ func (rt *route) isTurn() bool {
 	return last && rt.method.IsStreamingServer()
 }
 
-// turn returns the handler of a method whose last message is its result. A client that accepts server-sent events gets
+// handleTurn returns the handler of a method whose last message is its result. A client that accepts server-sent events gets
 // every message as it comes. Any other client gets only the result, as a plain answer.
-func (f *face) turn(rt *route) (runtime.HandlerFunc, error) {
+func (f *face) handleTurn(rt *route) (runtime.HandlerFunc, error) {
 	answer, err := protoregistry.GlobalTypes.FindMessageByName(rt.method.Output().FullName())
 	if err != nil {
 		return nil, err
@@ -49,8 +49,8 @@ func (f *face) turn(rt *route) (runtime.HandlerFunc, error) {
 			writeError(w, err)
 			return
 		}
-		answers := receive(ctx, func() (func() (proto.Message, error), error) {
-			return f.stream(ctx, name, request, answer)
+		answers := receiveAll(ctx, func() (func() (proto.Message, error), error) {
+			return f.callStream(ctx, name, request, answer)
 		})
 		defer func() {
 			cancel()
@@ -58,17 +58,17 @@ func (f *face) turn(rt *route) (runtime.HandlerFunc, error) {
 			}
 		}()
 		if !accepts(r, sseType) {
-			f.result(w, answers)
+			f.writeResult(w, answers)
 			return
 		}
-		p := &pipe{w: w, control: http.NewResponseController(w), form: messages{}, patience: f.patience}
+		p := &streamWriter{w: w, control: http.NewResponseController(w), format: messageEvents{}, patience: f.writeTimeout}
 		defer p.close()
-		p.run(ctx, answers, f.opening, f.config.Heartbeat)
+		p.run(ctx, answers, f.openingTime, f.config.Heartbeat)
 	}, nil
 }
 
-// stream calls a method that streams its answers.
-func (f *face) stream(ctx context.Context, name string, request proto.Message, answer protoreflect.MessageType) (func() (proto.Message, error), error) {
+// callStream calls a method that streams its answers.
+func (f *face) callStream(ctx context.Context, name string, request proto.Message, answer protoreflect.MessageType) (func() (proto.Message, error), error) {
 	s, err := f.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, name)
 	if err != nil {
 		return nil, err
@@ -82,8 +82,8 @@ func (f *face) stream(ctx context.Context, name string, request proto.Message, a
 	}, nil
 }
 
-// result writes the last message of the stream.
-func (f *face) result(w http.ResponseWriter, answers <-chan received) {
+// writeResult writes the last message of the stream.
+func (f *face) writeResult(w http.ResponseWriter, answers <-chan streamItem) {
 	_ = http.NewResponseController(w).SetReadDeadline(noDeadline) // the request is read, but the answer may take long
 	var last proto.Message
 	for next := range answers {
@@ -108,16 +108,16 @@ func (f *face) result(w http.ResponseWriter, answers <-chan received) {
 	}
 }
 
-// messages writes each message as one server-sent event, named after the message's kind. The last event is the result.
-type messages struct{ sse }
+// messageEvents writes each message as one server-sent event, named after the message's kind. The last event is the result.
+type messageEvents struct{ sse }
 
-func (messages) answer(m proto.Message) ([]byte, error) {
+func (messageEvents) answer(m proto.Message) ([]byte, error) {
 	data, err := wire.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	block(&b, "", kindOf(m.ProtoReflect()), data)
+	writeEvent(&b, "", kindOf(m.ProtoReflect()), data)
 	return b.Bytes(), nil
 }
 
@@ -137,7 +137,7 @@ func kindOf(m protoreflect.Message) string {
 }
 
 // open writes nothing: a client must not repeat an interrupted turn by itself.
-func (messages) open() []byte { return nil }
+func (messageEvents) open() []byte { return nil }
 
 // end writes nothing, since the result ended the stream.
-func (messages) end(string) []byte { return nil }
+func (messageEvents) end(string) []byte { return nil }

@@ -16,8 +16,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// stream is a format for the answers of a streaming method.
-type stream interface {
+// streamFormat is a format for the answers of a streaming method.
+type streamFormat interface {
 	mediaType() string
 	open() []byte                         // what is written first
 	answer(proto.Message) ([]byte, error) // one answer of the service
@@ -26,8 +26,8 @@ type stream interface {
 	end(cursor string) []byte             // written last, after the last answer
 }
 
-// received is an answer from the service, or the error that ends the stream.
-type received struct {
+// streamItem is an answer from the service, or the error that ends the stream.
+type streamItem struct {
 	answer proto.Message
 	err    error
 }
@@ -48,7 +48,7 @@ func (f *face) watch(w http.ResponseWriter, r *http.Request, _ map[string]string
 		writeError(w, err)
 		return
 	}
-	answers := receive(ctx, func() (func() (*fleetv1.WatchFleetResponse, error), error) {
+	answers := receiveAll(ctx, func() (func() (*fleetv1.WatchFleetResponse, error), error) {
 		client, err := f.fleet.WatchFleet(ctx, request)
 		if err != nil {
 			return nil, err
@@ -60,14 +60,14 @@ func (f *face) watch(w http.ResponseWriter, r *http.Request, _ map[string]string
 		for range answers { // until the receiver has ended
 		}
 	}()
-	p := &pipe{w: w, control: http.NewResponseController(w), form: form, patience: f.patience}
+	p := &streamWriter{w: w, control: http.NewResponseController(w), format: form, patience: f.writeTimeout}
 	defer p.close()
 	w.Header().Set(heartbeatHeader, strconv.FormatFloat(f.config.Heartbeat.Seconds(), 'f', -1, 64))
-	p.run(ctx, answers, f.opening, f.config.Heartbeat)
+	p.run(ctx, answers, f.openingTime, f.config.Heartbeat)
 }
 
 // watchRequest returns the request, and the format that the client wants.
-func watchRequest(r *http.Request) (*fleetv1.WatchFleetRequest, stream, error) {
+func watchRequest(r *http.Request) (*fleetv1.WatchFleetRequest, streamFormat, error) {
 	m, err := requestOf(r)
 	if err != nil {
 		return nil, nil, err
@@ -77,7 +77,7 @@ func watchRequest(r *http.Request) (*fleetv1.WatchFleetRequest, stream, error) {
 		return nil, nil, errNotMessage
 	}
 	if !accepts(r, sseType) {
-		return request, lines{}, nil
+		return request, ndjson{}, nil
 	}
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		if !utf8.ValidString(last) {
@@ -88,15 +88,15 @@ func watchRequest(r *http.Request) (*fleetv1.WatchFleetRequest, stream, error) {
 	return request, sse{}, nil
 }
 
-// receive opens a stream and returns a channel with its messages and the error that ends it. It closes the channel
+// receiveAll opens a stream and returns a channel with its messages and the error that ends it. It closes the channel
 // after the error, or when ctx is done.
-func receive[M proto.Message](ctx context.Context, open func() (recv func() (M, error), err error)) <-chan received {
-	answers := make(chan received)
+func receiveAll[M proto.Message](ctx context.Context, openStream func() (recv func() (M, error), err error)) <-chan streamItem {
+	answers := make(chan streamItem)
 	go func() {
 		defer close(answers)
-		recv, err := open()
+		recv, err := openStream()
 		for {
-			var next received
+			var next streamItem
 			if err == nil {
 				var m M
 				if m, err = recv(); err == nil {
@@ -117,19 +117,19 @@ func receive[M proto.Message](ctx context.Context, open func() (recv func() (M, 
 	return answers
 }
 
-// pipe writes a stream to a client.
-type pipe struct {
+// streamWriter writes a stream to a client.
+type streamWriter struct {
 	w        http.ResponseWriter
 	control  *http.ResponseController
-	form     stream
+	format   streamFormat
 	patience time.Duration
 	opened   bool
 	cursor   string
 }
 
-// run writes messages until the stream ends or the client disconnects. If an error comes first, within the opening
+// run writes answers until the stream ends or the client disconnects. If an error comes first, within the opening
 // time, it becomes the HTTP status. Later the status is already sent, so an error is written as the last piece.
-func (p *pipe) run(ctx context.Context, answers <-chan received, opening, heartbeat time.Duration) {
+func (p *streamWriter) run(ctx context.Context, answers <-chan streamItem, opening, heartbeat time.Duration) {
 	_ = p.control.SetReadDeadline(time.Time{}) // the request is read; its deadline must not end the stream
 	silence := time.NewTimer(opening)
 	defer silence.Stop()
@@ -140,15 +140,15 @@ func (p *pipe) run(ctx context.Context, answers <-chan received, opening, heartb
 			return
 		case <-silence.C:
 			if p.opened {
-				err = p.write(p.form.idle())
+				err = p.write(p.format.idle())
 			} else {
 				err = p.write(nil)
 			}
 		case next, ok := <-answers:
-			if !ok || p.last(next) {
+			if !ok || p.writeEnd(next) {
 				return
 			}
-			err = p.pass(next.answer)
+			err = p.writeAnswer(next.answer)
 		}
 		if err != nil {
 			return
@@ -157,42 +157,42 @@ func (p *pipe) run(ctx context.Context, answers <-chan received, opening, heartb
 	}
 }
 
-// last reports whether next ends the stream. If it does, last writes the end of the stream.
-func (p *pipe) last(next received) bool {
+// writeEnd writes the end of the stream if next ends it, and reports whether it does.
+func (p *streamWriter) writeEnd(next streamItem) bool {
 	switch {
 	case next.err == nil:
 		return false
 	case errors.Is(next.err, io.EOF):
-		_ = p.write(p.form.end(p.cursor))
+		_ = p.write(p.format.end(p.cursor))
 	case p.opened:
-		_ = p.write(p.form.fail(next.err))
+		_ = p.write(p.format.fail(next.err))
 	default:
 		writeError(p.w, next.err)
 	}
 	return true
 }
 
-func (p *pipe) pass(answer proto.Message) error {
-	piece, err := p.form.answer(answer)
+func (p *streamWriter) writeAnswer(answer proto.Message) error {
+	data, err := p.format.answer(answer)
 	if err != nil {
-		_ = p.write(p.form.fail(err))
+		_ = p.write(p.format.fail(err))
 		return err
 	}
-	if at, ok := answer.(interface{ GetCursor() string }); ok && at.GetCursor() != "" {
-		p.cursor = at.GetCursor()
+	if message, ok := answer.(interface{ GetCursor() string }); ok && message.GetCursor() != "" {
+		p.cursor = message.GetCursor()
 	}
-	return p.write(piece)
+	return p.write(data)
 }
 
 // write sends a piece at once. It sends the opening before the first piece.
-func (p *pipe) write(piece []byte) error {
+func (p *streamWriter) write(piece []byte) error {
 	_ = p.control.SetWriteDeadline(time.Now().Add(p.patience)) // replaces the server's deadline, which is too short for a stream
 	if !p.opened {
 		p.opened = true
-		p.w.Header().Set("Content-Type", p.form.mediaType())
+		p.w.Header().Set("Content-Type", p.format.mediaType())
 		p.w.Header().Set("X-Accel-Buffering", "no") // otherwise nginx buffers events
 		p.w.WriteHeader(http.StatusOK)
-		piece = append(p.form.open(), piece...)
+		piece = append(p.format.open(), piece...)
 	}
 	if len(piece) > 0 {
 		if _, err := p.w.Write(piece); err != nil {
@@ -206,4 +206,4 @@ func (p *pipe) write(piece []byte) error {
 }
 
 // close removes the deadline from the connection, since other requests may use it.
-func (p *pipe) close() { _ = p.control.SetWriteDeadline(time.Time{}) }
+func (p *streamWriter) close() { _ = p.control.SetWriteDeadline(time.Time{}) }

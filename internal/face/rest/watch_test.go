@@ -28,8 +28,8 @@ func event(cursor int, kind fleetv1.Event_Type, text string) *fleetv1.Event {
 	}
 }
 
-// twoAnswers sends three events in two answers, and an answer that only moves the cursor.
-func twoAnswers(_ *fleetv1.WatchFleetRequest, out watchStream) error {
+// sendTwoAnswers sends three events in two answers, and an answer that only moves the cursor.
+func sendTwoAnswers(_ *fleetv1.WatchFleetRequest, out watchStream) error {
 	for _, a := range []*fleetv1.WatchFleetResponse{
 		{Events: []*fleetv1.Event{event(7, fleetv1.Event_task_started, ""), event(8, fleetv1.Event_task_output, "a\r\nb\n")}, Cursor: "8"},
 		{Events: []*fleetv1.Event{event(9, fleetv1.Event_task_ended, "done")}, Cursor: "11"},
@@ -45,7 +45,7 @@ func twoAnswers(_ *fleetv1.WatchFleetRequest, out watchStream) error {
 func TestServerSentEvents(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.events = twoAnswers
+	s.events = sendTwoAnswers
 	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/events?cursor=6&task_id=t1", "", "Accept", "text/html, text/event-stream;q=0.9")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
@@ -81,7 +81,7 @@ data: {"cursor":"12"}
 func TestLines(t *testing.T) {
 	t.Parallel()
 	s := newStub()
-	s.events = twoAnswers
+	s.events = sendTwoAnswers
 	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/events?follow=true", "", "Last-Event-ID", "5")
 	require.Equal(t, "application/x-ndjson", w.Header().Get("Content-Type"))
 	require.Equal(t, `{"events":[{"cursor":"7","time":"2025-10-29T10:30:45Z","type":"task_started","agent_name":"papi","task_id":"t1","text":"","status":"","owner":""},{"cursor":"8","time":"2025-10-29T10:30:45Z","type":"task_output","agent_name":"papi","task_id":"t1","text":"a\r\nb\n","status":"","owner":""}],"cursor":"8"}
@@ -102,7 +102,7 @@ func TestLastEventIDTakesThePlaceOfTheCursor(t *testing.T) {
 
 	w := serve(f, "GET", "/v1/events", "", "Accept", "text/event-stream", "Last-Event-ID", "\xff")
 	require.Equal(t, http.StatusBadRequest, w.Code)
-	require.Equal(t, "cursor", problemOf(t, w).Details["field"])
+	require.Equal(t, "cursor", readError(t, w).Details["field"])
 }
 
 func TestAnErrorBeforeTheFirstAnswerIsTheStatus(t *testing.T) {
@@ -110,12 +110,12 @@ func TestAnErrorBeforeTheFirstAnswerIsTheStatus(t *testing.T) {
 	for _, accept := range []string{"text/event-stream", "*/*"} {
 		s := newStub()
 		s.events = func(*fleetv1.WatchFleetRequest, watchStream) error {
-			return failure(codes.Unauthenticated, fleetv1.ErrorReason_UNAUTHENTICATED, "Send a token.")
+			return statusError(codes.Unauthenticated, fleetv1.ErrorReason_UNAUTHENTICATED, "Send a token.")
 		}
 		w := serve(newTestFace(t, s, Config{}), "GET", "/v1/events?follow=true", "", "Accept", accept)
 		require.Equal(t, http.StatusUnauthorized, w.Code)
 		require.NotEmpty(t, w.Header().Get("WWW-Authenticate"))
-		require.Equal(t, "UNAUTHENTICATED", problemOf(t, w).Error)
+		require.Equal(t, "UNAUTHENTICATED", readError(t, w).Error)
 	}
 }
 
@@ -123,10 +123,10 @@ func TestALaterErrorIsTheLastPiece(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	s.events = func(r *fleetv1.WatchFleetRequest, out watchStream) error {
-		if err := twoAnswers(r, out); err != nil {
+		if err := sendTwoAnswers(r, out); err != nil {
 			return err
 		}
-		return failure(codes.NotFound, fleetv1.ErrorReason_TASK_NOT_FOUND, "No task t1.")
+		return statusError(codes.NotFound, fleetv1.ErrorReason_TASK_NOT_FOUND, "No task t1.")
 	}
 	f := newTestFace(t, s, Config{})
 	object := `{"error":"TASK_NOT_FOUND","message":"No task t1.","details":{"agent_name":"papi"}}`
@@ -172,7 +172,7 @@ func (l *listener) Close() error { close(l.closed); return nil }
 
 func (l *listener) Addr() net.Addr { return &net.TCPAddr{} }
 
-func ask(t *testing.T, c net.Conn, target string) {
+func sendGet(t *testing.T, c net.Conn, target string) {
 	t.Helper()
 	_, err := io.WriteString(c, "GET "+target+" HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
 	require.NoError(t, err)
@@ -189,7 +189,7 @@ func TestSilentStreamSendsHeartbeats(t *testing.T) {
 		// Deadlines for ordinary answers must not end a stream.
 		c := dial(t, &http.Server{Handler: newTestFace(t, s, Config{}), ReadTimeout: time.Second, WriteTimeout: time.Second})
 		begin := time.Now()
-		ask(t, c, "/v1/events?follow=true")
+		sendGet(t, c, "/v1/events?follow=true")
 		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, answer.StatusCode)
@@ -216,7 +216,7 @@ func TestDisconnectEndsCall(t *testing.T) {
 			return out.Context().Err()
 		}
 		c := dial(t, &http.Server{Handler: newTestFace(t, s, Config{})})
-		ask(t, c, "/v1/events?follow=true")
+		sendGet(t, c, "/v1/events?follow=true")
 		_, err := http.ReadResponse(bufio.NewReader(c), nil)
 		require.NoError(t, err)
 		require.NoError(t, c.Close())
@@ -241,11 +241,11 @@ func TestStuckReaderIsDisconnected(t *testing.T) {
 		}
 		f := newTestFace(t, s, Config{})
 		begin := time.Now()
-		ask(t, dial(t, &http.Server{Handler: f}), "/v1/events?follow=true")
+		sendGet(t, dial(t, &http.Server{Handler: f}), "/v1/events?follow=true")
 		synctest.Wait()
 		require.Less(t, sent.Load(), int32(8), "answers must not be buffered for a blocked client")
 
-		s.answer = always(&fleetv1.ListAgentsResponse{}, nil)
+		s.answer = answerWith(&fleetv1.ListAgentsResponse{}, nil)
 		require.Equal(t, http.StatusOK, serve(f, "GET", "/v1/agents", "").Code)
 		require.Equal(t, begin, time.Now(), "other clients must not wait")
 		<-ended
@@ -267,7 +267,7 @@ func TestASlowReaderGetsEverythingInOrder(t *testing.T) {
 			return nil
 		}
 		c := dial(t, &http.Server{Handler: newTestFace(t, s, Config{})})
-		ask(t, c, "/v1/events")
+		sendGet(t, c, "/v1/events")
 		answer, err := http.ReadResponse(bufio.NewReaderSize(c, 16), nil)
 		require.NoError(t, err)
 		next := 1

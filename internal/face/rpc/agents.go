@@ -31,7 +31,7 @@ func (f *Fleet) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) 
 
 // ListAgents lists agents.
 func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
-	q := fleet.ListAgentsRequest{Project: r.GetProject(), Role: r.GetRole(), Selector: r.GetSelector(), PageRequest: pageOf(r.Page, r.PageSize)}
+	q := fleet.ListAgentsRequest{Project: r.GetProject(), Role: r.GetRole(), Selector: r.GetSelector(), PageRequest: numberedPageOf(r.Page, r.PageSize)}
 	if r.GetStatus() != fleetv1.Agent_status_unspecified {
 		q.Status = fleet.Status(r.GetStatus().String())
 	}
@@ -47,8 +47,8 @@ func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*
 	if encoded.Put(ctx, answer) {
 		return live, nil
 	}
-	whole, _ := answer.Message().(*fleetv1.ListAgentsResponse)
-	return whole, nil
+	full, _ := answer.Message().(*fleetv1.ListAgentsResponse)
+	return full, nil
 }
 
 // rowsOf returns the part of an answer that stays the same as long as the agents do not change.
@@ -84,18 +84,18 @@ func (f *Fleet) DeleteAgent(ctx context.Context, r *fleetv1.DeleteAgentRequest) 
 	if err != nil {
 		return nil, err
 	}
-	left, err := f.svc.Remains(ctx, v)
+	remains, err := f.svc.Remains(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	gone := &fleetv1.DeletedAgent{Name: v.Name, WorkspaceId: v.WorkspaceID, MayBeLost: optional(textOf(left.Lost))}
-	if left.Size > 0 {
-		gone.BundleSize = new(int32Of(left.Size))
+	deleted := &fleetv1.DeletedAgent{Name: v.Name, WorkspaceId: v.WorkspaceID, MayBeLost: optional(textOf(remains.Lost))}
+	if remains.Size > 0 {
+		deleted.BundleSize = new(int32Of(remains.Size))
 	}
 	if k := f.svc.KeptOf(ctx, v); k != nil {
-		gone.Kept = keptOf(*k)
+		deleted.Kept = keptOf(*k)
 	}
-	return &fleetv1.DeleteAgentResponse{Message: message, DeletedAgent: gone, Unfinished: optional(!v.Settled())}, nil
+	return &fleetv1.DeleteAgentResponse{Message: message, DeletedAgent: deleted, Unfinished: optional(!v.Settled())}, nil
 }
 
 // StartAgent starts an agent's workspace.
@@ -149,7 +149,7 @@ func (f *Fleet) ListAgentProjects(ctx context.Context, r *fleetv1.ListAgentProje
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Cut(projects, partOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Cut(projects, cursorPageOf(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (f *Fleet) ListAgentRoles(ctx context.Context, r *fleetv1.ListAgentRolesReq
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Cut(roles, partOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Cut(roles, cursorPageOf(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 
 // ShowTaskChanges shows what a task changed.
 func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
-	page := partOf(r.GetCursor(), r.Limit)
+	page := cursorPageOf(r.GetCursor(), r.Limit)
 	if _, _, err := page.Window(0); err != nil {
 		return nil, err
 	}

@@ -13,12 +13,12 @@ func (f *Fleet) ReloadConfig(ctx context.Context, _ *fleetv1.ReloadConfigRequest
 	if err != nil {
 		return nil, err
 	}
-	done, err := f.svc.ReloadConfig(ctx)
+	reloaded, err := f.svc.ReloadConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ReloadConfigResponse{Changes: done.Changes, File: done.File, Message: done.Text()}
-	for _, a := range done.Closed {
+	resp := &fleetv1.ReloadConfigResponse{Changes: reloaded.Changes, File: reloaded.File, Message: reloaded.Text()}
+	for _, a := range reloaded.Closed {
 		name := a.Name
 		if a.Owner != p.Name {
 			name += "@" + a.Owner

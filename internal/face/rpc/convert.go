@@ -46,7 +46,7 @@ func timeOf(t time.Time) *timestamppb.Timestamp {
 	return &timestamppb.Timestamp{Seconds: t.Unix()}
 }
 
-func scopeNamed(s fleet.Scope) fleetv1.Scope { return fleetv1.Scope(fleetv1.Scope_value[s.String()]) }
+func scopeOf(s fleet.Scope) fleetv1.Scope { return fleetv1.Scope(fleetv1.Scope_value[s.String()]) }
 
 func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 	a := &fleetv1.Agent{
@@ -246,7 +246,7 @@ func roleOf(r fleet.Role) *fleetv1.Role {
 func tokenOf(t *fleet.Token) *fleetv1.Token {
 	return &fleetv1.Token{
 		Name: t.Name, Kind: fleetv1.Token_Kind(fleetv1.Token_Kind_value[string(t.Kind)]), Admin: t.Scope == fleet.ScopeAdmin,
-		Scope: scopeNamed(t.Scope), Projects: t.Projects,
+		Scope: scopeOf(t.Scope), Projects: t.Projects,
 		CreatedAt: timeOf(t.CreatedAt), ExpiresAt: timeOf(t.ExpiresAt), RevokedAt: timeOf(t.RevokedAt),
 	}
 }
@@ -271,13 +271,13 @@ func optional[T comparable](v T) *T {
 
 func int32Of(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) } //nolint:gosec // clamped
 
-// pageOf returns the requested page of a list.
-func pageOf(page, size *int32) fleet.PageRequest {
+// numberedPageOf returns the requested page of a list.
+func numberedPageOf(page, size *int32) fleet.PageRequest {
 	return fleet.PageRequest{Page: intOf(page), PageSize: intOf(size)}
 }
 
-// partOf returns the requested part of a list, which begins after the cursor.
-func partOf(cursor string, limit *int32) fleet.PageRequest {
+// cursorPageOf returns the requested part of a list, which begins after the cursor.
+func cursorPageOf(cursor string, limit *int32) fleet.PageRequest {
 	return fleet.PageRequest{Cursor: cursor, Limit: intOf(limit)}
 }
 

@@ -48,7 +48,7 @@ func TestSteps(t *testing.T) {
 		}
 		s := all
 		s.Type = fleet.StepType(name)
-		plain := false
+		withoutDetail := false
 		switch s.Type {
 		case fleet.StepRetry:
 			s.Retry = &fleet.Retry{Attempt: 1, Limit: 3, Delay: time.Second, Status: 529, Error: "overloaded\xff"}
@@ -59,11 +59,11 @@ func TestSteps(t *testing.T) {
 		case fleet.StepUsage:
 			s.Usage = &fleet.StepUsed{Model: "m\xff", Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, CostUSD: 5}
 		case fleet.StepText, fleet.StepMessage, fleet.StepNote:
-			plain = true
+			withoutDetail = true
 		}
 		got := stepOf(fleet.TaskStep{Seq: 4, Text: "x\xff", Step: &s})
 		require.Equal(t, kind, int32(got.GetKind()), name)
-		require.Equal(t, plain, got.GetDetail() == nil, name)
+		require.Equal(t, withoutDetail, got.GetDetail() == nil, name)
 		require.Equal(t, "4", got.GetCursor())
 		_, err := proto.Marshal(got)
 		require.NoError(t, err, name)

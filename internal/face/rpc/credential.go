@@ -34,18 +34,18 @@ func (f *Fleet) ReleaseCredential(ctx context.Context, r *fleetv1.ReleaseCredent
 func credentialsOf(all []service.Credential, now time.Time) []*fleetv1.Credential {
 	out := []*fleetv1.Credential{}
 	for _, c := range all {
-		one := &fleetv1.Credential{
+		credential := &fleetv1.Credential{
 			Name: textOf(c.Name), State: string(c.StateAt(now)), KeepFree: int32Of(int(math.Round(100 * c.KeepFree))), Agents: int32Of(c.Agents), Running: int32Of(c.Running),
 		}
 		for _, w := range c.Windows {
-			one.Windows = append(one.Windows, &fleetv1.UsageWindow{
+			credential.Windows = append(credential.Windows, &fleetv1.UsageWindow{
 				Name: textOf(w.Window), Used: w.UsedAt(now), UsedUp: w.Reached && w.UsedAt(now) > 0, ResetsAt: timeOf(w.ResetsAt), ReportedAt: timeOf(w.At),
 			})
 		}
 		if h := c.Hold; h != nil {
-			one.Hold = &fleetv1.CredentialHold{ReasonCode: string(h.Code), Reason: textOf(h.Reason), TaskId: h.TaskID, At: timeOf(h.At)}
+			credential.Hold = &fleetv1.CredentialHold{ReasonCode: string(h.Code), Reason: textOf(h.Reason), TaskId: h.TaskID, At: timeOf(h.At)}
 		}
-		out = append(out, one)
+		out = append(out, credential)
 	}
 	return out
 }

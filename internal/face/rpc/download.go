@@ -27,12 +27,12 @@ func (f *Fleet) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out g
 	if err != nil {
 		return err
 	}
-	kind, ending := textContent, ".txt"
+	contentType, extension := textContent, ".txt"
 	if !d.Text {
-		kind, ending = "application/octet-stream", ".bin"
+		contentType, extension = "application/octet-stream", ".bin"
 	}
-	return sendContent(out, kind, &fleetv1.PayloadInfo{
-		Offset: r.GetOffset(), Size: d.Size, Sha256: hex.EncodeToString(d.SHA256[:]), FileName: "task-" + d.Task.ID + ending,
+	return sendContent(out, contentType, &fleetv1.PayloadInfo{
+		Offset: r.GetOffset(), Size: d.Size, Sha256: hex.EncodeToString(d.SHA256[:]), FileName: "task-" + d.Task.ID + extension,
 	}, d.Packed, d)
 }
 
@@ -62,22 +62,22 @@ func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.
 
 // sendContent sends the content in messages of at most payloadChunk bytes. The first message also has the info, and is sent
 // even if the content is empty. memory is the number of bytes that the content has in memory.
-func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], kind string, info *fleetv1.PayloadInfo, memory int, content io.Reader) error {
-	admission.SetDownloadSize(out.Context(), memory+payloadChunk)
-	about, err := anypb.New(info)
+func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], contentType string, info *fleetv1.PayloadInfo, memoryBytes int, content io.Reader) error {
+	admission.SetDownloadSize(out.Context(), memoryBytes+payloadChunk)
+	packedInfo, err := anypb.New(info)
 	if err != nil {
 		return err
 	}
-	extensions := []*anypb.Any{about}
+	extensions := []*anypb.Any{packedInfo}
 	for {
-		piece := make([]byte, payloadChunk) // a new slice for each message, because the receiver may keep it
-		n, err := io.ReadFull(content, piece)
+		chunk := make([]byte, payloadChunk) // a new slice for each message, because the receiver may keep it
+		n, err := io.ReadFull(content, chunk)
 		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if err != nil && !last {
 			return err
 		}
 		if n > 0 || extensions != nil {
-			err := out.Send(&httpbody.HttpBody{ContentType: kind, Data: piece[:n], Extensions: extensions})
+			err := out.Send(&httpbody.HttpBody{ContentType: contentType, Data: chunk[:n], Extensions: extensions})
 			if errors.Is(err, io.EOF) { // the in-process channel returns io.EOF when the caller has ended the call
 				return context.Canceled
 			}

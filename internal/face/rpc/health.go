@@ -46,26 +46,26 @@ func (h *Health) CheckHealth(ctx context.Context, _ *fleetv1.CheckHealthRequest)
 	return resp, nil
 }
 
-// Standard serves the standard gRPC health service, for the whole server and for each of its services.
-type Standard struct {
+// StandardHealth serves the standard gRPC health service, for the whole server and for each of its services.
+type StandardHealth struct {
 	grpc_health_v1.UnimplementedHealthServer
 	svc *service.Service
 	// known reports whether a service of the name exists.
-	known func(service string) bool
+	hasService func(service string) bool
 }
 
-// watchEvery is the interval at which a watched status is checked.
-const watchEvery = time.Second
+// watchInterval is the interval at which a watched status is checked.
+const watchInterval = time.Second
 
-// NewStandard returns the standard gRPC health service over the core. known reports whether a service of the name
+// NewStandardHealth returns the standard gRPC health service over the core. known reports whether a service of the name
 // exists.
-func NewStandard(svc *service.Service, known func(service string) bool) *Standard {
-	return &Standard{svc: svc, known: known}
+func NewStandardHealth(svc *service.Service, known func(service string) bool) *StandardHealth {
+	return &StandardHealth{svc: svc, hasService: known}
 }
 
-func (h *Standard) status(ctx context.Context, service string) grpc_health_v1.HealthCheckResponse_ServingStatus {
+func (h *StandardHealth) status(ctx context.Context, service string) grpc_health_v1.HealthCheckResponse_ServingStatus {
 	switch {
-	case service != "" && !h.known(service):
+	case service != "" && !h.hasService(service):
 		return grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN
 	case h.svc.Health(ctx).Ready:
 		return grpc_health_v1.HealthCheckResponse_SERVING
@@ -74,7 +74,7 @@ func (h *Standard) status(ctx context.Context, service string) grpc_health_v1.He
 }
 
 // Check returns the current status. It fails with NOT_FOUND for a service that does not exist.
-func (h *Standard) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+func (h *StandardHealth) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
 	s := h.status(ctx, r.GetService())
 	if s == grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN {
 		return nil, status.Errorf(codes.NotFound, "there is no service %q", r.GetService())
@@ -83,8 +83,8 @@ func (h *Standard) Check(ctx context.Context, r *grpc_health_v1.HealthCheckReque
 }
 
 // Watch sends the current status, and each change of it, until the call ends.
-func (h *Standard) Watch(r *grpc_health_v1.HealthCheckRequest, out grpc_health_v1.Health_WatchServer) error {
-	tick := time.NewTicker(watchEvery)
+func (h *StandardHealth) Watch(r *grpc_health_v1.HealthCheckRequest, out grpc_health_v1.Health_WatchServer) error {
+	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for last := grpc_health_v1.HealthCheckResponse_UNKNOWN; ; {
 		if s := h.status(out.Context(), r.GetService()); s != last && out.Context().Err() == nil {

@@ -41,7 +41,7 @@ func (l *Lifecycle) AgentStatus(ctx context.Context, r *fleetv1.AgentStatusReque
 
 // AgentList lists contracts.
 func (l *Lifecycle) AgentList(ctx context.Context, r *fleetv1.AgentListRequest) (*fleetv1.AgentListResponse, error) {
-	page := pageOf(r.Page, r.PageSize)
+	page := numberedPageOf(r.Page, r.PageSize)
 	page.Cursor, page.Limit = r.GetCursor(), intOf(r.Limit)
 	list, err := l.svc.List(ctx, page)
 	if err != nil {
@@ -63,7 +63,7 @@ func (l *Lifecycle) agentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
 	out := &fleetv1.LifecycleAgent{
 		AgentId: a.ID, Status: &status, StartedAt: timeOf(a.Started), Reason: optional(textOf(a.Reason)), Preview: optional(textOf(a.Preview)),
 	}
-	out.CompletedAt, out.StoppedAt = ends(a)
+	out.CompletedAt, out.StoppedAt = endTimes(a)
 	if a.Status == lifecycle.Completed {
 		out.Summary = optional(textOf(a.Summary))
 	}
@@ -88,7 +88,7 @@ func (l *Lifecycle) AgentComplete(ctx context.Context, r *fleetv1.AgentCompleteR
 	if err != nil {
 		return nil, err
 	}
-	completed, stopped := ends(a)
+	completed, stopped := endTimes(a)
 	return &fleetv1.AgentCompleteResponse{
 		Status: lifecycleStatusOf(a.Status), StartedAt: timeOf(a.Started), CompletedAt: completed, StoppedAt: stopped,
 	}, nil
@@ -100,7 +100,7 @@ func (l *Lifecycle) AgentStop(ctx context.Context, r *fleetv1.AgentStopRequest) 
 	if err != nil {
 		return nil, err
 	}
-	completed, stopped := ends(a)
+	completed, stopped := endTimes(a)
 	return &fleetv1.AgentStopResponse{
 		Status: lifecycleStatusOf(a.Status), StartedAt: timeOf(a.Started), CompletedAt: completed, StoppedAt: stopped,
 	}, nil
@@ -119,9 +119,9 @@ func lifecycleStatusOf(s lifecycle.Status) fleetv1.LifecycleStatus {
 	return fleetv1.LifecycleStatus(fleetv1.LifecycleStatus_value[string(s)])
 }
 
-// ends returns the time of the agent's end: as completed if the agent has completed its contract, else as stopped. Both
+// endTimes returns the time of the agent's end: as completed if the agent has completed its contract, else as stopped. Both
 // are nil while the agent works.
-func ends(a *lifecycle.Agent) (completed, stopped *timestamppb.Timestamp) {
+func endTimes(a *lifecycle.Agent) (completed, stopped *timestamppb.Timestamp) {
 	if a.Status == lifecycle.Completed {
 		return timeOf(a.Ended), nil
 	}

@@ -18,12 +18,12 @@ func (f *Fleet) PauseFleet(ctx context.Context, r *fleetv1.PauseFleetRequest) (*
 
 // ResumeFleet lets tasks start again.
 func (f *Fleet) ResumeFleet(ctx context.Context, _ *fleetv1.ResumeFleetRequest) (*fleetv1.ResumeFleetResponse, error) {
-	was, err := f.svc.ResumeFleet(ctx)
+	pause, err := f.svc.ResumeFleet(ctx)
 	if err != nil {
 		return nil, err
 	}
 	resp := &fleetv1.ResumeFleetResponse{Message: "The fleet is resumed: tasks start again"}
-	if was == nil {
+	if pause == nil {
 		resp.Message = "The fleet was not paused"
 	}
 	return resp, nil

@@ -20,10 +20,10 @@ func placesOf(places []fleet.PlaceState) []*fleetv1.PlaceStatus {
 // observedOf returns the time of the oldest list of a place, and why a place is stale. stale is nil if no place is
 // stale.
 func observedOf(places []fleet.PlaceState) (at *timestamppb.Timestamp, stale *string) {
-	var first time.Time
+	var oldest time.Time
 	for _, p := range places {
-		if !p.ObservedAt.IsZero() && (first.IsZero() || p.ObservedAt.Before(first)) {
-			first = p.ObservedAt
+		if !p.ObservedAt.IsZero() && (oldest.IsZero() || p.ObservedAt.Before(oldest)) {
+			oldest = p.ObservedAt
 		}
 		why := p.Stale
 		if why != "" && len(places) > 1 {
@@ -33,5 +33,5 @@ func observedOf(places []fleet.PlaceState) (at *timestamppb.Timestamp, stale *st
 			stale = optional(textOf(why))
 		}
 	}
-	return timeOf(first), stale
+	return timeOf(oldest), stale
 }

@@ -15,7 +15,7 @@ func (f *Fleet) CreatePool(ctx context.Context, r *fleetv1.CreatePoolRequest) (*
 	v, err := f.svc.CreatePool(ctx, service.CreatePoolRequest{
 		Project: r.GetProject(), Role: r.GetRole(), RequestID: r.GetRequestId(), Pool: fleet.Pool{
 			Name: r.GetName(), Spec: r.GetSpec(), MaxAgents: countIn(r.MaxAgents), MinIdle: int(r.GetMinIdle()), MaxCreating: countIn(r.MaxCreating),
-			MaxIdle: limitIn(r.MaxIdleSeconds), Reuse: reuseIn(r.GetReuse()), Groups: r.GetGroups(), Parameters: r.GetParameters(), Labels: labelsIn(r.GetLabels()),
+			MaxIdle: timeLimitIn(r.MaxIdleSeconds), Reuse: reuseIn(r.GetReuse()), Groups: r.GetGroups(), Parameters: r.GetParameters(), Labels: labelsIn(r.GetLabels()),
 		},
 	})
 	if err != nil {

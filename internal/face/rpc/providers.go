@@ -52,7 +52,7 @@ func (s *Providers) ListAvailableAgents(ctx context.Context, r *fleetv1.ListAvai
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Cut(list, partOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Cut(list, cursorPageOf(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -75,19 +75,19 @@ func (s *Providers) ProbeAgentStatus(ctx context.Context, r *fleetv1.ProbeAgentS
 
 // RegisterToolWithAgent registers a tool for providers.
 func (s *Providers) RegisterToolWithAgent(ctx context.Context, r *fleetv1.RegisterToolWithAgentRequest) (*fleetv1.RegisterToolWithAgentResponse, error) {
-	spec, err := specOf(r.GetToolSpec())
+	spec, err := toolSpecJSON(r.GetToolSpec())
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.svc.Register(ctx, providers.RegisterRequest{
+	registered, err := s.svc.Register(ctx, providers.RegisterRequest{
 		Name: r.GetToolName(), Spec: spec, Agent: r.GetAgentName(), RequestID: r.GetRequestId(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &fleetv1.RegisterToolWithAgentResponse{
-		Status: fleetv1.RegisterToolWithAgentResponse_success, RegisteredWith: done.With, Warnings: textsOf(done.Warnings),
-		Message: fmt.Sprintf("Tool '%s' is registered with %s", r.GetToolName(), orNobody(done.With)),
+		Status: fleetv1.RegisterToolWithAgentResponse_success, RegisteredWith: registered.With, Warnings: textsOf(registered.Warnings),
+		Message: fmt.Sprintf("Tool '%s' is registered with %s", r.GetToolName(), namesOrNone(registered.With)),
 	}, nil
 }
 
@@ -99,16 +99,16 @@ func (s *Providers) GetRegisteredTools(ctx context.Context, r *fleetv1.GetRegist
 	}
 	out := &fleetv1.GetRegisteredToolsResponse{TotalCount: int32(len(all))} //nolint:gosec // at most max_tools
 	for _, t := range all {
-		one := &fleetv1.RegisteredTool{
+		tool := &fleetv1.RegisteredTool{
 			ToolName: t.Name, AgentName: t.Agent, RegisteredWith: t.With, Description: textOf(t.Description), Kind: toolKindOf(t.Tool),
 			CreatedAt: timeOf(t.CreatedAt), UpdatedAt: timeOf(t.UpdatedAt),
 		}
 		if r.GetIncludeSpec() {
-			if one.ToolSpec, err = toolSpecOf(t.Tool); err != nil {
+			if tool.ToolSpec, err = toolSpecOf(t.Tool); err != nil {
 				return nil, err
 			}
 		}
-		out.Tools = append(out.Tools, one)
+		out.Tools = append(out.Tools, tool)
 	}
 	return out, nil
 }
@@ -150,8 +150,8 @@ func toolSpecOf(t fleet.Tool) (*structpb.Struct, error) {
 	return spec, nil
 }
 
-// specOf returns the specification as JSON, or nil if spec is nil.
-func specOf(spec *structpb.Struct) ([]byte, error) {
+// toolSpecJSON returns the specification as JSON, or nil if spec is nil.
+func toolSpecJSON(spec *structpb.Struct) ([]byte, error) {
 	if spec == nil {
 		return nil, nil
 	}
@@ -162,7 +162,7 @@ func specOf(spec *structpb.Struct) ([]byte, error) {
 	return b, nil
 }
 
-func orNobody(names []string) string {
+func namesOrNone(names []string) string {
 	if len(names) == 0 {
 		return "no agent: no agent of this server accepts tools"
 	}

@@ -32,7 +32,7 @@ func (f *Fleet) ListQuestions(ctx context.Context, r *fleetv1.ListQuestionsReque
 
 // AnswerQuestion answers a question.
 func (f *Fleet) AnswerQuestion(ctx context.Context, r *fleetv1.AnswerQuestionRequest) (*fleetv1.AnswerQuestionResponse, error) {
-	remember, ok := remembers[r.GetRemember()]
+	remember, ok := rememberValues[r.GetRemember()]
 	if !ok {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "remember", "remember must be once, task or agent")
 	}
@@ -45,7 +45,7 @@ func (f *Fleet) AnswerQuestion(ctx context.Context, r *fleetv1.AnswerQuestionReq
 	return &fleetv1.AnswerQuestionResponse{Question: questionOf(q), Message: message}, nil
 }
 
-var remembers = map[fleetv1.Question_Remember]fleet.Remember{
+var rememberValues = map[fleetv1.Question_Remember]fleet.Remember{
 	fleetv1.Question_remember_unspecified: "", fleetv1.Question_once: fleet.RememberOnce, fleetv1.Question_task: fleet.RememberTask, fleetv1.Question_agent: fleet.RememberAgent,
 }
 
@@ -58,11 +58,11 @@ func (f *Fleet) RemoveAgentRule(ctx context.Context, r *fleetv1.RemoveAgentRuleR
 	return &fleetv1.RemoveAgentRuleResponse{Rules: rulesOf(a.Rules), Message: message}, nil
 }
 
-func rulesOf(rules []fleet.AllowedRule) (all []*fleetv1.AllowedRule) {
+func rulesOf(rules []fleet.AllowedRule) (out []*fleetv1.AllowedRule) {
 	for _, r := range rules {
-		all = append(all, &fleetv1.AllowedRule{Rule: textOf(r.Rule), TaskId: optional(r.TaskID), AllowedBy: r.By, AllowedAt: timeOf(r.At)})
+		out = append(out, &fleetv1.AllowedRule{Rule: textOf(r.Rule), TaskId: optional(r.TaskID), AllowedBy: r.By, AllowedAt: timeOf(r.At)})
 	}
-	return all
+	return out
 }
 
 func questionOf(q *fleet.Question) *fleetv1.Question {

@@ -39,7 +39,7 @@ func queueTaskIn(r *fleetv1.QueueTaskRequest) (q service.QueueTaskRequest, err e
 	}
 	q = service.QueueTaskRequest{
 		StartTaskRequest: start, Hold: r.GetHold(), Pool: r.GetPool(), Project: r.GetProject(), Role: r.GetRole(),
-		NewAgent: r.GetNewAgent(), MaxIdle: limitIn(r.MaxIdleSeconds), Entry: fleet.QueueEntry{
+		NewAgent: r.GetNewAgent(), MaxIdle: timeLimitIn(r.MaxIdleSeconds), Entry: fleet.QueueEntry{
 			Priority: int(r.GetPriority()), MaxAttempts: countIn(r.MaxAttempts), Exclusive: r.GetExclusive(), After: dependenciesIn(r.GetDependsOn()),
 		},
 	}
@@ -132,20 +132,20 @@ func (f *Fleet) ListQueue(ctx context.Context, r *fleetv1.ListQueueRequest) (*fl
 
 // ShowQueue sums up the queue.
 func (f *Fleet) ShowQueue(ctx context.Context, _ *fleetv1.ShowQueueRequest) (*fleetv1.ShowQueueResponse, error) {
-	sum, err := f.svc.ShowQueue(ctx)
+	summary, err := f.svc.ShowQueue(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := &fleetv1.ShowQueueResponse{
-		Pending: int32Of(sum.Pending), Reasons: reasonsOf(sum), Oldest: timeOf(sum.Oldest), OvertakeSeconds: int32Of(int(sum.Overtake.Seconds())), Paused: pauseOf(sum.Paused),
+		Pending: int32Of(summary.Pending), Reasons: reasonsOf(summary), Oldest: timeOf(summary.Oldest), OvertakeSeconds: int32Of(int(summary.Overtake.Seconds())), Paused: pauseOf(summary.Paused),
 	}
 	return out, nil
 }
 
 // reasonsOf returns the numbers of tasks by their first reason, the most frequent first.
-func reasonsOf(sum *service.QueueSummary) []*fleetv1.WaitCount {
+func reasonsOf(summary *service.QueueSummary) []*fleetv1.WaitCount {
 	all := []*fleetv1.WaitCount{}
-	for reason, n := range sum.Reasons {
+	for reason, n := range summary.Reasons {
 		all = append(all, &fleetv1.WaitCount{Reason: string(reason), Tasks: int32Of(n)})
 	}
 	slices.SortFunc(all, func(a, b *fleetv1.WaitCount) int {

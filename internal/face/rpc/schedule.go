@@ -13,8 +13,8 @@ import (
 	"fleet/internal/service"
 )
 
-// Scheduled reads the task of a schedule, which is stored as the JSON form of a QueueTaskRequest: it outlives changes of the program.
-func Scheduled(text json.RawMessage) (service.QueueTaskRequest, error) {
+// ParseScheduledTask reads the task of a schedule, which is stored as the JSON form of a QueueTaskRequest: it outlives changes of the program.
+func ParseScheduledTask(text json.RawMessage) (service.QueueTaskRequest, error) {
 	r := &fleetv1.QueueTaskRequest{}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, r); err != nil {
 		return service.QueueTaskRequest{}, err
@@ -22,8 +22,8 @@ func Scheduled(text json.RawMessage) (service.QueueTaskRequest, error) {
 	return queueTaskIn(r)
 }
 
-// scheduledIn returns nil if no task is given.
-func scheduledIn(r *fleetv1.QueueTaskRequest) (*service.ScheduledTask, error) {
+// scheduledTaskIn returns nil if no task is given.
+func scheduledTaskIn(r *fleetv1.QueueTaskRequest) (*service.ScheduledTask, error) {
 	if r == nil {
 		return nil, nil //nolint:nilnil // nil leaves the task
 	}
@@ -49,7 +49,7 @@ func (f *Fleet) CreateSchedule(ctx context.Context, r *fleetv1.CreateScheduleReq
 	if q.At, err = timeIn("at", r.GetAt()); err != nil {
 		return nil, err
 	}
-	task, err := scheduledIn(r.GetTask())
+	task, err := scheduledTaskIn(r.GetTask())
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (f *Fleet) UpdateSchedule(ctx context.Context, r *fleetv1.UpdateScheduleReq
 	if q.At, err = optionalTimeIn("at", r.GetAt()); err != nil {
 		return nil, err
 	}
-	if q.Task, err = scheduledIn(r.GetTask()); err != nil {
+	if q.Task, err = scheduledTaskIn(r.GetTask()); err != nil {
 		return nil, err
 	}
 	v, err := f.svc.UpdateSchedule(ctx, q)

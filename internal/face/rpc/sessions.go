@@ -23,12 +23,12 @@ func NewSessions(svc *sessions.Service) *Sessions { return &Sessions{svc: svc} }
 
 // CreateAgentSession opens a session.
 func (s *Sessions) CreateAgentSession(ctx context.Context, r *fleetv1.CreateAgentSessionRequest) (*fleetv1.CreateAgentSessionResponse, error) {
-	x, err := s.svc.Create(ctx, r.GetAgent(), r.GetSessionName(), r.GetRequestId(), sessions.Place{Project: r.GetProject(), Directory: r.GetDirectory()})
+	session, err := s.svc.Create(ctx, r.GetAgent(), r.GetSessionName(), r.GetRequestId(), sessions.Place{Project: r.GetProject(), Directory: r.GetDirectory()})
 	if err != nil {
 		return nil, err
 	}
 	return &fleetv1.CreateAgentSessionResponse{
-		AgentSessionId: x.ID, Agent: textOf(x.Agent), Warnings: textsOf(s.svc.Warnings(ctx, x.Agent)),
+		AgentSessionId: session.ID, Agent: textOf(session.Agent), Warnings: textsOf(s.svc.Warnings(ctx, session.Agent)),
 	}, nil
 }
 
@@ -117,7 +117,7 @@ func (s *Sessions) ListAgents(ctx context.Context, r *fleetv1.SessionServiceList
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Cut(all, partOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Cut(all, cursorPageOf(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -143,28 +143,28 @@ func agentSourceOf(s fleet.DefinitionSource) string {
 
 // GetAgentSessionInfo describes a session.
 func (s *Sessions) GetAgentSessionInfo(ctx context.Context, r *fleetv1.GetAgentSessionInfoRequest) (*fleetv1.GetAgentSessionInfoResponse, error) {
-	x, err := s.svc.Info(ctx, r.GetAgentSessionId())
+	session, err := s.svc.Info(ctx, r.GetAgentSessionId())
 	if err != nil {
 		return nil, err
 	}
-	i := sessionOf(x)
+	info := sessionOf(session)
 	return &fleetv1.GetAgentSessionInfoResponse{
-		AgentSessionId: i.AgentSessionId, Agent: i.Agent, Source: i.Source, SessionName: i.SessionName, MessageCount: i.MessageCount,
-		Created: i.Created, LastUsed: i.LastUsed, Status: i.Status, Closed: i.Closed, CloseReason: i.CloseReason,
-		Project: i.Project, Directory: i.Directory,
+		AgentSessionId: info.AgentSessionId, Agent: info.Agent, Source: info.Source, SessionName: info.SessionName, MessageCount: info.MessageCount,
+		Created: info.Created, LastUsed: info.LastUsed, Status: info.Status, Closed: info.Closed, CloseReason: info.CloseReason,
+		Project: info.Project, Directory: info.Directory,
 	}, nil
 }
 
-func sessionOf(x *sessions.Info) *fleetv1.SessionInfo {
+func sessionOf(session *sessions.Info) *fleetv1.SessionInfo {
 	out := &fleetv1.SessionInfo{
-		AgentSessionId: x.ID, Agent: textOf(x.Agent), Source: agentSourceOf(fleet.DefinitionSource(x.Source)), SessionName: textOf(x.Name),
-		MessageCount: int32Of(x.Count), Created: timeOf(x.CreatedAt), LastUsed: timeOf(x.UsedAt), Status: fleetv1.SessionStatus_open,
-		Project: optional(textOf(x.Project)), Directory: optional(textOf(x.Directory)),
+		AgentSessionId: session.ID, Agent: textOf(session.Agent), Source: agentSourceOf(fleet.DefinitionSource(session.Source)), SessionName: textOf(session.Name),
+		MessageCount: int32Of(session.Count), Created: timeOf(session.CreatedAt), LastUsed: timeOf(session.UsedAt), Status: fleetv1.SessionStatus_open,
+		Project: optional(textOf(session.Project)), Directory: optional(textOf(session.Directory)),
 	}
 	switch {
-	case !x.ClosedAt.IsZero():
-		out.Status, out.Closed, out.CloseReason = fleetv1.SessionStatus_closed, timeOf(x.ClosedAt), optional(textOf(x.CloseReason))
-	case x.Working:
+	case !session.ClosedAt.IsZero():
+		out.Status, out.Closed, out.CloseReason = fleetv1.SessionStatus_closed, timeOf(session.ClosedAt), optional(textOf(session.CloseReason))
+	case session.Working:
 		out.Status = fleetv1.SessionStatus_working
 	}
 	return out
@@ -196,7 +196,7 @@ func (s *Sessions) ListAgentSessions(ctx context.Context, r *fleetv1.ListAgentSe
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Cut(all, partOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Cut(all, cursorPageOf(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}

@@ -76,13 +76,13 @@ func stepOf(s fleet.TaskStep) *fleetv1.Step {
 		}
 		out.Detail = &fleetv1.Step_TodoList{TodoList: list}
 	default:
-		numbersOf(out, s.Step)
+		setNumericDetail(out, s.Step)
 	}
 	return out
 }
 
-// numbersOf adds the details of a step that has more numbers than texts.
-func numbersOf(out *fleetv1.Step, s *fleet.Step) {
+// setNumericDetail adds the details of a step that has more numbers than texts.
+func setNumericDetail(out *fleetv1.Step, s *fleet.Step) {
 	switch {
 	case s.Retry != nil:
 		r := &fleetv1.StepRetry{Attempt: int32Of(s.Retry.Attempt), DelayMs: int32Of(int(s.Retry.Delay.Milliseconds())), Error: textOf(s.Retry.Error)}

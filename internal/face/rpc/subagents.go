@@ -42,11 +42,11 @@ func tokensOf(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) } //n
 
 // ListSubagents lists the subagents.
 func (s *Subagents) ListSubagents(ctx context.Context, r *fleetv1.ListSubagentsRequest) (*fleetv1.ListSubagentsResponse, error) {
-	listed, broken, err := s.svc.List(ctx)
+	all, broken, err := s.svc.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Cut(listed, partOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Cut(all, cursorPageOf(r.GetCursor(), r.Limit), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *Subagents) ListSubagents(ctx context.Context, r *fleetv1.ListSubagentsR
 	}
 	resp := &fleetv1.ListSubagentsResponse{
 		Subagents: make([]*fleetv1.Subagent, len(part)), Broken: make([]*fleetv1.BrokenSubagent, len(broken)),
-		TotalCount: int32Of(len(listed)), NextCursor: optional(next),
+		TotalCount: int32Of(len(all)), NextCursor: optional(next),
 	}
 	for i, l := range part {
 		resp.Subagents[i] = &fleetv1.Subagent{

@@ -35,12 +35,12 @@ func startIn(r *fleetv1.StartAgentTaskRequest) (service.StartTaskRequest, error)
 	options, err := optionsIn(r)
 	return service.StartTaskRequest{
 		Agent: r.GetAgentName(), Description: r.GetTaskDescription(), RequestID: r.GetRequestId(),
-		Timeout: limitIn(r.TimeoutSeconds), Checks: checksIn(r), Options: options, Labels: labelsIn(r.GetLabels()), Attachments: attachmentsIn(r.GetAttachments()),
+		Timeout: timeLimitIn(r.TimeoutSeconds), Checks: checksIn(r), Options: options, Labels: labelsIn(r.GetLabels()), Attachments: attachmentsIn(r.GetAttachments()),
 	}, err
 }
 
-// limitIn returns a time limit. In the core, 0 means that none was given, so a limit of 0 becomes one that the core refuses.
-func limitIn(seconds *int32) time.Duration {
+// timeLimitIn returns a time limit. In the core, 0 means that none was given, so a limit of 0 becomes one that the core refuses.
+func timeLimitIn(seconds *int32) time.Duration {
 	switch {
 	case seconds == nil:
 		return 0
@@ -82,7 +82,7 @@ func (f *Fleet) SendTaskMessage(ctx context.Context, r *fleetv1.SendTaskMessageR
 
 // ShowAgentTaskHistory shows a page of tasks.
 func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTaskHistoryRequest) (*fleetv1.ShowAgentTaskHistoryResponse, error) {
-	page := pageOf(r.Page, r.PageSize)
+	page := numberedPageOf(r.Page, r.PageSize)
 	page.Cursor, page.Limit = r.GetCursor(), intOf(r.Limit)
 	h, err := f.svc.TaskHistory(ctx, r.GetAgentName(), page)
 	if err != nil {
@@ -97,7 +97,7 @@ func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTa
 // ListTasks lists tasks of all agents.
 func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
 	q := service.ListTasksRequest{
-		Agent: r.GetAgentName(), Last: r.GetLastAgent(), Project: r.GetProject(), Text: r.GetText(), Selector: r.GetSelector(), PageRequest: pageOf(r.Page, r.PageSize),
+		Agent: r.GetAgentName(), Last: r.GetLastAgent(), Project: r.GetProject(), Text: r.GetText(), Selector: r.GetSelector(), PageRequest: numberedPageOf(r.Page, r.PageSize),
 	}
 	if r.GetStatus() != fleetv1.Task_status_unspecified {
 		q.Status = fleet.TaskStatus(r.GetStatus().String())

@@ -38,17 +38,17 @@ func (t *Terminals) AttachAgent(stream terminalStream) error {
 	defer cancel()
 	input := make(chan fleet.TerminalInput)
 	go receiveInput(ctx, stream, input)
-	begun := func(task *fleet.Task) error { return stream.Send(&fleetv1.AttachAgentResponse{Task: taskOf(task)}) }
+	sendTask := func(task *fleet.Task) error { return stream.Send(&fleetv1.AttachAgentResponse{Task: taskOf(task)}) }
 	task, err := t.svc.Attach(ctx, service.AttachRequest{
 		Agent: first.GetAgentName(), Term: cmp.Or(first.GetTerm(), "xterm-256color"),
-		Columns: size(cmp.Or(first.GetColumns(), 80)), Rows: size(cmp.Or(first.GetRows(), 24)),
-	}, input, begun, func(output []byte) error {
+		Columns: clampSize(cmp.Or(first.GetColumns(), 80)), Rows: clampSize(cmp.Or(first.GetRows(), 24)),
+	}, input, sendTask, func(output []byte) error {
 		return stream.Send(&fleetv1.AttachAgentResponse{Output: append([]byte{}, output...)})
 	})
 	if err != nil {
 		return err
 	}
-	return begun(task)
+	return sendTask(task)
 }
 
 // receiveInput passes on what comes from the terminal, until the caller ends the stream or ctx is done. Then it closes the channel.
@@ -59,7 +59,7 @@ func receiveInput(ctx context.Context, stream terminalStream, input chan<- fleet
 		if err != nil {
 			return
 		}
-		i := fleet.TerminalInput{Data: m.GetInput(), Columns: size(m.GetColumns()), Rows: size(m.GetRows())}
+		i := fleet.TerminalInput{Data: m.GetInput(), Columns: clampSize(m.GetColumns()), Rows: clampSize(m.GetRows())}
 		select {
 		case input <- i:
 		case <-ctx.Done():
@@ -68,5 +68,5 @@ func receiveInput(ctx context.Context, stream terminalStream, input chan<- fleet
 	}
 }
 
-// size returns a size that a terminal can have.
-func size(n int32) uint16 { return uint16(max(0, min(n, math.MaxUint16))) }
+// clampSize returns a size that a terminal can have.
+func clampSize(n int32) uint16 { return uint16(max(0, min(n, math.MaxUint16))) }

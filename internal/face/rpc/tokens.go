@@ -67,20 +67,20 @@ func (s *Tokens) RotateToken(ctx context.Context, r *fleetv1.RotateTokenRequest)
 	if r.GetName() == "" {
 		return nil, nameRequired()
 	}
-	t, secret, ends, err := s.svc.RotateToken(ctx, r.GetName(), time.Duration(r.GetTtlSeconds())*time.Second, time.Duration(r.GetOverlapSeconds())*time.Second)
+	t, secret, oldEnds, err := s.svc.RotateToken(ctx, r.GetName(), time.Duration(r.GetTtlSeconds())*time.Second, time.Duration(r.GetOverlapSeconds())*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.RotateTokenResponse{Token: tokenOf(t), Secret: secret, OldSecretEndsAt: timeOf(ends)}, nil
+	return &fleetv1.RotateTokenResponse{Token: tokenOf(t), Secret: secret, OldSecretEndsAt: timeOf(oldEnds)}, nil
 }
 
 // RotateOwnToken gives the caller's token a new secret.
 func (s *Tokens) RotateOwnToken(ctx context.Context, r *fleetv1.RotateOwnTokenRequest) (*fleetv1.RotateOwnTokenResponse, error) {
-	t, secret, ends, err := s.svc.RotateOwnToken(ctx, time.Duration(r.GetTtlSeconds())*time.Second, time.Duration(r.GetOverlapSeconds())*time.Second)
+	t, secret, oldEnds, err := s.svc.RotateOwnToken(ctx, time.Duration(r.GetTtlSeconds())*time.Second, time.Duration(r.GetOverlapSeconds())*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.RotateOwnTokenResponse{Token: tokenOf(t), Secret: secret, OldSecretEndsAt: timeOf(ends)}, nil
+	return &fleetv1.RotateOwnTokenResponse{Token: tokenOf(t), Secret: secret, OldSecretEndsAt: timeOf(oldEnds)}, nil
 }
 
 func nameRequired() error {

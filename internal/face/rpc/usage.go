@@ -49,7 +49,7 @@ func (f *Fleet) ShowFleet(ctx context.Context, _ *fleetv1.ShowFleetRequest) (*fl
 	}
 	resp := &fleetv1.ShowFleetResponse{
 		Agents: int32Of(o.Agents), Busy: int32Of(o.Busy), Waiting: int32Of(o.Waiting), Stalled: int32Of(o.Stalled), Idle: int32Of(o.Idle),
-		Offline: int32Of(o.Offline), Questions: int32Of(o.Questions), LastDay: usageOf(o.LastDay), Caller: o.Caller, Scope: scopeNamed(o.Scope), Projects: o.Projects,
+		Offline: int32Of(o.Offline), Questions: int32Of(o.Questions), LastDay: usageOf(o.LastDay), Caller: o.Caller, Scope: scopeOf(o.Scope), Projects: o.Projects,
 		Limits: limitsOf(o.Limits), Pending: int32Of(o.Queue.Pending), PendingReasons: reasonsOf(o.Queue), Paused: pauseOf(o.Queue.Paused),
 	}
 	resp.Credentials = credentialsOf(o.Credentials, f.svc.Now())

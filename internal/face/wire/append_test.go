@@ -58,7 +58,7 @@ func TestMarshalWritesWhatProtojsonWrites(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				x := m.New()
 				fill(t, x, 3)
-				sameAsProtojson(t, x.Interface())
+				requireSameAsProtojson(t, x.Interface())
 			})
 		})
 	}
@@ -76,15 +76,15 @@ func FuzzMarshal(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(uint16(i), data)
 	}
-	f.Fuzz(func(t *testing.T, which uint16, data []byte) {
-		m := types[int(which)%len(types)].New().Interface()
+	f.Fuzz(func(t *testing.T, index uint16, data []byte) {
+		m := types[int(index)%len(types)].New().Interface()
 		if proto.Unmarshal(data, m) == nil {
-			sameAsProtojson(t, m)
+			requireSameAsProtojson(t, m)
 		}
 	})
 }
 
-func sameAsProtojson(t require.TestingT, m proto.Message) {
+func requireSameAsProtojson(t require.TestingT, m proto.Message) {
 	got, failed := wire.Marshal(m)
 	loose, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
@@ -184,13 +184,13 @@ func value(t *rapid.T, f protoreflect.FieldDescriptor, empty func() protoreflect
 func TestMarshalWritesUnusualValues(t *testing.T) {
 	t.Parallel()
 	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0.1, 1e21, 1e-7, 1e-10, -1e-9, 1e100, math.Copysign(0, -1)} {
-		sameAsProtojson(t, &fleetv1.Task{CostUsd: x})
+		requireSameAsProtojson(t, &fleetv1.Task{CostUsd: x})
 	}
-	sameAsProtojson(t, &fleetv1.Task{Description: "\x00\b\f\n\r\t\x1f \x7f\u2028\ufffd<&>\"\\/\U0001F600"})
+	requireSameAsProtojson(t, &fleetv1.Task{Description: "\x00\b\f\n\r\t\x1f \x7f\u2028\ufffd<&>\"\\/\U0001F600"})
 	for _, nanos := range []int32{1, 10, 999, 1000, 1e6, 123456789, 120e6} {
-		sameAsProtojson(t, &fleetv1.Task{CreatedAt: &timestamppb.Timestamp{Seconds: 1e9, Nanos: nanos}})
+		requireSameAsProtojson(t, &fleetv1.Task{CreatedAt: &timestamppb.Timestamp{Seconds: 1e9, Nanos: nanos}})
 	}
-	sameAsProtojson(t, (*fleetv1.Task)(nil).ProtoReflect().New().Interface())
+	requireSameAsProtojson(t, (*fleetv1.Task)(nil).ProtoReflect().New().Interface())
 }
 
 func TestMarshalErrors(t *testing.T) {
@@ -202,7 +202,7 @@ func TestMarshalErrors(t *testing.T) {
 	} {
 		_, err := wire.Marshal(m)
 		require.ErrorContains(t, err, "wire: marshal fleet.v1.Task: ")
-		sameAsProtojson(t, m)
+		requireSameAsProtojson(t, m)
 	}
 }
 

@@ -62,7 +62,7 @@ var reasonStatus = map[string]int{"AGENT_EXISTS": http.StatusBadRequest}
 
 // ErrorOf returns the error object of a gRPC status. Any other error counts as internal.
 func ErrorOf(err error) Error {
-	s, reason := read(err)
+	s, reason := statusAndReason(err)
 	e := Error{Reason: reason, Message: s.Message()}
 	if reason == "INTERNAL" {
 		e.Message = internalMessage
@@ -103,7 +103,7 @@ func HTTPStatus(err error) int {
 	if err == nil {
 		return http.StatusOK
 	}
-	s, reason := read(err)
+	s, reason := statusAndReason(err)
 	if code, ok := reasonStatus[reason]; ok {
 		return code
 	}
@@ -113,8 +113,8 @@ func HTTPStatus(err error) int {
 	return http.StatusInternalServerError
 }
 
-// read returns err as a status, and its reason.
-func read(err error) (*status.Status, string) {
+// statusAndReason returns err as a status, and its reason.
+func statusAndReason(err error) (*status.Status, string) {
 	s, ok := status.FromError(err)
 	switch {
 	case ok:

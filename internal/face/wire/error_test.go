@@ -29,7 +29,7 @@ func TestErrors(t *testing.T) {
 	info := func(reason string, metadata map[string]string) *errdetails.ErrorInfo {
 		return &errdetails.ErrorInfo{Reason: reason, Domain: "fleet", Metadata: metadata}
 	}
-	inside := `{"error":"INTERNAL","message":"an internal error occurred in Fleet; the server's log has the cause: try again, or ask the operator of the server","details":null}`
+	internalBody := `{"error":"INTERNAL","message":"an internal error occurred in Fleet; the server's log has the cause: try again, or ask the operator of the server","details":null}`
 	for _, c := range []struct {
 		name string
 		err  error
@@ -51,10 +51,10 @@ func TestErrors(t *testing.T) {
 		{"bad value", status.Error(codes.InvalidArgument, "m"), `{"error":"INVALID_ARGUMENT","message":"m","details":null}`, 400},
 		{"cancelled", fmt.Errorf("call: %w", context.Canceled), `{"error":"CANCELLED","message":"the call was cancelled","details":null}`, 499},
 		{"too late", context.DeadlineExceeded, `{"error":"DEADLINE_EXCEEDED","message":"the call took longer than its caller allows","details":null}`, 504},
-		{"internal, with a reason", statusOf(t, codes.Internal, "sql: secret", info("INTERNAL", nil)), inside, 500},
-		{"unknown code", status.Error(codes.Unknown, "sql: secret"), inside, 500},
-		{"not found, without a reason", status.Error(codes.NotFound, "secret"), inside, 500},
-		{"any error", errors.New("secret"), inside, 500},
+		{"internal, with a reason", statusOf(t, codes.Internal, "sql: secret", info("INTERNAL", nil)), internalBody, 500},
+		{"unknown code", status.Error(codes.Unknown, "sql: secret"), internalBody, 500},
+		{"not found, without a reason", status.Error(codes.NotFound, "secret"), internalBody, 500},
+		{"any error", errors.New("secret"), internalBody, 500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

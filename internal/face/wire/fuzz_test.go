@@ -66,8 +66,8 @@ func FuzzUnmarshal(f *testing.F) {
 	} {
 		f.Add(uint16(i), []byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, which uint16, data []byte) {
-		m := types[int(which)%len(types)].New().Interface()
+	f.Fuzz(func(t *testing.T, index uint16, data []byte) {
+		m := types[int(index)%len(types)].New().Interface()
 		if err := wire.Unmarshal(data, m); err != nil {
 			require.Equal(t, codes.InvalidArgument, status.Code(err))
 			require.NotEmpty(t, wire.ErrorOf(err).Reason)

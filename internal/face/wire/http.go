@@ -35,7 +35,7 @@ func SetRetryAfter(h http.Header, err error) {
 // retryAfter returns the seconds, rounded up, after which the failed call may be retried. It returns false if err has
 // none.
 func retryAfter(err error) (int, bool) {
-	s, _ := read(err)
+	s, _ := statusAndReason(err)
 	for _, d := range s.Details() {
 		if r, ok := d.(*errdetails.RetryInfo); ok && r.GetRetryDelay() != nil {
 			return int(math.Ceil(r.GetRetryDelay().AsDuration().Seconds())), true

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// field is a field of a message, prepared for writing.
-type field struct {
+// fieldAppender appends a field of a message.
+type fieldAppender struct {
 	descriptor protoreflect.FieldDescriptor
 	key        string // the comma before it, the quoted name, and the colon
 	optional   bool   // left out if it is not set
@@ -24,14 +24,14 @@ type field struct {
 // protoreflect.MessageDescriptor to []field.
 var fieldsByMessage sync.Map
 
-func fieldsOf(d protoreflect.MessageDescriptor) []field {
+func fieldsOf(d protoreflect.MessageDescriptor) []fieldAppender {
 	if known, ok := fieldsByMessage.Load(d); ok {
-		return known.([]field) //nolint:forcetypeassert // see fieldsByMessage
+		return known.([]fieldAppender) //nolint:forcetypeassert // see fieldsByMessage
 	}
-	fields := make([]field, d.Fields().Len())
+	fields := make([]fieldAppender, d.Fields().Len())
 	for i := range fields {
 		f := d.Fields().Get(i)
-		fields[i] = field{
+		fields[i] = fieldAppender{
 			descriptor: f, key: "," + strconv.Quote(string(f.Name())) + ":",
 			optional: f.HasOptionalKeyword() || f.ContainingOneof() != nil, append: appenderOf(f),
 		}

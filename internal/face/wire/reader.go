@@ -15,102 +15,102 @@ import (
 // reader reads a request in one pass. It does not set a field whose value is null. After an error, the fields have no
 // meaning.
 type reader struct {
-	data    []byte
-	at      int                  // next byte
-	request protoreflect.Message // the request, or the message in it that is read
-	within  string               // path of the message in the request, with a dot at the end; empty for the request itself
-	depth   int                  // level of nesting of the message's fields
-	field   []byte               // name of the field that is read
-	item    int                  // index of the item that is read, plus 1; 0 outside of lists
-	err     error
+	data       []byte
+	at         int                  // next byte
+	request    protoreflect.Message // the request, or the message in it that is read
+	parentPath string               // path of the message in the request, with a dot at the end; empty for the request itself
+	depth      int                  // level of nesting of the message's fields
+	fieldName  []byte               // name of the field that is read
+	item       int                  // index of the item that is read, plus 1; 0 outside of lists
+	err        error
 }
 
 // readRequest reads the request. The JSON must be one object.
 func (r *reader) readRequest() {
 	if r.peek() != '{' {
-		if got := r.got(); r.err == nil {
+		if got := r.describeNext(); r.err == nil {
 			r.err = Invalid(invalidArgument, "", "expected a JSON object with the fields of the request, got %s", got)
 		}
 		return
 	}
-	r.fields()
+	r.readFields()
 	if r.err == nil && (r.peek() != 0 || r.at < len(r.data)) {
 		r.err = Invalid(invalidArgument, "", "there is more after the end of the JSON object; send one object")
 	}
 }
 
-// fields reads the object of r.request.
-func (r *reader) fields() {
-	var few [16][]byte
-	seen := few[:0]
+// readFields reads the object of r.request.
+func (r *reader) readFields() {
+	var buffer [16][]byte
+	names := buffer[:0]
 	for range r.members() {
-		for _, name := range seen {
-			if bytes.Equal(name, r.field) {
+		for _, name := range names {
+			if bytes.Equal(name, r.fieldName) {
 				r.fail("the field %q is given twice; give it once", r.path())
 				return
 			}
 		}
-		seen = append(seen, r.field)
+		names = append(names, r.fieldName)
 		f := r.descriptor()
 		switch {
 		case f == nil:
-			r.unknownField()
-		case r.peek() == 'n' && r.literal("null"):
+			r.failUnknownField()
+		case r.peek() == 'n' && r.scanLiteral("null"):
 		case f.IsMap():
-			r.texts(f)
+			r.readTexts(f)
 		case f.IsList():
-			r.list(f)
+			r.readList(f)
 		default:
-			if v, ok := r.value(f); ok {
+			if v, ok := r.readValue(f); ok {
 				r.request.Set(f, v)
 			}
 		}
 	}
 }
 
-// value reads one value of the field, which may be a list. It reports whether it succeeded.
-func (r *reader) value(f protoreflect.FieldDescriptor) (v protoreflect.Value, ok bool) {
+// readValue reads one value of the field, which may be a list. It reports whether it succeeded.
+func (r *reader) readValue(f protoreflect.FieldDescriptor) (v protoreflect.Value, ok bool) {
 	switch f.Kind() {
 	case protoreflect.StringKind:
-		s, ok := r.string("a string")
+		s, ok := r.readString("a string")
 		return protoreflect.ValueOfString(string(s)), ok
 	case protoreflect.BytesKind:
-		data, ok := r.bytes()
+		data, ok := r.readBytes()
 		return protoreflect.ValueOfBytes(data), ok
 	case protoreflect.BoolKind:
-		is, ok := r.bool()
-		return protoreflect.ValueOfBool(is), ok
+		b, ok := r.readBool()
+		return protoreflect.ValueOfBool(b), ok
 	case protoreflect.Int32Kind:
-		n, ok := r.whole(math.MinInt32, math.MaxInt32, false)
+		n, ok := r.readInteger(math.MinInt32, math.MaxInt32, false)
 		return protoreflect.ValueOfInt32(int32(n)), ok //nolint:gosec // whole checks the range
 	case protoreflect.Int64Kind:
-		n, ok := r.whole(math.MinInt64, math.MaxInt64, true)
+		n, ok := r.readInteger(math.MinInt64, math.MaxInt64, true)
 		return protoreflect.ValueOfInt64(n), ok
 	case protoreflect.DoubleKind:
-		n, ok := r.float()
+		n, ok := r.readFloat()
 		return protoreflect.ValueOfFloat64(n), ok
 	case protoreflect.EnumKind:
-		n, ok := r.enum(f)
+		n, ok := r.readEnum(f)
 		return protoreflect.ValueOfEnum(n), ok
 	case protoreflect.MessageKind:
-		return r.messageOf(f)
+		return r.readMessage(f)
 	default:
 		r.fail("%s cannot be given as JSON", r.path())
 		return protoreflect.Value{}, false
 	}
 }
 
-// messageOf reads a message, or one of the well-known types that requests use.
-func (r *reader) messageOf(f protoreflect.FieldDescriptor) (protoreflect.Value, bool) {
+// readMessage reads a message, or one of the well-known types that requests use.
+func (r *reader) readMessage(f protoreflect.FieldDescriptor) (protoreflect.Value, bool) {
 	switch f.Message().FullName() {
 	case (*timestamppb.Timestamp)(nil).ProtoReflect().Descriptor().FullName():
-		t, ok := r.time()
+		t, ok := r.readTime()
 		return protoreflect.ValueOfMessage(t.ProtoReflect()), ok
 	case (*structpb.Struct)(nil).ProtoReflect().Descriptor().FullName():
 		if !r.begins('{', "an object") {
 			return protoreflect.Value{}, false
 		}
-		return protoreflect.ValueOfMessage(r.object(r.depth).ProtoReflect()), r.err == nil
+		return protoreflect.ValueOfMessage(r.readObject(r.depth).ProtoReflect()), r.err == nil
 	}
 	if !r.begins('{', "an object") {
 		return protoreflect.Value{}, false
@@ -120,14 +120,14 @@ func (r *reader) messageOf(f protoreflect.FieldDescriptor) (protoreflect.Value, 
 		m = m.List().NewElement()
 	}
 	outer := *r
-	r.request, r.within, r.depth, r.field, r.item = m.Message(), r.path()+".", r.depth+2, nil, 0 // one level for the list
-	r.fields()
-	r.request, r.within, r.depth, r.field, r.item = outer.request, outer.within, outer.depth, outer.field, outer.item
+	r.request, r.parentPath, r.depth, r.fieldName, r.item = m.Message(), r.path()+".", r.depth+2, nil, 0 // one level for the list
+	r.readFields()
+	r.request, r.parentPath, r.depth, r.fieldName, r.item = outer.request, outer.parentPath, outer.depth, outer.fieldName, outer.item
 	return m, r.err == nil
 }
 
-// list reads a list.
-func (r *reader) list(f protoreflect.FieldDescriptor) {
+// readList reads a list.
+func (r *reader) readList(f protoreflect.FieldDescriptor) {
 	if !r.begins('[', "a list") {
 		return
 	}
@@ -135,28 +135,28 @@ func (r *reader) list(f protoreflect.FieldDescriptor) {
 	list := r.request.Mutable(f).List()
 	for range r.elements() {
 		r.item++
-		if v, ok := r.value(f); ok {
+		if v, ok := r.readValue(f); ok {
 			list.Append(v)
 		}
 	}
 }
 
-// texts reads a JSON object whose values are texts.
-func (r *reader) texts(f protoreflect.FieldDescriptor) {
+// readTexts reads a JSON object whose values are texts.
+func (r *reader) readTexts(f protoreflect.FieldDescriptor) {
 	const want = "an object whose values are strings"
 	if !r.begins('{', want) {
 		return
 	}
-	values, name := r.request.Mutable(f).Map(), r.field
-	defer func() { r.field = name }()
+	values, name := r.request.Mutable(f).Map(), r.fieldName
+	defer func() { r.fieldName = name }()
 	for range r.members() {
-		key := protoreflect.ValueOfString(string(r.field)).MapKey()
-		r.field = name
+		key := protoreflect.ValueOfString(string(r.fieldName)).MapKey()
+		r.fieldName = name
 		if values.Has(key) {
 			r.fail("%s has the key %q twice; give it once", r.subject(), Shorten(key.String()))
 			return
 		}
-		if s, ok := r.string(want); ok {
+		if s, ok := r.readString(want); ok {
 			values.Set(key, protoreflect.ValueOfString(string(s)))
 		}
 	}
@@ -169,24 +169,24 @@ func (r *reader) begins(c byte, want string) bool {
 		return false
 	}
 	if r.peek() != c {
-		r.wrongType(want)
+		r.failType(want)
 		return false
 	}
 	return true
 }
 
-// string reads a text. want describes it.
-func (r *reader) string(want string) ([]byte, bool) {
+// readString reads a text. want describes it.
+func (r *reader) readString(want string) ([]byte, bool) {
 	if !r.begins('"', want) {
 		return nil, false
 	}
-	return r.text()
+	return r.scanText()
 }
 
-// bytes reads base64 of either alphabet, with or without padding.
-func (r *reader) bytes() ([]byte, bool) {
+// readBytes reads base64 of either alphabet, with or without padding.
+func (r *reader) readBytes() ([]byte, bool) {
 	const want = "a string in base64"
-	s, ok := r.string(want)
+	s, ok := r.readString(want)
 	if !ok {
 		return nil, false
 	}
@@ -204,30 +204,30 @@ func (r *reader) bytes() ([]byte, bool) {
 	return out[:n], true
 }
 
-// bool reads true or false.
-func (r *reader) bool() (is, ok bool) {
+// readBool reads true or false.
+func (r *reader) readBool() (is, ok bool) {
 	switch {
 	case r.err != nil:
 	case r.peek() == 't':
-		return true, r.literal("true")
+		return true, r.scanLiteral("true")
 	case r.peek() == 'f':
-		return false, r.literal("false")
+		return false, r.scanLiteral("false")
 	default:
-		r.wrongType("true or false")
+		r.failType("true or false")
 	}
 	return false, false
 }
 
-// float reads a number.
-func (r *reader) float() (float64, bool) {
+// readFloat reads a number.
+func (r *reader) readFloat() (float64, bool) {
 	if r.err != nil {
 		return 0, false
 	}
 	if c := r.peek(); c != '-' && !isDigit(c) {
-		r.wrongType("a number")
+		r.failType("a number")
 		return 0, false
 	}
-	text, ok := r.number()
+	text, ok := r.scanNumber()
 	if !ok {
 		return 0, false
 	}
@@ -238,9 +238,9 @@ func (r *reader) float() (float64, bool) {
 	return n, err == nil
 }
 
-// time reads a time.
-func (r *reader) time() (*timestamppb.Timestamp, bool) {
-	s, ok := r.string("a string")
+// readTime reads a time.
+func (r *reader) readTime() (*timestamppb.Timestamp, bool) {
+	s, ok := r.readString("a string")
 	if !ok {
 		return nil, false
 	}
@@ -254,46 +254,46 @@ func (r *reader) time() (*timestamppb.Timestamp, bool) {
 	return stamp, true
 }
 
-// enum reads the name of an enum value. The zero value cannot be given.
-func (r *reader) enum(f protoreflect.FieldDescriptor) (protoreflect.EnumNumber, bool) {
+// readEnum reads the name of an enum value. The zero value cannot be given.
+func (r *reader) readEnum(f protoreflect.FieldDescriptor) (protoreflect.EnumNumber, bool) {
 	if r.err != nil {
 		return 0, false
 	}
 	if r.peek() != '"' {
-		r.wrongType(r.oneOf())
+		r.failType(r.oneOf())
 		return 0, false
 	}
-	s, ok := r.text()
+	s, ok := r.scanText()
 	if !ok {
 		return 0, false
 	}
 	value := f.Enum().Values().ByName(protoreflect.Name(s))
 	if value == nil || value.Number() == 0 {
-		r.unknownValue(string(s))
+		r.failUnknownValue(string(s))
 		return 0, false
 	}
 	return value.Number(), true
 }
 
-// object reads an object. depth is its level of nesting.
-func (r *reader) object(depth int) *structpb.Struct {
+// readObject reads an object. depth is its level of nesting.
+func (r *reader) readObject(depth int) *structpb.Struct {
 	s := &structpb.Struct{Fields: map[string]*structpb.Value{}}
-	field := r.field
-	defer func() { r.field = field }()
+	field := r.fieldName
+	defer func() { r.fieldName = field }()
 	for range r.members() {
-		key := string(r.field)
-		r.field = field
+		key := string(r.fieldName)
+		r.fieldName = field
 		if _, twice := s.Fields[key]; twice {
 			r.fail("%s has the key %q twice; give it once", r.subject(), Shorten(key))
 			return s
 		}
-		s.Fields[key] = r.any(depth + 1)
+		s.Fields[key] = r.readAny(depth + 1)
 	}
 	return s
 }
 
-// any reads a value. depth is its level of nesting.
-func (r *reader) any(depth int) *structpb.Value {
+// readAny reads a value. depth is its level of nesting.
+func (r *reader) readAny(depth int) *structpb.Value {
 	c := r.peek()
 	if (c == '{' || c == '[') && depth > MaxDepth {
 		r.err = tooDeep()
@@ -301,25 +301,25 @@ func (r *reader) any(depth int) *structpb.Value {
 	}
 	switch c {
 	case '{':
-		return structpb.NewStructValue(r.object(depth))
+		return structpb.NewStructValue(r.readObject(depth))
 	case '[':
 		list := &structpb.ListValue{}
 		for range r.elements() {
-			list.Values = append(list.Values, r.any(depth+1))
+			list.Values = append(list.Values, r.readAny(depth+1))
 		}
 		return structpb.NewListValue(list)
 	case '"':
-		s, _ := r.text()
+		s, _ := r.scanText()
 		return structpb.NewStringValue(string(s))
 	case 't':
-		return structpb.NewBoolValue(r.literal("true"))
+		return structpb.NewBoolValue(r.scanLiteral("true"))
 	case 'f':
-		return structpb.NewBoolValue(!r.literal("false"))
+		return structpb.NewBoolValue(!r.scanLiteral("false"))
 	case 'n':
-		r.literal("null")
+		r.scanLiteral("null")
 		return structpb.NewNullValue()
 	}
-	n, ok := r.number()
+	n, ok := r.scanNumber()
 	x, err := strconv.ParseFloat(string(n), 64)
 	if ok && err != nil {
 		r.fail("%s has a number that is too large: %s", r.subject(), Shorten(string(n)))

@@ -14,20 +14,20 @@ import (
 
 // descriptor returns the descriptor of the field that is read; nil if the request has no such field.
 func (r *reader) descriptor() protoreflect.FieldDescriptor {
-	return r.request.Descriptor().Fields().ByName(protoreflect.Name(r.field))
+	return r.request.Descriptor().Fields().ByName(protoreflect.Name(r.fieldName))
 }
 
 // path returns the path of the field that is read, and in a list also the index of the item, from 0.
 func (r *reader) path() string {
 	if r.item > 0 {
-		return fmt.Sprintf("%s%s[%d]", r.within, r.field, r.item-1)
+		return fmt.Sprintf("%s%s[%d]", r.parentPath, r.fieldName, r.item-1)
 	}
-	return r.within + string(r.field)
+	return r.parentPath + string(r.fieldName)
 }
 
 // subject returns the field that is read, or "the JSON" outside of a field. It is the beginning of an error.
 func (r *reader) subject() string {
-	if len(r.field) == 0 {
+	if len(r.fieldName) == 0 {
 		return "the JSON"
 	}
 	return r.path()
@@ -45,8 +45,8 @@ func (r *reader) fail(format string, args ...any) {
 	r.err = Invalid(reason, r.path(), format, args...)
 }
 
-// invalid sets the error that the next byte is not valid JSON. It returns false.
-func (r *reader) invalid() bool {
+// failInvalid sets the error that the next byte is not valid JSON. It returns false.
+func (r *reader) failInvalid() bool {
 	switch {
 	case r.err != nil:
 	case r.at >= len(r.data):
@@ -60,47 +60,47 @@ func (r *reader) invalid() bool {
 	return false
 }
 
-// wrongType sets the error that the next value does not have the expected type.
-func (r *reader) wrongType(want string) {
-	got := r.got()
+// failType sets the error that the next value does not have the expected type.
+func (r *reader) failType(want string) {
+	got := r.describeNext()
 	r.fail("%s must be %s, got %s", r.path(), want, got)
 }
 
-// got reads the next value and describes its type.
-func (r *reader) got() string {
+// describeNext reads the next value and describes its type.
+func (r *reader) describeNext() string {
 	switch c := r.peek(); c {
 	case '{':
-		r.any(r.depth)
+		r.readAny(r.depth)
 		return "an object"
 	case '[':
-		r.any(r.depth)
+		r.readAny(r.depth)
 		return "a list"
 	case '"':
-		s, _ := r.text()
+		s, _ := r.scanText()
 		return "the string " + strconv.Quote(Shorten(string(s)))
 	case 't', 'f', 'n':
 		word := map[byte]string{'t': "true", 'f': "false", 'n': "null"}[c]
-		r.literal(word)
+		r.scanLiteral(word)
 		return word
 	}
-	n, _ := r.number()
+	n, _ := r.scanNumber()
 	return "the number " + Shorten(string(n))
 }
 
-func (r *reader) unknownField() {
+func (r *reader) failUnknownField() {
 	fields := r.request.Descriptor().Fields()
 	names := make([]string, fields.Len())
 	for i := range names {
 		names[i] = string(fields.Get(i).Name())
 	}
-	name := string(r.field)
+	name := string(r.fieldName)
 	hint := "the request has no fields"
 	if near := Nearest(name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	} else if len(names) > 0 {
 		hint = "the known fields are " + strings.Join(names, ", ")
 	}
-	r.err = Invalid(invalidArgument, r.within+Shorten(name), "unknown field %q: %s", r.within+Shorten(name), hint)
+	r.err = Invalid(invalidArgument, r.parentPath+Shorten(name), "unknown field %q: %s", r.parentPath+Shorten(name), hint)
 }
 
 // enumNames returns the names of the values that the field can have. It leaves out the zero value, which means that the
@@ -118,7 +118,7 @@ func (r *reader) enumNames() []string {
 
 func (r *reader) oneOf() string { return "one of " + strings.Join(r.enumNames(), ", ") }
 
-func (r *reader) unknownValue(name string) {
+func (r *reader) failUnknownValue(name string) {
 	hint := ""
 	if near := Nearest(name, r.enumNames()); near != "" {
 		hint = fmt.Sprintf("; did you mean %q?", near)

@@ -22,10 +22,10 @@ func (r *reader) peek() byte {
 	return 0
 }
 
-// literal reads true, false or null.
-func (r *reader) literal(word string) bool {
+// scanLiteral reads true, false or null.
+func (r *reader) scanLiteral(word string) bool {
 	if r.err != nil || !bytes.HasPrefix(r.data[r.at:], []byte(word)) {
-		return r.invalid()
+		return r.failInvalid()
 	}
 	r.at += len(word)
 	return true
@@ -34,7 +34,7 @@ func (r *reader) literal(word string) bool {
 // expect reads the byte c, after spaces.
 func (r *reader) expect(c byte) bool {
 	if r.err != nil || r.peek() != c {
-		return r.invalid()
+		return r.failInvalid()
 	}
 	r.at++
 	return true
@@ -45,14 +45,14 @@ func (r *reader) members() func(yield func() bool) {
 	return func(yield func() bool) {
 		for range r.items('{', '}') {
 			if r.peek() != '"' {
-				r.invalid()
+				r.failInvalid()
 				return
 			}
-			key, ok := r.text()
+			key, ok := r.scanText()
 			if !ok || !r.expect(':') {
 				return
 			}
-			r.field = key
+			r.fieldName = key
 			if !yield() {
 				return
 			}
@@ -85,8 +85,8 @@ func (r *reader) items(opening, closing byte) func(yield func() bool) {
 	}
 }
 
-// text reads a text. The result is a part of the data, without a copy, unless the text has escapes.
-func (r *reader) text() ([]byte, bool) {
+// scanText reads a text. The result is a part of the data, without a copy, unless the text has escapes.
+func (r *reader) scanText() ([]byte, bool) {
 	if !r.expect('"') {
 		return nil, false
 	}
@@ -95,42 +95,42 @@ func (r *reader) text() ([]byte, bool) {
 		switch c := r.data[r.at]; {
 		case c == '"':
 			r.at++
-			return r.valid(begin, r.at-1, r.data[begin:r.at-1])
+			return r.checkUTF8(begin, r.at-1, r.data[begin:r.at-1])
 		case c == '\\':
-			return r.escapedText(begin)
+			return r.scanEscapedText(begin)
 		case c < ' ':
-			return nil, r.invalid()
+			return nil, r.failInvalid()
 		}
 	}
-	return nil, r.invalid()
+	return nil, r.failInvalid()
 }
 
-// escapedText reads the rest of a text from its first escape.
-func (r *reader) escapedText(begin int) ([]byte, bool) {
+// scanEscapedText reads the rest of a text from its first escape.
+func (r *reader) scanEscapedText(begin int) ([]byte, bool) {
 	s := make([]byte, 0, r.at-begin+max(32, bytes.IndexByte(r.data[r.at:], '"')))
 	done := begin
 	for r.at < len(r.data) {
 		switch c := r.data[r.at]; {
 		case c == '"':
 			r.at++
-			return r.valid(begin, r.at-1, append(s, r.data[done:r.at-1]...))
+			return r.checkUTF8(begin, r.at-1, append(s, r.data[done:r.at-1]...))
 		case c == '\\':
 			var ok bool
-			if s, ok = r.escape(append(s, r.data[done:r.at]...)); !ok {
+			if s, ok = r.scanEscape(append(s, r.data[done:r.at]...)); !ok {
 				return nil, false
 			}
 			done = r.at
 		case c < ' ':
-			return nil, r.invalid()
+			return nil, r.failInvalid()
 		default:
 			r.at++
 		}
 	}
-	return nil, r.invalid()
+	return nil, r.failInvalid()
 }
 
-// valid returns s if it is UTF-8. begin and end say where the text is in the data, for the error.
-func (r *reader) valid(begin, end int, s []byte) ([]byte, bool) {
+// checkUTF8 returns s if it is UTF-8. begin and end say where the text is in the data, for the error.
+func (r *reader) checkUTF8(begin, end int, s []byte) ([]byte, bool) {
 	if raw := r.data[begin:end]; !utf8.Valid(raw) {
 		r.err = notUTF8(begin + firstInvalid(raw))
 		return nil, false
@@ -138,11 +138,11 @@ func (r *reader) valid(begin, end int, s []byte) ([]byte, bool) {
 	return s, true
 }
 
-// escape appends the character that an escape stands for.
-func (r *reader) escape(s []byte) ([]byte, bool) {
+// scanEscape appends the character that an escape stands for.
+func (r *reader) scanEscape(s []byte) ([]byte, bool) {
 	r.at++ // the backslash
 	if r.at == len(r.data) {
-		return nil, r.invalid()
+		return nil, r.failInvalid()
 	}
 	switch c := r.data[r.at]; c {
 	case '"', '\\', '/':
@@ -158,18 +158,18 @@ func (r *reader) escape(s []byte) ([]byte, bool) {
 	case 't':
 		s = append(s, '\t')
 	case 'u':
-		return r.unicode(s)
+		return r.scanUnicode(s)
 	default:
-		return nil, r.invalid()
+		return nil, r.failInvalid()
 	}
 	r.at++
 	return s, true
 }
 
-// unicode appends the character of \uXXXX, or of two such escapes that form a surrogate pair.
-func (r *reader) unicode(s []byte) ([]byte, bool) {
+// scanUnicode appends the character of \uXXXX, or of two such escapes that form a surrogate pair.
+func (r *reader) scanUnicode(s []byte) ([]byte, bool) {
 	begin := r.at - 1
-	char, ok := r.hex()
+	char, ok := r.scanHex()
 	if !ok {
 		return nil, false
 	}
@@ -177,7 +177,7 @@ func (r *reader) unicode(s []byte) ([]byte, bool) {
 		var second rune
 		if bytes.HasPrefix(r.data[r.at:], []byte(`\u`)) {
 			r.at++
-			if second, ok = r.hex(); !ok {
+			if second, ok = r.scanHex(); !ok {
 				return nil, false
 			}
 		}
@@ -189,17 +189,17 @@ func (r *reader) unicode(s []byte) ([]byte, bool) {
 	return utf8.AppendRune(s, char), true
 }
 
-// hex reads the u of an escape and four hex digits.
-func (r *reader) hex() (rune, bool) {
+// scanHex reads the u of an escape and four hex digits.
+func (r *reader) scanHex() (rune, bool) {
 	var n rune
 	for range 4 {
 		r.at++
 		if r.at == len(r.data) {
-			return 0, r.invalid()
+			return 0, r.failInvalid()
 		}
 		digit, err := strconv.ParseUint(string(r.data[r.at]), 16, 8)
 		if err != nil {
-			return 0, r.invalid()
+			return 0, r.failInvalid()
 		}
 		n = n<<4 | rune(digit)
 	}
@@ -207,23 +207,23 @@ func (r *reader) hex() (rune, bool) {
 	return n, true
 }
 
-// number reads a number.
-func (r *reader) number() ([]byte, bool) {
+// scanNumber reads a number.
+func (r *reader) scanNumber() ([]byte, bool) {
 	if r.err != nil {
 		return nil, false
 	}
 	begin := r.at
 	r.skip('-')
-	ok := r.skip('0') || r.digits()
+	ok := r.skip('0') || r.skipDigits()
 	if ok && r.skip('.') {
-		ok = r.digits()
+		ok = r.skipDigits()
 	}
 	if ok && (r.skip('e') || r.skip('E')) {
 		_ = r.skip('+') || r.skip('-')
-		ok = r.digits()
+		ok = r.skipDigits()
 	}
 	if !ok {
-		return nil, r.invalid()
+		return nil, r.failInvalid()
 	}
 	return r.data[begin:r.at], true
 }
@@ -236,7 +236,7 @@ func (r *reader) skip(c byte) bool {
 	return true
 }
 
-func (r *reader) digits() bool {
+func (r *reader) skipDigits() bool {
 	begin := r.at
 	for r.at < len(r.data) && isDigit(r.data[r.at]) {
 		r.at++

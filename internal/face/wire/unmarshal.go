@@ -28,12 +28,12 @@ func Unmarshal(data []byte, m proto.Message) error {
 	return r.err
 }
 
-// position matches the prefix of protojson's errors. Its first space is sometimes a no-break space.
-var position = regexp.MustCompile(`^proto:[\s\x{a0}]*(\(line \d+:\d+\):[\s\x{a0}]*)?`)
+// errorPrefix matches the prefix of protojson's errors. Its first space is sometimes a no-break space.
+var errorPrefix = regexp.MustCompile(`^proto:[\s\x{a0}]*(\(line \d+:\d+\):[\s\x{a0}]*)?`)
 
 func unmarshalForeign(data []byte, m proto.Message) error {
 	if err := protojson.Unmarshal(data, m); err != nil {
-		return Invalid(invalidArgument, "", "the JSON cannot be read: %s", position.ReplaceAllString(err.Error(), ""))
+		return Invalid(invalidArgument, "", "the JSON cannot be read: %s", errorPrefix.ReplaceAllString(err.Error(), ""))
 	}
 	return nil
 }

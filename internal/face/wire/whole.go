@@ -7,12 +7,12 @@ import (
 )
 
 var (
-	errNotWhole = errors.New("not a whole number")
-	errTooLarge = errors.New("more than 64 bits")
+	errNotInteger = errors.New("not a whole number")
+	errTooLarge   = errors.New("more than 64 bits")
 )
 
-// whole reads a whole number from least to most. With quoted set, the number may be in quotes.
-func (r *reader) whole(least, most int64, quoted bool) (int64, bool) {
+// readInteger reads a whole number from least to most. With quoted set, the number may be in quotes.
+func (r *reader) readInteger(least, most int64, quoted bool) (int64, bool) {
 	if r.err != nil {
 		return 0, false
 	}
@@ -22,21 +22,21 @@ func (r *reader) whole(least, most int64, quoted bool) (int64, bool) {
 	ok := false
 	switch {
 	case c == '-' || isDigit(c):
-		text, ok = r.number()
+		text, ok = r.scanNumber()
 	case c == '"' && quoted:
-		if text, ok = r.text(); ok && !isNumber(text) {
+		if text, ok = r.scanText(); ok && !isNumber(text) {
 			r.at, ok = begin, false
-			r.wrongType("a whole number")
+			r.failType("a whole number")
 		}
 	default:
-		r.wrongType("a whole number")
+		r.failType("a whole number")
 	}
 	if !ok {
 		return 0, false
 	}
-	n, err := parseWhole(string(text))
+	n, err := parseInteger(string(text))
 	switch {
-	case errors.Is(err, errNotWhole):
+	case errors.Is(err, errNotInteger):
 		r.fail("%s must be a whole number, got %s", r.path(), Shorten(string(text)))
 	case err != nil || n < least || n > most:
 		r.fail("%s must be a whole number from %d to %d, got %s", r.path(), least, most, Shorten(string(text)))
@@ -46,12 +46,12 @@ func (r *reader) whole(least, most int64, quoted bool) (int64, bool) {
 
 func isNumber(s []byte) bool {
 	r := reader{data: s}
-	_, ok := r.number()
+	_, ok := r.scanNumber()
 	return ok && r.at == len(s)
 }
 
-// parseWhole returns the value of a JSON number. It accepts every notation of a whole number: 100, 1e2, 100.0.
-func parseWhole(number string) (int64, error) {
+// parseInteger returns the value of a JSON number. It accepts every notation of a whole number: 100, 1e2, 100.0.
+func parseInteger(number string) (int64, error) {
 	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
 		return n, nil
 	}
@@ -68,7 +68,7 @@ func parseWhole(number string) (int64, error) {
 	case significant == "":
 		return 0, nil
 	case power < -zeros:
-		return 0, errNotWhole
+		return 0, errNotInteger
 	case power > 20:
 		return 0, errTooLarge
 	default:

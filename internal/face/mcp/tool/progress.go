@@ -56,8 +56,8 @@ func progressOf(ctx context.Context) *progress {
 	return p
 }
 
-// say sends each text as one progress notification. The progress value counts the texts; there is no known total.
-func (p *progress) say(texts []string) error {
+// send sends each text as one progress notification. The progress value counts the texts; there is no known total.
+func (p *progress) send(texts []string) error {
 	if p == nil {
 		return nil
 	}
@@ -81,8 +81,8 @@ func (p *progress) say(texts []string) error {
 	return nil
 }
 
-// number returns how many texts were sent.
-func (p *progress) number() int {
+// sentCount returns how many texts were sent.
+func (p *progress) sentCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sent
@@ -96,8 +96,8 @@ func (p *progress) keepAlive() (stop func()) {
 	if p == nil {
 		return func() {}
 	}
-	over, done := make(chan struct{}), make(chan struct{})
-	begun := time.Now()
+	stopped, done := make(chan struct{}), make(chan struct{})
+	started := time.Now()
 	go func() {
 		defer close(done)
 		timer := time.NewTimer(maxSilence)
@@ -105,24 +105,24 @@ func (p *progress) keepAlive() (stop func()) {
 		for {
 			select {
 			case <-timer.C:
-			case <-over:
+			case <-stopped:
 				return
 			}
-			if left := p.silence(); left > 0 {
+			if left := p.remainingSilence(); left > 0 {
 				timer.Reset(left)
 				continue
 			}
-			if p.say([]string{"at work for " + time.Since(begun).Round(time.Second).String()}) != nil {
+			if p.send([]string{"at work for " + time.Since(started).Round(time.Second).String()}) != nil {
 				return
 			}
 			timer.Reset(maxSilence)
 		}
 	}()
-	return func() { close(over); <-done }
+	return func() { close(stopped); <-done }
 }
 
-// silence returns how long the call may still send nothing.
-func (p *progress) silence() time.Duration {
+// remainingSilence returns how long the call may still send nothing.
+func (p *progress) remainingSilence() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maxSilence - time.Since(p.last)
@@ -170,26 +170,26 @@ func follow(ctx context.Context, p *progress, watch Watch, agent string) (stop f
 	if agent == "" { // the request is invalid, and would follow the whole fleet
 		return func() {}
 	}
-	at := "now"
-	take := func(cursor string, texts []string) error {
-		if err := p.say(texts); err != nil {
+	position := "now"
+	handle := func(cursor string, texts []string) error {
+		if err := p.send(texts); err != nil {
 			return err
 		}
 		if cursor != "" {
-			at = cursor
+			position = cursor
 		}
 		return nil
 	}
 	// The end of the log must be known before the call begins, because a stream that is opened at the same time would
 	// start somewhere in the middle of the call. Errors are ignored, since a call without progress is better than none.
-	if err := watch(ctx, Query{Cursor: at, Agent: agent}, take); err != nil {
+	if err := watch(ctx, Query{Cursor: position, Agent: agent}, handle); err != nil {
 		return func() {}
 	}
-	following, cancel := context.WithCancel(ctx)
+	followCtx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = watch(following, Query{Cursor: at, Agent: agent, Follow: true}, take)
+		_ = watch(followCtx, Query{Cursor: position, Agent: agent, Follow: true}, handle)
 	}()
 	return func() {
 		cancel()
@@ -197,8 +197,8 @@ func follow(ctx context.Context, p *progress, watch Watch, agent string) (stop f
 		// The log holds the call's own events by now, but the stream may not have delivered them yet. If the agent
 		// keeps working, the log does not end; do not wait for that.
 		for range 10 {
-			before := p.number()
-			if at == "now" || watch(ctx, Query{Cursor: at, Agent: agent}, take) != nil || p.number() == before {
+			before := p.sentCount()
+			if position == "now" || watch(ctx, Query{Cursor: position, Agent: agent}, handle) != nil || p.sentCount() == before {
 				return
 			}
 		}

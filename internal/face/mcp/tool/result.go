@@ -17,8 +17,8 @@ import (
 // DefaultMaxResult is the default limit of a result's text, in bytes.
 const DefaultMaxResult = 48 << 10
 
-// noteRoom is the part of a result that is reserved for the note about what was shortened, in bytes.
-const noteRoom = 512
+// noteBytes is the part of a result that is reserved for the note about what was shortened, in bytes.
+const noteBytes = 512
 
 type maxResultKey struct{}
 
@@ -61,9 +61,9 @@ func (p Portion) applies(q protoreflect.Message) bool {
 	return unless == nil || !q.Get(unless).Bool()
 }
 
-// prepare lowers the request's limit for a text to what fits into a result, so that no service reads and sends
+// capLimit lowers the request's limit for a text to what fits into a result, so that no service reads and sends
 // megabytes that would be thrown away.
-func (s Spec) prepare(ctx context.Context, q, response protoreflect.Message) {
+func (s Spec) capLimit(ctx context.Context, q, response protoreflect.Message) {
 	if !s.Portion.applies(q) {
 		return
 	}
@@ -75,9 +75,9 @@ func (s Spec) prepare(ctx context.Context, q, response protoreflect.Message) {
 	}
 }
 
-// answer makes the result of a call: the whole message if it fits, otherwise as much as fits. again repeats the call
+// resultOf makes the result of a call: the whole message if it fits, otherwise as much as fits. again repeats the call
 // after lower has changed the request.
-func (s Spec) answer(ctx context.Context, q, m proto.Message, again func() (proto.Message, error)) *mcp.CallToolResult {
+func (s Spec) resultOf(ctx context.Context, q, m proto.Message, again func() (proto.Message, error)) *mcp.CallToolResult {
 	most := maxResult(ctx)
 	b, err := wire.Marshal(m)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s Spec) answer(ctx context.Context, q, m proto.Message, again func() (prot
 	}
 	keep := ""
 	if s.Portion.applies(q.ProtoReflect()) {
-		if m, b, err = s.lower(q.ProtoReflect(), m, b, most, again); err != nil {
+		if m, b, err = s.lowerLimit(q.ProtoReflect(), m, b, most, again); err != nil {
 			return failure(ctx, err)
 		}
 		keep = s.Portion.Of
@@ -97,21 +97,21 @@ func (s Spec) answer(ctx context.Context, q, m proto.Message, again func() (prot
 		return success(ctx, b, "")
 	}
 	m = proto.Clone(m) // the service may have parts of it
-	short := shortener{message: m.ProtoReflect(), request: q.ProtoReflect(), cuts: s.Cuts, keep: keep, most: most - noteRoom}
+	short := shortener{message: m.ProtoReflect(), request: q.ProtoReflect(), cuts: s.Cuts, keep: keep, most: most - noteBytes}
 	if b, err = short.run(); err != nil {
 		return failure(ctx, err)
 	}
 	return success(ctx, b, short.note())
 }
 
-// encodedAnswer makes the result of a call from an answer that is JSON already.
-func (s Spec) encodedAnswer(ctx context.Context, q proto.Message, a *encoded.Answer, again func() (proto.Message, error)) *mcp.CallToolResult {
+// resultOfEncoded makes the result of a call from an answer that is JSON already.
+func (s Spec) resultOfEncoded(ctx context.Context, q proto.Message, a *encoded.Answer, again func() (proto.Message, error)) *mcp.CallToolResult {
 	b, text, err := a.JSON()
 	switch {
 	case err != nil:
 		return failure(ctx, err)
 	case len(b) > maxResult(ctx):
-		return s.answer(ctx, q, a.Message(), again)
+		return s.resultOf(ctx, q, a.Message(), again)
 	}
 	r := success(ctx, b, "")
 	if assembled := assembledOf(ctx); assembled != nil {
@@ -120,8 +120,8 @@ func (s Spec) encodedAnswer(ctx context.Context, q proto.Message, a *encoded.Ans
 	return r
 }
 
-// lower repeats the call with lower limits until the answer fits, or until a lower limit cannot make it smaller.
-func (s Spec) lower(q protoreflect.Message, m proto.Message, b []byte, most int, again func() (proto.Message, error)) (proto.Message, []byte, error) {
+// lowerLimit repeats the call with lower limits until the answer fits, or until a lower limit cannot make it smaller.
+func (s Spec) lowerLimit(q protoreflect.Message, m proto.Message, b []byte, most int, again func() (proto.Message, error)) (proto.Message, []byte, error) {
 	limit := q.Descriptor().Fields().ByName(protoreflect.Name(s.Portion.Limit))
 	end := unknownEnd
 	for range 30 {
@@ -133,7 +133,7 @@ func (s Spec) lower(q protoreflect.Message, m proto.Message, b []byte, most int,
 		if err != nil {
 			return nil, nil, err
 		}
-		room := most - noteRoom - min(rest, most/2) // the rest of the answer can be shortened to half of the result
+		room := most - noteBytes - min(rest, most/2) // the rest of the answer can be shortened to half of the result
 		fits, err := s.countThatFits(m, n, len(b)-rest, room, most, end)
 		if err != nil || n <= 1 || fits >= n {
 			return m, b, err
@@ -228,15 +228,15 @@ func sizeWithout(m proto.Message, path string) (int, error) {
 		b, err := wire.Marshal(m)
 		return len(b), err
 	}
-	rest := in.New() // clearing the field would empty the shared list
+	others := in.New() // clearing the field would empty the shared list
 	in.Range(func(other protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if other != f {
-			rest.Set(other, v)
+			others.Set(other, v)
 		}
 		return true
 	})
 	size := 0
-	for i, x := range []proto.Message{m, in.Interface(), rest.Interface()} {
+	for i, x := range []proto.Message{m, in.Interface(), others.Interface()} {
 		b, err := wire.Marshal(x)
 		if err != nil {
 			return 0, err
@@ -316,7 +316,7 @@ func failure(ctx context.Context, err error) *mcp.CallToolResult {
 	if most := maxResult(ctx); len(text) > most {
 		e := wire.ErrorOf(err)
 		e.Details = nil
-		if e.Message, _ = prefix(e.Message, most-noteRoom); len(e.JSON()) > most {
+		if e.Message, _ = prefix(e.Message, most-noteBytes); len(e.JSON()) > most {
 			e.Message = fmt.Sprintf("the error's text is too long for a tool (mcp.max_result is %d bytes); the server's log has it", most)
 		}
 		text = e.JSON()

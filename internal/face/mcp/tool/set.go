@@ -21,7 +21,7 @@ type Defs map[string]string
 func NewSet(name string, inputs, outputs Defs, tools ...Tool) Set {
 	for i := range tools {
 		t := &tools[i].Tool
-		t.RawInputSchema, t.RawOutputSchema = inputs.complete(t.RawInputSchema), outputs.complete(t.RawOutputSchema)
+		t.RawInputSchema, t.RawOutputSchema = inputs.withDefs(t.RawInputSchema), outputs.withDefs(t.RawOutputSchema)
 	}
 	return Set{Name: name, Tools: tools}
 }
@@ -29,8 +29,8 @@ func NewSet(name string, inputs, outputs Defs, tools ...Tool) Set {
 // reference matches the reference of a schema to a definition.
 var reference = regexp.MustCompile(`"#/\$defs/([^"]+)"`)
 
-// complete adds the definitions to which the schema refers, and removes spaces.
-func (d Defs) complete(schema json.RawMessage) json.RawMessage {
+// withDefs adds the definitions to which the schema refers, and removes spaces.
+func (d Defs) withDefs(schema json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	if json.Compact(&b, schema) != nil {
 		return schema

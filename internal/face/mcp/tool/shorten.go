@@ -13,8 +13,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// leastText is how much of a text is kept, in bytes, as long as leaving out list items can make the answer fit.
-const leastText = 200
+// minText is how much of a text is kept, in bytes, as long as leaving out list items can make the answer fit.
+const minText = 200
 
 // shortener makes a message fit if it can. It leaves out items of lists that allow it, shortens the longest texts to the
 // same length, and then leaves out items of the largest lists.
@@ -24,14 +24,14 @@ type shortener struct {
 	keep             string // path of a text that is not shortened
 	most             int    // bytes of JSON
 
-	parts []part
-	lacks []string // notes about lists that lack items
+	parts     []part
+	listNotes []string // notes about lists that lack items
 }
 
 // part is the part of a field that the answer holds.
 type part struct {
 	path, which, unit string
-	kept, of          int
+	kept, total       int
 }
 
 // errTooLarge is returned for an answer that cannot be shortened enough.
@@ -56,7 +56,7 @@ func (s *shortener) run() ([]byte, error) {
 			return b, err
 		}
 	}
-	if fits := s.shortenTexts(len(b), leastText); fits {
+	if fits := s.shortenTexts(len(b), minText); fits {
 		return s.json()
 	}
 	if b, err = s.shortenLists(); err != nil || len(b) <= s.most {
@@ -150,10 +150,10 @@ type text struct {
 
 // shortenTexts cuts the longest texts to the same length: the largest length that fits, but not less than least. It
 // reports whether the message then fits.
-func (s *shortener) shortenTexts(size, least int) bool {
+func (s *shortener) shortenTexts(size, minLength int) bool {
 	var texts []text
-	collect(s.message, "", func(t text) {
-		if t.path != s.keep && len(t.value) > least {
+	eachText(s.message, "", func(t text) {
+		if t.path != s.keep && len(t.value) > minLength {
 			texts = append(texts, t)
 		}
 	})
@@ -173,30 +173,30 @@ func (s *shortener) shortenTexts(size, least int) bool {
 		}
 		return sum
 	}
-	low, high := least, s.most
-	fits := total(low) <= s.most
-	for fits && low < high {
-		if middle := (low + high + 1) / 2; total(middle) <= s.most {
-			low = middle
+	length, high := minLength, s.most
+	fits := total(length) <= s.most
+	for fits && length < high {
+		if middle := (length + high + 1) / 2; total(middle) <= s.most {
+			length = middle
 		} else {
 			high = middle - 1
 		}
 	}
 	for _, t := range texts {
-		if len(t.value) <= low {
+		if len(t.value) <= length {
 			continue
 		}
-		cut, _ := prefix(t.value, low)
+		cut, _ := prefix(t.value, length)
 		t.set(cut)
-		s.tellOffset(t.path, len(cut))
+		s.setNextOffset(t.path, len(cut))
 		s.noteCut(t.path, "first", len(cut), len(t.value), "bytes")
 	}
 	return fits
 }
 
-// tellOffset sets the offset of a text's next portion, if the response has a field for it. The digits of
-// the offset use a part of noteRoom.
-func (s *shortener) tellOffset(path string, kept int) {
+// setNextOffset sets the offset of a text's next portion, if the response has a field for it. The digits of
+// the offset use a part of noteBytes.
+func (s *shortener) setNextOffset(path string, kept int) {
 	for _, c := range s.cuts {
 		if c.Field != path || c.NextOffset == "" {
 			continue
@@ -211,7 +211,7 @@ func (s *shortener) tellOffset(path string, kept int) {
 
 // shortenLists leaves out the last items of the largest list, until the message fits or no list has more than one item.
 func (s *shortener) shortenLists() ([]byte, error) {
-	left := map[string]int{}
+	omitted := map[string]int{}
 	for {
 		b, err := s.json()
 		if err != nil {
@@ -219,23 +219,23 @@ func (s *shortener) shortenLists() ([]byte, error) {
 		}
 		largest := list{}
 		if len(b) > s.most {
-			lists(s.message, "", func(l list) {
+			eachList(s.message, "", func(l list) {
 				if l.len > 1 && l.size > largest.size {
 					largest = l
 				}
 			})
 		}
 		if largest.len == 0 {
-			for path, n := range left {
-				s.lacks = append(s.lacks, fmt.Sprintf("%s lacks its last %d items", path, n))
+			for path, n := range omitted {
+				s.listNotes = append(s.listNotes, fmt.Sprintf("%s lacks its last %d items", path, n))
 			}
-			slices.Sort(s.lacks)
+			slices.Sort(s.listNotes)
 			return b, nil
 		}
 		share := float64(s.most) / float64(len(b))
 		kept := max(1, min(largest.len-1, int(float64(largest.len)*share)))
 		largest.truncate(kept)
-		left[largest.path] += largest.len - kept
+		omitted[largest.path] += largest.len - kept
 	}
 }
 
@@ -258,9 +258,9 @@ func (s *shortener) noteCut(path, which string, kept, of int, unit string) {
 func (s *shortener) note() string {
 	var notes []string
 	for _, p := range s.parts[:min(2, len(s.parts))] {
-		notes = append(notes, fmt.Sprintf("%s has its %s %d of %d %s", p.path, p.which, p.kept, p.of, p.unit))
+		notes = append(notes, fmt.Sprintf("%s has its %s %d of %d %s", p.path, p.which, p.kept, p.total, p.unit))
 	}
-	notes = append(notes, s.lacks...)
+	notes = append(notes, s.listNotes...)
 	if len(notes) == 0 {
 		return ""
 	}
@@ -268,7 +268,7 @@ func (s *shortener) note() string {
 		notes = append(notes, fmt.Sprintf("%d more fields were shortened", more))
 	}
 	text := strings.Join(notes, "; ")
-	text, _ = prefix(text, noteRoom/2)
+	text, _ = prefix(text, noteBytes/2)
 	return "This answer was shortened to fit: " + text + ". REST, gRPC and the fleet command return the whole answer."
 }
 
@@ -291,10 +291,10 @@ func prefix(s string, n int) (string, int) {
 	return s[:n], size
 }
 
-// collect calls each with every text of the message.
-func collect(m protoreflect.Message, path string, each func(text)) {
+// eachText calls each with every text of the message.
+func eachText(m protoreflect.Message, path string, each func(text)) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		path := join(path, f)
+		path := joinPath(path, f)
 		switch {
 		case f.IsMap():
 			values := v.Map()
@@ -303,7 +303,7 @@ func collect(m protoreflect.Message, path string, each func(text)) {
 				case protoreflect.StringKind:
 					each(text{path: path, value: v.String(), set: func(s string) { values.Set(k, protoreflect.ValueOfString(s)) }})
 				case protoreflect.MessageKind:
-					collect(v.Message(), path, each)
+					eachText(v.Message(), path, each)
 				}
 				return true
 			})
@@ -314,13 +314,13 @@ func collect(m protoreflect.Message, path string, each func(text)) {
 				case protoreflect.StringKind:
 					each(text{path: path, value: items.Get(i).String(), set: func(s string) { items.Set(i, protoreflect.ValueOfString(s)) }})
 				case protoreflect.MessageKind:
-					collect(items.Get(i).Message(), path, each)
+					eachText(items.Get(i).Message(), path, each)
 				}
 			}
 		case f.Kind() == protoreflect.StringKind:
 			each(text{path: path, value: v.String(), set: func(s string) { m.Set(f, protoreflect.ValueOfString(s)) }})
 		case f.Kind() == protoreflect.MessageKind:
-			collect(v.Message(), path, each)
+			eachText(v.Message(), path, each)
 		}
 		return true
 	})
@@ -333,15 +333,15 @@ type list struct {
 	truncate  func(n int)
 }
 
-// lists calls each with every list of the message and its size on the wire, which is about its size in JSON.
-func lists(m protoreflect.Message, path string, each func(list)) {
+// eachList calls each with every list of the message and its size on the wire, which is about its size in JSON.
+func eachList(m protoreflect.Message, path string, each func(list)) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		path, size := join(path, f), 0
+		path, size := joinPath(path, f), 0
 		add := func(f protoreflect.FieldDescriptor, v protoreflect.Value) {
 			switch f.Kind() {
 			case protoreflect.MessageKind:
 				size += proto.Size(v.Message().Interface())
-				lists(v.Message(), path, each)
+				eachList(v.Message(), path, each)
 			case protoreflect.StringKind:
 				size += len(v.String())
 			}
@@ -361,7 +361,7 @@ func lists(m protoreflect.Message, path string, each func(list)) {
 			}
 			each(list{path: path, len: v.List().Len(), size: size, truncate: v.List().Truncate})
 		case f.Kind() == protoreflect.MessageKind:
-			lists(v.Message(), path, each)
+			eachList(v.Message(), path, each)
 		}
 		return true
 	})
@@ -380,7 +380,7 @@ func truncateMap(m protoreflect.Map, n int) {
 	}
 }
 
-func join(path string, f protoreflect.FieldDescriptor) string {
+func joinPath(path string, f protoreflect.FieldDescriptor) string {
 	if path == "" {
 		return string(f.Name())
 	}

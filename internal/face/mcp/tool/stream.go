@@ -17,16 +17,16 @@ func Stream[Q, R any, PQ message[Q], PR message[R]](
 	s Spec, call func(context.Context, PQ, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error), texts func(PR) []string, opts ...Option[PQ],
 ) Tool {
 	o := optionsOf(opts)
-	return s.with(func(ctx context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
+	return s.newTool(func(ctx context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
 		q := PQ(new(Q))
 		if err := decode(r, q, o); err != nil {
 			return failure(ctx, err)
 		}
 		p := progressOf(ctx)
-		merged := func(p *progress) (proto.Message, error) {
+		receiveMerged := func(p *progress) (proto.Message, error) {
 			all, size := PR(new(R)), 0
 			err := receive(ctx, call, q, func(m PR) error {
-				if err := p.say(texts(m)); err != nil {
+				if err := p.send(texts(m)); err != nil {
 					return err
 				}
 				proto.Merge(all, m)
@@ -37,11 +37,11 @@ func Stream[Q, R any, PQ message[Q], PR message[R]](
 			})
 			return all, err
 		}
-		all, err := merged(p)
+		all, err := receiveMerged(p)
 		if err != nil {
 			return failure(ctx, err)
 		}
-		return s.answer(ctx, q, all, func() (proto.Message, error) { return merged(nil) })
+		return s.resultOf(ctx, q, all, func() (proto.Message, error) { return receiveMerged(nil) })
 	})
 }
 

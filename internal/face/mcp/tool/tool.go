@@ -43,7 +43,7 @@ type Spec struct {
 // handler answers a call. A failed call is an answer too, so that the calling model can read why.
 type handler func(context.Context, mcp.CallToolRequest) *mcp.CallToolResult
 
-func (s Spec) with(h handler) Tool {
+func (s Spec) newTool(h handler) Tool {
 	openWorld := false
 	return Tool{
 		Method: s.Method, Contract: s.Contract, Operator: s.Operator,

@@ -25,14 +25,14 @@ import (
 	"fleet/internal/face/mcp/tool"
 )
 
-// answers is a stream of messages, with the error that ends it.
-type answers struct {
+// fakeStream is a stream of messages, with the error that ends it.
+type fakeStream struct {
 	grpc.ClientStream
 	messages []*structpb.ListValue
 	err      error
 }
 
-func (a *answers) Recv() (*structpb.ListValue, error) {
+func (a *fakeStream) Recv() (*structpb.ListValue, error) {
 	if len(a.messages) == 0 {
 		return nil, a.err
 	}
@@ -41,9 +41,9 @@ func (a *answers) Recv() (*structpb.ListValue, error) {
 	return m, nil
 }
 
-type streaming = func(context.Context, *structpb.Struct, ...grpc.CallOption) (grpc.ServerStreamingClient[structpb.ListValue], error)
+type streamCall = func(context.Context, *structpb.Struct, ...grpc.CallOption) (grpc.ServerStreamingClient[structpb.ListValue], error)
 
-func stream(a *answers) streaming {
+func stream(a *fakeStream) streamCall {
 	return func(context.Context, *structpb.Struct, ...grpc.CallOption) (grpc.ServerStreamingClient[structpb.ListValue], error) {
 		return a, nil
 	}
@@ -57,7 +57,7 @@ func list(texts ...string) *structpb.ListValue {
 	return l
 }
 
-func words(l *structpb.ListValue) []string {
+func stringsOf(l *structpb.ListValue) []string {
 	var texts []string
 	for _, v := range l.GetValues() {
 		texts = append(texts, v.GetStringValue())
@@ -86,7 +86,7 @@ func recorder(into *[]string) tool.Notify {
 func TestAStreamsMessagesAreMerged(t *testing.T) {
 	t.Parallel()
 	var said []string
-	r := run(t, tool.Stream(tool.Spec{}, stream(&answers{messages: []*structpb.ListValue{list("a", "b"), list(), list("c")}, err: io.EOF}), words), recorder(&said))
+	r := run(t, tool.Stream(tool.Spec{}, stream(&fakeStream{messages: []*structpb.ListValue{list("a", "b"), list(), list("c")}, err: io.EOF}), stringsOf), recorder(&said))
 	require.False(t, r.IsError)
 	require.JSONEq(t, `["a","b","c"]`, text(r))
 	require.Equal(t, []string{"a", "b", "c"}, said)
@@ -95,7 +95,7 @@ func TestAStreamsMessagesAreMerged(t *testing.T) {
 func TestAStreamThatFailsIsAnError(t *testing.T) {
 	t.Parallel()
 	var said []string
-	r := run(t, tool.Stream(tool.Spec{}, stream(&answers{messages: []*structpb.ListValue{list("a")}, err: status.Error(codes.Unavailable, "gone")}), words), recorder(&said))
+	r := run(t, tool.Stream(tool.Spec{}, stream(&fakeStream{messages: []*structpb.ListValue{list("a")}, err: status.Error(codes.Unavailable, "gone")}), stringsOf), recorder(&said))
 	require.True(t, r.IsError)
 	require.Nil(t, r.StructuredContent)
 	require.JSONEq(t, `{"error":"BACKEND_UNAVAILABLE","message":"gone","details":null}`, text(r))
@@ -105,22 +105,22 @@ func TestAStreamThatFailsIsAnError(t *testing.T) {
 func TestAStreamThatIsTooLongEnds(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", tool.DefaultMaxResult/3+1)
-	a := &answers{messages: []*structpb.ListValue{list(large), list(large), list(large), list(large)}, err: errors.New("not reached")}
-	r := run(t, tool.Stream(tool.Spec{}, stream(a), words), func(mcp.JSONRPCNotification) error { return nil })
+	a := &fakeStream{messages: []*structpb.ListValue{list(large), list(large), list(large), list(large)}, err: errors.New("not reached")}
+	r := run(t, tool.Stream(tool.Spec{}, stream(a), stringsOf), func(mcp.JSONRPCNotification) error { return nil })
 	require.False(t, r.IsError)
 	require.Len(t, a.messages, 1, "the tool must stop reading when the result is full")
 }
 
 func TestAStreamEndsWhenItsClientIsGone(t *testing.T) {
 	t.Parallel()
-	a := &answers{messages: []*structpb.ListValue{list("a"), list("b")}, err: io.EOF}
-	r := run(t, tool.Stream(tool.Spec{}, stream(a), words), func(mcp.JSONRPCNotification) error { return errors.New("gone") })
+	a := &fakeStream{messages: []*structpb.ListValue{list("a"), list("b")}, err: io.EOF}
+	r := run(t, tool.Stream(tool.Spec{}, stream(a), stringsOf), func(mcp.JSONRPCNotification) error { return errors.New("gone") })
 	require.True(t, r.IsError)
 	require.Len(t, a.messages, 1)
 }
 
-// unary answers with the greeting, and records that it was called.
-func unary(called *bool) func(context.Context, *structpb.Struct, ...grpc.CallOption) (*wrapperspb.StringValue, error) {
+// recordedCall answers with the greeting, and records that it was called.
+func recordedCall(called *bool) func(context.Context, *structpb.Struct, ...grpc.CallOption) (*wrapperspb.StringValue, error) {
 	return func(context.Context, *structpb.Struct, ...grpc.CallOption) (*wrapperspb.StringValue, error) {
 		*called = true
 		return wrapperspb.String("hello"), nil
@@ -137,7 +137,7 @@ func TestCallContinuesWithoutProgress(t *testing.T) {
 		return errors.New("no events today")
 	}
 	var said []string
-	r := run(t, tool.Unary(tool.Spec{}, unary(&called), tool.Progress(watch, name)), recorder(&said))
+	r := run(t, tool.Unary(tool.Spec{}, recordedCall(&called), tool.Progress(watch, name)), recorder(&said))
 	require.False(t, r.IsError)
 	require.True(t, called)
 	require.Equal(t, 1, watched)
@@ -171,7 +171,7 @@ func TestLastEventsAreSent(t *testing.T) {
 		require.Equal(t, "1", q.Cursor)
 		return each("3", log[1:])
 	}
-	r := run(t, tool.Unary(tool.Spec{}, unary(&called), tool.Progress(watch, name)), recorder(&said))
+	r := run(t, tool.Unary(tool.Spec{}, recordedCall(&called), tool.Progress(watch, name)), recorder(&said))
 	require.False(t, r.IsError)
 	require.Equal(t, log, said)
 }
@@ -206,17 +206,17 @@ func TestLongCallSendsHeartbeats(t *testing.T) {
 	}
 	texts := func(m *structpb.Struct) []string { return []string{m.GetFields()["say"].GetStringValue()} }
 	last := func(m *structpb.Struct) bool { return len(m.GetFields()) == 0 }
-	talk := func(context.Context, *structpb.Struct, ...grpc.CallOption) (grpc.ServerStreamingClient[structpb.Struct], error) {
+	slowCall := func(context.Context, *structpb.Struct, ...grpc.CallOption) (grpc.ServerStreamingClient[structpb.Struct], error) {
 		word := &structpb.Struct{Fields: map[string]*structpb.Value{"say": structpb.NewStringValue("word")}}
-		return &slowly{answers: []*structpb.Struct{word, word, {}}, pauses: []time.Duration{5 * time.Second, 20 * time.Second, 9 * time.Second}}, nil
+		return &slowStream{answers: []*structpb.Struct{word, word, {}}, pauses: []time.Duration{5 * time.Second, 20 * time.Second, 9 * time.Second}}, nil
 	}
 	for name, c := range map[string]struct {
 		tool tool.Tool
 		want []string
 	}{
 		"unary":  {tool.Unary(tool.Spec{Name: "slow"}, slow), []string{"at work for 8s", "at work for 16s", "at work for 24s"}},
-		"turn":   {tool.Turn(tool.Spec{Name: "slow"}, talk, texts, last), []string{"word", "at work for 13s", "at work for 21s", "word", "at work for 33s"}},
-		"stream": {tool.Stream(tool.Spec{Name: "slow"}, talk, texts), []string{"word", "at work for 13s", "at work for 21s", "word", "at work for 33s", ""}},
+		"turn":   {tool.Turn(tool.Spec{Name: "slow"}, slowCall, texts, last), []string{"word", "at work for 13s", "at work for 21s", "word", "at work for 33s"}},
+		"stream": {tool.Stream(tool.Spec{Name: "slow"}, slowCall, texts), []string{"word", "at work for 13s", "at work for 21s", "word", "at work for 33s", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -239,14 +239,14 @@ func TestLongCallSendsHeartbeats(t *testing.T) {
 	}
 }
 
-// slowly is a stream with pauses between its answers.
-type slowly struct {
+// slowStream is a stream with pauses between its answers.
+type slowStream struct {
 	grpc.ClientStream
 	answers []*structpb.Struct
 	pauses  []time.Duration
 }
 
-func (s *slowly) Recv() (*structpb.Struct, error) {
+func (s *slowStream) Recv() (*structpb.Struct, error) {
 	if len(s.answers) == 0 {
 		return nil, io.EOF
 	}

@@ -18,7 +18,7 @@ func Turn[Q, R any, PQ message[Q], PR message[R]](
 	last func(PR) bool, opts ...Option[PQ],
 ) Tool {
 	o := optionsOf(opts)
-	return s.with(func(ctx context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
+	return s.newTool(func(ctx context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
 		q := PQ(new(Q))
 		if err := decode(r, q, o); err != nil {
 			return failure(ctx, err)
@@ -30,7 +30,7 @@ func Turn[Q, R any, PQ message[Q], PR message[R]](
 				result = m
 				return nil
 			}
-			return p.say(texts(m))
+			return p.send(texts(m))
 		})
 		if err == nil && result == nil {
 			err = errUnfinished
@@ -38,6 +38,6 @@ func Turn[Q, R any, PQ message[Q], PR message[R]](
 		if err != nil {
 			return failure(ctx, err)
 		}
-		return s.answer(ctx, q, result, nil)
+		return s.resultOf(ctx, q, result, nil)
 	})
 }

@@ -15,26 +15,26 @@ func Unary[Q, R any, PQ message[Q], PR message[R]](
 	s Spec, call func(context.Context, PQ, ...grpc.CallOption) (PR, error), opts ...Option[PQ],
 ) Tool {
 	o := optionsOf(opts)
-	return s.with(func(ctx context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
+	return s.newTool(func(ctx context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
 		q := PQ(new(Q))
 		if err := decode(r, q, o); err != nil {
 			return failure(ctx, err)
 		}
-		s.prepare(ctx, q.ProtoReflect(), PR(new(R)).ProtoReflect())
+		s.capLimit(ctx, q.ProtoReflect(), PR(new(R)).ProtoReflect())
 		stop := func() {}
 		if p := progressOf(ctx); p != nil && o.watch != nil {
 			stop = follow(ctx, p, o.watch, o.agent(q))
 		}
-		offering, offer := encoded.NewOffer(ctx)
-		m, err := call(offering, q)
+		offerCtx, offer := encoded.NewOffer(ctx)
+		m, err := call(offerCtx, q)
 		stop()
 		if err != nil {
 			return failure(ctx, err)
 		}
 		again := func() (proto.Message, error) { return call(ctx, q) }
 		if a := offer.Answer(); a != nil {
-			return s.encodedAnswer(ctx, q, a, again)
+			return s.resultOfEncoded(ctx, q, a, again)
 		}
-		return s.answer(ctx, q, m, again)
+		return s.resultOf(ctx, q, m, again)
 	})
 }
