@@ -113,6 +113,25 @@ func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []f
 	return nil, []fleet.Wait{d.roleWait(q, c)}
 }
 
+// hopeless reports whether no agent is free for the task, and none would be created for it. only is the agent that it must run on; nil if
+// there are several. Most tasks of a long queue are hopeless, whatever else they wait for.
+func (d *decider) hopeless(q *fleet.QueuedTask, only *fleet.AgentView) bool {
+	if only != nil {
+		return only.Status() != fleet.StatusIdle || d.taken[only.UID] != nil
+	}
+	key := keyOf(q)
+	c := d.crew(key)
+	for _, a := range c.idle {
+		if d.taken[a.UID] == nil {
+			return false
+		}
+	}
+	if key.pool == "" {
+		return true
+	}
+	return c.demand > c.creating && c.demand-c.creating >= d.allowed(d.pool(key.pool, key.owner), c)
+}
+
 // roleWait returns why no agent with a role can take the task.
 func (d *decider) roleWait(q *fleet.QueuedTask, c *crew) fleet.Wait {
 	w := fleet.Wait{Reason: fleet.WaitNoAgent, Subject: q.Entry.Target.String()}

@@ -15,11 +15,11 @@ import (
 
 // State is what a decision depends on.
 type State struct {
-	Tasks []*fleet.QueuedTask // the tasks of the queue that have not ended, in the order in which they were queued
-	Now   time.Time
-	Age   time.Duration // how long a task waits until it counts as one priority higher; 0: fleet.DefaultAgeStep
-	Texts bool          // set Wait.Text, which takes time
-	Pause *fleet.Pause  // nil if the fleet is not paused
+	Tasks  []*fleet.QueuedTask // the tasks of the queue that have not ended, in the order in which they were queued
+	Now    time.Time
+	Age    time.Duration // how long a task waits until it counts as one priority higher; 0: fleet.DefaultAgeStep
+	Detail Detail        // what the decision says about tasks that wait
+	Pause  *fleet.Pause  // nil if the fleet is not paused
 
 	Agents     []*fleet.AgentView // all that are not deleted
 	Pools      []*fleet.Pool
@@ -33,11 +33,21 @@ type State struct {
 	Fits       func(budget string, want fleet.Amount) bool // whether the budget has so much left
 }
 
+// Detail says how much a decision says about the tasks that wait. To say more takes more time.
+type Detail int
+
+// The details of decisions.
+const (
+	NoWaits Detail = iota // only what starts, ends, is created and retired
+	Reasons               // why tasks wait
+	Texts                 // why tasks wait, with texts for people
+)
+
 // Decision says what becomes of the pending tasks.
 type Decision struct {
 	Order []*fleet.QueuedTask     // the pending tasks, the next one first
 	Start []Start                 // those that start now
-	Waits map[string][]fleet.Wait // why the others wait, by id; what blocks them now comes first
+	Waits map[string][]fleet.Wait // why the others wait, by id; what blocks them now comes first; empty with NoWaits
 	End   map[string]string       // why tasks can never start, by id
 	Next  time.Time               // when the decision may change by itself; zero if it does not
 
@@ -129,6 +139,9 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 		return
 	}
 	d.sooner(q.Entry.Expires)
+	if d.Detail == NoWaits && d.hopeless(q, a) {
+		return
+	}
 	claims := d.Claims(q)
 	own := slices.Concat(d.ownWaits(q), d.ownerWaits(q), d.credentialWaits(q), d.budgetWaits(claims))
 	waits := own
@@ -151,7 +164,9 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 		}
 		return
 	}
-	d.Waits[q.ID] = waits
+	if d.Detail != NoWaits {
+		d.Waits[q.ID] = waits
+	}
 	if len(own) == 0 && only {
 		d.ahead[a.UID]++
 	}
@@ -302,7 +317,7 @@ const placeAgain = 2 * time.Second
 
 // text returns the text of a reason, if texts are wanted.
 func (d *decider) text(format string, args ...any) string {
-	if !d.Texts {
+	if d.Detail != Texts {
 		return ""
 	}
 	return fmt.Sprintf(format, args...)

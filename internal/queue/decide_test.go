@@ -20,7 +20,7 @@ func anyState(rt *rapid.T) State {
 	agents := map[string]*fleet.AgentView{}
 	deps := map[string]fleet.Dependee{}
 	down := rapid.Bool().Draw(rt, "down")
-	s := State{Now: noon, Pools: anyPools(rt)}
+	s := State{Now: noon, Pools: anyPools(rt), Detail: Reasons}
 	for i := range rapid.IntRange(1, 6).Draw(rt, "agents") {
 		uid := "u" + strconv.Itoa(i)
 		a := &fleet.AgentView{Agent: fleet.Agent{
@@ -242,6 +242,9 @@ func TestDecide(t *testing.T) {
 		}
 		require.Equal(rt, slow(s), started)
 		checkPools(rt, s, d)
+		s.Detail = NoWaits
+		short := Decide(s)
+		require.Equal(rt, []any{d.Start, d.End, d.Create, d.Retire}, []any{short.Start, short.End, short.Create, short.Retire})
 		for _, q := range d.Order {
 			_, ends := d.End[q.ID]
 			fates := 0
@@ -353,7 +356,12 @@ func BenchmarkDecide(b *testing.B) {
 	s.Room = func(string) (int, bool) { return 0, false }
 	s.Claims = func(*fleet.QueuedTask) []fleet.Claim { return nil }
 	s.Unusable = func(*fleet.QueuedTask) []fleet.Wait { return nil }
-	for b.Loop() {
-		Decide(s)
+	for name, detail := range map[string]Detail{"no waits": NoWaits, "reasons": Reasons} {
+		b.Run(name, func(b *testing.B) {
+			s.Detail = detail
+			for b.Loop() {
+				Decide(s)
+			}
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/queue"
 	"fleet/internal/state"
 )
 
@@ -53,7 +54,7 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	d, err := s.queueDecision(ctx, false)
+	d, err := s.queueDecision(ctx, queue.NoWaits)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/queue"
 )
 
 // QueueItem is a pending task and why it waits.
@@ -47,7 +48,7 @@ func (s *Service) ListQueue(ctx context.Context, r QueueRequest) (*QueueList, er
 		}
 		uid = v.UID
 	}
-	all, err := s.queueItems(ctx, p, true)
+	all, err := s.queueItems(ctx, p, queue.Texts)
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +62,8 @@ func (s *Service) ListQueue(ctx context.Context, r QueueRequest) (*QueueList, er
 const defaultQueue = 100
 
 // queueItems returns the pending tasks that p may see.
-func (s *Service) queueItems(ctx context.Context, p fleet.Principal, texts bool) ([]QueueItem, error) {
-	d, err := s.queueDecision(ctx, texts)
+func (s *Service) queueItems(ctx context.Context, p fleet.Principal, detail queue.Detail) ([]QueueItem, error) {
+	d, err := s.queueDecision(ctx, detail)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func (s *Service) queueItems(ctx context.Context, p fleet.Principal, texts bool)
 
 // waitsOf returns why the pending task waits.
 func (s *Service) waitsOf(ctx context.Context, t *fleet.Task) (*QueueItem, error) {
-	d, err := s.queueDecision(ctx, true)
+	d, err := s.queueDecision(ctx, queue.Texts)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func (s *Service) ShowQueue(ctx context.Context) (*QueueSummary, error) {
 	if err != nil {
 		return nil, err
 	}
-	items, err := s.queueItems(ctx, p, false)
+	items, err := s.queueItems(ctx, p, queue.Reasons)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +127,7 @@ func (s *Service) ShowQueue(ctx context.Context) (*QueueSummary, error) {
 
 // QueueFigures returns the figures of the whole queue.
 func (s *Service) QueueFigures(ctx context.Context) (f fleet.QueueFigures, err error) {
-	d, err := s.queueDecision(ctx, false)
+	d, err := s.queueDecision(ctx, queue.Reasons)
 	if err != nil {
 		return f, err
 	}

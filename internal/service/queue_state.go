@@ -7,9 +7,8 @@ import (
 	"fleet/internal/queue"
 )
 
-// queueDecision refreshes what is known of the queue and the agents, and decides what starts. texts says whether the reasons get
-// texts for people.
-func (s *Service) queueDecision(ctx context.Context, texts bool) (queue.Decision, error) {
+// queueDecision refreshes what is known of the queue and the agents, and decides what starts.
+func (s *Service) queueDecision(ctx context.Context, detail queue.Detail) (queue.Decision, error) {
 	if err := s.queue.Refresh(ctx); err != nil {
 		return queue.Decision{}, err
 	}
@@ -26,7 +25,7 @@ func (s *Service) queueDecision(ctx context.Context, texts bool) (queue.Decision
 		return queue.Decision{}, err
 	}
 	return queue.Decide(queue.State{
-		Tasks: tasks, Now: s.now(), Age: s.cfg.AgeStep, Texts: texts, Pause: s.queue.Pause(),
+		Tasks: tasks, Now: s.now(), Age: s.cfg.AgeStep, Detail: detail, Pause: s.queue.Pause(),
 		Agent:  s.snap.Get,
 		Agents: s.snap.All(), Pools: pools, Dependee: s.queue.Dependee,
 		Down:       func(a *fleet.Agent) error { return s.places.Of(a).Available() },
