@@ -24,6 +24,8 @@ const (
 	CodeOutputInvalid  ReasonCode = "OUTPUT_INVALID"  // the output does not match the task's schema
 	CodeProgramChanged ReasonCode = "PROGRAM_CHANGED" // this version of the program writes no output that Fleet understands
 	CodeProgramMissing ReasonCode = "PROGRAM_MISSING" // the agent's program is not installed where the agent runs
+	CodePlaceLost      ReasonCode = "PLACE_LOST"      // the agent's workspace does not run any more, or is gone
+	CodeRunnerLost     ReasonCode = "RUNNER_LOST"     // the process that supervised the run was killed, and the run with it
 )
 
 // RetryClass says what becomes of a queued task that failed with a code.
@@ -41,9 +43,9 @@ const (
 // Retry returns what becomes of a queued task that failed with the code.
 func (c ReasonCode) Retry() RetryClass {
 	switch c {
-	case CodeRateLimited, CodeUsageWindow:
+	case CodeRateLimited, CodeUsageWindow, CodePlaceLost:
 		return RetryWaits
-	case CodeOverloaded, CodeNetwork:
+	case CodeOverloaded, CodeNetwork, CodeRunnerLost:
 		return RetryCounts
 	case CodeContextFull:
 		return RetryForgets

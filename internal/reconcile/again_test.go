@@ -73,3 +73,38 @@ func waitingAgain(h *servicetest.Harness, id string, attempts int) (item service
 	})
 	return item
 }
+
+// TestLostAttempts checks that a queued task goes on after its workspace was stopped, and after its process was killed.
+func TestLostAttempts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		code   fleet.ReasonCode
+		reason string
+		lose   func(h *servicetest.Harness, id string)
+	}{
+		{fleet.CodePlaceLost, "its workspace was stopped while it worked", func(h *servicetest.Harness, _ string) { h.World.StopWorkspace("papi") }},
+		{fleet.CodeRunnerLost, "the agent's process died", func(h *servicetest.Harness, id string) { h.World.CrashRun(id) }},
+	} {
+		t.Run(string(c.code), func(t *testing.T) {
+			t.Parallel()
+			var ahead atomic.Int64
+			h := servicetest.New(t, fake.Config{}, func(cfg *state.Config) {
+				cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+			})
+			h.Create("papi")
+			task := queued(h, "papi", "session s1\nwait on\ndone well", fleet.QueueEntry{})
+			<-h.World.Reached("on")
+			c.lose(h, task.ID)
+			item := waitingAgain(h, task.ID, 1)
+			require.Equal(t, c.code, item.Entry.Attempts[0].Code)
+			require.Contains(t, item.Entry.Attempts[0].Reason, c.reason)
+			h.World.Release("on")
+			ahead.Add(int64(time.Hour))
+			_, _, err := h.StartAgent(h.Context(), "papi", "")
+			require.NoError(t, err)
+			_, _, err = h.SetLabels(h.Context(), service.SetLabelsRequest{Agent: "papi", Labels: fleet.Labels{"again": "1"}}) // wakes the dispatcher
+			require.NoError(t, err)
+			require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
+		})
+	}
+}

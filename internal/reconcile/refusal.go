@@ -24,7 +24,7 @@ func (w *worker) refuse(ctx context.Context, tried *fleet.Agent, e *fleet.Error)
 		if a.Desired != tried.Desired {
 			return "", nil
 		}
-		if err := w.endActive(tx, a, fleet.TaskFailed, "its agent was not created: "+e.Message); err != nil {
+		if err := w.endActive(tx, a, fleet.Outcome{Status: fleet.TaskFailed, Reason: "its agent was not created: " + e.Message}); err != nil {
 			return "", err
 		}
 		a.State, a.StateReason, a.DeletedAt = fleet.StateDeleted, e.Message, w.now()

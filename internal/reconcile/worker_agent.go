@@ -272,7 +272,7 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 	}
 	w.cfg.Fault(FaultDeleteAfter)
 	return 0, w.change(ctx, fleet.EventAgentDeleted, func(a *fleet.Agent, tx fleet.Tx) (string, error) {
-		if err := w.endActive(tx, a, fleet.TaskStopped, "its agent was deleted"); err != nil {
+		if err := w.endActive(tx, a, fleet.Outcome{Status: fleet.TaskStopped, Reason: "its agent was deleted"}); err != nil {
 			return "", err
 		}
 		left, err := tx.Remains(a.UID, false)
@@ -294,7 +294,7 @@ func (r *Reconciler) recordDeleted(tx fleet.Tx, a *fleet.Agent, missing bool) er
 	if missing {
 		reason = fmt.Sprintf("its host has not shown its workspace for %d days", int(missingKept.Hours()/24))
 	}
-	if err := r.endActive(tx, a, fleet.TaskFailed, reason); err != nil {
+	if err := r.endActive(tx, a, fleet.Outcome{Status: fleet.TaskFailed, Reason: reason, ReasonCode: fleet.CodePlaceLost}); err != nil {
 		return err
 	}
 	a.State, a.Desired, a.StateReason, a.DeletedAt, a.UpdatedAt = fleet.StateDeleted, fleet.DesiredDeleted, reason, now, now

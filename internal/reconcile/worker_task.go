@@ -67,7 +67,9 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		if err := w.saveChanges(ctx, a, t, false); err != nil {
 			return 0, false, err
 		}
-		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's workspace is " + string(a.State) + reasonSuffix(a.StateReason)})
+		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{
+			Status: fleet.TaskFailed, Reason: "the agent's workspace is " + string(a.State) + reasonSuffix(a.StateReason), ReasonCode: fleet.CodePlaceLost,
+		})
 	case t.Dispatched.IsZero() && a.State == fleet.StateRunning:
 		return 0, false, w.dispatch(ctx, a, t, false)
 	case t.Dispatched.IsZero() && !t.StopAsked.IsZero():
@@ -447,15 +449,15 @@ func (w *worker) forget() {
 	w.progress.begin("", w.now())
 }
 
-// endActive ends the active task of the agent, if it has one. The status and the reason replace those of a stop that
-// was requested before. a must have been read in tx.
-func (r *Reconciler) endActive(tx fleet.Tx, a *fleet.Agent, s fleet.TaskStatus, reason string) error {
+// endActive ends the active task of the agent, if it has one. The outcome replaces that of a stop that was requested before. a must have
+// been read in tx.
+func (r *Reconciler) endActive(tx fleet.Tx, a *fleet.Agent, o fleet.Outcome) error {
 	t, err := tx.ActiveTask(a.UID)
 	if err != nil || t == nil {
 		return err
 	}
 	t.StopAsked = time.Time{}
-	return state.EndTask(tx, a, t, fleet.Outcome{Status: s, Reason: reason}, r.now(), nil)
+	return state.EndTask(tx, a, t, o, r.now(), nil)
 }
 
 // changeTask changes the agent's task, unless it has ended.

@@ -69,8 +69,11 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 			break
 		}
 		o.Status, o.Reason = fleet.TaskFailed, exit.Reason
-		if exit.End == shim.Interrupted {
+		switch exit.End {
+		case shim.Interrupted:
 			o.Status = fleet.TaskStopped
+		case shim.Lost:
+			o.ReasonCode = fleet.CodeRunnerLost
 		}
 	}
 	if exit.Problem != "" && o.Status == fleet.TaskFailed {

@@ -162,7 +162,7 @@ func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *For
 		reason := fmt.Sprintf("it was on the machine of the server %s, which was forgotten because it will never run again", server)
 		if t != nil {
 			t.StopAsked = time.Time{} // it was lost, not stopped
-			if err := state.EndTask(tx, a, t, fleet.Outcome{Status: fleet.TaskFailed, Reason: "its agent was lost: " + reason}, now, nil); err != nil {
+			if err := state.EndTask(tx, a, t, fleet.Outcome{Status: fleet.TaskFailed, Reason: "its agent was lost: " + reason, ReasonCode: fleet.CodePlaceLost}, now, nil); err != nil {
 				return err
 			}
 			tasks = 1

@@ -198,6 +198,7 @@ type Task struct {
 	// API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task.
 	// OUTPUT_INVALID: the task's output does not match its output_schema.
 	// PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed.
+	// PLACE_LOST: the agent's workspace does not run any more, or is gone. RUNNER_LOST: the process that supervised the run was killed.
 	ReasonCode *string `protobuf:"bytes,21,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
 	// When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known.
 	RetryAt *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=retry_at,json=retryAt,proto3,oneof" json:"retry_at,omitempty"`
@@ -497,6 +498,7 @@ type TaskDetail struct {
 	// API refused or failed. CONTEXT_FULL, MAX_TURNS and BUDGET: a limit was reached. REFUSED: the model refused the task.
 	// OUTPUT_INVALID: the task's output does not match its output_schema.
 	// PROGRAM_CHANGED: Fleet does not understand this version of the agent's program. PROGRAM_MISSING: the program is not installed.
+	// PLACE_LOST: the agent's workspace does not run any more, or is gone. RUNNER_LOST: the process that supervised the run was killed.
 	ReasonCode *string `protobuf:"bytes,37,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
 	// When the cause of the failure ends, for example a usage window of the subscription; absent when that is not known.
 	RetryAt *timestamppb.Timestamp `protobuf:"bytes,39,opt,name=retry_at,json=retryAt,proto3,oneof" json:"retry_at,omitempty"`

@@ -23,8 +23,9 @@ type follower struct {
 	pause time.Duration // the next pause; it grows while the runner is unreachable
 }
 
-func failed(reason string) fleet.Outcome {
-	return fleet.Outcome{Status: fleet.TaskFailed, Reason: reason}
+// lost returns the outcome of a run whose workspace is lost.
+func lost(reason string) fleet.Outcome {
+	return fleet.Outcome{Status: fleet.TaskFailed, Reason: reason, ReasonCode: fleet.CodePlaceLost}
 }
 
 // follow passes on the outputs of the run after the cursor until the run ends, and returns the outcome. It retries
@@ -57,7 +58,7 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 	}()
 	for {
 		if why, ended := f.place.ended(f.at); ended {
-			return failed(why), nil
+			return lost(why), nil
 		}
 		r, err := f.place.remote(f.agent, f.at)
 		if err == nil {
@@ -84,10 +85,10 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 			return fleet.Outcome{}, err
 		}
 		if !there {
-			return failed("its workspace was deleted"), nil
+			return lost("its workspace was deleted"), nil
 		}
 		if !f.at.hasRunner() && !f.at.hasNoApp() {
-			return failed(withoutRunner), nil
+			return lost(withoutRunner), nil
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 	}
 	switch {
 	case at == nil:
-		return failed("its workspace was deleted"), nil
+		return lost("its workspace was deleted"), nil
 	case at.hasRunner(), known && at.hasNoApp():
 		if !known {
 			from = ""
@@ -103,7 +103,7 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 		f := &follower{place: r.place, agent: r.agent, run: run, sink: sink, at: at}
 		return f.follow(ctx, from)
 	case known:
-		return failed(withoutRunner), nil
+		return lost(withoutRunner), nil
 	}
 	return r.screen(at).Follow(ctx, run, cursor, sink)
 }

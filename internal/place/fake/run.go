@@ -229,7 +229,7 @@ func (p *Place) do(r *run, in instruction) {
 		}
 		p.end(r, o)
 	case "crash":
-		p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's process died"})
+		p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's process died", ReasonCode: fleet.CodeRunnerLost})
 	}
 }
 

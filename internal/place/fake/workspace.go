@@ -95,7 +95,7 @@ func (p *Place) halt(w *workspace, status fleet.TaskStatus) {
 		w.checking.stopChecks()
 	}
 	if w.run != nil {
-		p.end(w.run, fleet.Outcome{Status: status, Reason: "its workspace was stopped while it worked"})
+		p.end(w.run, fleet.Outcome{Status: status, Reason: "its workspace was stopped while it worked", ReasonCode: fleet.CodePlaceLost})
 	}
 }
 
@@ -107,7 +107,7 @@ func (p *Place) destroy(w *workspace, status fleet.TaskStatus) {
 		w.checking.stopChecks()
 	}
 	if w.run != nil {
-		p.end(w.run, fleet.Outcome{Status: status, Reason: "its workspace was deleted while it worked"})
+		p.end(w.run, fleet.Outcome{Status: status, Reason: "its workspace was deleted while it worked", ReasonCode: fleet.CodePlaceLost})
 	}
 	p.workspaces = slices.DeleteFunc(p.workspaces, func(x *workspace) bool { return x == w })
 	delete(p.byID, w.ID)

@@ -199,7 +199,7 @@ func (p *Place) CrashRun(taskID string) bool {
 	if r == nil || r.ended() {
 		return false
 	}
-	p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's process died"})
+	p.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's process died", ReasonCode: fleet.CodeRunnerLost})
 	return true
 }
 

@@ -101,6 +101,7 @@ func TestShimKilled(t *testing.T) {
 	require.Equal(t, "begun\n", output)
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Contains(t, o.Reason, "the process that supervised the run was killed")
+	require.Equal(t, fleet.CodeRunnerLost, o.ReasonCode)
 	require.Empty(t, children(t, w.dir))
 	_, same := w.follow(a, r)
 	require.Equal(t, o, same)

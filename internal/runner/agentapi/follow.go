@@ -93,11 +93,11 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 		return fleet.Outcome{}, err
 	}
 	if f.workspace == nil {
-		return failed("its workspace was deleted"), nil
+		return lost("its workspace was deleted"), nil
 	}
 	for {
 		if why := f.workspace.Facts().Ended; why != "" {
-			return failed(why), nil
+			return lost(why), nil
 		}
 		o, ended, err := f.watch(ctx)
 		if err != nil || ended {
@@ -112,14 +112,14 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 			return fleet.Outcome{}, err
 		}
 		if !there {
-			return failed("its workspace was deleted"), nil
+			return lost("its workspace was deleted"), nil
 		}
 		if f.now().Sub(f.lost) > patienceLost {
 			reason := f.workspace.Facts().Problem
 			if reason == "" {
 				reason = "AgentAPI does not answer"
 			}
-			return failed("the agent could not be reached for " + patienceLost.String() + ": " + reason), nil
+			return lost("the agent could not be reached for " + patienceLost.String() + ": " + reason), nil
 		}
 	}
 }
@@ -200,7 +200,9 @@ func (f *follower) missing() (fleet.Outcome, bool, error) {
 	case f.transcript.wasInterrupted():
 		return fleet.Outcome{Status: fleet.TaskStopped, Reason: "the agent was restarted while it was being stopped"}, true, nil
 	case dispatched || f.resumed || f.seen() || f.workspace.Facts().restarted(f.run):
-		return failed("the agent was restarted while it worked, and no longer knows the task"), true, nil
+		return fleet.Outcome{
+			Status: fleet.TaskFailed, Reason: "the agent was restarted while it worked, and no longer knows the task", ReasonCode: fleet.CodeRunnerLost,
+		}, true, nil
 	}
 	return fleet.Outcome{}, false, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", f.agent.Name, f.run.TaskID)
 }
@@ -230,11 +232,11 @@ func (f *follower) check(ctx context.Context, i, end int) (o fleet.Outcome, ende
 		return o, false, err
 	}
 	if !there {
-		return failed("its workspace was deleted"), true, nil
+		return lost("its workspace was deleted"), true, nil
 	}
 	facts := f.workspace.Facts()
 	if facts.Ended != "" {
-		return failed(facts.Ended), true, nil
+		return lost(facts.Ended), true, nil
 	}
 	since := f.since(i)
 	if f.transcript.waits() {

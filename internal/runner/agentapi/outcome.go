@@ -9,8 +9,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-func failed(reason string) fleet.Outcome {
-	return fleet.Outcome{Status: fleet.TaskFailed, Reason: reason}
+// lost returns the outcome of a run whose workspace is lost.
+func lost(reason string) fleet.Outcome {
+	return fleet.Outcome{Status: fleet.TaskFailed, Reason: reason, ReasonCode: fleet.CodePlaceLost}
 }
 
 // since returns the time, by the host's clock, after which the agent's reports are about the run. The run's message is

@@ -80,7 +80,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 		return *f.outcome, nil
 	case fleet.ReasonOf(err) == fleet.ReasonTaskNotFound && f.cursor != "": // the run existed before, because some of its output is known
 		return fleet.Outcome{
-			Status: fleet.TaskFailed, Reason: "the files of the run no longer exist: its agent was deleted, or its workspace was created again",
+			Status: fleet.TaskFailed, Reason: "the files of the run no longer exist: its agent was deleted, or its workspace was created again", ReasonCode: fleet.CodePlaceLost,
 		}, nil
 	}
 	return fleet.Outcome{}, err
