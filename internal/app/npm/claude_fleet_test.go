@@ -35,14 +35,14 @@ type role map[string]any
 
 func newCrew(t *testing.T, roles ...role) *crew {
 	t.Helper()
-	return newCrewOn(t, "", roles...)
+	return newCrewOn(t, newModel(t), "", roles...)
 }
 
-// newCrewOn is newCrew with a repository.
-func newCrewOn(t *testing.T, repository string, roles ...role) *crew {
+// newCrewOn is newCrew with a model and a repository.
+func newCrewOn(t *testing.T, m *model, repository string, roles ...role) *crew {
 	t.Helper()
 	path := claude(t)
-	c := &crew{model: newModel(t), home: newHome(t)}
+	c := &crew{model: m, home: newHome(t)}
 	config, err := yaml.Marshal(map[string]any{"local": map[string]any{"projects": []any{map[string]any{
 		"name": "code", "driver": "claude", "command": []string{path}, "env": c.env(), "roles": roles, "repository": repository,
 	}}}})

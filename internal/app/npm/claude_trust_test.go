@@ -23,7 +23,7 @@ func TestClaudeRepositoryPermissions(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	c := newCrewOn(t, repository,
+	c := newCrewOn(t, newModel(t), repository,
 		role{"name": "follows", "model": priced, "default": true},
 		role{"name": "ignores", "model": priced, "repository_permissions": "ignore"},
 		role{"name": "free", "model": priced, "permission_mode": "bypassPermissions"},

@@ -16,7 +16,8 @@ import (
 
 // model is a stub of the model's API on a loopback port. The prompts contain the answers of the model; see step.
 type model struct {
-	url string
+	url          string
+	subscription *subscription // nil if the model is used with a key
 
 	mu       sync.Mutex
 	requests []request
@@ -136,10 +137,16 @@ func newModel(t *testing.T) *model {
 
 // env returns variables that make Claude Code use only this model.
 func (m *model) env() map[string]string {
-	return map[string]string{
-		"ANTHROPIC_BASE_URL": m.url, "ANTHROPIC_API_KEY": "sk-stub", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+	env := map[string]string{
+		"ANTHROPIC_BASE_URL": m.url, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 		"DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_ERROR_REPORTING": "1",
 	}
+	if m.subscription != nil {
+		env["CLAUDE_CODE_OAUTH_TOKEN"] = token
+	} else {
+		env["ANTHROPIC_API_KEY"] = "sk-stub"
+	}
+	return env
 }
 
 // gate returns the gate with the name.
@@ -168,8 +175,12 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request, q request) {
 	m.mu.Lock()
 	m.requests = append(m.requests, q)
 	m.mu.Unlock()
-	switch s := q.next(); s.verb {
-	case "say":
+	s := q.next()
+	if m.subscription != nil && !m.subscription.admit(w, q, s) {
+		return
+	}
+	switch s.verb {
+	case "say", "limit", "extra":
 		stream(w, q.Model, map[string]any{"type": "text", "text": s.text})
 	case "tool":
 		stream(w, q.Model, map[string]any{"type": "text", "text": "Now " + s.tool}, map[string]any{"type": "tool_use", "name": s.tool, "input": s.input})

@@ -13,6 +13,8 @@ import (
 //	                        ${self} the agent_id that the model is told in its system prompt
 //	model: think TEXT       a thought, and a call of Bash that echoes one word
 //	model: later TEXT       the error that the model is overloaded, and after the retry the same as say
+//	model: limit TEXT       the first time, the error that the window of the subscription is used up; later the same as say
+//	model: extra TEXT       the same as say, while the window is used up and the subscription pays for what exceeds it
 //	model: hang NAME        no answer until the test opens the gate
 //	model: refuse MESSAGE   an error of the API
 //

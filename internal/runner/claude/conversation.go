@@ -313,6 +313,11 @@ func (c *conversation) line(asking context.Context, raw []byte) {
 		c.meter.content(l.Message.Content)
 	case "system":
 		c.system(l)
+	case "rate_limit_event":
+		if l.Limit.usedUp() { // whatever still works would be refused too
+			c.failed = true
+			c.stop()
+		}
 	case "result":
 		for _, u := range l.Taken {
 			c.taken(u)

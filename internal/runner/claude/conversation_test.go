@@ -197,6 +197,19 @@ interrupted`, nil)
 	require.Contains(t, p.out.all.String(), `"subtype":"gave_up"`)
 }
 
+// TestUsedUpWindow checks that a run ends when the subscription refuses requests, and goes on if it pays for them.
+func TestUsedUpWindow(t *testing.T) {
+	p := start(t, `turn
+print {"type":"rate_limit_event","rate_limit_info":{"status":"rejected","isUsingOverage":false}}
+interrupted`, nil)
+	require.Equal(t, 1, p.wait(t))
+
+	p = start(t, `turn
+print {"type":"rate_limit_event","rate_limit_info":{"status":"rejected","isUsingOverage":true}}
+result`, nil)
+	require.Zero(t, p.wait(t))
+}
+
 // Every request gets an answer, because Claude Code waits for it without a limit.
 func TestRequestsAreAnswered(t *testing.T) {
 	ask := func(j *Job) { j.Ask = t.TempDir() } // without a supervisor, nobody can be asked

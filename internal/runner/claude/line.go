@@ -41,7 +41,18 @@ type line struct {
 	// A request to the model that is repeated.
 	Attempt     int `json:"attempt"`
 	ErrorStatus int `json:"error_status"`
+
+	Limit limit `json:"rate_limit_info"`
 }
+
+// limit is the state of the limits of a subscription.
+type limit struct {
+	Status  string `json:"status"`
+	Overage bool   `json:"isUsingOverage"` // the subscription pays for what exceeds its windows
+}
+
+// usedUp reports whether the subscription refuses requests until a window ends.
+func (l limit) usedUp() bool { return l.Status == "rejected" && !l.Overage }
 
 type task struct {
 	ID string `json:"task_id"`

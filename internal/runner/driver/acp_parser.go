@@ -331,8 +331,8 @@ func (p *acpParser) Result(e Exit) Result {
 		fail(&o, shorten(valid(p.failed), maxReason))
 		o.ReasonCode = p.code
 		if res := p.claude.result; res != nil && res.failed() {
-			code, until := p.claude.failureCode(res)
-			o.ReasonCode, o.RetryAt = cmp.Or(code, p.code), until
+			o.ReasonCode = cmp.Or(p.claude.failureCode(res), p.code)
+			p.claude.explain(&o)
 		}
 		if last := lastLine(e.Stderr); p.session == "" && last != "" {
 			o.Reason = shorten(valid(p.failed+" (its last error: "+last+")"), maxReason)

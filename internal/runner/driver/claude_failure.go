@@ -1,30 +1,30 @@
 package driver
 
 import (
-	"time"
+	"net/http"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/acp"
 )
 
-// failureCode returns the code of a result that reports a failure, and when its cause ends.
-func (p *claudeParser) failureCode(res *claudeEvent) (fleet.ReasonCode, time.Time) {
+// failureCode returns the code of a result that reports a failure.
+func (p *claudeParser) failureCode(res *claudeEvent) fleet.ReasonCode {
 	switch res.Subtype {
 	case "error_max_turns":
-		return fleet.CodeMaxTurns, time.Time{}
+		return fleet.CodeMaxTurns
 	case "error_max_budget_usd":
-		return fleet.CodeBudget, time.Time{}
+		return fleet.CodeBudget
 	case "error_max_structured_output_retries":
-		return fleet.CodeOutputInvalid, time.Time{}
+		return fleet.CodeOutputInvalid
 	}
 	switch res.StopReason {
 	case "refusal":
-		return fleet.CodeRefused, time.Time{}
+		return fleet.CodeRefused
 	case "model_context_window_exceeded":
-		return fleet.CodeContextFull, time.Time{}
+		return fleet.CodeContextFull
 	}
 	if res.TerminalReason == "prompt_too_long" {
-		return fleet.CodeContextFull, time.Time{}
+		return fleet.CodeContextFull
 	}
 	code := fleet.CodeOfStatus(res.APIStatus)
 	if code == "" {
@@ -33,8 +33,17 @@ func (p *claudeParser) failureCode(res *claudeEvent) (fleet.ReasonCode, time.Tim
 	if code == "" && p.unreachable {
 		code = fleet.CodeNetwork
 	}
-	if code == fleet.CodeRateLimited && p.limit != nil && p.limit.Status == "rejected" {
-		return fleet.CodeUsageWindow, p.limit.resets()
+	return code
+}
+
+// explain says in the outcome of a failed run that a window of the subscription was used up. Fleet's client then ends the run, so the
+// program itself may not say so.
+func (p *claudeParser) explain(o *fleet.Outcome) {
+	if o.Status != fleet.TaskFailed || !p.limit.reached() || o.ReasonCode != "" && o.ReasonCode != fleet.CodeRateLimited {
+		return
 	}
-	return code, time.Time{}
+	if p.result == nil || p.result.APIStatus != http.StatusTooManyRequests {
+		o.Reason = limitText(p.limit.usage())
+	}
+	o.ReasonCode, o.RetryAt = fleet.CodeUsageWindow, p.limit.resets()
 }

@@ -17,6 +17,7 @@ type claudeLimit struct {
 	Window      string  `json:"rateLimitType"`
 	ResetsAt    int64   `json:"resetsAt"` // in seconds
 	Utilization float64 `json:"utilization"`
+	Overage     bool    `json:"isUsingOverage"` // the subscription pays for what exceeds its windows, so nothing is refused
 	// Windows are all windows, by name, in newer versions.
 	Windows map[string]struct {
 		ResetsAt    int64   `json:"resetsAt"`
@@ -26,6 +27,14 @@ type claudeLimit struct {
 
 // resets returns when the window ends, or a zero time.
 func (l *claudeLimit) resets() time.Time { return unix(l.ResetsAt) }
+
+// reached reports whether requests are refused until the window ends.
+func (l *claudeLimit) reached() bool { return l != nil && l.Status == "rejected" && !l.Overage }
+
+// usage returns the state of the window that limits the subscription most.
+func (l *claudeLimit) usage() fleet.UsageLimit {
+	return fleet.UsageLimit{Window: oneLine(valid(l.Window)), Utilization: l.Utilization, Reached: l.reached(), ResetsAt: l.resets()}
+}
 
 func unix(seconds int64) time.Time {
 	if seconds <= 0 {
@@ -46,7 +55,7 @@ func (p *claudeParser) limitSteps(l *claudeLimit) (steps []Piece) {
 	}
 	main := oneLine(valid(l.Window))
 	if l.Status != "allowed" || l.Window != "" && limits[main].Window == "" {
-		limits[main] = fleet.UsageLimit{Window: main, Utilization: l.Utilization, Reached: l.Status == "rejected", ResetsAt: l.resets()}
+		limits[main] = l.usage()
 	}
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		s := &fleet.Step{Type: fleet.StepWindow, Limit: new(limits[name])}
@@ -56,12 +65,12 @@ func (p *claudeParser) limitSteps(l *claudeLimit) (steps []Piece) {
 			continue
 		}
 		p.windows[name] = *s.Limit
-		steps = append(steps, step(limitText(s.Limit), s))
+		steps = append(steps, step(limitText(*s.Limit), s))
 	}
 	return steps
 }
 
-func limitText(l *fleet.UsageLimit) string {
+func limitText(l fleet.UsageLimit) string {
 	window := strings.ReplaceAll(cmp.Or(l.Window, "unknown window"), "_", " ")
 	text := fmt.Sprintf("the limit of the subscription (%s) is %.0f%% used", window, 100*l.Utilization)
 	if l.Reached {

@@ -126,9 +126,12 @@ func TestClaudeReasonCodes(t *testing.T) {
 	t.Parallel()
 	const (
 		rejected = `{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1795770908,"rateLimitType":"five_hour"}}`
+		paid     = `{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1795770908,"rateLimitType":"five_hour","isUsingOverage":true}}`
 		refused  = `{"type":"assistant","message":{"id":"m","model":"<synthetic>","content":[{"type":"text","text":"No"}]},"error":"billing_error","is_api_error_message":true}`
 		retried  = `{"type":"system","subtype":"api_retry","attempt":10,"max_retries":10,"retry_delay_ms":1,"error_status":null,"error":"unknown"}`
 		result   = `{"type":"result","subtype":"success","is_error":true,"result":"You've hit your limit"`
+
+		interrupted = `{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_tools"}`
 	)
 	for _, tc := range []struct {
 		lines []string
@@ -136,6 +139,8 @@ func TestClaudeReasonCodes(t *testing.T) {
 		retry string
 	}{
 		{[]string{rejected, result + `,"api_error_status":429,"terminal_reason":"api_error"}`}, fleet.CodeUsageWindow, "2026-11-27T09:15:08Z"},
+		{[]string{rejected, interrupted}, fleet.CodeUsageWindow, "2026-11-27T09:15:08Z"},
+		{[]string{paid, result + `,"api_error_status":429}`}, fleet.CodeRateLimited, ""},
 		{[]string{result + `,"api_error_status":429}`}, fleet.CodeRateLimited, ""},
 		{[]string{result + `,"api_error_status":529}`}, fleet.CodeOverloaded, ""},
 		{[]string{result + `,"api_error_status":401}`}, fleet.CodeAuth, ""},

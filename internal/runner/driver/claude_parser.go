@@ -306,7 +306,7 @@ func (p *claudeParser) Result(e Exit) Result {
 		o.ReasonCode = fleet.CodeAuth
 	case res.failed():
 		fail(&o, claudeFailure(res))
-		o.ReasonCode, o.RetryAt = p.failureCode(res)
+		o.ReasonCode = p.failureCode(res)
 		report(&o, p.lastText)
 	default:
 		report(&o, res.Result)
@@ -317,6 +317,7 @@ func (p *claudeParser) Result(e Exit) Result {
 		r.Session, r.Forget = "", true
 		o.Reason += "; the agent's next task begins a new conversation"
 	}
+	p.explain(&o)
 	r.Outcome = o
 	return r
 }

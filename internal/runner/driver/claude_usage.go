@@ -59,7 +59,10 @@ func (u *claudeUsage) begin(model string) {
 // returns a step for a new message of a subagent.
 func (u *claudeUsage) message(e *claudeEvent) []Piece {
 	m := e.Message
-	if e.Parent == nil && m.Model != "" && m.Model != "<synthetic>" {
+	if m.Model == "<synthetic>" { // Claude Code itself has written it
+		return nil
+	}
+	if e.Parent == nil && m.Model != "" {
 		u.model = m.Model
 	}
 	if m.Usage == nil || u.exact[m.ID] {

@@ -1,0 +1,82 @@
+package npm
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// token is the token of the subscription.
+const token = "sk-ant-oat01-stub"
+
+// windowTime is how long the window of five hours stays used up.
+const windowTime = 12 * time.Second
+
+// subscription is the account of a token. The window of five hours is used up at the first step "limit" of each text.
+type subscription struct {
+	began   time.Time
+	mu      sync.Mutex
+	reached map[string]bool // texts of the steps
+	resets  time.Time       // the window was used up until then, the last time; zero: never
+	refused []request
+}
+
+// newSubscribed returns a model that is used with the token of a subscription.
+func newSubscribed(t *testing.T) *model {
+	t.Helper()
+	m := newModel(t)
+	m.subscription = &subscription{began: time.Now(), reached: map[string]bool{}}
+	return m
+}
+
+// admit writes the headers of the windows. It returns false if it has answered that one is used up.
+func (s *subscription) admit(w http.ResponseWriter, q request, next step) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.Header.Get("Authorization") != "Bearer "+token {
+		w.WriteHeader(http.StatusUnauthorized)
+		return false
+	}
+	now := time.Now()
+	if next.verb == "limit" && !s.reached[next.text] {
+		s.reached[next.text] = true
+		s.resets = now.Add(windowTime).Truncate(time.Second)
+	}
+	status, used, resets, overage := "allowed", 0.41, s.began.Add(2*time.Hour), "rejected"
+	switch {
+	case now.Before(s.resets):
+		status, used, resets = "rejected", 1, s.resets
+	case next.verb == "extra":
+		status, used, overage = "rejected", 1, "allowed"
+	}
+	for name, value := range map[string]string{
+		"status": status, "representative-claim": "five_hour", "reset": seconds(resets),
+		"5h-status": status, "5h-utilization": fmt.Sprint(used), "5h-reset": seconds(resets),
+		"7d-status": "allowed", "7d-utilization": "0.2", "7d-reset": seconds(s.began.Add(96 * time.Hour)),
+		"overage-status": overage,
+	} {
+		w.Header().Set("anthropic-ratelimit-unified-"+name, value)
+	}
+	if status == "allowed" || overage == "allowed" {
+		return true
+	}
+	s.refused = append(s.refused, q)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusTooManyRequests)
+	_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]any{"type": "rate_limit_error", "message": "This request would exceed your account's rate limit."}})
+	return false
+}
+
+func seconds(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
+
+// take returns when the window was used up until, and the requests that were refused since the last call.
+func (s *subscription) take() (resets time.Time, refused []request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	refused, s.refused = s.refused, nil
+	return s.resets, refused
+}
