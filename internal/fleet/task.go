@@ -167,6 +167,21 @@ func (t *Task) Headline() string {
 	return t.Title()
 }
 
+// Failure says that the task failed or was stopped, and why, as the end of a sentence.
+func (t *Task) Failure() string {
+	words := "failed"
+	if t.Status == TaskStopped {
+		words = "was stopped"
+		if by, is := strings.CutPrefix(t.Reason, "stopped "); is { // by somebody
+			return words + " " + by
+		}
+	}
+	if t.Reason == "" {
+		return words
+	}
+	return words + ": " + t.Reason
+}
+
 // Event returns an event about the task. The event has the task's status if its type means that the status changed.
 func (t *Task) Event(typ EventType, now time.Time, text string) *Event {
 	e := &Event{

@@ -139,7 +139,7 @@ func (s *Service) ownPool(ctx context.Context, p fleet.Principal, ref string) (k
 // use; "web@alice" for alice's pool.
 func (s *Service) seenPool(ctx context.Context, p fleet.Principal, ref string) (*fleet.Pool, error) {
 	if ref == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a pool, see list_pools")
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a pool").Next("{list_pools} lists them")
 	}
 	if err := s.queue.Refresh(ctx); err != nil {
 		return nil, err

@@ -288,7 +288,7 @@ func (s *Service) changeSchedule(
 // readSchedule returns nil if the schedule does not exist.
 func readSchedule(tx fleet.ReadTx, name string) (*fleet.Schedule, error) {
 	if name == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a schedule, see list_schedules")
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a schedule").Next("{list_schedules} lists them")
 	}
 	return fleet.ReadResource[fleet.Schedule](tx, fleet.ScheduleKind, name)
 }

@@ -171,8 +171,11 @@ func verdict(t *fleetv1.Task) error {
 	default:
 		return nil
 	}
-	if t.GetReason() != "" {
-		f.message += ": " + strings.TrimSpace(t.GetReason())
+	reason := strings.TrimSpace(t.GetReason())
+	if by, is := strings.CutPrefix(reason, "stopped "); is && t.GetStatus() == fleetv1.Task_stopped {
+		f.message += " " + by
+	} else if reason != "" {
+		f.message += ": " + reason
 	}
 	return f
 }

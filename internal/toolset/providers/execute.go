@@ -99,7 +99,7 @@ const spare = 5 * time.Second
 // checkRequest checks the request and returns its timeout.
 func (s *Service) checkRequest(r ExecuteRequest) (time.Duration, error) {
 	if r.Agent == "" {
-		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent, see list_available_agents")
+		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent").Next("{list_available_agents} lists them")
 	}
 	if len(r.Capabilities) > MaxCapabilities {
 		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "capabilities", "capabilities has %d entries, and the limit is %d", len(r.Capabilities), MaxCapabilities)
@@ -193,18 +193,9 @@ func (s *Service) answer(ctx context.Context, a *Answer, t *fleet.Task, timeout 
 	case a.Took >= timeout:
 		a.Error = tookTooLong(timeout)
 	default:
-		a.Error = s.redact(fmt.Sprintf("The agent %q %s: %s", a.Agent, verbs[t.Status], orUnknown(t.Reason)))
+		a.Error = s.redact(fmt.Sprintf("The agent %q %s", a.Agent, t.Failure()))
 	}
 	return a, nil
-}
-
-var verbs = map[fleet.TaskStatus]string{fleet.TaskFailed: "failed", fleet.TaskStopped: "was stopped"}
-
-func orUnknown(reason string) string {
-	if reason == "" {
-		return "it gave no reason"
-	}
-	return reason
 }
 
 // Tokens returns how many tokens the request has used, or 0 if that is unknown.

@@ -250,7 +250,7 @@ func TestCancelStopsTheRun(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate", RequestID: "one"})
-	require.Contains(t, a.Error, "was stopped: stopped by alice", "the repeated request must report how the first one ended")
+	require.Contains(t, a.Error, "was stopped by alice", "the repeated request must report how the first one ended")
 	<-h.models.Ended(a.TaskID)
 	require.Equal(t, 1, h.models.Deliveries(a.TaskID))
 }

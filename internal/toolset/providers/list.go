@@ -66,7 +66,7 @@ func (s *Service) Probe(ctx context.Context, name string) (Finding, error) {
 		return Finding{}, err
 	}
 	if name == "" {
-		return Finding{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent, see list_available_agents")
+		return Finding{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent").Next("{list_available_agents} lists them")
 	}
 	p := s.find(name)
 	if p == nil {

@@ -279,17 +279,15 @@ func (r *run) take(ctx context.Context, task *fleet.Task) (string, error) {
 
 // taskError returns the error of a task that did not complete.
 func (r *run) taskError(t *fleet.Task) error {
-	reason, words := fleet.ReasonTaskFailed, "failed"
+	reason, words := fleet.ReasonTaskFailed, t.Failure()
 	switch {
 	case t.Status == fleet.TaskStopped:
-		words = "was stopped"
 	case t.ReasonCode == fleet.CodeChecksFailed:
 		reason = fleet.ReasonChecksFailed
 	case t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // only the timeout ends a task this late
-		reason, words = fleet.ReasonTaskTimedOut, "was too slow"
+		reason, words = fleet.ReasonTaskTimedOut, "was too slow: "+t.Reason
 	}
-	text := fmt.Sprintf("the subagent %q %s: %s", r.d.Name, words, t.Reason)
-	return fleet.Errorf(reason, "%s", text).With("agent_name", r.d.Name).With("task_id", t.ID)
+	return fleet.Errorf(reason, "the subagent %q %s", r.d.Name, words).With("agent_name", r.d.Name).With("task_id", t.ID)
 }
 
 // stopWait is how long to wait for the end of a stopped run. The core kills a run that does not stop long before.

@@ -84,7 +84,7 @@ func (s *Service) timed(d *Definition) *Definition {
 // if it cannot be run.
 func (s *Service) definition(c caller, name string) (*Definition, error) {
 	if name == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name a subagent, see list_subagents")
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name a subagent").Next("{list_subagents} lists them")
 	}
 	d, err := s.dir.get(name)
 	switch {
