@@ -36,9 +36,17 @@ func (r *Reconciler) SettingsChanged() {
 	}
 }
 
+// The dispatcher rests after each look, so that calls that queue many tasks have most of the processor: dispatchRest times as long as the look
+// took, and at most maxRest. The first look after a time without events is not delayed.
+const (
+	dispatchRest = 3
+	maxRest      = 100 * time.Millisecond
+)
+
 // dispatchWith starts pending tasks until the lease is lost or the store fails.
 func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) {
 	for {
+		begun := time.Now()
 		next, err := r.start(held)
 		if err != nil {
 			if held.Err() == nil {
@@ -46,6 +54,7 @@ func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) 
 			}
 			return
 		}
+		took := time.Since(begun)
 		var due <-chan time.Time
 		if !next.IsZero() {
 			// A timer stands still while the machine sleeps, and clocks are corrected.
@@ -57,7 +66,9 @@ func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) 
 		case <-due:
 		case <-held.Done():
 		}
-		if held.Err() != nil {
+		select {
+		case <-time.After(min(dispatchRest*took, maxRest) - time.Since(begun.Add(took))):
+		case <-held.Done():
 			return
 		}
 	}

@@ -53,6 +53,7 @@ func BenchmarkReplicas(b *testing.B) {
 			// With many clients, a call mostly waits for the calls of the others. With a few, the server is not overloaded.
 			versus(b, d, row{name: "agent_start-by-8-clients", p99: 100, turn: repeat(min(clients, 8), l.startAgent(b)).until(t.idle)})
 			versus(b, d, row{name: "task-until-its-end", turn: repeat(clients, l.startTask(b, true)).until(t.idle)}, peer{tasks, 0.5})
+			versus(b, d, row{name: "queue_task", p99: 200, turn: repeat(clients, l.queueTask(b))}, peer{row{name: "pgbench-queue.sql", turn: pgbench(pg, agents, n*connections, queueScript)}, 0.5})
 			versus(b, d, starts)
 			versus(b, d, tasks)
 			if n == 2 {
@@ -89,6 +90,8 @@ var (
 	startScript string
 	//go:embed pgbench/task.sql
 	taskScript string
+	//go:embed pgbench/queue.sql
+	queueScript string
 )
 
 // direct is the database of pgbench. It has the content of a fleet, but no server uses it.
@@ -121,7 +124,7 @@ func pgbench(pg *pgtest.Server, agents, connections int, script string) turn {
 			}
 			require.NoError(b, os.Remove(name))
 		}
-		require.NoError(b, pg.Exec(b.Context(), direct, `UPDATE tasks SET status = 'completed' WHERE status = 'running'`)) // those that the script has left
+		require.NoError(b, pg.Exec(b.Context(), direct, `UPDATE tasks SET status = 'completed' WHERE status IN ('running', 'pending')`)) // those that the script has left
 		rate = float64(connections) * 1000 / mean(took)
 		return took, rate
 	}
