@@ -91,9 +91,9 @@ func (b *biller) figures() (billed, broken, unread int) {
 // and the supervisors of runs are killed every second. The model's own bill must keep within the budget, and the ledger must say the
 // same. With CHAOS, it queues 400 tasks with $10 a day.
 func TestChaosBill(t *testing.T) {
-	count, usd, seed := 40, 2.0, uint64(20261128)
+	count, usd, attempts, seed := 40, 2.0, 1, uint64(20261128)
 	if os.Getenv("CHAOS") != "" {
-		count, usd = 400, 10
+		count, usd, attempts = 400, 10, 3
 	}
 	if text := os.Getenv("CHAOS_SEED"); text != "" {
 		var err error
@@ -149,7 +149,7 @@ func TestChaosBill(t *testing.T) {
 	var ids []string
 	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable
 	for n := range count {
-		request, answer := &fleetv1.QueueTaskRequest{Pool: billPool, TaskDescription: billedWork(r), RequestId: fmt.Sprint(n)}, &fleetv1.QueueTaskResponse{}
+		request, answer := &fleetv1.QueueTaskRequest{Pool: billPool, TaskDescription: billedWork(r), RequestId: fmt.Sprint(n), MaxAttempts: new(int32(attempts))}, &fleetv1.QueueTaskResponse{}
 		for err = f.call(r, "QueueTask", request, answer); err != nil; err = f.call(r, "QueueTask", request, answer) {
 			require.Empty(t, reasonOf(err), err)
 		}

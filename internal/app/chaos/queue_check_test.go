@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func (run *queueRun) check(t *testing.T, f *fleetUnder) {
 			delete(existing, e.AgentUID)
 			w.gone(e.AgentUID, e.Time)
 		case fleet.EventAgentChanged:
-			if e.Status == string(fleet.StateRunning) {
+			if e.Status == string(fleet.StateRunning) && !strings.HasPrefix(e.Text, "deleted because") {
 				w.free(e.AgentUID, e.Time)
 			} else if e.Status != "" {
 				w.gone(e.AgentUID, e.Time)

@@ -186,6 +186,7 @@ func TestKilledSupervisor(t *testing.T) {
 	o := <-ended
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Contains(t, o.Reason, "the process that supervised the run was killed")
+	require.Equal(t, fleet.CodeRunnerLost, o.ReasonCode)
 	require.EqualValues(t, model.OutputTokens, o.Usage.OutputTokens)
 	require.Equal(t, 1, o.Turns)
 }
