@@ -28,19 +28,19 @@ Only the owner of an agent and admins can attach to it.`,
 		Example: `  fleet agent attach papi
   fleet task run papi "Go on with what we have agreed"`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			return s.attach(ctx, args[0])
+			return s.attachTerminal(ctx, args[0])
 		}),
 	}
 }
 
-// plainTerminal ends what a program may have switched on and had no time to switch off: the alternate screen, a hidden cursor,
+// resetTerminal ends what a program may have switched on and had no time to switch off: the alternate screen, a hidden cursor,
 // reports of the mouse and of pastes, keyboard protocols, scroll regions and colours.
-const plainTerminal = "\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?2031l\x1b[<u\x1b[r\x1b[0m\r\n"
+const resetTerminal = "\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?2031l\x1b[<u\x1b[r\x1b[0m\r\n"
 
-// attach connects the terminal with the program of the agent until the program ends.
-func (s *session) attach(ctx context.Context, agent string) error {
-	in, out := terminalOf(s.deps.Stdin, s.deps.Getenv), s.screen.onOut
-	if !in.is() || !out.is() {
+// attachTerminal connects the terminal with the program of the agent until the program ends.
+func (s *session) attachTerminal(ctx context.Context, agent string) error {
+	in, out := terminalOf(s.deps.Stdin, s.deps.Getenv), s.screen.outTerminal
+	if !in.isTerminal() || !out.isTerminal() {
 		return usagef("standard input and output must be a terminal: to give the agent work without one, use \"fleet task run\"")
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -53,24 +53,24 @@ func (s *session) attach(ctx context.Context, agent string) error {
 	if err := stream.Send(&fleetv1.AttachAgentRequest{AgentName: agent, Term: s.deps.Getenv("TERM"), Columns: columns, Rows: rows}); err != nil && !isEnd(err) {
 		return err
 	}
-	started, err := stream.Recv()
+	first, err := stream.Recv()
 	if err != nil {
 		return err
 	}
-	before, err := term.MakeRaw(int(in.file.Fd()))
+	termState, err := term.MakeRaw(int(in.file.Fd()))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = term.Restore(int(in.file.Fd()), before) }()
-	go send(ctx, stream, in.file, out)
+	defer func() { _ = term.Restore(int(in.file.Fd()), termState) }()
+	go sendInput(ctx, stream, in.file, out)
 	task, err := s.receiveOutput(stream, out.file)
-	_ = term.Restore(int(in.file.Fd()), before)
+	_ = term.Restore(int(in.file.Fd()), termState)
 	if task.GetStatus() != fleetv1.Task_completed {
-		_, _ = out.file.WriteString(plainTerminal)
+		_, _ = out.file.WriteString(resetTerminal)
 	}
 	switch {
 	case err != nil:
-		s.note("The program has ended, because its terminal was disconnected. The task is %s.", started.GetTask().GetId())
+		s.note("The program has ended, because its terminal was disconnected. The task is %s.", first.GetTask().GetId())
 		return err
 	case task.GetStatus() != fleetv1.Task_completed:
 		return Fail(ExitFailed, "", "the program %s: %s", task.GetStatus(), task.GetReason())
@@ -100,11 +100,11 @@ func (s *session) receiveOutput(stream grpc.ServerStreamingClient[fleetv1.Attach
 	}
 }
 
-// send sends what the person types, and new sizes of the terminal, until ctx is done.
-func send(ctx context.Context, stream grpc.BidiStreamingClient[fleetv1.AttachAgentRequest, fleetv1.AttachAgentResponse], in *os.File, out terminal) {
-	typed := make(chan []byte)
+// sendInput sends what the person types, and new sizes of the terminal, until ctx is done.
+func sendInput(ctx context.Context, stream grpc.BidiStreamingClient[fleetv1.AttachAgentRequest, fleetv1.AttachAgentResponse], in *os.File, out terminal) {
+	input := make(chan []byte)
 	go func() { // it ends with the process, because nothing else ends a read of a terminal
-		defer close(typed)
+		defer close(input)
 		for {
 			b := make([]byte, 4<<10)
 			n, err := in.Read(b)
@@ -112,7 +112,7 @@ func send(ctx context.Context, stream grpc.BidiStreamingClient[fleetv1.AttachAge
 				return
 			}
 			select {
-			case typed <- b[:n]:
+			case input <- b[:n]:
 			case <-ctx.Done():
 				return
 			}
@@ -124,7 +124,7 @@ func send(ctx context.Context, stream grpc.BidiStreamingClient[fleetv1.AttachAge
 	for {
 		m := &fleetv1.AttachAgentRequest{}
 		select {
-		case input, ok := <-typed:
+		case input, ok := <-input:
 			if !ok {
 				_ = stream.CloseSend()
 				return

@@ -14,7 +14,7 @@ func (p *program) newAgentCreate() *cobra.Command {
 	req := &fleetv1.CreateAgentRequest{}
 	var specFile string
 	var wait waitFlag
-	var values, labels params
+	var values, labels keyValues
 	cmd := &cobra.Command{
 		Use:   "create NAME --project PROJECT",
 		Short: "Create an agent in a workspace of its own",
@@ -39,21 +39,21 @@ Next, give it a task with "fleet task run NAME ...".`,
 			case flags.Changed("spec") == flags.Changed("spec-file"):
 				return usagef("say what the agent is for: give either --spec TEXT or --spec-file FILE")
 			case specFile != "":
-				if req.Spec, err = s.fileText(maxText, specFile, "specification"); err != nil {
+				if req.Spec, err = s.readFile(maxText, specFile, "specification"); err != nil {
 					return err
 				}
 			}
-			if req.Parameters, err = values.values("--param"); err != nil {
+			if req.Parameters, err = values.parse("--param"); err != nil {
 				return err
 			}
-			if req.Labels, err = labels.values("--label"); err != nil {
+			if req.Labels, err = labels.parse("--label"); err != nil {
 				return err
 			}
-			t := powerTexts{doing: "creating", done: "ready", again: "fleet agent start %s"}
+			t := stateTexts{progress: "creating", reached: "ready", retryCommand: "fleet agent start %s"}
 			resp, err := s.awaitAgent(ctx, wait, t, req.GetName(), func(ctx context.Context) (agentAnswer, error) { return s.fleet.CreateAgent(ctx, req) })
 			return s.print(resp, err, func() {
 				a := resp.GetAgent()
-				s.say(resp.GetMessage(), a.GetName())
+				s.printResult(resp.GetMessage(), a.GetName())
 				if a.GetStatus() == fleetv1.Agent_idle {
 					s.hint(`Give it work: fleet task run %s "..." --follow`, a.GetName())
 				} else {
@@ -79,7 +79,7 @@ Next, give it a task with "fleet task run NAME ...".`,
 func addRequestID(cmd *cobra.Command, req proto.Message) {
 	m := req.ProtoReflect()
 	cmd.Flags().Func("request-id", "an `ID` of your choice; a second command with the same ID has no further effect", func(id string) error {
-		m.Set(withRole(m.Descriptor(), fleetv1.Shown_request_id), protoreflect.ValueOfString(id))
+		m.Set(fieldWithRole(m.Descriptor(), fleetv1.Shown_request_id), protoreflect.ValueOfString(id))
 		return nil
 	})
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"strings"
 
@@ -40,7 +39,7 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 				}
 			}
 			d := deleteOptions{wait: wait, requestID: req.GetRequestId(), keepUnsaved: keepUnsaved || !yes}
-			unsaved, first := s.deleteAgents(ctx, d, names)
+			unsaved, firstErr := s.deleteAgents(ctx, d, names)
 			for i, err := range unsaved {
 				name := names[i]
 				if err != nil && !keepUnsaved {
@@ -52,13 +51,13 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 				}
 				switch {
 				case err == nil:
-				case first == nil:
-					first = err
+				case firstErr == nil:
+					firstErr = err
 				default: // the first error is reported at the end
 					s.printError(s.explain(ctx, err, s.target))
 				}
 			}
-			return first
+			return firstErr
 		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "delete without asking")
@@ -85,29 +84,29 @@ type deleteResult struct {
 // deleteAgents deletes the agents, several at a time, and prints the results in the order of the names. It returns the
 // errors of agents with work that exists only in their workspaces, by index, and the first other error. It reports further
 // errors itself.
-func (s *session) deleteAgents(ctx context.Context, d deleteOptions, names []string) (unsaved []error, first error) {
+func (s *session) deleteAgents(ctx context.Context, d deleteOptions, names []string) (unsaved []error, firstErr error) {
 	unsaved = make([]error, len(names))
-	first = forAgents(ctx, s, "deleting", names, func(ctx context.Context, name string) (result deleteResult) {
+	firstErr = forAgents(ctx, s, "deleting", names, func(ctx context.Context, name string) (result deleteResult) {
 		if result.err = context.Cause(ctx); result.err == nil {
 			result.resp, result.err = s.deleteAgent(ctx, d, name)
 		}
 		return result
 	}, func(i int, result deleteResult) error {
-		err := s.print(result.resp, result.err, func() { s.say(result.resp.GetMessage(), result.resp.GetDeletedAgent().GetName()) })
+		err := s.print(result.resp, result.err, func() { s.printResult(result.resp.GetMessage(), result.resp.GetDeletedAgent().GetName()) })
 		if err != nil && d.keepUnsaved && reasonOf(err) == fleetv1.ErrorReason_UNSAVED_WORK.String() {
 			unsaved[i] = err
 			return nil
 		}
 		return err
 	})
-	return unsaved, first
+	return unsaved, firstErr
 }
 
 // deleteAgent deletes the agent. If d.keepUnsaved is set, the error is UNSAVED_WORK for an agent with work that exists only in
 // its workspace.
 func (s *session) deleteAgent(ctx context.Context, d deleteOptions, name string) (resp *fleetv1.DeleteAgentResponse, err error) {
 	req := &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: d.requestID, KeepUnsaved: &d.keepUnsaved}
-	err = s.finish(ctx, d.wait, func(ctx context.Context) (_ bool, err error) {
+	err = s.repeatUntilFinished(ctx, d.wait, func(ctx context.Context) (_ bool, err error) {
 		resp, err = s.fleet.DeleteAgent(ctx, req)
 		return resp.GetUnfinished(), err
 	}, func() error {
@@ -117,42 +116,4 @@ func (s *session) deleteAgent(ctx context.Context, d deleteOptions, name string)
 		}
 	})
 	return resp, err
-}
-
-// isInteractive reports whether there is a terminal to ask for confirmation.
-func (s *session) isInteractive() bool {
-	return terminalOf(s.deps.Stdin, s.deps.Getenv).is() && s.screen.onErr.is()
-}
-
-// confirm asks a yes or no question on the terminal. Without a terminal it fails, with the hint. declined is the message of
-// the error if the answer is no.
-func (s *session) confirm(ctx context.Context, question, hint, declined string) error {
-	if !s.isInteractive() {
-		return &failure{code: ExitUsage, reason: "USAGE", message: "there is no terminal to ask for confirmation", hint: hint}
-	}
-	answer, err := s.readAnswer(ctx, question+" [y/N] ")
-	switch {
-	case err != nil:
-		return err
-	case strings.EqualFold(answer, "y"), strings.EqualFold(answer, "yes"):
-		return nil
-	}
-	return Fail(ExitError, "", "%s", declined)
-}
-
-// readAnswer shows the question on the terminal and returns the line that the user enters, without spaces around it.
-func (s *session) readAnswer(ctx context.Context, question string) (string, error) {
-	answers := make(chan string, 1)
-	go func() { // reading from a terminal cannot be cancelled; the process ends soon after Ctrl-C
-		line, _ := bufio.NewReader(s.deps.Stdin).ReadString('\n')
-		answers <- strings.TrimSpace(line)
-	}()
-	s.screen.prompt(printable(question))
-	select {
-	case <-ctx.Done():
-		s.screen.line("")
-		return "", context.Cause(ctx)
-	case answer := <-answers:
-		return answer, nil
-	}
 }

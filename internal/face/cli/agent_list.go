@@ -37,32 +37,32 @@ its workspace is doing, and TASK what it works on.
 }
 
 func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, req *fleetv1.ListAgentsRequest) {
-	none := `There are no agents yet. Create one: fleet agent create NAME --project PROJECT --spec "..."`
+	emptyText := `There are no agents yet. Create one: fleet agent create NAME --project PROJECT --spec "..."`
 	switch {
 	case resp.GetTotalCount() > 0:
-		none = fmt.Sprintf("This page is beyond the last one; there are %d agents.", resp.GetTotalCount())
+		emptyText = fmt.Sprintf("This page is beyond the last one; there are %d agents.", resp.GetTotalCount())
 	case req.GetProject() != "" || req.GetRole() != "" || req.GetStatus() != 0 || req.GetSelector() != "":
-		none = "No agent matches. See all of them: fleet agent list"
+		emptyText = "No agent matches. See all of them: fleet agent list"
 	}
 	agents := resp.GetAgents()
-	list(s, agents, none,
+	printList(s, agents, emptyText,
 		column{"NAME", "name"},
-		column{"OWNER", valueIf(s.output == wide || severalOwners(agents), "owner")},
+		column{"OWNER", valueIf(s.output == wideForm || hasSeveralOwners(agents), "owner")},
 		column{"STATUS", func(a *fleetv1.AgentSummary) cell { return statusCell(a.GetStatus(), a) }},
 		column{"STATE", "state"},
 		column{"PROJECT", "project"},
 		column{"ROLE", "role"},
 		column{"TASK", "current_task"},
-		column{"LABELS", valueIf(s.output == wide, func(a *fleetv1.AgentSummary) string { return labelsText(a.GetLabels()) })},
-		column{"VERSION", valueIf(slices.ContainsFunc(agents, (*fleetv1.AgentSummary).GetOutdated), version)},
-		column{"PLACE", valueIf(s.output == wide || len(resp.GetPlaces()) > 1, "place")})
+		column{"LABELS", valueIf(s.output == wideForm, func(a *fleetv1.AgentSummary) string { return labelsText(a.GetLabels()) })},
+		column{"VERSION", valueIf(slices.ContainsFunc(agents, (*fleetv1.AgentSummary).GetOutdated), versionCell)},
+		column{"PLACE", valueIf(s.output == wideForm || len(resp.GetPlaces()) > 1, "place")})
 	if n := len(resp.GetAgents()); n > 0 && n < int(resp.GetTotalCount()) {
 		s.hint("%d of %d agents.", n, resp.GetTotalCount())
 	}
 }
 
-// version returns the cell that says whether the agent has an old version of its project.
-func version(a *fleetv1.AgentSummary) cell {
+// versionCell returns the cell that says whether the agent has an old version of its project.
+func versionCell(a *fleetv1.AgentSummary) cell {
 	if a.GetOutdated() {
 		return cell{"outdated", yellow}
 	}
@@ -71,7 +71,7 @@ func version(a *fleetv1.AgentSummary) cell {
 
 // statusCell returns the status cell of an agent or a task. It adds whether the agent waits for an answer or is stalled, or whether
 // its work is collected.
-func statusCell(status protoreflect.Enum, of interface {
+func statusCell(status protoreflect.Enum, item interface {
 	GetWaiting() bool
 	GetStalled() bool
 	GetCollecting() bool
@@ -79,18 +79,18 @@ func statusCell(status protoreflect.Enum, of interface {
 ) cell {
 	c := cell{enumName(status), colorOf(status)}
 	switch {
-	case of.GetWaiting():
+	case item.GetWaiting():
 		return cell{c.text + " (waiting)", yellow}
-	case of.GetStalled():
+	case item.GetStalled():
 		return cell{c.text + " (stalled)", yellow}
-	case of.GetCollecting():
+	case item.GetCollecting():
 		return cell{c.text + " (collecting)", c.color}
 	}
 	return c
 }
 
-// severalOwners reports whether the items in the list belong to different owners.
-func severalOwners[T interface{ GetOwner() string }](list []T) bool {
+// hasSeveralOwners reports whether the items in the list belong to different owners.
+func hasSeveralOwners[T interface{ GetOwner() string }](list []T) bool {
 	for _, x := range list {
 		if x.GetOwner() != list[0].GetOwner() {
 			return true
@@ -108,14 +108,14 @@ type datedAnswer interface {
 // reportStale reports on standard error how old a stale answer is, and why it is stale; or, if it is about several places, which of
 // them do not answer, and why.
 func (s *session) reportStale(answer datedAnswer) {
-	several, _ := answer.(interface{ GetPlaces() []*fleetv1.PlaceStatus })
-	if several == nil || len(several.GetPlaces()) < 2 {
+	multiple, _ := answer.(interface{ GetPlaces() []*fleetv1.PlaceStatus })
+	if multiple == nil || len(multiple.GetPlaces()) < 2 {
 		if why := answer.GetStaleReason(); why != "" {
 			s.screen.line(fmt.Sprintf("fleet: this answer is %s old: %s", s.age(answer.GetObservedAt()), printable(why)))
 		}
 		return
 	}
-	for _, p := range several.GetPlaces() {
+	for _, p := range multiple.GetPlaces() {
 		switch {
 		case p.GetOk():
 		case p.GetObservedAt() == nil:

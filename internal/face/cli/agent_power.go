@@ -20,17 +20,17 @@ type agentAnswer interface {
 	GetUnfinished() bool
 }
 
-// powerTexts are the texts of a command that changes the state of an agent.
-type powerTexts struct {
-	doing string // labels the progress line
-	done  string // what the agent is then
-	next  string // a hint about the next command, with %s for the agent's name
-	again string // the command that waits on, with %s for the agent's name
+// stateTexts are the texts of a command that changes the state of an agent.
+type stateTexts struct {
+	progress     string // labels the progress line
+	reached      string // what the agent is then
+	next         string // a hint about the next command, with %s for the agent's name
+	retryCommand string // the command that waits on, with %s for the agent's name
 }
 
-// power makes the command call a method that changes the state of an agent, for each of its arguments, and wait until it is finished.
+// stateCommand makes the command call a method that changes the state of an agent, for each of its arguments, and wait until it is finished.
 // The call is repeated with the same request.
-func power[Q proto.Message](p *program, cmd *cobra.Command, t powerTexts, req Q, call func(context.Context, *session, Q) (agentAnswer, error)) *cobra.Command {
+func stateCommand[Q proto.Message](p *program, cmd *cobra.Command, t stateTexts, req Q, call func(context.Context, *session, Q) (agentAnswer, error)) *cobra.Command {
 	var wait waitFlag
 	field := req.ProtoReflect().Descriptor().Fields().ByName("agent_name")
 	type result struct {
@@ -41,26 +41,26 @@ func power[Q proto.Message](p *program, cmd *cobra.Command, t powerTexts, req Q,
 		if err := errSeveral(req, names); err != nil {
 			return err
 		}
-		return forAgents(ctx, s, t.doing, names, func(ctx context.Context, name string) (r result) {
+		return forAgents(ctx, s, t.progress, names, func(ctx context.Context, name string) (r result) {
 			one, _ := proto.Clone(req).(Q)
 			one.ProtoReflect().Set(field, protoreflect.ValueOfString(name))
 			r.answer, r.err = s.awaitAgent(ctx, wait, t, name, func(ctx context.Context) (agentAnswer, error) { return call(ctx, s, one) })
 			return r
 		}, func(_ int, r result) error {
 			return s.print(r.answer, r.err, func() {
-				s.say(r.answer.GetMessage(), r.answer.GetAgent().GetName())
+				s.printResult(r.answer.GetMessage(), r.answer.GetAgent().GetName())
 				s.hint(t.next, r.answer.GetAgent().GetName())
 			})
 		})
 	})
 	addRequestID(cmd, req)
-	wait.addTo(cmd, t.done)
+	wait.addTo(cmd, t.reached)
 	return cmd
 }
 
 // awaitAgent makes the call until it is finished, and returns the last answer.
-func (s *session) awaitAgent(ctx context.Context, wait waitFlag, t powerTexts, name string, call func(context.Context) (agentAnswer, error)) (answer agentAnswer, err error) {
-	err = s.finish(ctx, wait, func(ctx context.Context) (bool, error) {
+func (s *session) awaitAgent(ctx context.Context, wait waitFlag, t stateTexts, name string, call func(context.Context) (agentAnswer, error)) (answer agentAnswer, err error) {
+	err = s.repeatUntilFinished(ctx, wait, func(ctx context.Context) (bool, error) {
 		a, err := call(ctx)
 		if err != nil {
 			return false, err
@@ -72,21 +72,21 @@ func (s *session) awaitAgent(ctx context.Context, wait waitFlag, t powerTexts, n
 		if answer != nil {
 			last = answer.GetAgent()
 		}
-		return s.notReady(ctx, last, name, t.done, fmt.Sprintf(t.again, name))
+		return s.notReady(ctx, last, name, t.reached, fmt.Sprintf(t.retryCommand, name))
 	})
 	return answer, err
 }
 
 const (
-	giveWork   = `Give it work: fleet task run %s "..." --follow`
-	startAgain = "Start it again: fleet agent start %s"
+	giveWorkHint   = `Give it work: fleet task run %s "..." --follow`
+	startAgainHint = "Start it again: fleet agent start %s"
 )
 
 func (p *program) newAgentStart() *cobra.Command {
 	var yes bool
 	var asking sync.Mutex
 	restarts := map[string]*fleetv1.RestartAgentRequest{} // the calls in place of StartAgent, by agent
-	cmd := power(p, &cobra.Command{
+	cmd := stateCommand(p, &cobra.Command{
 		Use:   "start AGENT...",
 		Short: "Start the workspaces of agents",
 		Long: `Start the workspace of a stopped or failed agent and wait until the agent is ready.
@@ -99,7 +99,7 @@ Elsewhere it needs --yes.
 Next, give it a task with "fleet task run AGENT ...".`,
 		Example: `  fleet agent start papi
   fleet agent start papi sony`,
-	}, powerTexts{"starting", "ready", giveWork, "fleet agent start %s"}, &fleetv1.StartAgentRequest{}, func(ctx context.Context, s *session, req *fleetv1.StartAgentRequest) (agentAnswer, error) {
+	}, stateTexts{"starting", "ready", giveWorkHint, "fleet agent start %s"}, &fleetv1.StartAgentRequest{}, func(ctx context.Context, s *session, req *fleetv1.StartAgentRequest) (agentAnswer, error) {
 		asking.Lock()
 		restart := restarts[req.GetAgentName()]
 		asking.Unlock()
@@ -110,7 +110,7 @@ Next, give it a task with "fleet task run AGENT ...".`,
 			}
 			asking.Lock() // one question at a time
 			defer asking.Unlock()
-			if err := s.confirmEnd(ctx, req.GetAgentName(), err, yes); err != nil {
+			if err := s.confirmRestart(ctx, req.GetAgentName(), err, yes); err != nil {
 				return nil, err
 			}
 			restart = &fleetv1.RestartAgentRequest{AgentName: req.GetAgentName(), RequestId: req.GetRequestId()}
@@ -122,8 +122,8 @@ Next, give it a task with "fleet task run AGENT ...".`,
 	return cmd
 }
 
-// confirmEnd asks whether to start an unhealthy workspace again, which ends the agent's task. why is the error that says so.
-func (s *session) confirmEnd(ctx context.Context, name string, why error, yes bool) error {
+// confirmRestart asks whether to start an unhealthy workspace again, which ends the agent's task. why is the error that says so.
+func (s *session) confirmRestart(ctx context.Context, name string, why error, yes bool) error {
 	switch {
 	case yes:
 		return nil
@@ -136,22 +136,22 @@ func (s *session) confirmEnd(ctx context.Context, name string, why error, yes bo
 }
 
 func (p *program) newAgentStop() *cobra.Command {
-	return power(p, &cobra.Command{
+	return stateCommand(p, &cobra.Command{
 		Use:   "stop AGENT...",
 		Short: "Stop the workspaces of agents and keep what is in them",
 		Long: `Stop the workspace of an agent and keep what is in it. A running task is stopped
 first. "fleet task stop AGENT" stops only the task.`,
 		Example: `  fleet agent stop papi
   fleet agent stop papi sony`,
-	}, powerTexts{"stopping", "stopped", startAgain, "fleet agent stop %s"}, &fleetv1.StopAgentRequest{}, func(ctx context.Context, s *session, req *fleetv1.StopAgentRequest) (agentAnswer, error) {
+	}, stateTexts{"stopping", "stopped", startAgainHint, "fleet agent stop %s"}, &fleetv1.StopAgentRequest{}, func(ctx context.Context, s *session, req *fleetv1.StopAgentRequest) (agentAnswer, error) {
 		return s.fleet.StopAgent(ctx, req)
 	})
 }
 
 func (p *program) newAgentRestart() *cobra.Command {
 	req := &fleetv1.RestartAgentRequest{}
-	var values params
-	cmd := power(p, &cobra.Command{
+	var values keyValues
+	cmd := stateCommand(p, &cobra.Command{
 		Use:   "restart AGENT...",
 		Short: "Stop and start the workspaces of agents",
 		Long: `Stop and start the workspace of an agent, with another role if --role is given. A
@@ -163,8 +163,8 @@ show AGENT" says that it is outdated, --update gives it the newest version.`,
 		Example: `  fleet agent restart papi
   fleet agent restart papi --role reviewer
   fleet agent restart papi --update`,
-	}, powerTexts{"restarting", "ready", giveWork, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestartAgentRequest) (_ agentAnswer, err error) {
-		if req.Parameters, err = values.values("--param"); err != nil {
+	}, stateTexts{"restarting", "ready", giveWorkHint, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestartAgentRequest) (_ agentAnswer, err error) {
+		if req.Parameters, err = values.parse("--param"); err != nil {
 			return nil, err
 		}
 		return s.fleet.RestartAgent(ctx, req)

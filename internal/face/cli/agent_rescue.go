@@ -35,7 +35,7 @@ With -o, the command writes the work to a file instead, as a git bundle.`,
 			if err := checkFile(file); err != nil {
 				return err
 			}
-			r := &rescue{session: s, agent: args[0], dir: dir}
+			r := &bundleFetch{session: s, agent: args[0], dir: dir}
 			if file != "" {
 				err := s.save(r.bundle(ctx), file)
 				if err == nil && file != "-" {
@@ -44,7 +44,7 @@ With -o, the command writes the work to a file instead, as a git bundle.`,
 				return err
 			}
 			var err error
-			if r.program, err = exec.LookPath("git"); err != nil {
+			if r.gitPath, err = exec.LookPath("git"); err != nil {
 				return Fail(ExitError, "install git, or write the bundle with -o FILE", "git was not found")
 			}
 			return r.fetch(ctx)
@@ -55,20 +55,20 @@ With -o, the command writes the work to a file instead, as a git bundle.`,
 	return cmd
 }
 
-// rescue fetches the bundle of an agent.
-type rescue struct {
+// bundleFetch fetches the bundle of an agent.
+type bundleFetch struct {
 	*session
 	agent, dir string
-	program    string // absolute path of git
+	gitPath    string // absolute path of git
 }
 
 // bundle returns the content of the agent's bundle.
-func (r *rescue) bundle(ctx context.Context) *content {
+func (r *bundleFetch) bundle(ctx context.Context) *content {
 	return r.contentOf(ctx, fleetv1.FleetService_DownloadAgentBundle_FullMethodName, &fleetv1.DownloadAgentBundleRequest{AgentName: r.agent}, nil)
 }
 
 // fetch fetches the bundle into the repository.
-func (r *rescue) fetch(ctx context.Context) error {
+func (r *bundleFetch) fetch(ctx context.Context) error {
 	gitDir, err := r.git(ctx, "rev-parse", "--absolute-git-dir")
 	if err != nil {
 		return usagef("%s is not in a git repository: give a clone of the agent's project with --into, or write the bundle with -o FILE", r.dir)
@@ -107,18 +107,18 @@ func (r *rescue) fetch(ctx context.Context) error {
 // branch of the working tree is the last. heads is the output of "git bundle list-heads".
 func refspecs(agent, heads string) (specs, branches []string) {
 	name, _, _ := strings.Cut(agent, "@")
-	below := "rescue/" + name + "/"
+	prefix := "rescue/" + name + "/"
 	var tree []string
 	for line := range strings.Lines(heads) {
 		_, ref, _ := strings.Cut(strings.TrimSpace(line), " ")
 		branch, isBranch := strings.CutPrefix(ref, "refs/heads/")
 		switch {
 		case isBranch:
-			branches = append(branches, below+branch)
-			specs = append(specs, "+"+ref+":refs/heads/"+below+branch)
+			branches = append(branches, prefix+branch)
+			specs = append(specs, "+"+ref+":refs/heads/"+prefix+branch)
 		case strings.HasPrefix(ref, "refs/fleet/") && strings.HasSuffix(ref, "/last"):
-			tree = []string{below + "tree"}
-			specs = append(specs, "+"+ref+":refs/heads/"+below+"tree")
+			tree = []string{prefix + "tree"}
+			specs = append(specs, "+"+ref+":refs/heads/"+prefix+"tree")
 		case strings.HasPrefix(ref, "refs/fleet/"):
 			specs = append(specs, "+"+ref+":"+ref)
 		}
@@ -128,13 +128,13 @@ func refspecs(agent, heads string) (specs, branches []string) {
 
 // git runs git in the repository and returns its standard output. If git fails, the error is what git wrote to standard
 // error.
-func (r *rescue) git(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, r.program, append([]string{"-C", r.dir}, args...)...)
+func (r *bundleFetch) git(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, r.gitPath, append([]string{"-C", r.dir}, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
-	if said := strings.TrimSpace(errs.String()); err != nil && said != "" {
-		err = errors.New(printable(said))
+	if stderr := strings.TrimSpace(errs.String()); err != nil && stderr != "" {
+		err = errors.New(printable(stderr))
 	}
 	return out.String(), err
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shell runs the script in the directory and returns its output.
-func shell(t *testing.T, dir, script string) string {
+// runScript runs the script in the directory and returns its output.
+func runScript(t *testing.T, dir, script string) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-ec", script)
 	cmd.Dir = dir
@@ -22,18 +22,18 @@ func shell(t *testing.T, dir, script string) string {
 
 func TestAgentRescue(t *testing.T) {
 	t.Parallel()
-	origin, mine, dir := t.TempDir(), t.TempDir(), t.TempDir()
-	shell(t, origin, `git init -q -b main; echo one >file; git add file; git commit -qm one`)
-	shell(t, mine, "git clone -q "+origin+" .")
+	origin, clone, dir := t.TempDir(), t.TempDir(), t.TempDir()
+	runScript(t, origin, `git init -q -b main; echo one >file; git add file; git commit -qm one`)
+	runScript(t, clone, "git clone -q "+origin+" .")
 	bundle := filepath.Join(dir, "papi.bundle")
-	shell(t, origin, `git checkout -qb fleet/papi; echo two >file; git commit -qam two
+	runScript(t, origin, `git checkout -qb fleet/papi; echo two >file; git commit -qam two
 		git checkout -q --detach; echo three >file; git commit -qam three
 		git update-ref refs/fleet/uid/last HEAD; git update-ref refs/fleet/uid/task-1 HEAD
 		git bundle create -q `+bundle+` fleet/papi refs/fleet/uid/last refs/fleet/uid/task-1 ^main`)
 	s := newStub(t)
 	server, _ := s.listen(t, "")
 
-	out, stderr, code := fleet(server, "agent", "rescue", "papi", "--into", mine)
+	out, stderr, code := runFleet(server, "agent", "rescue", "papi", "--into", clone)
 	require.Equal(t, ExitNotFound, code, stderr)
 	require.Empty(t, out)
 
@@ -41,27 +41,27 @@ func TestAgentRescue(t *testing.T) {
 	s.bundle, err = os.ReadFile(bundle)
 	require.NoError(t, err)
 	for range 2 {
-		out, stderr, code = fleet(server, "agent", "rescue", "papi@alice", "--into", mine)
+		out, stderr, code = runFleet(server, "agent", "rescue", "papi@alice", "--into", clone)
 		require.Equal(t, ExitOK, code, stderr)
 		require.Equal(t, "rescue/papi/fleet/papi\nrescue/papi/tree\n", out)
-		require.Equal(t, "two\nthree\nthree\n", shell(t, mine, "git show rescue/papi/fleet/papi:file; git show rescue/papi/tree:file; git show refs/fleet/uid/task-1:file"))
-		require.Equal(t, "one\n", shell(t, mine, "cat file"), "what is checked out stays")
+		require.Equal(t, "two\nthree\nthree\n", runScript(t, clone, "git show rescue/papi/fleet/papi:file; git show rescue/papi/tree:file; git show refs/fleet/uid/task-1:file"))
+		require.Equal(t, "one\n", runScript(t, clone, "cat file"), "what is checked out stays")
 	}
 
 	other := t.TempDir()
-	shell(t, other, "git init -q")
-	_, stderr, code = fleet(server, "agent", "rescue", "papi", "--into", other)
+	runScript(t, other, "git init -q")
+	_, stderr, code = runFleet(server, "agent", "rescue", "papi", "--into", other)
 	require.Equal(t, ExitError, code, stderr)
 	require.Contains(t, stderr, "prerequisite")
-	_, stderr, code = fleet(server, "agent", "rescue", "papi", "--into", dir)
+	_, stderr, code = runFleet(server, "agent", "rescue", "papi", "--into", dir)
 	require.Equal(t, ExitUsage, code, stderr)
 	require.Contains(t, stderr, "not in a git repository")
 
 	file := filepath.Join(t.TempDir(), "x.bundle")
-	_, stderr, code = fleet(server, "agent", "rescue", "papi", "-o", file)
+	_, stderr, code = runFleet(server, "agent", "rescue", "papi", "-o", file)
 	require.Equal(t, ExitOK, code, stderr)
 	requireOnly(t, file, string(s.bundle))
-	out, stderr, code = fleet(server, "agent", "rescue", "papi", "-o", "-")
+	out, stderr, code = runFleet(server, "agent", "rescue", "papi", "-o", "-")
 	require.Equal(t, ExitOK, code, stderr)
 	require.Equal(t, string(s.bundle), out)
 }

@@ -51,7 +51,7 @@ func (p *program) newAgentShares() *cobra.Command {
 		Long:    `List the people and groups with whom an agent is shared, and what they may do.`,
 		Example: `  fleet agent shares papi`,
 	}, fleetv1.FleetServiceClient.ListAgentShares, &fleetv1.ListAgentSharesRequest{}, func(s *session, resp *fleetv1.ListAgentSharesResponse) {
-		list(s, resp.GetShares(), "The agent is shared with nobody. Share it: fleet agent share "+printable(s.cmd.Flags().Arg(0))+" --person NAME",
+		printList(s, resp.GetShares(), "The agent is shared with nobody. Share it: fleet agent share "+printable(s.cmd.Flags().Arg(0))+" --person NAME",
 			column{"WITH", grantee}, column{"ACCESS", "access"}, column{"BY", "shared_by"}, column{"AGE", (*fleetv1.Share).GetSharedAt})
 	})
 }

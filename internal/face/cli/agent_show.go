@@ -39,7 +39,7 @@ func (s *session) showAgent(a *fleetv1.Agent, rules ...*fleetv1.AllowedRule) {
 			allowed = append(allowed, r.GetRule())
 		}
 	}
-	lines := []line{
+	lines := []cardLine{
 		{"Name", a.GetName(), ""},
 		{"Status", a.GetStatus(), ""},
 		{"Waiting", valueIf(a.GetWaiting(), cell{`for an answer, see "fleet questions"`, yellow}), ""},
@@ -59,24 +59,24 @@ func (s *session) showAgent(a *fleetv1.Agent, rules ...*fleetv1.AllowedRule) {
 		{"Belongs to", cell{a.GetOtherFleet(), yellow}, `"fleet agent restart ` + a.GetName() + ` --take-over" makes it this Fleet's, and ends what runs in it`},
 		{"Adopted", valueIf(a.GetAdopted(), "yes, its workspace was found at its host"), ""},
 		{"Outdated", valueIf(a.GetOutdated(), cell{"yes", yellow}), `"fleet agent restart ` + a.GetName() + ` --update" gives it the newest version`},
-		{"Dormant", valueIf(a.GetDormantAt() != nil, cell{"since " + s.moment(a.GetDormantAt()), yellow}), ""},
-		{"Will be deleted", cell{s.moment(a.GetDeletionAt()), red}, ""},
+		{"Dormant", valueIf(a.GetDormantAt() != nil, cell{"since " + s.timeText(a.GetDormantAt()), yellow}), ""},
+		{"Will be deleted", cell{s.timeText(a.GetDeletionAt()), red}, ""},
 		{"Stops", a.GetStopsAt(), ""},
 		{"Location", a.GetLocation(), ""},
 		{"Session", a.GetSessionId(), ""},
 	}
 	for _, l := range a.GetLinks() {
 		if l.GetUrl() != a.GetLocation() {
-			lines = append(lines, line{l.GetName(), l.GetUrl(), ""})
+			lines = append(lines, cardLine{l.GetName(), l.GetUrl(), ""})
 		}
 	}
-	lines = append(lines, line{"Created", a.GetCreatedAt(), ""}, line{"Updated", a.GetUpdatedAt(), ""})
+	lines = append(lines, cardLine{"Created", a.GetCreatedAt(), ""}, cardLine{"Updated", a.GetUpdatedAt(), ""})
 	for _, key := range slices.Sorted(maps.Keys(a.GetMetadata())) {
 		if value := a.GetMetadata()[key]; value != a.GetSpec() && value != a.GetLocation() { // the card shows both anyway
-			lines = append(lines, line{upperFirst(strings.ReplaceAll(strings.TrimPrefix(key, metadataPrefix), "_", " ")), value, ""})
+			lines = append(lines, cardLine{upperFirst(strings.ReplaceAll(strings.TrimPrefix(key, metadataPrefix), "_", " ")), value, ""})
 		}
 	}
-	s.screen.output(s.card(append(lines, line{"Spec", a.GetSpec(), ""})...))
+	s.screen.output(s.card(append(lines, cardLine{"Spec", a.GetSpec(), ""})...))
 }
 
 // metadataPrefix is the beginning of all keys of metadata.

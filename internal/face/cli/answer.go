@@ -22,18 +22,18 @@ func (s *session) printAnswer(answer proto.Message, portion *fleetv1.Portion) er
 // failureOf returns an error if a field of the answer says that the request failed. The error contains the cause if
 // another field gives it.
 func failureOf(m protoreflect.Message) error {
-	bad, why := false, "the answer does not say why"
+	failed, why := false, "the answer does not say why"
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
 		switch s := shownOption(f); {
 		case s.GetFailedValue() != "":
-			bad = scalarText(f, m.Get(f)) == s.GetFailedValue()
+			failed = scalarText(f, m.Get(f)) == s.GetFailedValue()
 		case s.GetRole() == fleetv1.Shown_cause && m.Has(f):
 			why = scalarText(f, m.Get(f))
 		}
 	}
-	if !bad {
+	if !failed {
 		return nil
 	}
 	return Fail(ExitFailed, "", "the request failed: %s", strings.TrimSuffix(why, "."))
@@ -41,8 +41,8 @@ func failureOf(m protoreflect.Message) error {
 
 // showAnswer shows the text of the answer if it has one, or else its lists, or else a card of its fields.
 func (s *session) showAnswer(m protoreflect.Message, portion *fleetv1.Portion) {
-	if f := withRole(m.Descriptor(), fleetv1.Shown_text); f != nil {
-		s.showText(m, f)
+	if f := fieldWithRole(m.Descriptor(), fleetv1.Shown_text); f != nil {
+		s.printText(m, f)
 		return
 	}
 	var lists, others []protoreflect.FieldDescriptor
@@ -67,14 +67,14 @@ func (s *session) showAnswer(m protoreflect.Message, portion *fleetv1.Portion) {
 
 // showName prints the name or id of what the message is about.
 func (s *session) showName(m protoreflect.Message) {
-	if f := withRole(m.Descriptor(), fleetv1.Shown_name); f != nil && m.Get(f).String() != "" {
+	if f := fieldWithRole(m.Descriptor(), fleetv1.Shown_name); f != nil && m.Get(f).String() != "" {
 		s.screen.print(printable(m.Get(f).String()) + "\n")
 	}
 }
 
-// showText prints the text of the answer, unless it was already printed as it arrived. It prints the other fields on
+// printText prints the text of the answer, unless it was already printed as it arrived. It prints the other fields on
 // standard error.
-func (s *session) showText(m protoreflect.Message, f protoreflect.FieldDescriptor) {
+func (s *session) printText(m protoreflect.Message, f protoreflect.FieldDescriptor) {
 	text, printed := m.Get(f).String(), s.printedText
 	plain := strings.TrimSpace((&sanitizer{}).clean(text))
 	if plain == "" || !strings.HasSuffix(strings.TrimSpace(printed), plain) {
@@ -88,15 +88,15 @@ func (s *session) showText(m protoreflect.Message, f protoreflect.FieldDescripto
 		s.screen.print("\n")
 	}
 	var facts []string
-	s.facts(m, failureOf(m) != nil, &facts)
+	s.appendFacts(m, failureOf(m) != nil, &facts)
 	if len(facts) > 0 {
 		s.hint("%s", strings.Join(facts, " · "))
 	}
 }
 
-// facts appends the message's numbers, words and lists of words to list. It leaves out the fields that are shown
+// appendFacts appends the message's numbers, words and lists of words to list. It leaves out the fields that are shown
 // elsewhere: the text, and the fields that the error of a failed answer reports.
-func (s *session) facts(m protoreflect.Message, failed bool, list *[]string) {
+func (s *session) appendFacts(m protoreflect.Message, failed bool, list *[]string) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
@@ -108,7 +108,7 @@ func (s *session) facts(m protoreflect.Message, failed bool, list *[]string) {
 			continue
 		}
 		if f.Message() != nil && !f.IsList() && !f.IsMap() && !isScalar(f) {
-			s.facts(m.Get(f).Message(), failed, list)
+			s.appendFacts(m.Get(f).Message(), failed, list)
 		} else if text := s.valueText(f, m.Get(f)); text != "" && !isZero(f, m.Get(f)) {
 			*list = append(*list, labelOf(f)+" "+text)
 		}
@@ -149,23 +149,23 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 		return
 	}
 	var columns []column
-	all, long := make([]proto.Message, items.Len()), false
+	messages, hasLongText := make([]proto.Message, items.Len()), false
 	fields := f.Message().Fields()
 	for i := range fields.Len() {
-		if field := fields.Get(i); shownOption(field).GetRole() != fleetv1.Shown_hidden && (!shownOption(field).GetWide() || s.output == wide) {
+		if field := fields.Get(i); shownOption(field).GetRole() != fleetv1.Shown_hidden && (!shownOption(field).GetWide() || s.output == wideForm) {
 			columns = append(columns, column{strings.ToUpper(labelOf(field)), string(field.Name())})
-			for j := range all {
-				all[j] = items.Get(j).Message().Interface()
+			for j := range messages {
+				messages[j] = items.Get(j).Message().Interface()
 				text := strings.TrimSpace(s.valueText(field, items.Get(j).Message().Get(field)))
-				long = long || strings.Contains(text, "\n") || len([]rune(text)) > longCell
+				hasLongText = hasLongText || strings.Contains(text, "\n") || len([]rune(text)) > longCell
 			}
 		}
 	}
-	if !long {
-		t := s.tableOf(f.Message(), all, columns)
-		t.dropEmpty()
-		removed := t.fit(s.screen.onOut.width())
-		s.show(t, "There are no "+strings.ToLower(labelOf(f))+".")
+	if !hasLongText {
+		t := s.tableOf(f.Message(), messages, columns)
+		t.removeEmptyColumns()
+		removed := t.fit(s.screen.outTerminal.width())
+		s.printTable(t, "There are no "+strings.ToLower(labelOf(f))+".")
 		if len(removed) > 0 {
 			s.hint("The terminal is too narrow for: %s. -o yaml shows everything.", strings.ToLower(andList(removed)))
 		}

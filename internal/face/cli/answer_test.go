@@ -14,19 +14,19 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// shown returns how an answer is printed for people, three minutes after the times in it.
-func shown(t *testing.T, answer proto.Message, flags ...string) (out, stderr string, err error) {
+// printAnswer returns how an answer is printed for people, three minutes after the times in it.
+func printAnswer(t *testing.T, answer proto.Message, flags ...string) (out, stderr string, err error) {
 	t.Helper()
 	c := newCommand("")
 	now := time.Date(2026, 11, 21, 5, 3, 0, 0, time.UTC)
 	p := newProgram(Deps{Stdout: c.out, Stderr: c.err, Getenv: func(string) string { return "" }, Now: func() time.Time { return now }})
 	require.NoError(t, p.root.ParseFlags(flags))
-	s := &session{program: p, cmd: p.root, screen: p.screen()}
+	s := &session{program: p, cmd: p.root, screen: p.newScreen()}
 	err = s.printAnswer(answer, &fleetv1.Portion{Next: "next_cursor", From: "cursor"})
 	return c.out.String(), c.err.String(), err
 }
 
-var then = timestamppb.New(time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC))
+var answerTime = timestamppb.New(time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC))
 
 func TestAnswersForPeople(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestAnswersForPeople(t *testing.T) {
 	}{{
 		about: "one thing",
 		answer: &fleetv1.AgentStopResponse{
-			Status: fleetv1.LifecycleStatus_stopped, StartedAt: then, StoppedAt: then,
+			Status: fleetv1.LifecycleStatus_stopped, StartedAt: answerTime, StoppedAt: answerTime,
 		},
 		out: "Status        stopped\nStarted       2026-11-21T05:00:00Z (3m ago)\nStopped       2026-11-21T05:00:00Z (3m ago)\n",
 	}, {
@@ -47,7 +47,7 @@ func TestAnswersForPeople(t *testing.T) {
 	}, {
 		about: "a list",
 		answer: &fleetv1.ListAgentSessionsResponse{Sessions: []*fleetv1.SessionInfo{
-			{AgentSessionId: "s-1", Agent: "papi", Source: "fleet", Created: then, Status: fleetv1.SessionStatus_open},
+			{AgentSessionId: "s-1", Agent: "papi", Source: "fleet", Created: answerTime, Status: fleetv1.SessionStatus_open},
 			{AgentSessionId: "s-2", Agent: "sony", Source: "fleet", SessionName: "night", MessageCount: 3, Status: fleetv1.SessionStatus_working},
 		}},
 		out: "AGENT SESSION ID  AGENT  SOURCE  SESSION NAME  MESSAGE COUNT  CREATED  STATUS\n" +
@@ -77,7 +77,7 @@ func TestAnswersForPeople(t *testing.T) {
 	}, {
 		about: "a list with texts of several lines",
 		answer: &fleetv1.GetAgentSessionHistoryResponse{Messages: []*fleetv1.SessionMessage{
-			{Role: "user", Content: "one\ntwo", Created: then}, {Role: "assistant", Content: "three", Created: then, TaskId: "t-1"},
+			{Role: "user", Content: "one\ntwo", Created: answerTime}, {Role: "assistant", Content: "three", Created: answerTime, TaskId: "t-1"},
 		}},
 		out: "Role          user\nContent\n  one\n  two\nCreated       2026-11-21T05:00:00Z (3m ago)\n\n" +
 			"Role          assistant\nContent       three\nCreated       2026-11-21T05:00:00Z (3m ago)\nTask id       t-1\n",
@@ -99,11 +99,11 @@ func TestAnswersForPeople(t *testing.T) {
 		stderr: "Warnings It was there.\n",
 		quiet:  "Done.\n",
 	}} {
-		out, stderr, err := shown(t, c.answer)
+		out, stderr, err := printAnswer(t, c.answer)
 		require.NoError(t, err, c.about)
 		require.Equal(t, c.out, out, c.about)
 		require.Equal(t, c.stderr, stderr, c.about)
-		out, stderr, err = shown(t, c.answer, "-q")
+		out, stderr, err = printAnswer(t, c.answer, "-q")
 		require.NoError(t, err, c.about)
 		require.Equal(t, c.quiet, out, c.about)
 		require.Empty(t, stderr, c.about)
@@ -116,12 +116,12 @@ func TestAnAnswerThatFailed(t *testing.T) {
 	answer := &fleetv1.ExecuteAgentRequestResponse{
 		Status: fleetv1.ExecutionMetadata_error, Content: "Half of", Error: wrapperspb.String("It took too long."), Metadata: &fleetv1.ExecutionMetadata{Agent: "a"},
 	}
-	out, stderr, err := shown(t, answer)
+	out, stderr, err := printAnswer(t, answer)
 	require.Equal(t, "Half of\n", out)
 	require.Equal(t, "Agent a\n", stderr)
 	require.EqualError(t, err, "the request failed: It took too long")
 	require.Equal(t, ExitFailed, newProgram(Deps{}).explain(t.Context(), err, Target{}).code)
-	out, _, err = shown(t, answer, "-o", "json")
+	out, _, err = printAnswer(t, answer, "-o", "json")
 	require.Error(t, err)
 	require.Contains(t, out, `"error": "It took too long.",`)
 	require.NoError(t, failureOf((&fleetv1.ExecuteAgentRequestResponse{Status: fleetv1.ExecutionMetadata_success}).ProtoReflect()))
@@ -140,7 +140,7 @@ func TestAnswersAreHarmless(t *testing.T) {
 		&fleetv1.RegisterToolWithAgentRequest{ToolSpec: details},
 	} {
 		for _, flags := range [][]string{nil, {"-q"}} {
-			out, _, err := shown(t, answer, flags...)
+			out, _, err := printAnswer(t, answer, flags...)
 			require.NoError(t, err)
 			require.NotContains(t, out, "\x1b")
 			require.NotContains(t, out, "\u009b")
@@ -157,7 +157,7 @@ func TestTablesFit(t *testing.T) {
 		}
 		return cells
 	}
-	made := func() *table {
+	newTable := func() *table {
 		return &table{[]string{"NAME", "DESCRIPTION", "KIND", "CAPABILITIES"}, [][]cell{
 			row("claude", strings.Repeat("d", 40), "api", strings.Repeat("c", 50)), row("shout", "program", "cli", "streaming"),
 		}}
@@ -170,10 +170,10 @@ func TestTablesFit(t *testing.T) {
 		60:  {"NAME KIND CAPABILITIES", "DESCRIPTION"},
 		24:  {"NAME CAPABILITIES", "DESCRIPTION KIND"},
 	} {
-		g := made()
-		left := g.fit(width)
-		require.Equal(t, want.head, strings.Join(g.head, " "), "%d", width)
-		require.Equal(t, want.left, strings.Join(left, " "), "%d", width)
+		g := newTable()
+		removed := g.fit(width)
+		require.Equal(t, want.head, strings.Join(g.headings, " "), "%d", width)
+		require.Equal(t, want.left, strings.Join(removed, " "), "%d", width)
 		for line := range strings.Lines(g.render(width, false)) {
 			if width > 0 {
 				require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), width)
@@ -182,6 +182,6 @@ func TestTablesFit(t *testing.T) {
 	}
 	g := &table{[]string{"NAME", "DESCRIPTION", "KIND"}, [][]cell{row("a", strings.Repeat("d", 40), "api")}}
 	require.Empty(t, g.fit(0))
-	require.Equal(t, []string{"NAME", "KIND", "DESCRIPTION"}, g.head)
+	require.Equal(t, []string{"NAME", "KIND", "DESCRIPTION"}, g.headings)
 	require.Equal(t, "api", g.rows[0][1].text)
 }

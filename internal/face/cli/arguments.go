@@ -13,7 +13,7 @@ import (
 func (p *program) deriveArguments(cmd *cobra.Command) {
 	names := argumentsOf(cmd)
 	if cmd.Args == nil {
-		cmd.Args = args(names)
+		cmd.Args = argumentCheck(names)
 	}
 	if cmd.ValidArgsFunction == nil && len(names) > 0 {
 		name, several := strings.CutSuffix(strings.Trim(names[0], "[]"), "...")
@@ -39,12 +39,12 @@ func (p *program) deriveCompletion(cmd *cobra.Command, f *pflag.Flag) {
 	if e, ok := f.Value.(interface{ choices() []string }); ok {
 		complete(cmd, f.Name, cobra.FixedCompletions(e.choices(), cobra.ShellCompDirectiveNoFileComp))
 	} else if slices.Contains([]string{"agent", "project", "role", "task"}, f.Name) {
-		of := p.complete(strings.ToUpper(f.Name), true)
+		completion := p.complete(strings.ToUpper(f.Name), true)
 		complete(cmd, f.Name, func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if f.Name != "role" { // the role of an agent depends on the agent
 				args = nil
 			}
-			return of(cmd, args, typed)
+			return completion(cmd, args, typed)
 		})
 	} else if placeholder != "FILE" && placeholder != "DIR" {
 		complete(cmd, f.Name, cobra.NoFileCompletions)
@@ -64,23 +64,23 @@ func argumentsOf(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// args returns a check of the number of arguments. Its error names the missing argument.
-func args(names []string) cobra.PositionalArgs {
-	least, most := len(names), len(names)
+// argumentCheck returns a check of the number of arguments. Its error names the missing argument.
+func argumentCheck(names []string) cobra.PositionalArgs {
+	minArgs, maxArgs := len(names), len(names)
 	for _, name := range names {
 		if strings.HasPrefix(name, "[") {
-			least--
+			minArgs--
 		}
 		if strings.HasSuffix(name, "...") {
-			most = -1
+			maxArgs = -1
 		}
 	}
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
-		case len(args) < least:
+		case len(args) < minArgs:
 			return usagef("%s is missing: %s", strings.TrimSuffix(names[len(args)], "..."), cmd.UseLine())
-		case most >= 0 && len(args) > most:
-			return errTooMany(args[most], most > 0)
+		case maxArgs >= 0 && len(args) > maxArgs:
+			return errTooMany(args[maxArgs], maxArgs > 0)
 		}
 		return nil
 	}

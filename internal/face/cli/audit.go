@@ -27,18 +27,18 @@ export" writes the whole log as JSON Lines.`,
 			}
 			resp, err := s.fleet.ListAudit(ctx, req)
 			return s.print(resp, err, func() {
-				list(s, resp.GetEntries(), "No call matches.",
+				printList(s, resp.GetEntries(), "No call matches.",
 					column{"ID", valueIf(s.quiet, "id")},
 					column{"AGE", (*fleetv1.AuditEntry).GetTime},
 					column{"PRINCIPAL", "principal"},
 					column{"METHOD", "method"},
 					column{"TARGET", "target"},
-					column{"OWNER", valueIf(s.output == wide, "owner")},
+					column{"OWNER", valueIf(s.output == wideForm, "owner")},
 					column{"OUTCOME", outcomeOf},
-					column{"COUNT", valueIf(s.output == wide || slices.ContainsFunc(resp.GetEntries(), func(e *fleetv1.AuditEntry) bool { return e.GetCount() > 1 }), "count")},
+					column{"COUNT", valueIf(s.output == wideForm || slices.ContainsFunc(resp.GetEntries(), func(e *fleetv1.AuditEntry) bool { return e.GetCount() > 1 }), "count")},
 					column{"FACE", "face"},
 					column{"REMOTE", "remote"},
-					column{"ID", valueIf(s.output == wide, "id")})
+					column{"ID", valueIf(s.output == wideForm, "id")})
 				if next := resp.GetNextCursor(); next != "" {
 					s.hint("There is more: add --cursor %s, or export all of it with \"fleet audit export\".", next)
 				}
@@ -63,8 +63,8 @@ func outcomeOf(e *fleetv1.AuditEntry) cell {
 	return cell{e.GetOutcome(), red}
 }
 
-// exportPage is the number of entries that the export requests with one call.
-const exportPage = 1000
+// exportPageSize is the number of entries that the export requests with one call.
+const exportPageSize = 1000
 
 func (p *program) newAuditExport() *cobra.Command {
 	req := &fleetv1.ListAuditRequest{}
@@ -77,7 +77,7 @@ give the time of that export with --since.`,
 		Example: `  fleet audit export > audit.jsonl
   fleet audit export --since 2026-11-01 --until 2026-12-01 | gzip > november.jsonl.gz`,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			limit := int32(exportPage)
+			limit := int32(exportPageSize)
 			req.Limit = &limit
 			for {
 				resp, err := s.fleet.ListAudit(ctx, req)
@@ -92,7 +92,7 @@ give the time of that export with --since.`,
 					s.screen.print(line)
 				}
 				req.Cursor = resp.GetNextCursor()
-				if err := s.screen.failed(); err != nil || req.GetCursor() == "" {
+				if err := s.screen.writeError(); err != nil || req.GetCursor() == "" {
 					return err
 				}
 			}

@@ -47,7 +47,7 @@ selector such as env=prod).`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.Name = args[0]
 			resp, err := s.fleet.SetBudget(ctx, req)
-			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
+			return s.print(resp, err, func() { s.printResult(resp.GetMessage(), args[0]) })
 		}),
 	}
 	f := cmd.Flags()
@@ -75,8 +75,8 @@ reserved in this window. Admins see all budgets.`,
 	})
 }
 
-func listBudgets(s *session, budgets []*fleetv1.Budget, none string) {
-	list(s, budgets, none, column{"NAME", "name"},
+func listBudgets(s *session, budgets []*fleetv1.Budget, emptyText string) {
+	printList(s, budgets, emptyText, column{"NAME", "name"},
 		column{"FOR", func(b *fleetv1.Budget) string { return strings.TrimSpace(b.GetScope() + " " + printable(b.GetValue())) }},
 		column{"LIMIT", func(b *fleetv1.Budget) string {
 			if w := b.GetWindow(); w != "none" {
@@ -91,7 +91,7 @@ func listBudgets(s *session, budgets []*fleetv1.Budget, none string) {
 			if b.GetWindowEnds() == nil {
 				return "never"
 			}
-			return "in " + span(b.GetWindowEnds().AsTime().Sub(s.deps.Now()))
+			return "in " + shortDuration(b.GetWindowEnds().AsTime().Sub(s.deps.Now()))
 		}})
 }
 
@@ -110,12 +110,12 @@ func budgetText(b *fleetv1.Budget, usd, tokens float64) string {
 // dollars formats an amount with cents, and with more digits if it has them.
 func dollars(usd float64) string {
 	text := strconv.FormatFloat(usd, 'f', 6, 64)
-	whole, digits, _ := strings.Cut(text, ".")
+	dollarPart, digits, _ := strings.Cut(text, ".")
 	sign := ""
-	if strings.HasPrefix(whole, "-") {
-		sign, whole = "-", whole[1:]
+	if strings.HasPrefix(dollarPart, "-") {
+		sign, dollarPart = "-", dollarPart[1:]
 	}
-	return sign + "$" + whole + "." + digits[:2] + strings.TrimRight(digits[2:], "0")
+	return sign + "$" + dollarPart + "." + digits[:2] + strings.TrimRight(digits[2:], "0")
 }
 
 func (p *program) newBudgetShow() *cobra.Command {
@@ -134,7 +134,7 @@ at its end, and which tasks were refused.`,
 		}
 		b := resp.GetBudget()
 		s.screen.print("\n")
-		list(s, resp.GetEntries(), "", column{"AT", "at"}, column{"KIND", "kind"},
+		printList(s, resp.GetEntries(), "", column{"AT", "at"}, column{"KIND", "kind"},
 			column{"TASK", func(e *fleetv1.BudgetEntry) string { return e.GetTaskId()[:min(len(e.GetTaskId()), shortID)] }},
 			column{"RESERVED", func(e *fleetv1.BudgetEntry) string { return changeText(b, e.GetReservedUsd(), e.GetReservedTokens()) }},
 			column{"SPENT", func(e *fleetv1.BudgetEntry) string { return changeText(b, e.GetSpentUsd(), e.GetSpentTokens()) }},
@@ -171,7 +171,7 @@ own limit goes on where it was. The budgets still hold.`,
 			}
 			req.TaskId, req.MaxCostUsd = args[0], usd
 			resp, err := s.fleet.RaiseTaskBudget(ctx, req)
-			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
+			return s.print(resp, err, func() { s.printResult(resp.GetMessage(), args[0]) })
 		}),
 	}
 	addRequestID(cmd, req)

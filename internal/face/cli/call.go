@@ -18,7 +18,7 @@ func (p *program) newToolset(t *toolset) *cobra.Command {
 	cmd := Group(&cobra.Command{
 		Use:   t.name,
 		Short: upperFirst(names.describe(firstSentence(t.about), 0)),
-		Long: upperFirst(names.describe(t.about, helpWidth)) + "\n\n" + wrap(fmt.Sprintf(
+		Long: upperFirst(names.describe(t.about, helpWidth)) + "\n\n" + wrapText(fmt.Sprintf(
 			"AI clients call the same methods as tools at /mcp/%s, and programs as the service %s over gRPC and REST.", t.name, t.service.Name()), helpWidth),
 	})
 	if t.alias != "" {
@@ -90,7 +90,7 @@ func (c *call) run(ctx context.Context, s *session, args []string) error {
 	if err := c.fill(args); err != nil {
 		return err
 	}
-	req, err := s.request(c.method, c.inputs)
+	req, err := s.newRequest(c.method, c.inputs)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (c *call) run(ctx context.Context, s *session, args []string) error {
 	case c.isDownload():
 		return s.download(ctx, c.method, req, c.file)
 	case c.isTurn():
-		return s.turn(ctx, c.method, req)
+		return s.runTurn(ctx, c.method, req)
 	}
 	answer := c.out.New().Interface()
 	err = s.withProgress(c.method, func() error { return s.conn.Invoke(ctx, c.path(), req, answer) })
@@ -110,10 +110,10 @@ func (c *call) run(ctx context.Context, s *session, args []string) error {
 
 // withProgress calls do. If the method has side effects, it shows progress on a terminal meanwhile.
 func (s *session) withProgress(m *method, do func() error) error {
-	if m.reads() {
+	if m.isReadOnly() {
 		return do()
 	}
-	p := s.progress(m.set.name+" "+m.command, s.deps.Now())
-	defer p.done()
+	p := s.startProgress(m.set.name+" "+m.command, s.deps.Now())
+	defer p.stop()
 	return do()
 }

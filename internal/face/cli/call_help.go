@@ -10,25 +10,25 @@ import (
 func (c *call) long(names commands) string {
 	parts := []string{names.describe(c.summary+". "+c.about, helpWidth)}
 	if required := c.arguments(); len(required) > 0 {
-		how := "Give %s as an argument, or by its flag."
+		format := "Give %s as an argument, or by its flag."
 		if len(required) > 1 {
-			how = "Give %s as arguments in this order, or by their flags."
+			format = "Give %s as arguments in this order, or by their flags."
 		} else if strings.HasSuffix(required[0], "...") {
-			how = "Give %s as arguments, or by the flag."
+			format = "Give %s as arguments, or by the flag."
 		}
-		parts = append(parts, wrap(fmt.Sprintf(how, andList(required)), helpWidth))
+		parts = append(parts, wrapText(fmt.Sprintf(format, andList(required)), helpWidth))
 	}
 	if slices.ContainsFunc(c.fields, (*field).isText) {
-		parts = append(parts, fromElsewhere)
+		parts = append(parts, textHelp)
 	}
 	if slices.ContainsFunc(c.fields, func(f *field) bool { return f.form == asObject }) {
-		parts = append(parts, pairs)
+		parts = append(parts, pairsHelp)
 	}
 	switch {
 	case c.isDownload():
 		parts = append(parts, "The content is written uncompressed.")
 	case c.isTurn():
-		parts = append(parts, meanwhile)
+		parts = append(parts, turnHelp)
 	}
 	if c.canFail() {
 		parts = append(parts, fmt.Sprintf("The exit code is %d if the request fails; see \"fleet exit-codes\" for the other codes.", ExitFailed))
@@ -39,36 +39,36 @@ func (c *call) long(names commands) string {
 	return strings.Join(parts, "\n\n")
 }
 
-const fromElsewhere = `Give a TEXT directly, as @FILE to read it from a file, or as - to read it from standard
+const textHelp = `Give a TEXT directly, as @FILE to read it from a file, or as - to read it from standard
 input. Write \@ for a text that begins with @, and \- for a text that is only a dash.`
 
-const pairs = `KEY=VALUE can be repeated. A VALUE that is JSON, such as 0.5 or true, is read as JSON,
+const pairsHelp = `KEY=VALUE can be repeated. A VALUE that is JSON, such as 0.5 or true, is read as JSON,
 and any other VALUE as text. The VALUE @FILE is the content of the file, as text.
 Instead of pairs, you can give a JSON object: directly, as @FILE, or as - to read it
 from standard input.`
 
-const meanwhile = `While the agent works, its messages and steps go to standard error. Its answer goes to
+const turnHelp = `While the agent works, its messages and steps go to standard error. Its answer goes to
 standard output. With -o json or yaml, add -v to see the messages and steps.`
 
 // example returns one example of typical use, and up to three that show more.
 func (c *call) example() string {
-	line := c.line()
+	line := c.commandLine()
 	required := c.required()
 	for _, f := range required {
-		line += " " + f.inExample()
+		line += " " + f.exampleValue()
 	}
 	lines := []string{line}
 	if n := len(required); n > 0 && required[n-1].isText() && required[n-1].form == asText {
 		last := required[n-1]
-		lines = append(lines, strings.TrimSuffix(line, last.inExample())+"@"+last.flag()+".md")
+		lines = append(lines, strings.TrimSuffix(line, last.exampleValue())+"@"+last.flag()+".md")
 	}
 	for _, in := range c.inputs {
-		if in.required || in.inExample() == "" || in.name != in.flag() { // every command has a flag with the field's name
+		if in.required || in.exampleValue() == "" || in.name != in.flag() { // every command has a flag with the field's name
 			continue
 		}
 		flag := " --" + in.name
 		if in.form != asBool {
-			flag += " " + in.inExample()
+			flag += " " + in.exampleValue()
 		}
 		lines = append(lines, line+flag)
 		break
@@ -76,15 +76,15 @@ func (c *call) example() string {
 	switch {
 	case c.isDownload():
 		lines = append(lines, line+" --"+contentFlag+" result.txt")
-	case c.reads():
+	case c.isReadOnly():
 		lines = append(lines, line+" -o json")
 	}
 	return "  " + strings.Join(lines, "\n  ")
 }
 
-// inExample returns a value of the field for an example: the one in the proto, or one that suits the field's type. It
+// exampleValue returns a value of the field for an example: the one in the proto, or one that suits the field's type. It
 // returns "" if there is neither.
-func (f *field) inExample() string {
+func (f *field) exampleValue() string {
 	if example := shownOption(f.desc).GetExample(); example != "" {
 		return example
 	}
@@ -100,7 +100,7 @@ func (f *field) inExample() string {
 		return "key=value"
 	}
 	if f.isText() {
-		return `"the ` + f.plain() + `"`
+		return `"the ` + f.words() + `"`
 	}
 	return ""
 }

@@ -9,9 +9,9 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// line is a line of a card: a label, and a text, a cell, a time or the value of an enum. note is shown in parentheses after it.
-// A line without a value is left out.
-type line struct {
+// cardLine is a line of a card: a label, and a text, a cell, a time or the value of an enum. note is shown in parentheses after it.
+// A line without a value is left out of the card.
+type cardLine struct {
 	label string
 	value any
 	note  string
@@ -21,16 +21,16 @@ const labelWidth = 14
 
 // card shows one thing in detail: a label and a value a line, with texts of several lines indented below. Its texts are safe on a
 // terminal.
-func (s *session) card(lines ...line) string {
+func (s *session) card(lines ...cardLine) string {
 	width := labelWidth
-	var shown []line
+	var visible []cardLine
 	for _, l := range lines {
 		if l.value = s.cardText(l); l.value != "" {
-			shown, width = append(shown, l), max(width, len(l.label)+gap)
+			visible, width = append(visible, l), max(width, len(l.label)+columnGap)
 		}
 	}
 	var b strings.Builder
-	for _, l := range shown {
+	for _, l := range visible {
 		text, _ := l.value.(string)
 		if !strings.Contains(text, "\n") {
 			b.WriteString(l.label + strings.Repeat(" ", width-len(l.label)) + text + "\n")
@@ -45,12 +45,12 @@ func (s *session) card(lines ...line) string {
 }
 
 // cardText formats the value of a line with its note.
-func (s *session) cardText(l line) string {
+func (s *session) cardText(l cardLine) string {
 	c := cell{}
 	switch v := l.value.(type) {
 	case nil:
 	case *timestamppb.Timestamp:
-		c.text = s.moment(v)
+		c.text = s.timeText(v)
 	case string:
 		c.text = v
 	case cell:
@@ -58,10 +58,10 @@ func (s *session) cardText(l line) string {
 	default:
 		c = s.cellOf(v)
 	}
-	if c.text = harmless(strings.TrimRight(c.text, "\n")); c.text == "" || c.text == noText {
+	if c.text = sanitizeLines(strings.TrimRight(c.text, "\n")); c.text == "" || c.text == noText {
 		return ""
 	}
-	return paint(s.screen.onOut.colored(s.noColor), c.color, c.text) + parens(l.note)
+	return paint(s.screen.outTerminal.hasColors(s.noColor), c.color, c.text) + parens(l.note)
 }
 
 // parens returns the text in parentheses, with a space before it, or "" for no text.
@@ -74,7 +74,7 @@ func parens(text string) string {
 
 // cardOf returns a card with all set fields of a message.
 func (s *session) cardOf(m protoreflect.Message) string {
-	var lines []line
+	var lines []cardLine
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
@@ -83,19 +83,19 @@ func (s *session) cardOf(m protoreflect.Message) string {
 		}
 		switch {
 		case isTime(f) && !f.IsList():
-			lines = append(lines, line{labelOf(f), timeOf(m.Get(f)), ""})
+			lines = append(lines, cardLine{labelOf(f), timeOf(m.Get(f)), ""})
 		case isScalar(f), f.IsList() && f.Message() == nil:
 			text := s.valueText(f, m.Get(f))
-			lines = append(lines, line{labelOf(f), cell{text, fieldColor(f, text)}, ""})
+			lines = append(lines, cardLine{labelOf(f), cell{text, fieldColor(f, text)}, ""})
 		case m.Has(f) && !f.IsList() && !f.IsMap():
-			lines = append(lines, line{labelOf(f), yamlOf(m.Get(f).Message()), ""})
+			lines = append(lines, cardLine{labelOf(f), yamlOf(m.Get(f).Message()), ""})
 		}
 	}
 	return s.card(lines...)
 }
 
-// harmless returns a text of one or more lines without control characters that a terminal would interpret.
-func harmless(text string) string {
+// sanitizeLines returns a text of one or more lines without control characters that a terminal would interpret.
+func sanitizeLines(text string) string {
 	if !strings.ContainsAny(strings.TrimRight(text, "\r\n"), "\r\n") {
 		return printable(text)
 	}

@@ -45,59 +45,59 @@ func (p *program) commandsFor(set *toolset) commands {
 		p.commands = map[string]toolCommand{}
 		for _, t := range toolsets() {
 			for _, m := range t.methods {
-				p.commands[m.tool()] = toolCommand{path: m.line()}
+				p.commands[m.tool()] = toolCommand{path: m.commandLine()}
 			}
 		}
-		walkTools(p.root, p.commands)
+		collectTools(p.root, p.commands)
 	}
 	return commands{set, p.commands}
 }
 
-func walkTools(cmd *cobra.Command, found map[string]toolCommand) {
+func collectTools(cmd *cobra.Command, found map[string]toolCommand) {
 	for key, arguments := range cmd.Annotations {
 		if tool, ok := strings.CutPrefix(key, toolPrefix); ok {
 			found[tool] = toolCommand{cmd.CommandPath(), arguments}
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		walkTools(sub, found)
+		collectTools(sub, found)
 	}
 }
 
-// of returns the command for a tool in quotes, with the values of the details that its arguments name. If a value is
+// quote returns the command for the tool in quotes, with the values of the details that its arguments name. If a value is
 // missing or would need quotes, it returns the command without arguments. If no command calls the tool, it returns the
 // tool's name.
-func (c commands) of(tool string, details map[string]any) string {
+func (c commands) quote(tool string, details map[string]any) string {
 	found, ok := c.byTool[tool]
 	if c.set != nil {
 		for _, m := range c.set.methods {
 			if m.tool() == tool {
-				found, ok = toolCommand{path: m.line()}, true
+				found, ok = toolCommand{path: m.commandLine()}, true
 			}
 		}
 	}
 	if !ok {
 		return tool
 	}
-	line := found.path
+	text := found.path
 	for _, argument := range strings.Fields(found.arguments) {
 		if !strings.HasPrefix(argument, "--") {
 			value, _ := details[argument].(string)
 			if value == "" || strings.ContainsAny(value, " \"'") {
-				line = found.path
+				text = found.path
 				break
 			}
 			argument = value
 		}
-		line += " " + argument
+		text += " " + argument
 	}
-	return `"` + line + `"`
+	return `"` + text + `"`
 }
 
 // describe wraps a description from the API's documentation to the width. The description has tools in backticks;
 // describe replaces them by commands.
 func (c commands) describe(text string, width int) string {
-	return wrap(replaceMarked(text, "`", "`", func(tool string) string { return strings.ReplaceAll(c.of(tool, nil), " ", glue) }), width)
+	return wrapText(replaceMarked(text, "`", "`", func(tool string) string { return strings.ReplaceAll(c.quote(tool, nil), " ", noBreakSpace) }), width)
 }
 
 // nextStep returns the next step that the server recommends, with commands in place of tools, and the message without
@@ -108,7 +108,7 @@ func (c commands) nextStep(s *status.Status, message string, details map[string]
 		if !ok {
 			continue
 		}
-		next = replaceMarked(step.GetText(), "{", "}", func(tool string) string { return c.of(tool, details) })
+		next = replaceMarked(step.GetText(), "{", "}", func(tool string) string { return c.quote(tool, details) })
 		plain := replaceMarked(step.GetText(), "{", "}", func(tool string) string { return tool })
 		return next, strings.TrimSuffix(message, "; "+plain)
 	}
@@ -120,7 +120,7 @@ func (c commands) nextStep(s *status.Status, message string, details map[string]
 // people. Messages that name the method's tool name the command.
 func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method func(C, context.Context, Q, ...grpc.CallOption) (A, error), req Q, show func(s *session, answer A)) *cobra.Command {
 	m := req.ProtoReflect()
-	required := requiredOf(m.Descriptor())
+	required := requiredTexts(m.Descriptor())
 	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
 		fields := required
 		if len(required) == 0 {
@@ -139,18 +139,18 @@ func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, me
 		}
 		return s.print(answer, err, func() { show(s, answer) })
 	})
-	if withRole(m.Descriptor(), fleetv1.Shown_request_id) != nil {
+	if fieldWithRole(m.Descriptor(), fleetv1.Shown_request_id) != nil {
 		addRequestID(cmd, req)
 	}
 	var names []string
 	for _, f := range required {
 		names = append(names, string(f.Name()))
 	}
-	return callsTool(cmd, snake(strings.TrimSuffix(string(m.Descriptor().Name()), "Request")), names...)
+	return callsTool(cmd, snakeCase(strings.TrimSuffix(string(m.Descriptor().Name()), "Request")), names...)
 }
 
-// requiredOf returns the required texts of a request.
-func requiredOf(d protoreflect.MessageDescriptor) (list []protoreflect.FieldDescriptor) {
+// requiredTexts returns the required texts of a request.
+func requiredTexts(d protoreflect.MessageDescriptor) (list []protoreflect.FieldDescriptor) {
 	for i := range d.Fields().Len() {
 		if f := d.Fields().Get(i); f.Kind() == protoreflect.StringKind && slices.Contains(behavioursOf(f), annotations.FieldBehavior_REQUIRED) {
 			list = append(list, f)
@@ -166,5 +166,5 @@ func behavioursOf(f protoreflect.FieldDescriptor) []annotations.FieldBehavior {
 
 // sayMessage prints the message of an answer, or with -q the name that the first argument gave.
 func sayMessage[A interface{ GetMessage() string }](s *session, answer A) {
-	s.say(answer.GetMessage(), s.cmd.Flags().Arg(0))
+	s.printResult(answer.GetMessage(), s.cmd.Flags().Arg(0))
 }

@@ -39,8 +39,8 @@ func TestEveryMethodHasACommand(t *testing.T) {
 		if service.Name() == "HealthService" {
 			return
 		}
-		tool := snake(string(m.Name()))
-		line := strings.Trim(p.commandsFor(sets[toolsetOf(service)]).of(tool, nil), `"`)
+		tool := snakeCase(string(m.Name()))
+		line := strings.Trim(p.commandsFor(sets[toolsetOf(service)]).quote(tool, nil), `"`)
 		require.True(t, strings.HasPrefix(line, "fleet "), "the tool %s has no command", tool)
 		cmd, rest, err := p.root.Find(strings.Fields(line)[1:])
 		require.NoError(t, err, tool)
@@ -64,8 +64,8 @@ func (emptyServer) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.
 // would panic.
 func TestColumnsExist(t *testing.T) {
 	t.Parallel()
-	ran := 0
-	walk(newHandMade(Deps{}).root, func(cmd *cobra.Command) {
+	count := 0
+	walkCommands(newHandMade(Deps{}).root, func(cmd *cobra.Command) {
 		if cmd.HasSubCommands() || !cmd.Runnable() || slices.Contains([]string{"login", "logout", "open", "show", "wait"}, cmd.Name()) {
 			return
 		}
@@ -85,7 +85,7 @@ func TestColumnsExist(t *testing.T) {
 			}
 			c.run(append(line, flags...)...)
 		}
-		ran++
+		count++
 	})
-	require.Greater(t, ran, 40)
+	require.Greater(t, count, 40)
 }

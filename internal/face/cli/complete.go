@@ -25,12 +25,12 @@ func (p *program) complete(name string, all bool) cobra.CompletionFunc {
 	if list == nil {
 		return nil
 	}
-	of := p.completionFrom(list)
+	complete := p.completionFrom(list)
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 && !all {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return of(cmd, args, typed)
+		return complete(cmd, args, typed)
 	}
 }
 
@@ -47,7 +47,7 @@ func (p *program) completionFrom(list completionLister) cobra.CompletionFunc {
 		if parent == nil {
 			parent = context.Background()
 		}
-		ctx, cancel := context.WithTimeout(parent, p.deps.completion)
+		ctx, cancel := context.WithTimeout(parent, p.deps.completionTimeout)
 		defer cancel()
 		connection, closeIt, err := p.deps.Dial(ctx, target)
 		if err != nil {
@@ -55,7 +55,7 @@ func (p *program) completionFrom(list completionLister) cobra.CompletionFunc {
 		}
 		defer closeIt() //nolint:errcheck // nothing was written
 		s := &session{program: p, cmd: cmd}
-		s.connect(&conn{ClientConnInterface: connection, lost: func() {}, back: func() {}})
+		s.connect(&conn{ClientConnInterface: connection, onLost: func() {}, onBack: func() {}})
 		all, _ := list(ctx, s, args) // a shell has no place for the error
 		for _, o := range all {
 			if strings.HasPrefix(strings.ToLower(o.name), strings.ToLower(typed)) && !slices.Contains(args, o.name) {
@@ -67,9 +67,9 @@ func (p *program) completionFrom(list completionLister) cobra.CompletionFunc {
 }
 
 // completions returns the completion for each item of a list; an item without a name has none.
-func completions[T any](list []T, of func(T) completion) (all []completion) {
+func completions[T any](list []T, convert func(T) completion) (all []completion) {
 	for _, x := range list {
-		if o := of(x); o.name != "" {
+		if o := convert(x); o.name != "" {
 			all = append(all, o)
 		}
 	}
@@ -157,7 +157,7 @@ func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
 	case asOneOf:
 		return cobra.FixedCompletions(f.values(), cobra.ShellCompDirectiveNoFileComp)
 	}
-	if m, list, name := c.set.names(f); m != nil && !f.isText() {
+	if m, list, name := c.set.lister(f); m != nil && !f.isText() {
 		return p.completionFrom(func(ctx context.Context, s *session, _ []string) ([]completion, error) {
 			return s.listValues(ctx, m, list, name)
 		})
@@ -168,17 +168,17 @@ func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
 // completeArgument completes the required fields without a flag value, one after the other.
 func (c *call) completeArgument(p *program) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		open := c.unsetInputs()
-		if len(open) == 0 || len(args) >= len(open) && !open[len(open)-1].takesSeveral() {
+		unset := c.unsetInputs()
+		if len(unset) == 0 || len(args) >= len(unset) && !unset[len(unset)-1].isRepeatable() {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return c.completion(p, open[min(len(args), len(open)-1)].field)(cmd, args, typed)
+		return c.completion(p, unset[min(len(args), len(unset)-1)].field)(cmd, args, typed)
 	}
 }
 
-// names returns the method that lists the values of a field, the list in that method's answer, and the field of the
+// lister returns the method that lists the values of a field, the list in that method's answer, and the field of the
 // list's messages that contains the value. The method is nil if the proto does not name one.
-func (t *toolset) names(f *field) (m *method, list, name protoreflect.FieldDescriptor) {
+func (t *toolset) lister(f *field) (m *method, list, name protoreflect.FieldDescriptor) {
 	path := strings.Split(shownOption(f.desc).GetListedBy(), ".")
 	if len(path) != 3 {
 		return nil, nil, nil
@@ -196,7 +196,7 @@ func (s *session) listValues(ctx context.Context, m *method, list, name protoref
 	if err := s.conn.ClientConnInterface.Invoke(ctx, m.path(), m.in.New().Interface(), answer.Interface()); err != nil {
 		return nil, err
 	}
-	items, title := answer.Get(list).List(), withRole(list.Message(), fleetv1.Shown_title)
+	items, title := answer.Get(list).List(), fieldWithRole(list.Message(), fleetv1.Shown_title)
 	for i := range items.Len() {
 		o := completion{name: items.Get(i).Message().Get(name).String()}
 		if title != nil {

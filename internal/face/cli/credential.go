@@ -37,8 +37,8 @@ this.`,
 	return cmd
 }
 
-func listCredentials(s *session, all []*fleetv1.Credential, none string) {
-	list(s, all, none, column{"NAME", "name"},
+func listCredentials(s *session, all []*fleetv1.Credential, emptyText string) {
+	printList(s, all, emptyText, column{"NAME", "name"},
 		column{"STATE", func(c *fleetv1.Credential) string { return strings.ReplaceAll(c.GetState(), "_", " ") }},
 		column{"AGENTS", "agents"}, column{"BUSY", "running"},
 		column{"WINDOWS", func(c *fleetv1.Credential) string {
@@ -46,7 +46,7 @@ func listCredentials(s *session, all []*fleetv1.Credential, none string) {
 			for _, w := range c.GetWindows() {
 				text := fmt.Sprintf("%s %.0f%%", strings.ReplaceAll(printable(w.GetName()), "_", " "), 100*w.GetUsed())
 				if left := w.GetResetsAt().AsTime().Sub(s.deps.Now()); w.GetResetsAt() != nil && left > 0 {
-					text += ", resets in " + span(left)
+					text += ", resets in " + shortDuration(left)
 				}
 				windows = append(windows, text)
 			}

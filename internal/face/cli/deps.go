@@ -62,11 +62,11 @@ type Deps struct {
 	Signals <-chan os.Signal
 
 	// patience is how long a broken connection that once worked may stay broken before a command gives up.
-	patience time.Duration
+	reconnectTime time.Duration
 	// completion is how long a shell waits for completions.
-	completion time.Duration
-	// secondPress is how long a command waits for a second Ctrl-C after the first.
-	secondPress time.Duration
+	completionTimeout time.Duration
+	// secondPressTime is how long a command waits for a second Ctrl-C after the first.
+	secondPressTime time.Duration
 }
 
 func (d Deps) withDefaults() Deps {
@@ -85,8 +85,8 @@ func (d Deps) withDefaults() Deps {
 	if dir := userdir.Config(); d.Logins.Dir == "" && dir != "" {
 		d.Logins.Dir = filepath.Join(dir, "logins")
 	}
-	d.patience = cmp.Or(d.patience, 2*time.Minute)
-	d.completion = cmp.Or(d.completion, 1500*time.Millisecond)
-	d.secondPress = cmp.Or(d.secondPress, 3*time.Second)
+	d.reconnectTime = cmp.Or(d.reconnectTime, 2*time.Minute)
+	d.completionTimeout = cmp.Or(d.completionTimeout, 1500*time.Millisecond)
+	d.secondPressTime = cmp.Or(d.secondPressTime, 3*time.Second)
 	return d
 }

@@ -27,8 +27,8 @@ func DialNetwork(ctx context.Context, t Target) (grpc.ClientConnInterface, func(
 	if t.Embedded {
 		return nil, nil, Fail(ExitError, "leave --embedded out, and start a server", "this program has no embedded server")
 	}
-	plain, transport := t.plain(), insecure.NewCredentials()
-	if !plain {
+	plaintext, transport := t.isPlaintext(), insecure.NewCredentials()
+	if !plaintext {
 		c, err := t.tlsConfig()
 		if err != nil {
 			return nil, nil, err
@@ -53,7 +53,7 @@ func DialNetwork(ctx context.Context, t Target) (grpc.ClientConnInterface, func(
 		return nil, nil, err
 	}
 	if token != "" {
-		options = append(options, grpc.WithPerRPCCredentials(bearer{target: t, plain: plain}))
+		options = append(options, grpc.WithPerRPCCredentials(bearer{target: t, plaintext: plaintext}))
 	}
 	conn, err := grpc.NewClient(t.Server, options...)
 	if err != nil {
@@ -62,8 +62,8 @@ func DialNetwork(ctx context.Context, t Target) (grpc.ClientConnInterface, func(
 	return conn, conn.Close, nil
 }
 
-// plain reports whether the target is called without TLS.
-func (t Target) plain() bool {
+// isPlaintext reports whether the target is called without TLS.
+func (t Target) isPlaintext() bool {
 	return t.Insecure || loopback.IsAddress(t.Server) && !t.TLS && t.CAFile == "" && t.ClientCert == ""
 }
 
@@ -92,8 +92,8 @@ func (t Target) tlsConfig() (*tls.Config, error) {
 
 // bearer sends a token with every call.
 type bearer struct {
-	target Target
-	plain  bool
+	target    Target
+	plaintext bool
 }
 
 // GetRequestMetadata returns the header that carries the token.
@@ -106,4 +106,4 @@ func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 }
 
 // RequireTransportSecurity reports whether the token may only be sent over TLS.
-func (b bearer) RequireTransportSecurity() bool { return !b.plain }
+func (b bearer) RequireTransportSecurity() bool { return !b.plaintext }

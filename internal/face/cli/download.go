@@ -21,7 +21,7 @@ import (
 
 // download writes the content that a method streams to a file or to standard output.
 func (s *session) download(ctx context.Context, m *method, req proto.Message, file string) error {
-	r, err := unpack(s.contentOf(ctx, m.path(), req, nil))
+	r, err := decompress(s.contentOf(ctx, m.path(), req, nil))
 	if err != nil {
 		return err
 	}
@@ -33,15 +33,15 @@ func (s *session) save(content io.Reader, file string) error {
 	if file != "" && file != "-" {
 		n, err := writeFile(file, content)
 		if err == nil {
-			s.note("Wrote %s to %s.", size(n), file)
+			s.note("Wrote %s to %s.", sizeText(n), file)
 		}
 		return downloadError(err)
 	}
 	w := &outputWriter{screen: s.screen}
 	_, err := io.Copy(w, content)
 	w.flush()
-	if s.screen.failed() != nil {
-		return s.screen.failed()
+	if s.screen.writeError() != nil {
+		return s.screen.writeError()
 	}
 	return downloadError(err)
 }
@@ -71,43 +71,43 @@ var errDamaged = Fail(ExitError, "download it again", "the content is damaged: i
 // content is an io.Reader of the content that a stream delivers. It fails with errDamaged at the end if the server has sent the
 // checksum of other content.
 type content struct {
-	next func() (proto.Message, error)
-	left []byte
-	sum  hash.Hash // of the content so far
-	want string    // the checksum; empty until the first message arrives, or if there is none
+	next    func() (proto.Message, error)
+	pending []byte
+	sum     hash.Hash // of the content so far
+	wantSum string    // the checksum; empty until the first message arrives, or if there is none
 }
 
 // contentOf returns the content that the method streams. taken is that of conn.receive.
-func (s *session) contentOf(ctx context.Context, method string, req proto.Message, taken func(proto.Message)) *content {
-	return &content{next: s.conn.receive(ctx, method, req, (&httpbody.HttpBody{}).ProtoReflect().Type(), taken), sum: sha256.New()}
+func (s *session) contentOf(ctx context.Context, method string, req proto.Message, onMessage func(proto.Message)) *content {
+	return &content{next: s.conn.receive(ctx, method, req, (&httpbody.HttpBody{}).ProtoReflect().Type(), onMessage), sum: sha256.New()}
 }
 
 // Read implements io.Reader.
 func (c *content) Read(b []byte) (int, error) {
-	for len(c.left) == 0 {
+	for len(c.pending) == 0 {
 		m, err := c.next()
-		if isEnd(err) && c.want != "" && hex.EncodeToString(c.sum.Sum(nil)) != c.want {
+		if isEnd(err) && c.wantSum != "" && hex.EncodeToString(c.sum.Sum(nil)) != c.wantSum {
 			err = errDamaged
 		}
 		if err != nil {
 			return 0, err
 		}
 		body, _ := m.(*httpbody.HttpBody)
-		c.left = body.GetData()
-		for _, about := range body.GetExtensions() {
-			if info := new(fleetv1.PayloadInfo); about.UnmarshalTo(info) == nil {
-				c.want = info.GetSha256()
+		c.pending = body.GetData()
+		for _, extension := range body.GetExtensions() {
+			if info := new(fleetv1.PayloadInfo); extension.UnmarshalTo(info) == nil {
+				c.wantSum = info.GetSha256()
 			}
 		}
 	}
-	n := copy(b, c.left)
+	n := copy(b, c.pending)
 	c.sum.Write(b[:n])
-	c.left = c.left[n:]
+	c.pending = c.pending[n:]
 	return n, nil
 }
 
-// unpack returns a reader of the content, which it decompresses if it is gzip. It waits for the first bytes.
-func unpack(r io.Reader) (io.Reader, error) {
+// decompress returns a reader of the content, which it decompresses if it is gzip. It waits for the first bytes.
+func decompress(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	magic, err := b.Peek(2)
 	if err != nil && !isEnd(err) {
@@ -148,12 +148,12 @@ func writeFile(name string, content io.Reader) (n int64, err error) {
 
 // outputWriter writes to the screen. It does not split the bytes of a UTF-8 character.
 type outputWriter struct {
-	screen *screen
-	rest   []byte
+	screen     *screen
+	incomplete []byte
 }
 
 func (w *outputWriter) Write(p []byte) (int, error) {
-	text := append(w.rest, p...)
+	text := append(w.incomplete, p...)
 	end := len(text)
 	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
 		if utf8.RuneStart(text[len(text)-i]) {
@@ -164,8 +164,8 @@ func (w *outputWriter) Write(p []byte) (int, error) {
 		}
 	}
 	w.screen.output(string(text[:end]))
-	w.rest = bytes.Clone(text[end:])
-	return len(p), w.screen.failed()
+	w.incomplete = bytes.Clone(text[end:])
+	return len(p), w.screen.writeError()
 }
 
-func (w *outputWriter) flush() { w.screen.output(string(w.rest)) }
+func (w *outputWriter) flush() { w.screen.output(string(w.incomplete)) }

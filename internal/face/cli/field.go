@@ -91,8 +91,8 @@ func limitOf(d protoreflect.FieldDescriptor, f form) int {
 // isText reports whether the value can come from a file.
 func (f *field) isText() bool { return f.limit > 0 }
 
-// takesSeveral reports whether the field takes several values.
-func (f *field) takesSeveral() bool { return f.desc.IsList() || f.form == asObject }
+// isRepeatable reports whether the field takes several values.
+func (f *field) isRepeatable() bool { return f.desc.IsList() || f.form == asObject }
 
 // flag returns the name of the field's flag.
 func (f *field) flag() string { return flagOf(string(f.desc.Name())) }
@@ -100,8 +100,8 @@ func (f *field) flag() string { return flagOf(string(f.desc.Name())) }
 // flagOf returns the name of the flag for the field with that name in the proto.
 func flagOf(field string) string { return strings.ReplaceAll(field, "_", "-") }
 
-// plain returns the name of the field, or of one of its values, for use in sentences.
-func (f *field) plain() string { return nameOf(f.desc) }
+// words returns the name of the field, or of one of its values, for use in sentences.
+func (f *field) words() string { return nameOf(f.desc) }
 
 // values returns the values of an enum field, without the unspecified one.
 func (f *field) values() (names []string) {
@@ -130,8 +130,8 @@ func (f *field) usage() string {
 	return text
 }
 
-// placeholder stands for the value in the help.
-func (f *field) placeholder() string {
+// valuePlaceholder stands for the value in the help.
+func (f *field) valuePlaceholder() string {
 	switch f.form {
 	case asBool:
 		return "bool"
@@ -146,9 +146,11 @@ func (f *field) placeholder() string {
 	if f.isText() {
 		return "TEXT"
 	}
-	words := strings.Fields(f.plain())
+	words := strings.Fields(f.words())
 	return strings.ToUpper(words[len(words)-1])
 }
 
-// argument returns the field's name in the usage line.
-func (f *field) argument() string { return strings.ToUpper(strings.ReplaceAll(f.plain(), " ", "-")) }
+// argumentName returns the field's name in the usage line.
+func (f *field) argumentName() string {
+	return strings.ToUpper(strings.ReplaceAll(f.words(), " ", "-"))
+}

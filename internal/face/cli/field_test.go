@@ -22,8 +22,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// things is a service with a field of every type that has a notation.
-const things = `syntax = "proto3";
+// thingsProto is a service with a field of every type that has a notation.
+const thingsProto = `syntax = "proto3";
 package fleet.things;
 import "buf/validate/validate.proto";
 import "fleet/v1/options.proto";
@@ -54,15 +54,15 @@ message MakeThingRequest {
 message Thing { string name = 1 [(fleet.v1.shown).role = name]; }
 `
 
-// newThings returns the toolset of a service that is not compiled into this program.
-func newThings(t *testing.T) *toolset {
+// newThingsToolset returns the toolset of a service that is not compiled into this program.
+func newThingsToolset(t *testing.T) *toolset {
 	t.Helper()
-	known := protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
+	globalResolver := protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
 		d, err := protoregistry.GlobalFiles.FindFileByPath(path)
 		return protocompile.SearchResult{Desc: d}, err
 	})
-	source := &protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(map[string]string{"things.proto": things})}
-	files, err := (&protocompile.Compiler{Resolver: protocompile.WithStandardImports(protocompile.CompositeResolver{source, known})}).Compile(t.Context(), "things.proto")
+	source := &protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(map[string]string{"things.proto": thingsProto})}
+	files, err := (&protocompile.Compiler{Resolver: protocompile.WithStandardImports(protocompile.CompositeResolver{source, globalResolver})}).Compile(t.Context(), "things.proto")
 	require.NoError(t, err)
 	data, err := proto.Marshal(protoutil.ProtoFromFileDescriptor(files.FindFileByPath("things.proto")))
 	require.NoError(t, err)
@@ -75,15 +75,15 @@ func newThings(t *testing.T) *toolset {
 	return newToolset(d.Services().Get(0), dynamicpb.NewTypes(&all), manual{})
 }
 
-// world serves things: it accepts every request and answers with a thing.
-type world struct {
+// thingServer serves things: it accepts every request and answers with a thing.
+type thingServer struct {
 	grpc.ClientConnInterface
 	set      *toolset
 	requests []proto.Message
 }
 
 // Invoke implements grpc.ClientConnInterface.
-func (w *world) Invoke(_ context.Context, _ string, args, reply any, _ ...grpc.CallOption) error {
+func (w *thingServer) Invoke(_ context.Context, _ string, args, reply any, _ ...grpc.CallOption) error {
 	answer := reply.(proto.Message).ProtoReflect()
 	answer.Set(answer.Descriptor().Fields().ByName("name"), protoreflect.ValueOfString("it"))
 	w.requests = append(w.requests, args.(proto.Message))
@@ -91,7 +91,7 @@ func (w *world) Invoke(_ context.Context, _ string, args, reply any, _ ...grpc.C
 }
 
 // run runs a command of the toolset and returns its request as JSON.
-func (w *world) run(t *testing.T, stdin string, args ...string) (request, stdout string, failed *failure) {
+func (w *thingServer) run(t *testing.T, stdin string, args ...string) (request, stdout string, failed *failure) {
 	t.Helper()
 	c := newCommand("")
 	p := newProgram(Deps{
@@ -114,7 +114,7 @@ func (w *world) run(t *testing.T, stdin string, args ...string) (request, stdout
 
 func TestFlagsOfEveryType(t *testing.T) {
 	t.Parallel()
-	w := &world{set: newThings(t)}
+	w := &thingServer{set: newThingsToolset(t)}
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
@@ -163,7 +163,7 @@ func TestFlagsOfEveryType(t *testing.T) {
 
 func TestFlagsAddUp(t *testing.T) {
 	t.Parallel()
-	w := &world{set: newThings(t)}
+	w := &thingServer{set: newThingsToolset(t)}
 	request, _, failed := w.run(t, "", "make-thing", "me", "r1", "r2,r3", "--tags", "a", "--tags", "b,c", "--extra", "a=1", "--extra", `{"b": 2}`, "--count", "1", "--count", "2")
 	require.Nil(t, failed)
 	for _, want := range []string{`"owner":"me"`, `"rest":["r1","r2","r3"]`, `"tags":["a","b","c"]`, `"extra":{"a":1,"b":2}`, `"count":2`} {
@@ -180,7 +180,7 @@ func TestFlagsAddUp(t *testing.T) {
 
 func TestFlagsThatCannotBe(t *testing.T) {
 	t.Parallel()
-	w := &world{set: newThings(t)}
+	w := &thingServer{set: newThingsToolset(t)}
 	for flag, want := range map[string]string{
 		"--count=x": "give a whole number", "--count=1.5": "give a whole number", "--count=3000000000": "give a whole number",
 		"--maybe=x": "give a whole number", "--color=blue": "give red or green", "--color=color_unspecified": "give red or green",
@@ -224,7 +224,7 @@ func TestTypesWithoutANotation(t *testing.T) {
 // their meaning, and a method with an ambiguous short name keeps its full name.
 func TestANewServiceHasItsCommands(t *testing.T) {
 	t.Parallel()
-	w := &world{set: newThings(t)}
+	w := &thingServer{set: newThingsToolset(t)}
 	var names []string
 	for _, m := range w.set.methods {
 		names = append(names, m.command)

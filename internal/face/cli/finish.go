@@ -13,44 +13,44 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// finishLimit is how long a command waits for an agent by default. A workspace can take minutes to start.
-const finishLimit = 10 * time.Minute
+// defaultWait is how long a command waits for an agent by default. A workspace can take minutes to start.
+const defaultWait = 10 * time.Minute
 
-// finishPause is the shortest time between two calls that wait for an agent, and the shortest time for one. The server usually
+// minCallTime is the shortest time between two calls that wait for an agent, and the shortest time for one. The server usually
 // answers much later.
-const finishPause = time.Second
+const minCallTime = time.Second
 
 // waitFlag is how long a command waits for the end of what it has requested.
 type waitFlag struct{ limit time.Duration }
 
 // addTo adds the flag --wait.
 func (w *waitFlag) addTo(cmd *cobra.Command, what string) {
-	cmd.Flags().DurationVar(&w.limit, "wait", finishLimit, "wait at most `DURATION` until the agent is "+what)
+	cmd.Flags().DurationVar(&w.limit, "wait", defaultWait, "wait at most `DURATION` until the agent is "+what)
 }
 
-// finish makes a call that changes an agent, and repeats it until it is finished. The server waits for a limited time, and
+// repeatUntilFinished makes a call that changes an agent, and repeats it until it is finished. The server waits for a limited time, and
 // then says that the call is unfinished. The same call waits on: the request keeps its request_id, so it has no further
-// effect. After the limit, finish returns the error late, also during a call.
-func (s *session) finish(ctx context.Context, w waitFlag, call func(context.Context) (unfinished bool, err error), late func() error) error {
+// effect. After the limit, it returns newTimeoutError(), also during a call.
+func (s *session) repeatUntilFinished(ctx context.Context, w waitFlag, call func(context.Context) (unfinished bool, err error), newTimeoutError func() error) error {
 	end := s.deps.Now().Add(w.limit)
 	for {
-		begun := s.deps.Now()
-		limited, cancel := context.WithTimeout(ctx, max(end.Sub(begun), finishPause))
-		unfinished, err := call(limited)
-		over := limited.Err() != nil && ctx.Err() == nil
+		started := s.deps.Now()
+		limitedCtx, cancel := context.WithTimeout(ctx, max(end.Sub(started), minCallTime))
+		unfinished, err := call(limitedCtx)
+		timedOut := limitedCtx.Err() != nil && ctx.Err() == nil
 		cancel()
 		switch {
-		case err != nil && over:
-			return late()
+		case err != nil && timedOut:
+			return newTimeoutError()
 		case status.Code(err) == codes.DeadlineExceeded && ctx.Err() == nil: // the server's clock was first
 		case err != nil || !unfinished:
 			return err
 		}
 		left := end.Sub(s.deps.Now())
 		if left <= 0 {
-			return late()
+			return newTimeoutError()
 		}
-		if err := sleep(ctx, min(left, max(0, finishPause-s.deps.Now().Sub(begun)))); err != nil {
+		if err := sleep(ctx, min(left, max(0, minCallTime-s.deps.Now().Sub(started)))); err != nil {
 			return err
 		}
 	}
@@ -60,11 +60,11 @@ func (s *session) finish(ctx context.Context, w waitFlag, call func(context.Cont
 // call returned it; nil if no call has ended. command waits on.
 func (s *session) notReady(ctx context.Context, a *fleetv1.Agent, name, what, command string) error {
 	if a == nil {
-		shown, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: name})
+		resp, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: name})
 		if err != nil {
 			return err
 		}
-		a = shown.GetAgent()
+		a = resp.GetAgent()
 	}
 	why := a.GetState().String()
 	if a.GetStateReason() != "" {
@@ -76,16 +76,16 @@ func (s *session) notReady(ctx context.Context, a *fleetv1.Agent, name, what, co
 	}
 }
 
-// params are the values of the flag --param.
-type params []string
+// keyValues are the values of the flag --param.
+type keyValues []string
 
 // addTo adds the flag --param.
-func (p *params) addTo(cmd *cobra.Command, usage string) {
+func (p *keyValues) addTo(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringArrayVar((*[]string)(p), "param", nil, usage)
 }
 
-// values returns the values by name. what is the flag that gives them, or what they are.
-func (p params) values(what string) (map[string]string, error) {
+// parse returns the values by name. what is the flag that gives them, or what they are.
+func (p keyValues) parse(what string) (map[string]string, error) {
 	if len(p) == 0 {
 		return nil, nil
 	}

@@ -14,15 +14,15 @@ import (
 func TestCreateWaits(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
-	out, _, code := fleet(server, "agent", "create", "slow", "--project", "shell", "--spec", "x")
+	out, _, code := runFleet(server, "agent", "create", "slow", "--project", "shell", "--spec", "x")
 	require.Equal(t, ExitOK, code)
 	require.Contains(t, out, "created successfully")
 
-	out, stderr, code := fleet(server, "agent", "create", "stuck", "--project", "shell", "--spec", "x", "--wait", "1ms")
+	out, stderr, code := runFleet(server, "agent", "create", "stuck", "--project", "shell", "--spec", "x", "--wait", "1ms")
 	require.Equal(t, ExitTimeout, code)
 	require.Empty(t, out)
 	require.Equal(t, "fleet: stuck is not ready yet, its workspace is starting: its startup script runs; wait on with \"fleet agent start stuck\"\n", stderr)
-	_, stderr, code = fleet(server, "agent", "start", "stuck", "--wait", "1ms", "-o", "json")
+	_, stderr, code = runFleet(server, "agent", "start", "stuck", "--wait", "1ms", "-o", "json")
 	require.Equal(t, ExitTimeout, code)
 	require.Contains(t, stderr, `"error": "TIMED_OUT"`)
 }
@@ -40,9 +40,9 @@ func TestWaitIsALimit(t *testing.T) {
 		return nil
 	}
 	server, _ := s.listen(t, "")
-	_, _, code := fleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
+	_, _, code := runFleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
 	require.Equal(t, ExitOK, code)
-	_, stderr, code := fleet(server, "agent", "start", "papi", "--wait", "10ms")
+	_, stderr, code := runFleet(server, "agent", "start", "papi", "--wait", "10ms")
 	require.Equal(t, ExitTimeout, code, stderr)
 	require.Contains(t, stderr, "papi is not ready yet, its workspace is ")
 }
@@ -51,13 +51,13 @@ func TestWaitIsALimit(t *testing.T) {
 func TestStartEndsNoTask(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
-	_, _, code := fleet(server, "agent", "create", "ill", "--project", "shell", "--spec", "x")
+	_, _, code := runFleet(server, "agent", "create", "ill", "--project", "shell", "--spec", "x")
 	require.Equal(t, ExitOK, code)
-	_, stderr, code := fleet(server, "agent", "start", "ill")
+	_, stderr, code := runFleet(server, "agent", "start", "ill")
 	require.Equal(t, ExitConflict, code)
 	require.Contains(t, stderr, "would end the task")
 	require.Contains(t, stderr, "--yes")
-	out, _, code := fleet(server, "agent", "start", "ill", "--yes")
+	out, _, code := runFleet(server, "agent", "start", "ill", "--yes")
 	require.Equal(t, ExitOK, code)
 	require.Contains(t, out, "restarted")
 }
@@ -65,11 +65,11 @@ func TestStartEndsNoTask(t *testing.T) {
 // TestParams checks the flag --param.
 func TestParams(t *testing.T) {
 	t.Parallel()
-	values, err := params{"region=eu", "list=a=b,c"}.values("--param")
+	values, err := keyValues{"region=eu", "list=a=b,c"}.parse("--param")
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"region": "eu", "list": "a=b,c"}, values)
-	for _, wrong := range []params{{"region"}, {"=eu"}, {"a=1", "a=2"}} {
-		_, err := wrong.values("--param")
+	for _, wrong := range []keyValues{{"region"}, {"=eu"}, {"a=1", "a=2"}} {
+		_, err := wrong.parse("--param")
 		require.ErrorContains(t, err, "--param", "%s", strings.Join(wrong, " "))
 	}
 }

@@ -50,11 +50,11 @@ func flagError(cmd *cobra.Command, err error) error {
 // it.
 func wrongValue(e *pflag.InvalidValueError) error {
 	f, cause := e.GetFlag(), e.Unwrap()
-	_, number := errors.AsType[*strconv.NumError](cause)
+	_, isNumError := errors.AsType[*strconv.NumError](cause)
 	switch kind := f.Value.Type(); {
 	case kind == "duration" && strings.HasPrefix(cause.Error(), "time: "):
 		return usagef("--%s is %q: give a time with its unit, such as 30s, 45m or 24h", f.Name, e.GetValue())
-	case !number:
+	case !isNumError:
 		return usagef("--%s is %q: %v", f.Name, e.GetValue(), cause)
 	case errors.Is(cause, strconv.ErrRange):
 		return usagef("--%s is %q, which is too large or too small", f.Name, e.GetValue())
@@ -68,12 +68,12 @@ func wrongValue(e *pflag.InvalidValueError) error {
 
 // addOptional adds a flag for an optional field of a request. The field is set if the flag is given, so that the server refuses a
 // zero that was given.
-func addOptional[T any](f *pflag.FlagSet, to **T, name, usage string) {
-	f.Var(optionalFlag[T]{to}, name, usage)
+func addOptional[T any](f *pflag.FlagSet, field **T, name, usage string) {
+	f.Var(optionalFlag[T]{field}, name, usage)
 }
 
 // optionalFlag is a flag for an optional field.
-type optionalFlag[T any] struct{ to **T }
+type optionalFlag[T any] struct{ field **T }
 
 // String returns "", because a field that is not set has no default value in the help.
 func (f optionalFlag[T]) String() string { return "" }
@@ -96,20 +96,20 @@ func (f optionalFlag[T]) Set(text string) error {
 		*v = int32(n)
 	}
 	if err == nil {
-		*f.to = v
+		*f.field = v
 	}
 	return err
 }
 
 // enumFlag is a flag that takes the values of an enum.
 type enumFlag[E ~int32] struct {
-	to    *E
+	field *E
 	names map[int32]string
 }
 
 // addEnum adds a flag that takes the values of an enum.
-func addEnum[E ~int32](cmd *cobra.Command, to *E, names map[int32]string, name, usage string) {
-	cmd.Flags().Var(enumFlag[E]{to, names}, name, usage)
+func addEnum[E ~int32](cmd *cobra.Command, field *E, names map[int32]string, name, usage string) {
+	cmd.Flags().Var(enumFlag[E]{field, names}, name, usage)
 }
 
 // choices are the values of the enum, without the unspecified one.
@@ -122,10 +122,10 @@ func (f enumFlag[E]) choices() (list []string) {
 
 // String returns the name of the value, or "" if no value is set.
 func (f enumFlag[E]) String() string {
-	if f.to == nil || *f.to == 0 {
+	if f.field == nil || *f.field == 0 {
 		return ""
 	}
-	return f.names[int32(*f.to)]
+	return f.names[int32(*f.field)]
 }
 
 // Type is the name of the value's type in the help.
@@ -135,7 +135,7 @@ func (f enumFlag[E]) Type() string { return "VALUE" }
 func (f enumFlag[E]) Set(value string) error {
 	for n, name := range f.names {
 		if n != 0 && name == value {
-			*f.to = E(n)
+			*f.field = E(n)
 			return nil
 		}
 	}
@@ -145,7 +145,7 @@ func (f enumFlag[E]) Set(value string) error {
 // addSeconds adds a flag that takes a duration of at least a second.
 func addSeconds(cmd *cobra.Command, name, usage string, set func(seconds int32)) {
 	cmd.Flags().Func(name, usage, func(text string) error {
-		d, err := duration(text)
+		d, err := parseDuration(text)
 		if err == nil && d > math.MaxInt32*time.Second {
 			return errors.New("give at most 24855d")
 		}

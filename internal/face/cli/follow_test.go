@@ -18,8 +18,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// gate makes a named pipe. A task that reads it waits until open is called.
-func gate(t *testing.T) (path string, open func()) {
+// newGate makes a named pipe. A task that reads it waits until open is called.
+func newGate(t *testing.T) (path string, open func()) {
 	path = filepath.Join(t.TempDir(), "gate")
 	require.NoError(t, exec.Command("mkfifo", path).Run())
 	return path, func() { require.NoError(t, os.WriteFile(path, []byte("x\n"), 0o600)) }
@@ -28,7 +28,7 @@ func gate(t *testing.T) (path string, open func()) {
 func stubWithAgent(t *testing.T) (s *stub, server string, stop func()) {
 	s = newStub(t)
 	server, stop = s.listen(t, "")
-	_, line, code := fleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
+	_, line, code := runFleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
 	require.Equal(t, ExitOK, code, line)
 	return s, server, stop
 }
@@ -36,8 +36,8 @@ func stubWithAgent(t *testing.T) (s *stub, server string, stop func()) {
 func TestFollowGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	s, server, stop := stubWithAgent(t)
-	first, openFirst := gate(t)
-	second, openSecond := gate(t)
+	first, openFirst := newGate(t)
+	second, openSecond := newGate(t)
 
 	c := newCommand(server)
 	code := c.start("task", "run", "papi", fmt.Sprintf("echo one; read x < %s; echo two; read x < %s; echo three", first, second), "--follow")
@@ -51,7 +51,7 @@ func TestFollowGoesOnAfterARestart(t *testing.T) {
 	stop()
 	s.listen(t, server)
 	openSecond()
-	require.Equal(t, ExitOK, wait(t, code), c.err.String())
+	require.Equal(t, ExitOK, waitForExit(t, code), c.err.String())
 	require.Equal(t, "one\ntwo\nthree\n", c.out.String())
 	require.Contains(t, c.err.String(), "Completed in")
 }
@@ -79,7 +79,7 @@ func TestFollowTakesEachEventOnce(t *testing.T) {
 		}
 		return nil
 	}
-	out, line, code := fleet(server, "task", "run", "papi", "for i in 1 2 3 4 5; do echo $i; done", "-f")
+	out, line, code := runFleet(server, "task", "run", "papi", "for i in 1 2 3 4 5; do echo $i; done", "-f")
 	require.Equal(t, ExitOK, code, line)
 	require.Equal(t, "1\n2\n3\n4\n5\n", out)
 	require.Equal(t, 3, streams)
@@ -93,14 +93,14 @@ func TestFollowMissesNothingAfterAnEarlyEnd(t *testing.T) {
 	var once sync.Once
 	s.stream = func(r *fleetv1.WatchFleetRequest) (err error) {
 		once.Do(func() {
-			_, _, err = s.await(t.Context(), []string{r.GetTaskId()}, false, time.Minute)
+			_, _, err = s.waitForTasks(t.Context(), []string{r.GetTaskId()}, false, time.Minute)
 			if err == nil {
 				err = errEarly
 			}
 		})
 		return err
 	}
-	out, line, code := fleet(server, "task", "run", "papi", "echo one; echo two", "-f")
+	out, line, code := runFleet(server, "task", "run", "papi", "echo one; echo two", "-f")
 	require.Equal(t, ExitOK, code, line)
 	require.Equal(t, "one\ntwo\n", out)
 }
@@ -108,47 +108,47 @@ func TestFollowMissesNothingAfterAnEarlyEnd(t *testing.T) {
 func TestFollowGivesUpAndTellsHowToGoOn(t *testing.T) {
 	t.Parallel()
 	_, server, stop := stubWithAgent(t)
-	wall, _ := gate(t)
+	blocked, _ := newGate(t)
 	c := newCommand(server)
 	c.patience = 1 // nanosecond
-	code := c.start("task", "run", "papi", "echo one; read x < "+wall, "-f")
+	code := c.start("task", "run", "papi", "echo one; read x < "+blocked, "-f")
 	c.out.await(t, "one\n")
 	stop()
-	require.Equal(t, ExitUnavailable, wait(t, code))
+	require.Equal(t, ExitUnavailable, waitForExit(t, code))
 	require.Regexp(t, `fleet: cannot reach .*; the task may go on; to follow it again: fleet watch --task task-1 --cursor 5 --follow\n$`, c.err.String())
 }
 
 func TestInterruptEndsFollowingOnly(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
-	wall, open := gate(t)
+	wall, open := newGate(t)
 	c := newCommand(server)
 	code := c.start("task", "run", "papi", "echo one; read x < "+wall, "-f")
 	c.out.await(t, "one\n")
 	c.signals <- os.Interrupt
-	require.Equal(t, ExitInterrupted, wait(t, code))
+	require.Equal(t, ExitInterrupted, waitForExit(t, code))
 	require.Contains(t, c.err.String(), "fleet: no longer following; the task task-1 goes on; follow it: fleet watch --task task-1 --follow, or stop it: fleet task stop papi\n")
 	require.Equal(t, fleetv1.Task_running, s.tasks[0].GetStatus())
 	open()
-	_, _, ended := fleet(server, "task", "wait", "task-1")
+	_, _, ended := runFleet(server, "task", "wait", "task-1")
 	require.Equal(t, ExitOK, ended)
 }
 
 func TestStopOnInterrupt(t *testing.T) {
 	t.Parallel()
 	_, server, _ := stubWithAgent(t)
-	wall, _ := gate(t)
+	wall, _ := newGate(t)
 	c := newCommand(server)
 	code := c.start("task", "run", "papi", "echo one; read x < "+wall, "-f", "--stop-on-interrupt", "-o", "json", "-v")
 	c.err.await(t, "one\n")
 	c.signals <- os.Interrupt
-	require.Equal(t, ExitStopped, wait(t, code))
+	require.Equal(t, ExitStopped, waitForExit(t, code))
 	require.Contains(t, c.out.String(), `"status": "stopped"`)
 	require.Contains(t, c.err.String(), `"error": "TASK_STOPPED"`)
 }
 
-// onTerminal runs the program as a process on its own pseudo-terminal.
-func onTerminal(t *testing.T, server, secondPress string, args ...string) (screen *output, keys *os.File, end func() int) {
+// runOnTerminal runs the program as a process on its own pseudo-terminal.
+func runOnTerminal(t *testing.T, server, secondPress string, args ...string) (screen *output, keys *os.File, end func() int) {
 	cmd := exec.Command("fleet", args...)
 	cmd.Env = append(os.Environ(), "FLEET_SERVER="+server, "TERM=xterm", "GORACE=atexit_sleep_ms=0", "NO_COLOR=", "TEST_SECOND_PRESS="+secondPress)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
@@ -177,7 +177,7 @@ func onTerminal(t *testing.T, server, secondPress string, args ...string) (scree
 	}
 }
 
-func press(t *testing.T, keys *os.File, text string) {
+func typeKeys(t *testing.T, keys *os.File, text string) {
 	_, err := keys.WriteString(text)
 	require.NoError(t, err)
 }
@@ -185,13 +185,13 @@ func press(t *testing.T, keys *os.File, text string) {
 func TestCtrlCTwiceStopsTheTask(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
-	wall, _ := gate(t)
-	screen, keys, end := onTerminal(t, server, "1m", "task", "run", "papi", "echo one; read x < "+wall, "-f")
+	wall, _ := newGate(t)
+	screen, keys, end := runOnTerminal(t, server, "1m", "task", "run", "papi", "echo one; read x < "+wall, "-f")
 	screen.await(t, "one\r\n")
-	screen.await(t, frames[0]+" papi 0s") // the progress line
-	press(t, keys, "\x03")
+	screen.await(t, spinnerFrames[0]+" papi 0s") // the progress line
+	typeKeys(t, keys, "\x03")
 	screen.await(t, "Ctrl-C again within 1m00s stops the task too.")
-	press(t, keys, "\x03")
+	typeKeys(t, keys, "\x03")
 	screen.await(t, "Stopping the task ...")
 	require.Equal(t, ExitStopped, end(), screen.String())
 	require.Contains(t, screen.String(), "fleet: the task task-1 of papi was stopped")
@@ -201,10 +201,10 @@ func TestCtrlCTwiceStopsTheTask(t *testing.T) {
 func TestCtrlCOnceLetsTheTaskGoOn(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
-	wall, _ := gate(t)
-	screen, keys, end := onTerminal(t, server, "1ms", "task", "run", "papi", "echo one; read x < "+wall, "-f")
+	wall, _ := newGate(t)
+	screen, keys, end := runOnTerminal(t, server, "1ms", "task", "run", "papi", "echo one; read x < "+wall, "-f")
 	screen.await(t, "one\r\n")
-	press(t, keys, "\x03")
+	typeKeys(t, keys, "\x03")
 	require.Equal(t, ExitInterrupted, end(), screen.String())
 	require.Contains(t, screen.String(), "fleet task stop papi")
 	require.Equal(t, fleetv1.Task_running, s.tasks[0].GetStatus())
@@ -213,16 +213,16 @@ func TestCtrlCOnceLetsTheTaskGoOn(t *testing.T) {
 func TestDeleteAsksOnATerminal(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
-	screen, keys, end := onTerminal(t, server, "", "agent", "delete", "papi")
+	screen, keys, end := runOnTerminal(t, server, "", "agent", "delete", "papi")
 	screen.await(t, "[y/N] ")
-	press(t, keys, "\n")
+	typeKeys(t, keys, "\n")
 	require.Equal(t, ExitError, end())
 	require.Contains(t, screen.String(), "nothing was deleted")
 	require.Len(t, s.agents, 1)
 
-	screen, keys, end = onTerminal(t, server, "", "agent", "delete", "papi")
+	screen, keys, end = runOnTerminal(t, server, "", "agent", "delete", "papi")
 	screen.await(t, "[y/N] ")
-	press(t, keys, "yes\n")
+	typeKeys(t, keys, "yes\n")
 	require.Equal(t, ExitOK, end(), screen.String())
 	require.Empty(t, s.agents)
 }
@@ -234,12 +234,12 @@ func TestDeleteAsksBeforeWorkIsLost(t *testing.T) {
 	s, server, _ := stubWithAgent(t)
 	s.unsaved = "three commits exist only there"
 	for _, answer := range []string{"n", "y"} {
-		screen, keys, end := onTerminal(t, server, "", "agent", "delete", "papi")
+		screen, keys, end := runOnTerminal(t, server, "", "agent", "delete", "papi")
 		screen.await(t, "[y/N] ")
-		press(t, keys, "y\n")
+		typeKeys(t, keys, "y\n")
 		screen.await(t, "three commits exist only there")
 		screen.await(t, "anyway? [y/N] ")
-		press(t, keys, answer+"\n")
+		typeKeys(t, keys, answer+"\n")
 		end()
 		_, exists := s.agents["papi"]
 		require.Equal(t, answer == "n", exists, screen.String())
@@ -250,13 +250,13 @@ func TestATerminalIsNotAtTheMercyOfAgents(t *testing.T) {
 	t.Parallel()
 	_, server, _ := stubWithAgent(t)
 	evil := `printf '\033]0;owned\007\033[31mred\033[0m\033[2J\n'`
-	screen, _, end := onTerminal(t, server, "", "task", "run", "papi", evil, "-f")
+	screen, _, end := runOnTerminal(t, server, "", "task", "run", "papi", evil, "-f")
 	require.Equal(t, ExitOK, end(), screen.String())
 	require.Contains(t, screen.String(), "\x1b[31mred\x1b[0m\r\n")
 	require.NotContains(t, screen.String(), "owned\a")
 	require.NotContains(t, screen.String(), "\x1b[2J")
 
-	out, _, code := fleet(server, "task", "run", "papi", evil, "-f") // a pipe gets every byte
+	out, _, code := runFleet(server, "task", "run", "papi", evil, "-f") // a pipe gets every byte
 	require.Equal(t, ExitOK, code)
 	require.Equal(t, "\x1b]0;owned\a\x1b[31mred\x1b[0m\x1b[2J\n", out)
 }
@@ -264,17 +264,17 @@ func TestATerminalIsNotAtTheMercyOfAgents(t *testing.T) {
 func TestTablesFitTheTerminal(t *testing.T) {
 	t.Parallel()
 	_, server, _ := stubWithAgent(t)
-	wall, _ := gate(t)
-	_, _, code := fleet(server, "task", "start", "papi", ": "+strings.Repeat("long ", 40)+"; read x < "+wall)
+	wall, _ := newGate(t)
+	_, _, code := runFleet(server, "task", "start", "papi", ": "+strings.Repeat("long ", 40)+"; read x < "+wall)
 	require.Equal(t, ExitOK, code)
-	screen, _, end := onTerminal(t, server, "", "agent", "list")
+	screen, _, end := runOnTerminal(t, server, "", "agent", "list")
 	require.Equal(t, ExitOK, end())
 	require.Contains(t, screen.String(), "\x1b[33mbusy\x1b[0m")
 	require.Contains(t, screen.String(), "…")
 	for line := range strings.SplitSeq(screen.String(), "\r\n") {
 		require.LessOrEqual(t, len([]rune((&sanitizer{}).clean(line))), 100)
 	}
-	out, _, _ := fleet(server, "agent", "list")
+	out, _, _ := runFleet(server, "agent", "list")
 	require.Contains(t, out, strings.Repeat("long ", 20), "not a terminal: nothing is cut")
 	require.NotContains(t, out, "\x1b")
 }

@@ -10,12 +10,12 @@ import (
 
 // usageTemplate is cobra's template with two changes: commands that only have subcommands are not shown as runnable,
 // and the column of topics is wider.
-func usageTemplate(cobras string) string {
+func usageTemplate(template string) string {
 	return strings.NewReplacer(
 		"{{if .Runnable}}\n  {{.UseLine}}{{end}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}\n  {{.UseLine}}{{end}}",
 		"{{rpad .CommandPath .CommandPathPadding}}", "{{rpad .CommandPath 18}}",
 		"Global Flags:\n{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}", "See \"fleet help flags\" for the flags of all commands, such as -o json and --server.",
-	).Replace(cobras)
+	).Replace(template)
 }
 
 // Group makes cmd a command that only has subcommands. Without arguments, cmd prints its help. For an unknown
@@ -55,8 +55,8 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return usagef("unknown command %q for %q", name, cmd.CommandPath())
 }
 
-// strictHelp makes the help command fail for an unknown command.
-func strictHelp(root *cobra.Command) {
+// makeHelpStrict makes the help command fail for an unknown command.
+func makeHelpStrict(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, help := range root.Commands() {
 		if show := help.Run; help.Name() == "help" && show != nil {

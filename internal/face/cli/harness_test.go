@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"fleet": func() {
 			d := Deps{Version: "test"}
-			d.secondPress, _ = time.ParseDuration(os.Getenv("TEST_SECOND_PRESS"))
+			d.secondPressTime, _ = time.ParseDuration(os.Getenv("TEST_SECOND_PRESS"))
 			os.Exit(Run(context.Background(), os.Args[1:], d))
 		},
 	})
@@ -55,9 +55,9 @@ func (o *output) await(t *testing.T, text string) {
 	limit := time.After(waittest.Limit)
 	for {
 		o.mu.Lock()
-		seen, changed := bytes.Contains(o.b.Bytes(), []byte(text)), o.changed
+		found, changed := bytes.Contains(o.b.Bytes(), []byte(text)), o.changed
 		o.mu.Unlock()
-		if seen {
+		if found {
 			return
 		}
 		select {
@@ -84,7 +84,7 @@ func newCommand(server string) *command {
 
 func (c *command) run(args ...string) int {
 	return Run(context.Background(), args, Deps{
-		Version: "test", Stdin: bytes.NewBufferString(c.stdin), Stdout: c.out, Stderr: c.err, Signals: c.signals, patience: c.patience, completion: waittest.Limit,
+		Version: "test", Stdin: bytes.NewBufferString(c.stdin), Stdout: c.out, Stderr: c.err, Signals: c.signals, reconnectTime: c.patience, completionTimeout: waittest.Limit,
 		Getenv: func(key string) string { return c.env[key] }, Dial: c.dial,
 	})
 }
@@ -96,7 +96,7 @@ func (c *command) start(args ...string) <-chan int {
 	return code
 }
 
-func wait(t *testing.T, code <-chan int) int {
+func waitForExit(t *testing.T, code <-chan int) int {
 	t.Helper()
 	select {
 	case c := <-code:
@@ -107,8 +107,8 @@ func wait(t *testing.T, code <-chan int) int {
 	}
 }
 
-// fleet runs a command against the server and returns its output and exit code.
-func fleet(server string, args ...string) (stdout, stderr string, code int) {
+// runFleet runs a command against the server and returns its output and exit code.
+func runFleet(server string, args ...string) (stdout, stderr string, code int) {
 	c := newCommand(server)
 	code = c.run(args...)
 	return c.out.String(), c.err.String(), code

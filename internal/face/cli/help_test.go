@@ -20,20 +20,20 @@ import (
 
 var update = flag.Bool("update", false, "write the golden help texts")
 
-// walk calls f for each of Fleet's own commands.
-func walk(cmd *cobra.Command, f func(*cobra.Command)) {
+// walkCommands calls f for each of Fleet's own commands.
+func walkCommands(cmd *cobra.Command, f func(*cobra.Command)) {
 	if cmd.Name() == "help" || cmd.Name() == "completion" {
 		return
 	}
 	f(cmd)
 	for _, sub := range cmd.Commands() {
-		walk(sub, f)
+		walkCommands(sub, f)
 	}
 }
 
 func TestHelpTexts(t *testing.T) {
 	t.Parallel()
-	walk(New(Deps{}), func(cmd *cobra.Command) {
+	walkCommands(New(Deps{}), func(cmd *cobra.Command) {
 		t.Run(cmd.CommandPath(), func(t *testing.T) {
 			t.Parallel()
 			c := newCommand("")
@@ -64,7 +64,7 @@ func isDerived(cmd *cobra.Command) bool {
 
 func TestEveryCommandTeaches(t *testing.T) {
 	t.Parallel()
-	walk(New(Deps{}), func(cmd *cobra.Command) {
+	walkCommands(New(Deps{}), func(cmd *cobra.Command) {
 		require.NotEmpty(t, cmd.Short, cmd.CommandPath())
 		require.LessOrEqual(t, len(cmd.Short), 70, "%s: the first sentence about it is too long for a list of commands", cmd.CommandPath())
 		require.NotEmpty(t, cmd.Long, cmd.CommandPath())
@@ -97,8 +97,8 @@ func TestTheAppsCommandsBelong(t *testing.T) {
 // pageTable is read by the live page, which shows calls as commands and as requests.
 const pageTable = "../page/src/lib/calls.json"
 
-// copied are the tools whose calls the page offers to copy.
-var copied = []string{
+// copyableTools are the tools whose calls the page offers to copy.
+var copyableTools = []string{
 	"create_agent", "start_agent", "stop_agent", "restart_agent", "delete_agent", "show_agent_log", "share_agent", "unshare_agent",
 	"start_agent_task", "send_task_message", "stop_agent_task", "stop_task", "show_task", "retry_task", "delete_task", "answer_question",
 	"create_agent_session", "send_message", "interrupt_agent_session", "close_agent_session",
@@ -121,10 +121,10 @@ func TestPageCalls(t *testing.T) {
 	p := newProgram(Deps{})
 	table := map[string]pageCall{}
 	eachMethod(func(m protoreflect.MethodDescriptor) {
-		tool := snake(string(m.Name()))
+		tool := snakeCase(string(m.Name()))
 		line, ok := p.commandsFor(nil).byTool[tool]
 		request := requestLine(m)
-		if !slices.Contains(copied, tool) {
+		if !slices.Contains(copyableTools, tool) {
 			return
 		}
 		require.True(t, ok, "%s has no command", tool)
@@ -147,7 +147,7 @@ func TestPageCalls(t *testing.T) {
 		}
 		table[tool] = call
 	})
-	for _, tool := range copied {
+	for _, tool := range copyableTools {
 		call := table[tool]
 		cmd, _, err := p.root.Find(call.Command)
 		require.NoError(t, err, tool)

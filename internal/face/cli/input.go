@@ -15,14 +15,14 @@ type input struct {
 	*field
 	name  string // of the flag
 	given []string
-	set   bool
+	isSet bool
 }
 
 // String returns the given value.
 func (in *input) String() string { return strings.Join(in.given, ",") }
 
 // Type is the name of the value's type in the help.
-func (in *input) Type() string { return in.placeholder() }
+func (in *input) Type() string { return in.valuePlaceholder() }
 
 // Set adds a value. It returns an error if the field can never have that value.
 func (in *input) Set(value string) error {
@@ -36,10 +36,10 @@ func (in *input) Set(value string) error {
 	if _, err := in.parse(value); err != nil {
 		return err
 	}
-	if !in.takesSeveral() {
+	if !in.isRepeatable() {
 		in.given = nil
 	}
-	in.given, in.set = append(in.given, values...), true
+	in.given, in.isSet = append(in.given, values...), true
 	return nil
 }
 
@@ -86,8 +86,8 @@ func splitCommas(list string) ([]string, error) {
 func (m *method) arguments() (names []string) {
 	required := m.required()
 	for i, f := range required {
-		name := f.argument()
-		if f.takesSeveral() && i == len(required)-1 {
+		name := f.argumentName()
+		if f.isRepeatable() && i == len(required)-1 {
 			name += "..."
 		}
 		names = append(names, name)
@@ -107,7 +107,7 @@ func (m *method) required() (list []*field) {
 // unsetInputs returns, in order, the required inputs that no flag has set. The arguments set these inputs.
 func (c *call) unsetInputs() (list []*input) {
 	for _, in := range c.inputs {
-		if in.required && !in.set {
+		if in.required && !in.isSet {
 			list = append(list, in)
 		}
 	}
@@ -116,20 +116,20 @@ func (c *call) unsetInputs() (list []*input) {
 
 // checkArguments reports missing and surplus arguments.
 func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
-	open := c.unsetInputs()
+	unset := c.unsetInputs()
 	switch {
-	case len(args) < len(open):
+	case len(args) < len(unset):
 		var names []string
-		for _, in := range open[len(args):] {
-			names = append(names, in.argument())
+		for _, in := range unset[len(args):] {
+			names = append(names, in.argumentName())
 		}
 		verb := "is"
 		if len(names) > 1 {
 			verb = "are"
 		}
 		return usagef("%s %s missing: %s", andList(names), verb, cmd.UseLine())
-	case len(args) > len(open) && (len(open) == 0 || !open[len(open)-1].takesSeveral()):
-		return errTooMany(args[len(open)], len(open) > 0 || len(c.required()) > 0)
+	case len(args) > len(unset) && (len(unset) == 0 || !unset[len(unset)-1].isRepeatable()):
+		return errTooMany(args[len(unset)], len(unset) > 0 || len(c.required()) > 0)
 	}
 	return nil
 }
@@ -139,13 +139,13 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 func (c *call) fill(args []string) error {
 	open := c.unsetInputs()
 	for i, in := range open {
-		mine := args[i : i+1]
-		if in.takesSeveral() && i == len(open)-1 {
-			mine = args[i:]
+		own := args[i : i+1]
+		if in.isRepeatable() && i == len(open)-1 {
+			own = args[i:]
 		}
-		for _, arg := range mine {
+		for _, arg := range own {
 			if err := in.Set(arg); err != nil {
-				return usagef("the %s is %q: %v", in.plain(), arg, err)
+				return usagef("the %s is %q: %v", in.words(), arg, err)
 			}
 		}
 	}

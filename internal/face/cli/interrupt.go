@@ -10,25 +10,25 @@ import (
 
 // interrupts passes Ctrl-C and SIGTERM to the current handler. Without a handler, it cancels the command's context.
 type interrupts struct {
-	mu     sync.Mutex
-	handle func()
-	cancel context.CancelCauseFunc
-	forget func() // stops listening: the next signal ends the process at once
+	mu            sync.Mutex
+	handle        func()
+	cancel        context.CancelCauseFunc
+	stopListening func() // stops listening: the next signal ends the process at once
 }
 
 // listen starts delivering signals and returns a function that stops it. The signals come from the channel, or from the
 // operating system if the channel is nil.
 func (i *interrupts) listen(signals <-chan os.Signal, cancel context.CancelCauseFunc) (stop func()) {
-	i.cancel, i.forget = cancel, func() {}
+	i.cancel, i.stopListening = cancel, func() {}
 	if signals == nil {
 		c := make(chan os.Signal, 4)
 		signal.Notify(c, os.Interrupt, syscall.SIGTERM)
-		i.forget = func() { signal.Stop(c) }
+		i.stopListening = func() { signal.Stop(c) }
 		signals = c
 	}
-	quit, over := make(chan struct{}), make(chan struct{})
+	quit, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(stopped)
 		for {
 			select {
 			case <-signals:
@@ -39,9 +39,9 @@ func (i *interrupts) listen(signals <-chan os.Signal, cancel context.CancelCause
 		}
 	}()
 	return func() {
-		i.forget()
+		i.stopListening()
 		close(quit)
-		<-over
+		<-stopped
 	}
 }
 
@@ -54,11 +54,11 @@ func (i *interrupts) deliver() {
 		return
 	}
 	i.cancel(errInterrupted)
-	i.forget()
+	i.stopListening()
 }
 
-// take makes handle receive every signal until release is called. handle must not block.
-func (i *interrupts) take(handle func()) (release func()) {
+// setHandler makes handle receive every signal until release is called. handle must not block.
+func (i *interrupts) setHandler(handle func()) (release func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.handle = handle

@@ -33,9 +33,9 @@ them exceed their size limit.`,
 		Example: `  fleet kept list
   fleet kept list -o json`,
 	}, fleetv1.FleetServiceClient.ListKeptWork, &fleetv1.ListKeptWorkRequest{}, func(s *session, resp *fleetv1.ListKeptWorkResponse) {
-		list(s, resp.GetKept(), "Nothing is kept.",
-			column{"AGENT", "agent_name"}, column{"ID", "agent_id"}, column{"SIZE", func(k *fleetv1.KeptWork) string { return size(k.GetSize()) }}, column{"DELETED", (*fleetv1.KeptWork).GetKeptAt},
-			column{"KEPT UNTIL", func(k *fleetv1.KeptWork) string { return s.moment(k.GetExpiresAt()) }}, column{"WHAT", "reason"})
+		printList(s, resp.GetKept(), "Nothing is kept.",
+			column{"AGENT", "agent_name"}, column{"ID", "agent_id"}, column{"SIZE", func(k *fleetv1.KeptWork) string { return sizeText(k.GetSize()) }}, column{"DELETED", (*fleetv1.KeptWork).GetKeptAt},
+			column{"KEPT UNTIL", func(k *fleetv1.KeptWork) string { return s.timeText(k.GetExpiresAt()) }}, column{"WHAT", "reason"})
 		if len(resp.GetKept()) > 0 {
 			s.hint("Bring an agent back: fleet agent restore AGENT")
 		}
@@ -44,7 +44,7 @@ them exceed their size limit.`,
 
 func (p *program) newAgentRestore() *cobra.Command {
 	req := &fleetv1.RestoreAgentRequest{}
-	cmd := power(p, &cobra.Command{
+	cmd := stateCommand(p, &cobra.Command{
 		Use:   "restore AGENT",
 		Short: "Bring a deleted agent back, with its kept directory",
 		Long: `Bring a deleted agent back, with its kept directory, its history and its conversation,
@@ -53,7 +53,7 @@ several deleted agents had the name, --id says which one is meant; by default it
 the one that was deleted last.`,
 		Example: `  fleet agent restore papi
   fleet agent restore papi --id 0198c0de-7f3a-7c1e-9d55-2f0c3b8a6e11`,
-	}, powerTexts{"restoring", "ready", giveWork, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestoreAgentRequest) (agentAnswer, error) {
+	}, stateTexts{"restoring", "ready", giveWorkHint, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestoreAgentRequest) (agentAnswer, error) {
 		return s.fleet.RestoreAgent(ctx, req)
 	})
 	addOptional(cmd.Flags(), &req.AgentId, "id", "restore the agent with this `ID`")

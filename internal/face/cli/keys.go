@@ -10,15 +10,15 @@ import (
 // mode, this leaves output and Ctrl-C as they are. The function restore undoes it.
 func singleKeys(t *os.File) (restore func(), err error) {
 	fd := int(t.Fd())
-	before, err := unix.IoctlGetTermios(fd, getTermios)
+	original, err := unix.IoctlGetTermios(fd, getTermios)
 	if err != nil {
 		return nil, err
 	}
-	changed := *before
+	changed := *original
 	changed.Lflag &^= unix.ICANON | unix.ECHO
 	changed.Cc[unix.VMIN], changed.Cc[unix.VTIME] = 1, 0
 	if err := unix.IoctlSetTermios(fd, setTermiosDropInput, &changed); err != nil {
 		return nil, err
 	}
-	return func() { _ = unix.IoctlSetTermios(fd, setTermios, before) }, nil
+	return func() { _ = unix.IoctlSetTermios(fd, setTermios, original) }, nil
 }

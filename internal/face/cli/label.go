@@ -30,29 +30,29 @@ have ended.`,
 		func(r *fleetv1.SetLabelsRequest, id string) { r.TaskId = id })
 }
 
-func (p *program) labelCommand(kind, of, long, example string, name func(r *fleetv1.SetLabelsRequest, of string)) *cobra.Command {
+func (p *program) labelCommand(kind, argument, long, example string, setTarget func(r *fleetv1.SetLabelsRequest, of string)) *cobra.Command {
 	req := &fleetv1.SetLabelsRequest{}
 	cmd := &cobra.Command{
-		Use:     "label " + of + " LABEL...",
+		Use:     "label " + argument + " LABEL...",
 		Short:   "Set and remove labels of " + map[string]string{"agent": "an agent", "task": "a task"}[kind],
 		Long:    long,
 		Example: example,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			name(req, args[0])
-			var set params
+			setTarget(req, args[0])
+			var labels keyValues
 			for _, arg := range args[1:] {
 				if key, remove := strings.CutSuffix(arg, "-"); remove && !strings.Contains(arg, "=") {
 					req.Remove = append(req.Remove, key)
 				} else {
-					set = append(set, arg)
+					labels = append(labels, arg)
 				}
 			}
 			var err error
-			if req.Labels, err = set.values("a label"); err != nil {
+			if req.Labels, err = labels.parse("a label"); err != nil {
 				return err
 			}
 			resp, err := s.fleet.SetLabels(ctx, req)
-			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
+			return s.print(resp, err, func() { s.printResult(resp.GetMessage(), args[0]) })
 		}),
 	}
 	addRequestID(cmd, req)
@@ -60,7 +60,7 @@ func (p *program) labelCommand(kind, of, long, example string, name func(r *flee
 }
 
 // addLabels adds the flag --label of a command that creates something with labels.
-func addLabels(cmd *cobra.Command, labels *params, what string) {
+func addLabels(cmd *cobra.Command, labels *keyValues, what string) {
 	cmd.Flags().StringArrayVar((*[]string)(labels), "label", nil, "give "+what+" a label `KEY=VALUE` to select by; can be repeated")
 }
 

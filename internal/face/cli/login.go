@@ -27,7 +27,7 @@ kept in your keyring or, if you have none, in a file that only you can read.`,
   fleet login fleet.example.com:8102
   fleet login --device`,
 		RunE: p.loginAction(func(ctx context.Context, s *session) error {
-			issuer, err := s.issuer(ctx)
+			issuer, err := s.findIssuer(ctx)
 			if err != nil {
 				return err
 			}
@@ -43,8 +43,8 @@ kept in your keyring or, if you have none, in a file that only you can read.`,
 			if inKeyring {
 				where = "your keyring"
 			}
-			s.say(fmt.Sprintf("You are signed in to %s as %s of %s. The tokens are in %s.", s.target.Server, tokens.Who, issuer.URL, where), tokens.Who)
-			return s.tryOut(ctx)
+			s.printResult(fmt.Sprintf("You are signed in to %s as %s of %s. The tokens are in %s.", s.target.Server, tokens.Who, issuer.URL, where), tokens.Who)
+			return s.checkLogin(ctx)
 		}),
 	}
 	cmd.Flags().BoolVar(&device, "device", false, "sign in on another device, by entering a code there")
@@ -63,9 +63,9 @@ Tokens of "fleet token create" are not affected.`,
 			found, err := p.deps.Logins.Forget(ctx, s.target.Server)
 			switch {
 			case !found && err == nil:
-				s.say("You were not signed in to "+s.target.Server+".", "")
+				s.printResult("You were not signed in to "+s.target.Server+".", "")
 			case found:
-				s.say("You are signed out of "+s.target.Server+".", s.target.Server)
+				s.printResult("You are signed out of "+s.target.Server+".", s.target.Server)
 				if err != nil {
 					s.note("The issuer did not end the session, so the session stays valid until it expires: %v", err)
 				}
@@ -90,7 +90,7 @@ func (p *program) loginAction(do func(ctx context.Context, s *session) error) fu
 			return usagef("--embedded has no sign-in: whoever can read the data may do everything")
 		}
 		ctx := cmd.Context()
-		s := &session{program: p, cmd: cmd, target: target, screen: p.screen()}
+		s := &session{program: p, cmd: cmd, target: target, screen: p.newScreen()}
 		if err := do(ctx, s); err != nil {
 			return p.explain(ctx, err, target)
 		}
@@ -98,8 +98,8 @@ func (p *program) loginAction(do func(ctx context.Context, s *session) error) fu
 	}
 }
 
-// issuer returns the issuer that the server names at its HTTP address.
-func (s *session) issuer(ctx context.Context) (*login.Issuer, error) {
+// findIssuer returns the issuer that the server names at its HTTP address.
+func (s *session) findIssuer(ctx context.Context) (*login.Issuer, error) {
 	target := s.target
 	target.Token, target.Login = "", nil
 	connection, closeIt, err := s.deps.Dial(ctx, target)
@@ -138,7 +138,7 @@ func (s *session) signIn(ctx context.Context, issuer *login.Issuer, device bool)
 		})
 	}
 	return issuer.Browser(ctx, func(address string) {
-		if !s.hasBrowser() || browse(ctx, address) != nil {
+		if !s.hasBrowser() || openBrowser(ctx, address) != nil {
 			s.screen.line("Open this address in a browser on this machine:\n" + printable(address))
 			return
 		}
@@ -154,8 +154,8 @@ func (s *session) hasBrowser() bool {
 	return runtime.GOOS == "darwin" || runtime.GOOS == "windows" || s.deps.Getenv("DISPLAY") != "" || s.deps.Getenv("WAYLAND_DISPLAY") != ""
 }
 
-// tryOut makes a call with the new sign-in, so that a person without access gets the error now.
-func (s *session) tryOut(ctx context.Context) error {
+// checkLogin makes a call with the new sign-in, so that a person without access gets the error now.
+func (s *session) checkLogin(ctx context.Context) error {
 	target := s.target
 	target.Token, target.Login = "", &login.Session{Store: s.deps.Logins, Server: target.Server}
 	connection, closeIt, err := s.deps.Dial(ctx, target)

@@ -28,14 +28,14 @@ func (m *method) path() string {
 	return fmt.Sprintf("/%s/%s", m.desc.Parent().FullName(), m.desc.Name())
 }
 
-// line returns the command line of the method, for example "fleet sessions send".
-func (m *method) line() string { return "fleet " + m.set.name + " " + m.command }
+// commandLine returns the command line of the method, for example "fleet sessions send".
+func (m *method) commandLine() string { return "fleet " + m.set.name + " " + m.command }
 
 // tool returns the method's name as an MCP tool. Messages of the server use this name.
-func (m *method) tool() string { return snake(string(m.desc.Name())) }
+func (m *method) tool() string { return snakeCase(string(m.desc.Name())) }
 
-// reads reports whether a call has no side effects.
-func (m *method) reads() bool {
+// isReadOnly reports whether a call has no side effects.
+func (m *method) isReadOnly() bool {
 	o, _ := m.desc.Options().(*descriptorpb.MethodOptions)
 	return o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
@@ -73,7 +73,7 @@ func (m *method) isDownload() bool {
 func commandOf(d protoreflect.MethodDescriptor) *fleetv1.Command {
 	c, _ := proto.GetExtension(d.Options(), fleetv1.E_Command).(*fleetv1.Command)
 	if c.GetName() == "" {
-		return &fleetv1.Command{Name: strings.ReplaceAll(snake(string(d.Name())), "_", "-")}
+		return &fleetv1.Command{Name: strings.ReplaceAll(snakeCase(string(d.Name())), "_", "-")}
 	}
 	return c
 }
@@ -81,8 +81,8 @@ func commandOf(d protoreflect.MethodDescriptor) *fleetv1.Command {
 // longName returns the method's full name as the name of a command: "list-agent-sessions".
 func (m *method) longName() string { return strings.ReplaceAll(m.tool(), "_", "-") }
 
-// snake converts a proto name to snake_case: AgentStart becomes agent_start.
-func snake(name string) string {
+// snakeCase converts a proto name to snake_case: AgentStart becomes agent_start.
+func snakeCase(name string) string {
 	var b strings.Builder
 	for i, r := range name {
 		if unicode.IsUpper(r) && i > 0 {

@@ -18,7 +18,7 @@ import (
 )
 
 func (p *program) newOpen() *cobra.Command {
-	var printed bool
+	var printOnly bool
 	cmd := &cobra.Command{
 		Use:   "open",
 		Short: "Open the live page in a browser, signed in",
@@ -36,14 +36,14 @@ minute, and does not contain the token.`,
 				return Fail(ExitError, "Start a server that does with: fleet serve", "this server has no live page, because it serves no HTTP")
 			}
 			address := server.GetUrl() + "/"
-			code, err := linkCode(ctx, server.GetUrl(), s.target)
+			code, err := newLinkCode(ctx, server.GetUrl(), s.target)
 			if err != nil {
 				return err
 			}
 			if code != "" {
 				address += "#code=" + code
 			}
-			if printed || browse(ctx, address) != nil {
+			if printOnly || openBrowser(ctx, address) != nil {
 				_, err = fmt.Fprintln(p.deps.Stdout, address)
 				return err
 			}
@@ -51,13 +51,13 @@ minute, and does not contain the token.`,
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&printed, "print", false, "print the link and open nothing")
+	cmd.Flags().BoolVar(&printOnly, "print", false, "print the link and open nothing")
 	return cmd
 }
 
-// linkCode returns the code of a link that signs in once with the token of t. It returns "" if the server requires no
+// newLinkCode returns the code of a link that signs in once with the token of t. It returns "" if the server requires no
 // token.
-func linkCode(ctx context.Context, server string, t Target) (string, error) {
+func newLinkCode(ctx context.Context, server string, t Target) (string, error) {
 	client, err := t.httpClient()
 	if err != nil {
 		return "", err
@@ -95,10 +95,10 @@ func (t Target) httpClient() (*http.Client, error) {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment}}, err
 }
 
-// browse opens the address with the desktop's default program. The address contains a secret code, and other users can
-// read the command lines of programs. So browse opens a file that only this user can read, which redirects to the
+// openBrowser opens the address with the desktop's default program. The address contains a secret code, and other users can
+// read the command lines of programs. So openBrowser opens a file that only this user can read, which redirects to the
 // address.
-func browse(ctx context.Context, address string) error {
+func openBrowser(ctx context.Context, address string) error {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return err

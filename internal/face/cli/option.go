@@ -18,8 +18,8 @@ func shownOption(f protoreflect.FieldDescriptor) *fleetv1.Shown {
 	return s
 }
 
-// withRole returns the field of the message that has the role, or nil if no field has it.
-func withRole(d protoreflect.MessageDescriptor, role fleetv1.Shown_Role) protoreflect.FieldDescriptor {
+// fieldWithRole returns the field of the message that has the role, or nil if no field has it.
+func fieldWithRole(d protoreflect.MessageDescriptor, role fleetv1.Shown_Role) protoreflect.FieldDescriptor {
 	fields := d.Fields()
 	for i := range fields.Len() {
 		if f := fields.Get(i); shownOption(f).GetRole() == role {
@@ -46,8 +46,8 @@ func portionOf(m protoreflect.MethodDescriptor) *fleetv1.Portion {
 	return p
 }
 
-// meaning returns the option that says what a value of an enum means, or nil if the value has none.
-func meaning(v protoreflect.EnumValueDescriptor) *fleetv1.Value {
+// valueOption returns the option that says what a value of an enum means, or nil if the value has none.
+func valueOption(v protoreflect.EnumValueDescriptor) *fleetv1.Value {
 	if v == nil {
 		return nil
 	}
@@ -59,7 +59,7 @@ func meaning(v protoreflect.EnumValueDescriptor) *fleetv1.Value {
 func isLast(m protoreflect.Message) bool {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
-		if f := fields.Get(i); f.Enum() != nil && !f.IsList() && meaning(f.Enum().Values().ByNumber(m.Get(f).Enum())).GetLast() {
+		if f := fields.Get(i); f.Enum() != nil && !f.IsList() && valueOption(f.Enum().Values().ByNumber(m.Get(f).Enum())).GetLast() {
 			return true
 		}
 	}
@@ -68,14 +68,14 @@ func isLast(m protoreflect.Message) bool {
 
 // colorOf returns the colour of an enum's value.
 func colorOf(e protoreflect.Enum) color {
-	return tones[meaning(e.Descriptor().Values().ByNumber(e.Number())).GetTone()]
+	return tones[valueOption(e.Descriptor().Values().ByNumber(e.Number())).GetTone()]
 }
 
 // fieldColor returns the colour of a field whose value is word. The colour belongs to the value of that name, in the
 // field's enum or in one of the enums that the proto lists for a text field.
 func fieldColor(f protoreflect.FieldDescriptor, word string) color {
 	if f.Enum() != nil {
-		return tones[meaning(f.Enum().Values().ByName(protoreflect.Name(word))).GetTone()]
+		return tones[valueOption(f.Enum().Values().ByName(protoreflect.Name(word))).GetTone()]
 	}
 	for _, name := range shownOption(f).GetValuesOf() {
 		t, err := protoregistry.GlobalTypes.FindEnumByName(protoreflect.FullName(name))
@@ -83,7 +83,7 @@ func fieldColor(f protoreflect.FieldDescriptor, word string) color {
 			continue
 		}
 		if v := t.Descriptor().Values().ByName(protoreflect.Name(word)); v != nil {
-			return tones[meaning(v).GetTone()]
+			return tones[valueOption(v).GetTone()]
 		}
 	}
 	return noColor

@@ -50,9 +50,9 @@ func TestExitCodesOfReasons(t *testing.T) {
 	t.Parallel()
 	values := fleetv1.ErrorReason(0).Descriptor().Values()
 	for i := range values.Len() {
-		require.Contains(t, []int32{0, ExitNotFound}, meaning(values.Get(i)).GetExitCode(), "%s", values.Get(i).Name())
+		require.Contains(t, []int32{0, ExitNotFound}, valueOption(values.Get(i)).GetExitCode(), "%s", values.Get(i).Name())
 	}
-	require.Equal(t, int32(ExitNotFound), meaning(values.ByName("ROLE_NOT_FOUND")).GetExitCode())
+	require.Equal(t, int32(ExitNotFound), valueOption(values.ByName("ROLE_NOT_FOUND")).GetExitCode())
 }
 
 // TestRequestIDsAreMarked checks that calls of every method with a request id can be repeated.
@@ -64,7 +64,7 @@ func TestRequestIDsAreMarked(t *testing.T) {
 			m := file.Messages().Get(i)
 			if f := m.Fields().ByName("request_id"); f != nil {
 				found++
-				require.Equal(t, f, withRole(m, fleetv1.Shown_request_id), "%s", f.FullName())
+				require.Equal(t, f, fieldWithRole(m, fleetv1.Shown_request_id), "%s", f.FullName())
 			}
 		}
 		return true

@@ -15,7 +15,7 @@ type format string
 
 const (
 	tableForm format = "table"
-	wide      format = "wide" // a table with more columns
+	wideForm  format = "wide" // a table with more columns
 	jsonForm  format = "json"
 	yamlForm  format = "yaml"
 )
@@ -27,12 +27,12 @@ func (f *format) String() string { return string(*f) }
 func (f *format) Type() string { return "FORMAT" }
 
 // forPeople reports whether results are printed as texts and tables.
-func (f format) forPeople() bool { return f == tableForm || f == wide }
+func (f format) forPeople() bool { return f == tableForm || f == wideForm }
 
 // Set sets the format by name.
 func (f *format) Set(s string) error {
 	switch v := format(s); v {
-	case tableForm, wide, jsonForm, yamlForm:
+	case tableForm, wideForm, jsonForm, yamlForm:
 		*f = v
 		return nil
 	}
@@ -61,13 +61,13 @@ func jsonLine(m proto.Message) (string, error) {
 
 // print prints an answer of the API: as a document for programs, or with the function people for people. If the call
 // failed, it prints nothing and returns err. Each of several answers is a document of its own.
-func (s *session) print(m proto.Message, err error, people func()) error {
+func (s *session) print(m proto.Message, err error, printText func()) error {
 	if err != nil {
 		return err
 	}
 	if s.output.forPeople() {
-		people()
-		return s.screen.failed()
+		printText()
+		return s.screen.writeError()
 	}
 	compact, err := wire.Marshal(m)
 	if err != nil {
@@ -77,10 +77,10 @@ func (s *session) print(m proto.Message, err error, people func()) error {
 	if err != nil {
 		return err
 	}
-	if s.output == yamlForm && s.printed {
+	if s.output == yamlForm && s.printedDocument {
 		text = "---\n" + text
 	}
-	s.printed = true
+	s.printedDocument = true
 	s.screen.print(text)
-	return s.screen.failed()
+	return s.screen.writeError()
 }

@@ -22,7 +22,7 @@ admins can do this.`,
 				req.Reason = args[0]
 			}
 			resp, err := s.fleet.PauseFleet(ctx, req)
-			return s.print(resp, err, func() { s.say(resp.GetMessage(), "") })
+			return s.print(resp, err, func() { s.printResult(resp.GetMessage(), "") })
 		}),
 	}, "pause_fleet")
 }

@@ -41,7 +41,7 @@ const reuseUsage = "which agent a task gets: `any`, the same as the task that it
 func (p *program) newPoolCreate() *cobra.Command {
 	req := &fleetv1.CreatePoolRequest{}
 	var minIdle, maxCreating *int32
-	var parameters, labels params
+	var parameters, labels keyValues
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a pool",
@@ -54,15 +54,15 @@ Next, "fleet task queue pool:NAME ..." queues tasks for it.`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.Name, req.MinIdle, req.MaxCreating = args[0], minIdle, maxCreating
 			var err error
-			if req.Parameters, err = parameters.values("--param"); err != nil {
+			if req.Parameters, err = parameters.parse("--param"); err != nil {
 				return err
 			}
-			if req.Labels, err = labels.values("--label"); err != nil {
+			if req.Labels, err = labels.parse("--label"); err != nil {
 				return err
 			}
 			resp, err := s.fleet.CreatePool(ctx, req)
 			return s.print(resp, err, func() {
-				s.say(resp.GetMessage(), args[0])
+				s.printResult(resp.GetMessage(), args[0])
 				s.hint(`Queue a task for it: fleet task queue pool:%s "..."`, args[0])
 			})
 		}),
@@ -113,7 +113,7 @@ func (p *program) newPoolList() *cobra.Command {
 		Long:    `List the pools that you may use, what their agents do, and how many tasks wait.`,
 		Example: `  fleet pool list`,
 	}, fleetv1.FleetServiceClient.ListPools, req, func(s *session, resp *fleetv1.ListPoolsResponse) {
-		list(s, resp.GetPools(), `No pool. Create one: fleet pool create NAME --project PROJECT`,
+		printList(s, resp.GetPools(), `No pool. Create one: fleet pool create NAME --project PROJECT`,
 			column{"NAME", "name"}, column{"PROJECT", "project"}, column{"ROLE", "role"}, column{"BUSY", "busy"}, column{"IDLE", "idle"},
 			column{"STARTING", "starting"}, column{"MAX", "max_agents"}, column{"WAITING", "waiting"}, column{"STATE", poolState})
 	})
@@ -147,13 +147,13 @@ func (p *program) newPoolShow() *cobra.Command {
 			next = "fleet pool set " + v.GetName() + " lets it try again"
 		}
 		s.screen.output(s.card(
-			line{"Pool", printable(v.GetName()), ""}, line{"Owner", printable(v.GetOwner()), ""},
-			line{"Project", printable(v.GetProject()), printable(v.GetPlace())}, line{"Role", printable(v.GetRole()), ""},
-			line{"State", poolState(v), next}, line{"Agents", fmt.Sprintf("%d busy, %d idle, %d starting, %d offline; at most %d", v.GetBusy(), v.GetIdle(), v.GetStarting(), v.GetOffline(), v.GetMaxAgents()), ""},
-			line{"Names", printable(strings.Join(resp.GetAgentNames(), ", ")), ""}, line{"Kept idle", fmt.Sprint(v.GetMinIdle()), ""},
-			line{"Idle for", "at most " + (time.Duration(v.GetMaxIdleSeconds()) * time.Second).String(), ""}, line{"Reuse", enumName(v.GetReuse()), ""},
-			line{"Groups", printable(strings.Join(v.GetGroups(), ", ")), ""}, line{"Waiting tasks", fmt.Sprint(v.GetWaiting()), ""},
-			line{"Next attempt", optionalTime(v.RetryAt), ""}, line{"Created", v.GetCreatedAt(), ""}))
+			cardLine{"Pool", printable(v.GetName()), ""}, cardLine{"Owner", printable(v.GetOwner()), ""},
+			cardLine{"Project", printable(v.GetProject()), printable(v.GetPlace())}, cardLine{"Role", printable(v.GetRole()), ""},
+			cardLine{"State", poolState(v), next}, cardLine{"Agents", fmt.Sprintf("%d busy, %d idle, %d starting, %d offline; at most %d", v.GetBusy(), v.GetIdle(), v.GetStarting(), v.GetOffline(), v.GetMaxAgents()), ""},
+			cardLine{"Names", printable(strings.Join(resp.GetAgentNames(), ", ")), ""}, cardLine{"Kept idle", fmt.Sprint(v.GetMinIdle()), ""},
+			cardLine{"Idle for", "at most " + (time.Duration(v.GetMaxIdleSeconds()) * time.Second).String(), ""}, cardLine{"Reuse", enumName(v.GetReuse()), ""},
+			cardLine{"Groups", printable(strings.Join(v.GetGroups(), ", ")), ""}, cardLine{"Waiting tasks", fmt.Sprint(v.GetWaiting()), ""},
+			cardLine{"Next attempt", optionalTime(v.RetryAt), ""}, cardLine{"Created", v.GetCreatedAt(), ""}))
 	})
 }
 

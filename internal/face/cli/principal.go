@@ -33,7 +33,7 @@ own. LIMITS shows the settings that limit a principal.`,
 		Example: `  fleet principal list
   fleet principal list -o json`,
 	}, fleetv1.FleetServiceClient.ListPrincipals, req, func(s *session, resp *fleetv1.ListPrincipalsResponse) {
-		list(s, resp.GetPrincipals(), "No principal comes after the cursor.",
+		printList(s, resp.GetPrincipals(), "No principal comes after the cursor.",
 			column{"NAME", "name"}, column{"AGENTS", "agents"}, column{"RUNNING", "running_tasks"}, column{"BYTES", "stored_bytes"}, column{"LIMITS", limitCell})
 		if next := resp.GetNextCursor(); next != "" {
 			s.hint("There are more: add --cursor %s.", next)

@@ -61,13 +61,13 @@ func (p *program) explain(ctx context.Context, err error, t Target) *failure {
 
 // explainIn does the same as explain for an error of a toolset's method.
 func (p *program) explainIn(ctx context.Context, err error, t Target, set *toolset) *failure {
-	var own *failure
-	if errors.As(err, &own) {
-		return own
+	var known *failure
+	if errors.As(err, &known) {
+		return known
 	}
 	if ctx != nil && ctx.Err() != nil && (isDone(err) || errors.Is(err, ctx.Err())) {
-		if errors.As(context.Cause(ctx), &own) {
-			return own
+		if errors.As(context.Cause(ctx), &known) {
+			return known
 		}
 	}
 	if ctx != nil && status.Code(err) == codes.DeadlineExceeded {
@@ -87,7 +87,7 @@ func (p *program) explainIn(ctx context.Context, err error, t Target, set *tools
 	}
 	w := wire.ErrorOf(err)
 	next, message := p.commandsFor(set).nextStep(s, w.Message, w.Details)
-	return &failure{code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: message, hint: hint(w, next), details: w.Details, api: w.Message}
+	return &failure{code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: message, hint: hintFor(w, next), details: w.Details, api: w.Message}
 }
 
 // isDone reports whether err means that the call's context is done.
@@ -136,11 +136,11 @@ func unreachable(message string, t Target) *failure {
 		f.hint = "name the server as in its certificate, or let its operator renew the certificate"
 	case strings.Contains(message, "does not look like a TLS handshake"):
 		f.hint = "if that server has no TLS, add --insecure"
-	case !t.plain() && t.ClientCert == "" && (strings.Contains(message, "broken pipe") || strings.Contains(message, "connection reset by peer")):
+	case !t.isPlaintext() && t.ClientCert == "" && (strings.Contains(message, "broken pipe") || strings.Contains(message, "connection reset by peer")):
 		// With TLS 1.3, a server that requires a client certificate rejects a client without one only after the client
 		// has finished the handshake. The connection may then break before the client has read the reason.
 		f.hint = "if the server wants a client certificate, give it with --client-cert and --client-key"
-	case strings.Contains(message, "server preface") && t.plain():
+	case strings.Contains(message, "server preface") && t.isPlaintext():
 		f.message = t.Server + " does not answer as a gRPC server without TLS"
 		f.hint = fmt.Sprintf("if it speaks TLS, name it as https://%s; the port of gRPC is %s by default", t.Server, defaultPort)
 	case strings.Contains(message, "server preface"), strings.Contains(message, "unexpected content-type"):
@@ -161,7 +161,7 @@ func certificateProblem(message string) string {
 // exitCode returns the exit code that the proto assigns to the reason. If it assigns none, the gRPC code decides.
 func exitCode(reason string, code codes.Code) int {
 	reasons := fleetv1.ErrorReason(0).Descriptor().Values()
-	if exit := meaning(reasons.ByName(protoreflect.Name(reason))).GetExitCode(); exit != 0 {
+	if exit := valueOption(reasons.ByName(protoreflect.Name(reason))).GetExitCode(); exit != 0 {
 		return int(exit)
 	}
 	switch code {
@@ -183,8 +183,8 @@ func exitCode(reason string, code codes.Code) int {
 	return ExitError
 }
 
-// hint returns what to do about an error: the server's next step, or advice that only the command line can give.
-func hint(e wire.Error, next string) string {
+// hintFor returns what to do about an error: the server's next step, or advice that only the command line can give.
+func hintFor(e wire.Error, next string) string {
 	after, ok := e.Details["retry_after_seconds"]
 	switch {
 	case e.Reason == fleetv1.ErrorReason_UNAUTHENTICATED.String():

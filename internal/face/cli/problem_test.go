@@ -24,25 +24,25 @@ func TestExitCodes(t *testing.T) {
 		code int
 		line string
 	}{
-		{refusal(codes.NotFound, "AGENT_NOT_FOUND", "no agent 'x'", agent, "{list_agents} shows the agents"), 3, `no agent 'x'; "fleet agent list" shows the agents`},
-		{refusal(codes.NotFound, "TASK_NOT_FOUND", "no task", nil, "{list_tasks} shows the tasks"), 3, `no task; "fleet task list" shows the tasks`},
-		{refusal(codes.NotFound, "PROJECT_NOT_FOUND", "no project", nil), 3, "no project"},
-		{refusal(codes.InvalidArgument, "ROLE_NOT_FOUND", "no role", map[string]string{"project": "web"}, "{list_agent_roles} shows the roles"), 3, `no role; "fleet role list web" shows the roles`},
-		{refusal(codes.NotFound, "NO_RUNNING_TASK", "idle", agent, "{show_agent_task_history} shows them"), 3, `idle; "fleet task list papi" shows them`},
-		{refusal(codes.AlreadyExists, "AGENT_EXISTS", "taken", agent, "choose another name, or delete it with {delete_agent} first"), 4, `taken; choose another name, or delete it with "fleet agent delete papi" first`},
-		{refusal(codes.AlreadyExists, "TOKEN_EXISTS", "taken", nil), 4, "taken"},
-		{refusal(codes.Aborted, "AGENT_BUSY", "busy", agent, "wait for it with {wait_tasks}, or stop it with {stop_agent_task}"), 4, `busy; wait for it with "fleet task wait --agent papi", or stop it with "fleet task stop papi"`},
-		{refusal(codes.Aborted, "AGENT_BUSY", "busy", nil, "wait for it with {wait_tasks}, or call {no_such_tool}"), 4, `busy; wait for it with "fleet task wait", or call no_such_tool`},
-		{refusal(codes.InvalidArgument, "INVALID_NAME", "Bad name.", nil), 2, `Bad name.`},
-		{refusal(codes.InvalidArgument, "INVALID_PAGE", "Bad page.", nil), 2, `Bad page.`},
-		{refusal(codes.FailedPrecondition, "AGENT_OFFLINE", "offline", agent, "{start_agent} starts it"), 5, `offline; "fleet agent start papi" starts it`},
-		{refusal(codes.ResourceExhausted, "LIMIT_REACHED", "Too many.", nil), 5, "Too many."},
-		{refusal(codes.Unavailable, "BACKEND_UNAVAILABLE", "Coder does not answer.", nil), 6, "Coder does not answer."},
-		{refusal(codes.Unavailable, "PROVISIONING_FAILED", "No disk.", nil), 6, "No disk."},
-		{refusal(codes.Unauthenticated, "UNAUTHENTICATED", "Who are you?", nil), 7, `Who are you? Sign in with "fleet login", or give a token with --token-file FILE or FLEET_TOKEN; "fleet token create" makes one`},
-		{refusal(codes.PermissionDenied, "PERMISSION_DENIED", "You may not.", nil), 7, "You may not."},
-		{refusal(codes.DeadlineExceeded, "DEADLINE_EXCEEDED", "Too slow.", nil), 10, "Too slow."},
-		{refusal(codes.Unimplemented, "UNIMPLEMENTED", "Cannot.", nil), 1, "Cannot."},
+		{statusError(codes.NotFound, "AGENT_NOT_FOUND", "no agent 'x'", agent, "{list_agents} shows the agents"), 3, `no agent 'x'; "fleet agent list" shows the agents`},
+		{statusError(codes.NotFound, "TASK_NOT_FOUND", "no task", nil, "{list_tasks} shows the tasks"), 3, `no task; "fleet task list" shows the tasks`},
+		{statusError(codes.NotFound, "PROJECT_NOT_FOUND", "no project", nil), 3, "no project"},
+		{statusError(codes.InvalidArgument, "ROLE_NOT_FOUND", "no role", map[string]string{"project": "web"}, "{list_agent_roles} shows the roles"), 3, `no role; "fleet role list web" shows the roles`},
+		{statusError(codes.NotFound, "NO_RUNNING_TASK", "idle", agent, "{show_agent_task_history} shows them"), 3, `idle; "fleet task list papi" shows them`},
+		{statusError(codes.AlreadyExists, "AGENT_EXISTS", "taken", agent, "choose another name, or delete it with {delete_agent} first"), 4, `taken; choose another name, or delete it with "fleet agent delete papi" first`},
+		{statusError(codes.AlreadyExists, "TOKEN_EXISTS", "taken", nil), 4, "taken"},
+		{statusError(codes.Aborted, "AGENT_BUSY", "busy", agent, "wait for it with {wait_tasks}, or stop it with {stop_agent_task}"), 4, `busy; wait for it with "fleet task wait --agent papi", or stop it with "fleet task stop papi"`},
+		{statusError(codes.Aborted, "AGENT_BUSY", "busy", nil, "wait for it with {wait_tasks}, or call {no_such_tool}"), 4, `busy; wait for it with "fleet task wait", or call no_such_tool`},
+		{statusError(codes.InvalidArgument, "INVALID_NAME", "Bad name.", nil), 2, `Bad name.`},
+		{statusError(codes.InvalidArgument, "INVALID_PAGE", "Bad page.", nil), 2, `Bad page.`},
+		{statusError(codes.FailedPrecondition, "AGENT_OFFLINE", "offline", agent, "{start_agent} starts it"), 5, `offline; "fleet agent start papi" starts it`},
+		{statusError(codes.ResourceExhausted, "LIMIT_REACHED", "Too many.", nil), 5, "Too many."},
+		{statusError(codes.Unavailable, "BACKEND_UNAVAILABLE", "Coder does not answer.", nil), 6, "Coder does not answer."},
+		{statusError(codes.Unavailable, "PROVISIONING_FAILED", "No disk.", nil), 6, "No disk."},
+		{statusError(codes.Unauthenticated, "UNAUTHENTICATED", "Who are you?", nil), 7, `Who are you? Sign in with "fleet login", or give a token with --token-file FILE or FLEET_TOKEN; "fleet token create" makes one`},
+		{statusError(codes.PermissionDenied, "PERMISSION_DENIED", "You may not.", nil), 7, "You may not."},
+		{statusError(codes.DeadlineExceeded, "DEADLINE_EXCEEDED", "Too slow.", nil), 10, "Too slow."},
+		{statusError(codes.Unimplemented, "UNIMPLEMENTED", "Cannot.", nil), 1, "Cannot."},
 		{status.Error(codes.Internal, "sql: secret"), 1, "an internal error occurred in Fleet; the server's log has the cause: try again, or ask the operator of the server"},
 		{errors.New("of this program"), 1, "of this program"},
 		{usagef("bad"), 2, "bad"},
@@ -84,14 +84,14 @@ func TestStaleListSaysWhy(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	server, _ := s.listen(t, "")
-	_, note, code := fleet(server, "agent", "list")
+	_, note, code := runFleet(server, "agent", "list")
 	require.Equal(t, ExitOK, code)
 	require.NotContains(t, note, "ago")
 	s.mu.Lock()
 	s.stale = "Coder cannot be reached"
 	s.mu.Unlock()
 	for _, format := range []string{"table", "json"} {
-		_, note, code = fleet(server, "agent", "list", "-o", format)
+		_, note, code = runFleet(server, "agent", "list", "-o", format)
 		require.Equal(t, ExitOK, code)
 		require.Regexp(t, `fleet: this answer is 4\ds old: Coder cannot be reached\n`, note)
 	}
@@ -109,19 +109,19 @@ func TestPlacesThatDoNotAnswer(t *testing.T) {
 		{Name: "coder", Reason: &why, ObservedAt: timestamppb.New(time.Now().Add(-42 * time.Second))},
 		{Name: "other", Reason: &why},
 	}
-	_, _, code := fleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
+	_, _, code := runFleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
 	require.Equal(t, ExitOK, code)
 	s.mu.Lock()
 	s.agents["papi"].Place = "local"
 	s.mu.Unlock()
-	out, note, code := fleet(server, "agent", "list")
+	out, note, code := runFleet(server, "agent", "list")
 	require.Equal(t, ExitOK, code)
 	require.Regexp(t, `(?m)^NAME .* PLACE *\n^papi .* local *$`, out)
 	require.Regexp(t, `^fleet: the information about the agents in coder is (4\ds|5\ds|1m) old: Coder cannot be reached\nfleet: the agents in other are not known yet: Coder cannot be reached\n$`, note)
-	out, _, code = fleet(server, "agent", "show", "papi")
+	out, _, code = runFleet(server, "agent", "show", "papi")
 	require.Equal(t, ExitOK, code)
 	require.Regexp(t, `(?m)^Place +local$`, out)
-	out, note, code = fleet(server, "project", "list")
+	out, note, code = runFleet(server, "project", "list")
 	require.Equal(t, ExitOK, code)
 	require.Regexp(t, `(?m)^NAME .* PLACE *\n^shell .* local *$`, out)
 	require.Contains(t, note, "fleet: projects of coder may be missing: Coder cannot be reached\n")
@@ -131,16 +131,16 @@ func TestErrorsAreOneLineOrOneObject(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	s.unary = func(context.Context, string, any) error {
-		return refusal(codes.NotFound, "AGENT_NOT_FOUND", "No agent\n'x'\x1b[2J.", map[string]string{"agent_name": "x"})
+		return statusError(codes.NotFound, "AGENT_NOT_FOUND", "No agent\n'x'\x1b[2J.", map[string]string{"agent_name": "x"})
 	}
 	server, _ := s.listen(t, "")
 
-	out, line, code := fleet(server, "agent", "show", "x")
+	out, line, code := runFleet(server, "agent", "show", "x")
 	require.Equal(t, ExitNotFound, code)
 	require.Empty(t, out)
 	require.Equal(t, "fleet: No agent 'x'[2J.\n", line)
 
-	out, object, code := fleet(server, "agent", "show", "x", "-o", "json")
+	out, object, code := runFleet(server, "agent", "show", "x", "-o", "json")
 	require.Equal(t, ExitNotFound, code)
 	require.Empty(t, out)
 	var e struct {
@@ -151,7 +151,7 @@ func TestErrorsAreOneLineOrOneObject(t *testing.T) {
 	require.Equal(t, "AGENT_NOT_FOUND", e.Error)
 	require.Equal(t, map[string]any{"agent_name": "x"}, e.Details)
 
-	_, object, code = fleet(server, "agent", "show", "-o", "json")
+	_, object, code = runFleet(server, "agent", "show", "-o", "json")
 	require.Equal(t, ExitUsage, code)
 	require.NoError(t, json.Unmarshal([]byte(object), &e))
 	require.Equal(t, "USAGE", e.Error)
@@ -165,7 +165,7 @@ func TestTimeoutEndsACall(t *testing.T) {
 		return status.FromContextError(ctx.Err()).Err()
 	}
 	server, _ := s.listen(t, "")
-	_, line, code := fleet(server, "agent", "list", "--timeout", "50ms")
+	_, line, code := runFleet(server, "agent", "list", "--timeout", "50ms")
 	require.Equal(t, ExitTimeout, code)
 	require.Contains(t, line, "--timeout")
 }
@@ -184,7 +184,7 @@ func TestInterruptEndsACall(t *testing.T) {
 	code := c.start("agent", "list")
 	<-called
 	c.signals <- nil
-	require.Equal(t, ExitInterrupted, wait(t, code))
+	require.Equal(t, ExitInterrupted, waitForExit(t, code))
 	require.Equal(t, "fleet: interrupted; the server may still carry out the request\n", c.err.String())
 }
 
@@ -195,7 +195,7 @@ func TestInterruptEndsAWatchAndTellsTheCursor(t *testing.T) {
 	code := c.start("watch", "--agent", "papi", "--follow")
 	c.out.await(t, "agent_changed")
 	c.signals <- nil
-	require.Equal(t, ExitInterrupted, wait(t, code))
+	require.Equal(t, ExitInterrupted, waitForExit(t, code))
 	require.Equal(t, "Continue from here: fleet watch --cursor 2 --agent papi\n", c.err.String())
 }
 
@@ -211,5 +211,5 @@ func TestDialErrorsAreTold(t *testing.T) {
 }
 
 func verdictOf(st string) error {
-	return verdict(&fleetv1.Task{Id: "1", AgentName: "papi", Reason: "no", Status: fleetv1.Task_Status(fleetv1.Task_Status_value[st])})
+	return newEndError(&fleetv1.Task{Id: "1", AgentName: "papi", Reason: "no", Status: fleetv1.Task_Status(fleetv1.Task_Status_value[st])})
 }

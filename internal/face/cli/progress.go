@@ -11,69 +11,69 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-var frames = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
+var spinnerFrames = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
 // progress is a line at the bottom of the terminal with a spinner, a label and the elapsed time. On other streams it
 // does nothing.
 type progress struct {
-	s     *session
-	begun time.Time
-	quit  chan struct{}
-	over  chan struct{}
+	s       *session
+	started time.Time
+	quit    chan struct{}
+	stopped chan struct{}
 
 	mu    sync.Mutex
 	label string
 	spent float64 // US dollars
 }
 
-// progress starts a progress line. The caller must call done.
-func (s *session) progress(label string, begun time.Time) *progress {
-	p := &progress{s: s, begun: begun, label: label}
-	if s.quiet || !s.screen.onErr.moves() {
+// startProgress starts a progress line. The caller must call done.
+func (s *session) startProgress(label string, begun time.Time) *progress {
+	p := &progress{s: s, started: begun, label: label}
+	if s.quiet || !s.screen.errTerminal.hasCursor() {
 		return p
 	}
-	p.quit, p.over = make(chan struct{}), make(chan struct{})
+	p.quit, p.stopped = make(chan struct{}), make(chan struct{})
 	go p.spin()
 	return p
 }
 
 func (p *progress) spin() {
-	defer close(p.over)
+	defer close(p.stopped)
 	tick := time.NewTicker(125 * time.Millisecond)
 	defer tick.Stop()
 	for i := 0; ; i++ {
 		p.mu.Lock()
-		label, spent := p.label, cost(p.spent)
+		label, spent := p.label, costText(p.spent)
 		p.mu.Unlock()
-		p.s.screen.bottom(strings.TrimSpace(frames[i%len(frames)] + " " + label + " " + longDuration(p.s.deps.Now().Sub(p.begun)) + " " + spent))
+		p.s.screen.setProgress(strings.TrimSpace(spinnerFrames[i%len(spinnerFrames)] + " " + label + " " + longDuration(p.s.deps.Now().Sub(p.started)) + " " + spent))
 		select {
 		case <-tick.C:
 		case <-p.quit:
-			p.s.screen.bottom("")
+			p.s.screen.setProgress("")
 			return
 		}
 	}
 }
 
-// say changes the label.
-func (p *progress) say(label string) {
+// setLabel changes the label.
+func (p *progress) setLabel(label string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.label = printable(label)
 }
 
-// spend adds a cost in US dollars.
-func (p *progress) spend(usd float64) {
+// addCost adds a cost in US dollars.
+func (p *progress) addCost(usd float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.spent += usd
 }
 
-// done removes the line.
-func (p *progress) done() {
+// stop removes the line.
+func (p *progress) stop() {
 	if p.quit != nil {
 		close(p.quit)
-		<-p.over
+		<-p.stopped
 		p.quit = nil
 	}
 }
@@ -81,32 +81,32 @@ func (p *progress) done() {
 // withEvents makes a long call and meanwhile shows the agent's events: on the progress line of a terminal, and with
 // --verbose also as lines. If it cannot read the events, the call continues without them.
 func (s *session) withEvents(ctx context.Context, agent, label string, call func() error) error {
-	p := s.progress(label, s.deps.Now())
-	defer p.done()
-	if s.quiet || !s.verbose && !s.screen.onErr.moves() {
+	p := s.startProgress(label, s.deps.Now())
+	defer p.stop()
+	if s.quiet || !s.verbose && !s.screen.errTerminal.hasCursor() {
 		return call()
 	}
 	show := func(e *fleetv1.Event) error {
 		if text := headline(e); text != "" {
-			p.say(label + ": " + text)
+			p.setLabel(label + ": " + text)
 			if s.verbose {
 				s.note("%s: %s", e.GetAgentName(), text)
 			}
 		}
 		return nil
 	}
-	watching, cancel := context.WithCancel(ctx)
+	watchCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := s.feed(&fleetv1.WatchFleetRequest{Cursor: s.position(ctx), AgentName: agent, Follow: true})
+	f := s.newFeed(&fleetv1.WatchFleetRequest{Cursor: s.latestCursor(ctx), AgentName: agent, Follow: true})
 	f.silent = true
-	over := make(chan struct{})
+	watchDone := make(chan struct{})
 	go func() {
-		defer close(over)
-		_ = f.run(watching, show, nil)
+		defer close(watchDone)
+		_ = f.run(watchCtx, show, nil)
 	}()
 	err := call()
 	cancel()
-	<-over
+	<-watchDone
 	if s.verbose && f.req.GetCursor() != "now" { // the stream may not have delivered the last events yet
 		f.req.Follow = false
 		_ = f.run(ctx, show, nil)
@@ -114,9 +114,9 @@ func (s *session) withEvents(ctx context.Context, agent, label string, call func
 	return err
 }
 
-// position returns the cursor of the event log's current end, so that no later event is missed. It returns "now" if it
+// latestCursor returns the cursor of the event log's current end, so that no later event is missed. It returns "now" if it
 // cannot get that cursor.
-func (s *session) position(ctx context.Context) string {
+func (s *session) latestCursor(ctx context.Context) string {
 	stream, err := s.fleet.WatchFleet(ctx, &fleetv1.WatchFleetRequest{Cursor: "now"})
 	if err != nil {
 		return "now"

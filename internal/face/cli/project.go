@@ -45,9 +45,9 @@ Next, see "fleet role list PROJECT", or "fleet agent create NAME --project PROJE
 				}
 			}
 			return s.print(resp, err, func() {
-				list(s, resp.GetProjects(), "There are no projects. Add them to the configuration of the server.",
+				printList(s, resp.GetProjects(), "There are no projects. Add them to the configuration of the server.",
 					column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DESCRIPTION", "description"}, column{"PLACE", valueIf(several, "place")},
-					column{"PARAMETERS", valueIf(s.output == wide || slices.ContainsFunc(resp.GetProjects(), needsParameters), parametersText)})
+					column{"PARAMETERS", valueIf(s.output == wideForm || slices.ContainsFunc(resp.GetProjects(), needsParameters), parametersText)})
 			})
 		}),
 	}, "list_agent_projects"))
@@ -92,7 +92,7 @@ func (p *program) newRole() *cobra.Command {
 Next, "fleet agent create NAME --project PROJECT --role ROLE".`,
 		Example: `  fleet role list shell`,
 	}, fleetv1.FleetServiceClient.ListAgentRoles, &fleetv1.ListAgentRolesRequest{}, func(s *session, resp *fleetv1.ListAgentRolesResponse) {
-		list(s, resp.GetRoles(), "The project has no roles.",
+		printList(s, resp.GetRoles(), "The project has no roles.",
 			column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DEFAULT", func(r *fleetv1.Role) any { return valueIf(r.GetDefault(), "yes") }}, column{"DESCRIPTION", "description"})
 	}))
 	return cmd

@@ -13,11 +13,11 @@ import (
 // prompter shows the agent's questions, during a task that the command follows, to the person at the terminal. The
 // person answers with one key. A question answered elsewhere disappears.
 type prompter struct {
-	s     *session
-	task  *fleetv1.Task
-	wake  chan struct{} // gets a value when a question may have changed
-	keys  chan key      // what the person types; nil before the first question
-	where string        // where the agent works; empty if that is not known
+	s        *session
+	task     *fleetv1.Task
+	wake     chan struct{} // gets a value when a question may have changed
+	keys     chan key      // what the person types; nil before the first question
+	location string        // where the agent works; empty if that is not known
 }
 
 // key is a key that the person pressed.
@@ -34,16 +34,16 @@ func (s *session) startPrompter(ctx context.Context, task *fleetv1.Task) (p *pro
 	}
 	p = &prompter{s: s, task: task, wake: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(ctx)
-	over := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(done)
 		p.run(ctx)
 	}()
-	return p, func() { cancel(); <-over }
+	return p, func() { cancel(); <-done }
 }
 
-// notice looks at an event of the task. It prints how to answer a question if there is no person at a terminal.
-func (p *prompter) notice(s *session, e *fleetv1.Event) {
+// handleEvent looks at an event of the task. It prints how to answer a question if there is no person at a terminal.
+func (p *prompter) handleEvent(s *session, e *fleetv1.Event) {
 	switch typ := e.GetType(); {
 	case typ != fleetv1.Event_task_question && typ != fleetv1.Event_task_answer && typ != fleetv1.Event_task_ended:
 	case p == nil && typ == fleetv1.Event_task_question && !s.isInteractive():
@@ -61,15 +61,15 @@ func (p *prompter) run(ctx context.Context) {
 	defer p.s.screen.setQuestion("")
 	shown := ""
 	for {
-		q := p.next(ctx)
+		q := p.oldestQuestion(ctx)
 		if q.GetId() != shown {
 			p.s.screen.setQuestion("")
 		}
 		if q != nil && q.GetId() != shown {
 			shown = q.GetId()
-			p.show(ctx, q)
+			p.showQuestion(ctx, q)
 		}
-		answer := p.wait(ctx, q)
+		answer := p.waitForAnswer(ctx, q)
 		if ctx.Err() != nil {
 			return
 		}
@@ -84,8 +84,8 @@ func (p *prompter) run(ctx context.Context) {
 	}
 }
 
-// next returns the oldest open question of the task, or nil.
-func (p *prompter) next(ctx context.Context) *fleetv1.Question {
+// oldestQuestion returns the oldest open question of the task, or nil.
+func (p *prompter) oldestQuestion(ctx context.Context) *fleetv1.Question {
 	resp, err := p.s.fleet.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{TaskId: p.task.GetId(), Limit: new(int32(100))})
 	if err != nil || len(resp.GetQuestions()) == 0 { // after an error, further events lead to the next try
 		return nil
@@ -93,20 +93,20 @@ func (p *prompter) next(ctx context.Context) *fleetv1.Question {
 	return resp.GetQuestions()[len(resp.GetQuestions())-1]
 }
 
-// show shows the question and its possible answers.
-func (p *prompter) show(ctx context.Context, q *fleetv1.Question) {
-	if p.where == "" {
+// showQuestion shows the question and its possible answers.
+func (p *prompter) showQuestion(ctx context.Context, q *fleetv1.Question) {
+	if p.location == "" {
 		if resp, err := p.s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: strings.TrimSuffix(q.GetAgentName()+"@"+q.GetOwner(), "@")}); err == nil {
-			p.where = resp.GetAgent().GetLocation()
+			p.location = resp.GetAgent().GetLocation()
 		}
 	}
-	asked := questionText(q)
+	subject := questionText(q)
 	if command := q.GetInput().GetFields()["command"].GetStringValue(); command != "" {
-		asked = q.GetTool() + ": " + command
+		subject = q.GetTool() + ": " + command
 	}
-	text := q.GetAgentName() + " asks: " + asked
-	if p.where != "" && q.GetKind() == fleetv1.Question_permission {
-		text += " (in " + p.where + ")"
+	text := q.GetAgentName() + " asks: " + subject
+	if p.location != "" && q.GetKind() == fleetv1.Question_permission {
+		text += " (in " + p.location + ")"
 	}
 	p.s.screen.line(printable(text))
 	p.s.showRules(q)
@@ -139,9 +139,9 @@ func (p *prompter) canAnswer(q *fleetv1.Question) bool {
 	return q.GetKind() == fleetv1.Question_permission || len(q.GetOptions()) > 0
 }
 
-// wait waits for the person's answer. It returns nil if there may be another question, or none, or ctx is done.
-func (p *prompter) wait(ctx context.Context, q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
-	var shown time.Time
+// waitForAnswer waits for the person's answer. It returns nil if there may be another question, or none, or ctx is done.
+func (p *prompter) waitForAnswer(ctx context.Context, q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
+	var shownAt time.Time
 	if q != nil && p.canAnswer(q) {
 		in, _ := p.s.deps.Stdin.(*os.File)
 		restore, err := singleKeys(in)
@@ -152,20 +152,20 @@ func (p *prompter) wait(ctx context.Context, q *fleetv1.Question) *fleetv1.Answe
 			p.keys = make(chan key)
 			go readKeys(in, p.keys)
 		}
-		shown = time.Now()
+		shownAt = time.Now()
 		p.s.screen.setQuestion("? " + printable(keysOf(q)))
 	}
 	for {
 		select {
 		case k := <-p.keys:
-			if q == nil || k.at.Before(shown) { // typed before the question was shown
+			if q == nil || k.at.Before(shownAt) { // typed before the question was shown
 				continue
 			}
 			if answer := keyAnswer(q, k.char); answer != nil {
 				return answer
 			}
 		case <-p.wake:
-			if q == nil || p.next(ctx).GetId() != q.GetId() {
+			if q == nil || p.oldestQuestion(ctx).GetId() != q.GetId() {
 				return nil
 			}
 		case <-ctx.Done():

@@ -15,13 +15,13 @@ import (
 	"fleet/internal/waittest"
 )
 
-// ask makes papi ask the question in its task.
-func (s *stub) ask(q *fleetv1.Question) {
+// addQuestion makes papi ask the question in its task.
+func (s *stub) addQuestion(q *fleetv1.Question) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q.TaskId, q.AgentName, q.Status = "task-1", "papi", fleetv1.Question_waiting
 	s.questions = append(s.questions, q)
-	s.log(fleetv1.Event_task_question, "papi", "task-1", "may it?", "")
+	s.addEvent(fleetv1.Event_task_question, "papi", "task-1", "may it?", "")
 }
 
 func (s *stub) ListQuestions(context.Context, *fleetv1.ListQuestionsRequest) (*fleetv1.ListQuestionsResponse, error) {
@@ -42,7 +42,7 @@ func (s *stub) AnswerQuestion(_ context.Context, r *fleetv1.AnswerQuestionReques
 	for _, q := range s.questions {
 		if q.GetId() == r.GetQuestionId() {
 			q.Status = fleetv1.Question_answered
-			s.log(fleetv1.Event_task_answer, "papi", "task-1", r.GetAnswer(), "")
+			s.addEvent(fleetv1.Event_task_answer, "papi", "task-1", r.GetAnswer(), "")
 			s.answered <- r
 		}
 	}
@@ -58,15 +58,15 @@ func TestQuestionsInPlace(t *testing.T) {
 			s, server, _ := stubWithAgent(t)
 			s.answered = make(chan *fleetv1.AnswerQuestionRequest, 1)
 			s.agents["papi"].Location = "/work/papi"
-			wall, open := gate(t)
-			task := "echo one; read x < " + wall
+			blocked, open := newGate(t)
+			task := "echo one; read x < " + blocked
 			if command[1] == "run" {
 				command = slices.Insert(command, 3, task)
 			} else {
-				_, line, code := fleet(server, "task", "run", "papi", task)
+				_, line, code := runFleet(server, "task", "run", "papi", task)
 				require.Equal(t, ExitOK, code, line)
 			}
-			screen, keys, end := onTerminal(t, server, "1m", command...)
+			screen, keys, end := runOnTerminal(t, server, "1m", command...)
 			answers := func() (answer string, remember fleetv1.Question_Remember) {
 				select {
 				case r := <-s.answered:
@@ -79,25 +79,25 @@ func TestQuestionsInPlace(t *testing.T) {
 			screen.await(t, "one\r\n")
 			input, err := structpb.NewStruct(map[string]any{"command": "make clean"})
 			require.NoError(t, err)
-			s.ask(&fleetv1.Question{Id: "q-1", Kind: fleetv1.Question_permission, Tool: "Bash", Input: input, Rules: []string{"Bash(make *)"}})
+			s.addQuestion(&fleetv1.Question{Id: "q-1", Kind: fleetv1.Question_permission, Tool: "Bash", Input: input, Rules: []string{"Bash(make *)"}})
 			screen.await(t, "papi asks: Bash: make clean (in /work/papi)")
 			screen.await(t, "a and A allow Bash(make *)")
 			screen.await(t, "? allow? y (once), n, a (in this task)")
-			press(t, keys, "x")
-			press(t, keys, "a")
+			typeKeys(t, keys, "x")
+			typeKeys(t, keys, "a")
 			answer, remember := answers()
 			require.Equal(t, "allow", answer)
 			require.Equal(t, fleetv1.Question_task, remember)
 
-			s.ask(&fleetv1.Question{Id: "q-2", Kind: fleetv1.Question_question, Text: "Tabs or spaces?", Options: []string{"Tabs", "Spaces"}})
+			s.addQuestion(&fleetv1.Question{Id: "q-2", Kind: fleetv1.Question_question, Text: "Tabs or spaces?", Options: []string{"Tabs", "Spaces"}})
 			screen.await(t, "  2  Spaces")
 			screen.await(t, "? 1 to 2")
-			press(t, keys, "2")
+			typeKeys(t, keys, "2")
 			answer, _ = answers()
 			require.Equal(t, "Spaces", answer)
 
 			// A question that somebody else answers goes, and keys that were meant for it answer nothing.
-			s.ask(&fleetv1.Question{Id: "q-3", Kind: fleetv1.Question_question, Text: "Which?", Options: []string{"A", "B", "C"}})
+			s.addQuestion(&fleetv1.Question{Id: "q-3", Kind: fleetv1.Question_question, Text: "Which?", Options: []string{"A", "B", "C"}})
 			screen.await(t, "? 1 to 3")
 			_, err = s.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: "q-3", Answer: "A"})
 			require.NoError(t, err)
@@ -108,11 +108,11 @@ func TestQuestionsInPlace(t *testing.T) {
 				return err == nil && state.Lflag&unix.ECHO != 0
 			})
 			shown := strings.Count(screen.String(), "y")
-			press(t, keys, "y")
+			typeKeys(t, keys, "y")
 			waittest.Until(t, "the terminal has the key", func() bool { return strings.Count(screen.String(), "y") > shown })
-			s.ask(&fleetv1.Question{Id: "q-4", Kind: fleetv1.Question_permission, Tool: "Read"})
+			s.addQuestion(&fleetv1.Question{Id: "q-4", Kind: fleetv1.Question_permission, Tool: "Read"})
 			screen.await(t, "y (once), n\x1b[")
-			press(t, keys, "n")
+			typeKeys(t, keys, "n")
 			answer, _ = answers()
 			require.Equal(t, "deny", answer)
 			open()

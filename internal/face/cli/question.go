@@ -26,7 +26,7 @@ Next, answer with "fleet answer ID allow".`,
   fleet questions -o json | jq -r '.questions[].id'`,
 	}, fleetv1.FleetServiceClient.ListQuestions, req, func(s *session, resp *fleetv1.ListQuestionsResponse) {
 		all := req.GetIncludeAnswered()
-		list(s, resp.GetQuestions(), "There are no open questions.",
+		printList(s, resp.GetQuestions(), "There are no open questions.",
 			column{"ID", func(q *fleetv1.Question) string { return s.questionID(q, resp.GetQuestions()) }},
 			column{"AGENT", "agent_name"},
 			column{"KIND", "kind"},
@@ -73,7 +73,7 @@ begins with it. Only the first answer counts.`,
 					return err
 				}
 			} else {
-				text, err := s.text(args[1], "answer")
+				text, err := s.readArgument(args[1], "answer")
 				if err != nil {
 					return err
 				}
@@ -81,7 +81,7 @@ begins with it. Only the first answer counts.`,
 			}
 			resp, err := s.fleet.AnswerQuestion(ctx, req)
 			return s.print(resp, err, func() {
-				s.say(resp.GetMessage(), resp.GetQuestion().GetId())
+				s.printResult(resp.GetMessage(), resp.GetQuestion().GetId())
 				s.hint("Follow it: fleet watch --task %s --follow", resp.GetQuestion().GetTaskId())
 			})
 		}),
@@ -170,7 +170,7 @@ func permissionAnswer(q *fleetv1.Question, text string) *fleetv1.AnswerQuestionR
 // questionID returns the beginning of the id for a table, or the whole id if another listed question begins with the
 // same.
 func (s *session) questionID(q *fleetv1.Question, all []*fleetv1.Question) string {
-	if s.quiet || s.output == wide {
+	if s.quiet || s.output == wideForm {
 		return q.GetId()
 	}
 	short := q.GetId()[:min(len(q.GetId()), shortID)]

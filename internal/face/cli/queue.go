@@ -51,9 +51,9 @@ func (p *program) newQueueList() *cobra.Command {
 		Example: `  fleet queue list
   fleet queue list papi -l env=prod`,
 	}, fleetv1.FleetServiceClient.ListQueue, req, func(s *session, resp *fleetv1.ListQueueResponse) {
-		list(s, resp.GetTasks(), `No task waits. Queue one: fleet task queue AGENT "..."`,
+		printList(s, resp.GetTasks(), `No task waits. Queue one: fleet task queue AGENT "..."`,
 			column{"ID", func(t *fleetv1.QueuedTask) string {
-				if s.output == wide || s.quiet {
+				if s.output == wideForm || s.quiet {
 					return t.GetId()
 				}
 				return t.GetId()[:min(len(t.GetId()), shortID)]
@@ -98,14 +98,14 @@ func (p *program) newQueueShow() *cobra.Command {
 		Long:    `Sum up the tasks that wait: how many, for how long, and why.`,
 		Example: `  fleet queue show`,
 	}, fleetv1.FleetServiceClient.ShowQueue, &fleetv1.ShowQueueRequest{}, func(s *session, resp *fleetv1.ShowQueueResponse) {
-		lines := []line{{"Waiting", fmt.Sprint(resp.GetPending()), ""}, {"Oldest", resp.GetOldest(), ""}}
+		lines := []cardLine{{"Waiting", fmt.Sprint(resp.GetPending()), ""}, {"Oldest", resp.GetOldest(), ""}}
 		if p := resp.GetPaused(); p != nil {
-			lines = append(lines, line{"Paused", p.GetAt(), "by " + p.GetBy() + pauseReason(p)})
+			lines = append(lines, cardLine{"Paused", p.GetAt(), "by " + p.GetBy() + pauseReason(p)})
 		}
 		for _, r := range resp.GetReasons() {
-			lines = append(lines, line{upperFirst(strings.ReplaceAll(r.GetReason(), "_", " ")), fmt.Sprint(r.GetTasks()), ""})
+			lines = append(lines, cardLine{upperFirst(strings.ReplaceAll(r.GetReason(), "_", " ")), fmt.Sprint(r.GetTasks()), ""})
 		}
-		lines = append(lines, line{"Overtaken", "at most " + (time.Duration(resp.GetOvertakeSeconds()) * time.Second).String(), "then a task of the lowest priority comes before new ones"})
+		lines = append(lines, cardLine{"Overtaken", "at most " + (time.Duration(resp.GetOvertakeSeconds()) * time.Second).String(), "then a task of the lowest priority comes before new ones"})
 		s.screen.output(s.card(lines...))
 	})
 }
@@ -136,7 +136,7 @@ type queueFlags struct {
 	priority           *int32
 	notBefore, expires *timestamppb.Timestamp
 	exclusive          string
-	after, afterEnd    []string
+	after, afterAnyEnd []string
 	giveResult         bool
 }
 
@@ -147,7 +147,7 @@ func (q *queueFlags) addTo(p *program, cmd *cobra.Command) {
 	p.addLaterTime(cmd, &q.expires, "expires", "stop the task if it has not started by `TIME`, or after a duration such as 8h")
 	f.StringVar(&q.exclusive, "exclusive", "", "run at most one task with this `KEY` at a time")
 	f.StringArrayVar(&q.after, "after", nil, "start when the task with this `ID` has completed; can be repeated")
-	f.StringArrayVar(&q.afterEnd, "after-end", nil, "start when the task with this `ID` has ended, however; can be repeated")
+	f.StringArrayVar(&q.afterAnyEnd, "after-end", nil, "start when the task with this `ID` has ended, however; can be repeated")
 	f.BoolVar(&q.giveResult, "give-result", false, "add the results of these tasks to the description")
 }
 
@@ -155,7 +155,7 @@ func (q *queueFlags) dependencies() (all []*fleetv1.Dependency) {
 	for _, id := range q.after {
 		all = append(all, &fleetv1.Dependency{TaskId: id, GiveResult: q.giveResult})
 	}
-	for _, id := range q.afterEnd {
+	for _, id := range q.afterAnyEnd {
 		all = append(all, &fleetv1.Dependency{TaskId: id, Ended: true, GiveResult: q.giveResult})
 	}
 	return all
@@ -164,11 +164,11 @@ func (q *queueFlags) dependencies() (all []*fleetv1.Dependency) {
 // addLaterTime adds a flag for a time, or for how long it is until then.
 func (p *program) addLaterTime(cmd *cobra.Command, to **timestamppb.Timestamp, name, usage string) {
 	cmd.Flags().Func(name, usage, func(text string) (err error) {
-		if d, failed := duration(text); failed == nil {
+		if d, parseErr := parseDuration(text); parseErr == nil {
 			*to = timestamppb.New(p.deps.Now().Add(d))
 			return nil
 		}
-		*to, err = pointInTime(text, p.deps.Now())
+		*to, err = parseTime(text, p.deps.Now())
 		return err
 	})
 }
@@ -186,7 +186,7 @@ func (p *program) newTaskQueue() *cobra.Command {
 way, and goes on waiting while agents are busy or offline. TARGET is the name of an
 agent, pool:NAME for an agent of a pool, or project:NAME for any of your agents in the
 project with the role of --role.
-` + describe + `
+` + describeHelp + `
 
 "fleet queue why ID" says why it waits, and "fleet task wait ID" waits for its end.`,
 		Example: `  fleet task queue papi "make release" --priority 10
@@ -196,7 +196,7 @@ project with the role of --role.
   fleet task queue project:webshop "Review the last commit" --role reviewer
   fleet task queue papi "nightly" --not-before 2h --expires 8h --exclusive nightly`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req, err := task.queued(s, args[0], args[1])
+			req, err := task.queueRequest(s, args[0], args[1])
 			if err != nil {
 				return err
 			}
@@ -219,8 +219,8 @@ project with the role of --role.
 	return callsTool(cmd, "queue_task")
 }
 
-// targetIn returns what a target names.
-func targetIn(target string) (agent, pool, project string) {
+// parseTarget returns what a target names.
+func parseTarget(target string) (agent, pool, project string) {
 	if name, ok := strings.CutPrefix(target, "pool:"); ok {
 		return "", name, ""
 	}
@@ -230,13 +230,13 @@ func targetIn(target string) (agent, pool, project string) {
 	return target, "", ""
 }
 
-// queued returns the request with what the target and the flags name.
-func (o *taskFlags) queued(s *session, target, description string) (*fleetv1.QueueTaskRequest, error) {
-	agent, pool, project := targetIn(target)
+// queueRequest returns the request with what the target and the flags name.
+func (o *taskFlags) queueRequest(s *session, target, description string) (*fleetv1.QueueTaskRequest, error) {
+	agent, pool, project := parseTarget(target)
 	if _, err := o.request(s, agent, description); err != nil {
 		return nil, err
 	}
-	req, err := o.toQueue()
+	req, err := o.copyToQueueRequest()
 	if err != nil {
 		return nil, err
 	}
@@ -244,8 +244,8 @@ func (o *taskFlags) queued(s *session, target, description string) (*fleetv1.Que
 	return req, nil
 }
 
-// toQueue returns the request for a task that may wait.
-func (o *taskFlags) toQueue() (*fleetv1.QueueTaskRequest, error) {
+// copyToQueueRequest returns the request for a task that may wait.
+func (o *taskFlags) copyToQueueRequest() (*fleetv1.QueueTaskRequest, error) {
 	req := &fleetv1.QueueTaskRequest{}
 	data, err := proto.Marshal(&o.req) // the first fields of both requests are the same
 	if err == nil {
@@ -263,13 +263,13 @@ func (p *program) newUp() *cobra.Command {
 		Short: "Create an agent for one task",
 		Long: `Create an agent in a project and give it a task. It is named after the task, and deleted
 when it has had no task for some time. Its work is kept.
-` + describe + `
+` + describeHelp + `
 
 Next, follow with "fleet watch --task ID --follow", or wait with "fleet task wait ID".`,
 		Example: `  fleet up webshop "Fix the login"
   id=$(fleet up webshop @task.md --role reviewer -q) && fleet task wait "$id"`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req, err := task.queued(s, "", args[1])
+			req, err := task.queueRequest(s, "", args[1])
 			if err != nil {
 				return err
 			}
@@ -303,7 +303,7 @@ func (p *program) newQueueSet() *cobra.Command {
 			}
 			req.DependsOn = when.dependencies()
 			resp, err := s.fleet.UpdateQueuedTask(ctx, req)
-			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
+			return s.print(resp, err, func() { s.printResult(resp.GetMessage(), args[0]) })
 		}),
 	}
 	when.addTo(p, cmd)

@@ -29,7 +29,7 @@ func TestTable(t *testing.T) {
 		require.LessOrEqual(t, runewidth.StringWidth(strings.TrimSpace(line)), 37)
 	}
 	require.Contains(t, g.render(0, true), "\x1b[33mbusy\x1b[0m    one")
-	require.Panics(t, func() { list[*fleetv1.AgentSummary](s, nil, "", column{"NAME", "nome"}) })
+	require.Panics(t, func() { printList[*fleetv1.AgentSummary](s, nil, "", column{"NAME", "nome"}) })
 }
 
 func TestSpansAndTimes(t *testing.T) {
@@ -39,7 +39,7 @@ func TestSpansAndTimes(t *testing.T) {
 		-time.Second: "0s", 42 * time.Second: "42s", 3*time.Minute + 59*time.Second: "3m", 5*time.Hour + time.Minute: "5h",
 		47 * time.Hour: "47h", 12 * day: "12d", 400 * day: "1y35d",
 	} {
-		require.Equal(t, want, span(d))
+		require.Equal(t, want, shortDuration(d))
 	}
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 44600 * time.Millisecond: "45s", 89 * time.Second: "1m29s", 5 * time.Minute: "5m", time.Hour - 300*time.Millisecond: "1h",
@@ -52,9 +52,9 @@ func TestSpansAndTimes(t *testing.T) {
 	} {
 		require.Equal(t, want, longDuration(d))
 	}
-	require.Equal(t, "$0.0012", cost(0.0012))
-	require.Equal(t, "$1.50", cost(1.5))
-	require.Equal(t, "1.5 KiB", size(1536))
+	require.Equal(t, "$0.0012", costText(0.0012))
+	require.Equal(t, "$1.50", costText(1.5))
+	require.Equal(t, "1.5 KiB", sizeText(1536))
 }
 
 func TestSanitizer(t *testing.T) {

@@ -28,7 +28,7 @@ func (p *program) newReplicaList() *cobra.Command {
 		Long:    `List the servers that share the store: which of them run, where they are, and how long a server has not answered.`,
 		Example: `  fleet replica list`,
 	}, fleetv1.FleetServiceClient.ListReplicas, &fleetv1.ListReplicasRequest{}, func(s *session, resp *fleetv1.ListReplicasResponse) {
-		list(s, resp.GetReplicas(), "The store is in SQLite, so no other server shares it.",
+		printList(s, resp.GetReplicas(), "The store is in SQLite, so no other server shares it.",
 			column{"NAME", "name"}, column{"STATE", s.replicaState}, column{"ADDRESS", "address"}, column{"VERSION", "version"}, column{"AGENTS", "agents"}, column{"AGE", (*fleetv1.Replica).GetStartedAt})
 	})
 }
@@ -72,6 +72,6 @@ is reloaded.`,
 		Example: `  fleet reload
   fleet reload -o json | jq -r '.closed_agents[]'`,
 	}, fleetv1.FleetServiceClient.ReloadConfig, &fleetv1.ReloadConfigRequest{}, func(s *session, resp *fleetv1.ReloadConfigResponse) {
-		s.say(resp.GetMessage(), resp.GetFile())
+		s.printResult(resp.GetMessage(), resp.GetFile())
 	})
 }

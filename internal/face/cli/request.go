@@ -11,12 +11,12 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// request builds the request from the given values. The server checks whether they are allowed.
-func (s *session) request(m *method, inputs []*input) (proto.Message, error) {
+// newRequest builds the request from the given values. The server checks whether they are allowed.
+func (s *session) newRequest(m *method, inputs []*input) (proto.Message, error) {
 	req := m.in.New()
 	for _, in := range inputs {
-		if in.set {
-			if err := s.fill(req, in); err != nil {
+		if in.isSet {
+			if err := s.setField(req, in); err != nil {
 				return nil, err
 			}
 		}
@@ -24,11 +24,11 @@ func (s *session) request(m *method, inputs []*input) (proto.Message, error) {
 	return req.Interface(), nil
 }
 
-// fill sets the field of the request to the value of the input.
-func (s *session) fill(req protoreflect.Message, in *input) error {
+// setField sets the field of the request to the value of the input.
+func (s *session) setField(req protoreflect.Message, in *input) error {
 	switch {
 	case in.form == asObject:
-		object, err := s.object(in)
+		object, err := s.readObject(in)
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (s *session) fill(req protoreflect.Message, in *input) error {
 		}
 		return nil
 	case in.isText():
-		text, err := s.readText(in.limit, in.given[0], in.plain())
+		text, err := s.readText(in.limit, in.given[0], in.words())
 		if err == nil {
 			req.Set(in.desc, protoreflect.ValueOfString(text))
 		}
@@ -52,24 +52,24 @@ func (s *session) fill(req protoreflect.Message, in *input) error {
 	return err
 }
 
-// object merges the given JSON objects and KEY=VALUE pairs into one JSON object.
-func (s *session) object(in *input) (json.RawMessage, error) {
+// readObject merges the given JSON objects and KEY=VALUE pairs into one JSON object.
+func (s *session) readObject(in *input) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
 	for _, given := range in.given {
 		key, value, isPair := strings.Cut(given, "=")
 		if trimmed := strings.TrimSpace(given); !isPair || trimmed == "-" || strings.HasPrefix(trimmed, "@") || strings.HasPrefix(trimmed, "{") {
-			text, err := s.readText(in.limit, given, in.plain())
+			text, err := s.readText(in.limit, given, in.words())
 			if err != nil {
 				return nil, err
 			}
 			var object map[string]json.RawMessage
 			if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
-				return nil, usagef("the %s is neither a JSON object nor KEY=VALUE: give key=value, @FILE, or - for standard input", in.plain())
+				return nil, usagef("the %s is neither a JSON object nor KEY=VALUE: give key=value, @FILE, or - for standard input", in.words())
 			}
 			maps.Copy(all, object)
 			continue
 		}
-		text, err := s.readText(in.limit, value, in.plain()+" "+key)
+		text, err := s.readText(in.limit, value, in.words()+" "+key)
 		if err != nil {
 			return nil, err
 		}

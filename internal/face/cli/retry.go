@@ -22,84 +22,84 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// firstContact is how long to retry a server that was never reached, because the server may just be starting.
-const firstContact = 700 * time.Millisecond
+// firstConnectTime is how long to retry a server that was never reached, because the server may just be starting.
+const firstConnectTime = 700 * time.Millisecond
 
 // conn gives every mutation a request_id, and repeats calls whose connection broke if that is safe: calls without side
 // effects, calls with a request_id, and calls that were never sent.
 type conn struct {
 	grpc.ClientConnInterface
-	patience time.Duration
-	lost     func() // called once per outage of a server that was reached before
-	back     func() // called when the server answers again
-	reached  atomic.Bool
+	reconnectTime time.Duration
+	onLost        func() // called once per outage of a server that was reached before
+	onBack        func() // called when the server answers again
+	reached       atomic.Bool
 	// renews says that the next call gets a new token if the last token has expired.
-	renews bool
+	renewsToken bool
 	// whole says that lists are read to their end if the request asks for no part of them.
-	whole bool
+	wholeLists bool
 }
 
 // hasExpired reports whether a call failed because its token probably expired during the call. begun is the time when
 // the call began. A token that was already invalid makes the call fail at once, so hasExpired returns false for a call
 // that failed within a second.
-func hasExpired(err error, begun time.Time) bool {
-	return status.Code(err) == codes.Unauthenticated && reasonOf(err) != "" && time.Since(begun) > time.Second
+func hasExpired(err error, started time.Time) bool {
+	return status.Code(err) == codes.Unauthenticated && reasonOf(err) != "" && time.Since(started) > time.Second
 }
 
 // attempts are the attempts to make one call. A call with a stream of answers is made again after any number of them.
 type attempts struct {
 	*conn
-	repeatable bool
-	patience   time.Duration // how long the server may be unreachable; negative means forever
-	silent     bool          // does not report outages
-	follows    bool          // the stream has no end of its own, so it is continued also if the server ends it with an error
-	begun      time.Time     // of the last attempt
-	worked     bool          // an attempt has had an answer
-	outage     bool          // lost was called, and back was not called since
-	pause      pause
+	repeatable  bool
+	patience    time.Duration // how long the server may be unreachable; negative means forever
+	silent      bool          // does not report outages
+	isEndless   bool          // the stream has no end of its own, so it is continued also if the server ends it with an error
+	started     time.Time     // of the last attempt
+	hasAnswered bool          // an attempt has had an answer
+	outage      bool          // lost was called, and back was not called since
+	backoff     retryPause
 }
 
-// attempts returns the attempts to make a call with the request, which gets a request_id if it is a mutation without one.
-func (c *conn) attempts(method string, req any) *attempts {
-	return &attempts{conn: c, repeatable: c.prepare(method, req), patience: c.patience}
+// newAttempts returns the attempts to make a call with the request, which gets a request_id if it is a mutation without one.
+func (c *conn) newAttempts(method string, req any) *attempts {
+	return &attempts{conn: c, repeatable: c.setRequestID(method, req), patience: c.reconnectTime}
 }
 
 // onAnswer records that the server has answered.
 func (a *attempts) onAnswer() {
 	a.reached.Store(true)
 	if a.outage {
-		a.back()
+		a.onBack()
 	}
-	a.worked, a.outage, a.pause = true, false, pause{}
+	a.hasAnswered, a.outage, a.backoff = true, false, retryPause{}
 }
 
-// errEnds means that the server ends a stream that should continue.
-var errEnds = status.Error(codes.Unavailable, "the server keeps ending the stream")
+// errStreamEnds means that the server ends a stream that should continue.
+var errStreamEnds = status.Error(codes.Unavailable, "the server keeps ending the stream")
 
-// again waits before a failed call is made again. It returns the error of the call if that would not help, or if the time for
+// waitForRetry waits before a failed call is made again. It returns the error of the call if that would not help, or if the time for
 // retries is over. sent reports whether the server may have received the call.
-func (a *attempts) again(ctx context.Context, sent bool, err error) error {
+func (a *attempts) waitForRetry(ctx context.Context, sent bool, err error) error {
 	if sent {
 		a.reached.Store(true)
 	}
 	switch {
 	case ctx.Err() != nil:
 		return err
-	case a.renews && a.repeatable && hasExpired(err, a.begun):
+	case a.renewsToken && a.repeatable && hasExpired(err, a.started):
 		return nil
-	case !isBroken(err) && (!a.follows || !a.worked || !isTransient(err)):
+	case !isBroken(err) && (!a.isEndless || !a.hasAnswered || !isTransient(err)):
 		return err
 	case sent && !a.repeatable:
 		return Fail(ExitUnavailable, "check its effect before you try again", "the connection broke, and the server may have carried out the request")
 	}
-	patience := a.patience
+	limit := a.patience
 	if !a.reached.Load() {
-		patience = firstContact
-	} else if !a.outage && !a.silent && !errors.Is(err, errEnds) {
+		limit = firstConnectTime
+	} else if !a.outage && !a.silent && !errors.Is(err, errStreamEnds) {
 		a.outage = true
-		a.lost()
+		a.onLost()
 	}
-	if !a.pause.next(ctx, patience) {
+	if !a.backoff.wait(ctx, limit) {
 		return err
 	}
 	return nil
@@ -128,9 +128,9 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	if err := checkTexts(args); err != nil {
 		return err
 	}
-	if c.whole {
-		if l := listOf(method, args); l != nil {
-			return readWhole(l, args, reply, func() error { return c.invoke(ctx, method, args, reply, opts...) })
+	if c.wholeLists {
+		if l := portionToRead(method, args); l != nil {
+			return readWholeList(l, args, reply, func() error { return c.invoke(ctx, method, args, reply, opts...) })
 		}
 	}
 	return c.invoke(ctx, method, args, reply, opts...)
@@ -146,16 +146,16 @@ func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 }
 
 func (c *conn) invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	a := c.attempts(method, args)
+	a := c.newAttempts(method, args)
 	for {
 		var p peer.Peer
-		a.begun = time.Now()
+		a.started = time.Now()
 		err := c.ClientConnInterface.Invoke(ctx, method, args, reply, append(opts[:len(opts):len(opts)], grpc.Peer(&p))...)
 		if err == nil {
 			a.onAnswer()
 			return nil
 		}
-		if err := a.again(ctx, p.Addr != nil, err); err != nil {
+		if err := a.waitForRetry(ctx, p.Addr != nil, err); err != nil {
 			return err
 		}
 	}
@@ -166,16 +166,16 @@ func (c *conn) invoke(ctx context.Context, method string, args, reply any, opts 
 // request has the same answers, so it skips the answers that it has returned already. If taken is not nil, it is called
 // with each answer and changes the request so that a repeated call continues after that answer; then no answers are
 // skipped.
-func (c *conn) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType, taken func(proto.Message)) func() (proto.Message, error) {
-	return c.attempts(method, req).receive(ctx, method, req, answer, taken)
+func (c *conn) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType, onAnswer func(proto.Message)) func() (proto.Message, error) {
+	return c.newAttempts(method, req).receive(ctx, method, req, answer, onAnswer)
 }
 
-func (a *attempts) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType, taken func(proto.Message)) func() (proto.Message, error) {
+func (a *attempts) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType, onMessage func(proto.Message)) func() (proto.Message, error) {
 	var stream grpc.ClientStream
 	received, returned := 0, 0
 	next := func() (m proto.Message, err error) {
 		if stream == nil {
-			received, a.begun = 0, time.Now()
+			received, a.started = 0, time.Now()
 			if stream, err = a.open(ctx, method, req); err != nil {
 				return nil, err
 			}
@@ -189,8 +189,8 @@ func (a *attempts) receive(ctx context.Context, method string, req proto.Message
 			switch {
 			case err == nil:
 				a.onAnswer()
-				if taken != nil {
-					taken(m)
+				if onMessage != nil {
+					onMessage(m)
 					return m, nil
 				}
 				if received++; received > returned {
@@ -204,7 +204,7 @@ func (a *attempts) receive(ctx context.Context, method string, req proto.Message
 			}
 			sent := stream != nil // an open stream implies a connection
 			stream = nil
-			if err := a.again(ctx, sent, err); err != nil {
+			if err := a.waitForRetry(ctx, sent, err); err != nil {
 				return nil, err
 			}
 		}
@@ -226,14 +226,14 @@ func (c *conn) open(ctx context.Context, method string, req proto.Message) (grpc
 // isEnd reports whether a stream has ended normally.
 func isEnd(err error) bool { return errors.Is(err, io.EOF) }
 
-// prepare sets a missing request_id of a mutation, and reports whether the call can be repeated.
-func (c *conn) prepare(method string, args any) bool {
+// setRequestID sets a missing request_id of a mutation, and reports whether the call can be repeated.
+func (c *conn) setRequestID(method string, args any) bool {
 	m, ok := args.(proto.Message)
 	if !ok {
 		return false
 	}
 	r := m.ProtoReflect()
-	if f := withRole(r.Descriptor(), fleetv1.Shown_request_id); f != nil {
+	if f := fieldWithRole(r.Descriptor(), fleetv1.Shown_request_id); f != nil {
 		if r.Get(f).String() == "" {
 			r.Set(f, protoreflect.ValueOfString(uuid.NewString()))
 		}
@@ -258,22 +258,22 @@ func descriptorOf(method string) protoreflect.MethodDescriptor {
 	return m
 }
 
-// pause waits longer before each retry. The zero value is ready to use.
-type pause struct {
+// retryPause waits longer before each retry. The zero value is ready to use.
+type retryPause struct {
 	tries int
 	since time.Time
 }
 
-// next waits before the next try. It returns false when the patience is used up or ctx is done. Negative patience is
+// wait waits before the next try. It returns false when the patience is used up or ctx is done. Negative patience is
 // never used up.
-func (b *pause) next(ctx context.Context, patience time.Duration) bool {
+func (b *retryPause) wait(ctx context.Context, limit time.Duration) bool {
 	if b.tries == 0 {
 		b.since = time.Now()
 	}
 	length := min(50*time.Millisecond<<min(b.tries, 6), 2*time.Second)
 	length = length*3/4 + rand.N(length/2)
 	b.tries++
-	if patience >= 0 && time.Since(b.since)+length > patience {
+	if limit >= 0 && time.Since(b.since)+length > limit {
 		return false
 	}
 	return sleep(ctx, length) == nil

@@ -43,7 +43,7 @@ func TestMutationsSurviveARestart(t *testing.T) {
 		return ctx.Err()
 	}
 	server, stop = s.listen(t, "")
-	out, line, code := fleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
+	out, line, code := runFleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
 	require.Equal(t, ExitOK, code, line)
 	require.Equal(t, "Agent 'papi' created successfully\n", out)
 	require.Contains(t, line, "broke")
@@ -62,7 +62,7 @@ func TestBrokenCallWithoutIDIsNotRepeated(t *testing.T) {
 		return status.Error(codes.Unavailable, "the connection broke")
 	}
 	server, _ := s.listen(t, "")
-	_, line, code := fleet(server, "token", "create", "x")
+	_, line, code := runFleet(server, "token", "create", "x")
 	require.Equal(t, ExitUnavailable, code)
 	require.Equal(t, 1, calls)
 	require.Contains(t, line, "the server may have carried out the request; check its effect before you try again")
@@ -74,10 +74,10 @@ func TestTheBackendsErrorsAreNotRepeated(t *testing.T) {
 	calls := 0
 	s.unary = func(context.Context, string, any) error {
 		calls++
-		return refusal(codes.Unavailable, "BACKEND_UNAVAILABLE", "Coder does not answer.", nil)
+		return statusError(codes.Unavailable, "BACKEND_UNAVAILABLE", "Coder does not answer.", nil)
 	}
 	server, _ := s.listen(t, "")
-	_, _, code := fleet(server, "agent", "list")
+	_, _, code := runFleet(server, "agent", "list")
 	require.Equal(t, ExitUnavailable, code)
 	require.Equal(t, 1, calls)
 }
@@ -131,7 +131,7 @@ func TestOnlyUTF8IsSent(t *testing.T) {
 		{"agent session id", []string{"sessions", "close", latin1}},
 		{"message", []string{"sessions", "send", "s1", latin1}},
 	} {
-		stdout, stderr, code := fleet(server, c.args...)
+		stdout, stderr, code := runFleet(server, c.args...)
 		require.Equal(t, ExitUsage, code, "%q: %s", c.args, stderr)
 		require.Empty(t, stdout, c.args)
 		require.Contains(t, stderr, c.what+" is not text in UTF-8; convert it, for example with iconv", c.args)

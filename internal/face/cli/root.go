@@ -103,7 +103,7 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 	version.GroupID = GroupMore
 	root.AddCommand(version, newFlags(root.PersistentFlags()), newExitCodes(), newEnvironment())
 	p.deriveArguments(root)
-	strictHelp(root)
+	makeHelpStrict(root)
 	return p
 }
 

@@ -25,8 +25,8 @@ func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) 
 	defer cancel(nil)
 	defer p.interrupts.listen(p.deps.Signals, cancel)()
 
-	begun := false
-	markBegin(p.root, &begun)
+	started := false
+	markStart(p.root, &started)
 	err := p.root.ExecuteContext(ctx)
 	if err == nil {
 		return ExitOK
@@ -36,7 +36,7 @@ func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) 
 		t = Target{Server: p.server}
 	}
 	f := p.explain(ctx, err, t)
-	if !begun && f.reason == "FAILED" { // cobra checks arguments and flags before the command begins
+	if !started && f.reason == "FAILED" { // cobra checks arguments and flags before the command begins
 		f = &failure{code: ExitUsage, reason: "USAGE", message: f.message}
 	}
 	if f.reason == "USAGE" && f.hint == "" {
@@ -46,21 +46,21 @@ func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) 
 	return f.code
 }
 
-// markBegin makes every command record that its arguments and flags were accepted.
-func markBegin(cmd *cobra.Command, begun *bool) {
+// markStart makes every command record that its arguments and flags were accepted.
+func markStart(cmd *cobra.Command, started *bool) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			*begun = true
+			*started = true
 			return run(cmd, args)
 		}
 	} else if run := cmd.Run; run != nil {
 		cmd.Run = func(cmd *cobra.Command, args []string) {
-			*begun = true
+			*started = true
 			run(cmd, args)
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		markBegin(sub, begun)
+		markStart(sub, started)
 	}
 }
 

@@ -53,11 +53,11 @@ type sanitizer struct {
 type sanitizerState int
 
 const (
-	plain    sanitizerState = iota
-	escape                  // after ESC
-	sequence                // in a CSI sequence, which ends with a letter
-	skipping                // in a string, which ends with BEL or ESC \
-	ending                  // in a string, after ESC
+	inPlain        sanitizerState = iota
+	afterEscape                   // after ESC
+	inCSI                         // in a CSI sequence, which ends with a letter
+	inString                      // in a string, which ends with BEL or ESC \
+	inStringEscape                // in a string, after ESC
 )
 
 const maxSequence = 32
@@ -79,65 +79,65 @@ func (f *sanitizer) step(b *strings.Builder, r rune) {
 		}
 	}
 	switch f.state {
-	case escape:
-		f.state = plain
+	case afterEscape:
+		f.state = inPlain
 		switch r {
 		case '[':
-			f.begin()
+			f.beginSequence()
 		case ']', 'P', 'X', '^', '_':
-			f.state = skipping
+			f.state = inString
 		}
-	case sequence:
-		f.inSequence(b, r)
-	case skipping:
+	case inCSI:
+		f.stepCSI(b, r)
+	case inString:
 		switch r {
 		case 0x1b:
-			f.state = ending
+			f.state = inStringEscape
 		case 0x07, 0x9c, '\n': // an unterminated string must not hide the rest
-			f.state = plain
+			f.state = inPlain
 		}
-	case ending:
-		if f.state = plain; r != '\\' {
-			f.state = escape
+	case inStringEscape:
+		if f.state = inPlain; r != '\\' {
+			f.state = afterEscape
 			f.step(b, r)
 		}
 	default:
-		f.inText(b, r)
+		f.stepText(b, r)
 	}
 }
 
-func (f *sanitizer) begin() {
-	f.state = sequence
+func (f *sanitizer) beginSequence() {
+	f.state = inCSI
 	f.pending.Reset()
 }
 
-func (f *sanitizer) inSequence(b *strings.Builder, r rune) {
+func (f *sanitizer) stepCSI(b *strings.Builder, r rune) {
 	switch {
 	case r >= '0' && r <= '9' || r == ';' || r == ':':
 		if f.pending.Len() < maxSequence {
 			f.pending.WriteRune(r)
 			return
 		}
-		f.state = plain
+		f.state = inPlain
 	case r == 'm' && f.colors:
-		f.state = plain
+		f.state = inPlain
 		b.WriteString("\x1b[" + f.pending.String() + "m")
 	case r >= 0x40 && r <= 0x7e:
-		f.state = plain
+		f.state = inPlain
 	case r < 0x20 || r > 0x7e:
-		f.state = plain
-		f.inText(b, r)
+		f.state = inPlain
+		f.stepText(b, r)
 	}
 }
 
-func (f *sanitizer) inText(b *strings.Builder, r rune) {
+func (f *sanitizer) stepText(b *strings.Builder, r rune) {
 	switch {
 	case r == 0x1b:
-		f.state = escape
+		f.state = afterEscape
 	case r == 0x9b:
-		f.begin()
+		f.beginSequence()
 	case r == 0x90 || r == 0x98 || r == 0x9d || r == 0x9e || r == 0x9f:
-		f.state = skipping
+		f.state = inString
 	case r == '\r':
 		f.afterCR = true
 	case r == '\n' || r == '\t' || !unicode.IsControl(r) && !isDirectional(r):

@@ -47,23 +47,23 @@ func (o *scheduleFlags) addTo(p *program, cmd *cobra.Command) {
 	addOptional(f, &o.overlap, "overlap", "`WHAT` to do while the last task has not ended: skip or queue (default skip)")
 }
 
-// scheduledTask are the flags of the task of a schedule.
-type scheduledTask struct {
+// scheduledTaskFlags are the flags of the task of a schedule.
+type scheduledTaskFlags struct {
 	task      taskFlags
 	priority  *int32
 	exclusive string
 	role      string
 }
 
-func (o *scheduledTask) addTo(f *pflag.FlagSet, cmd *cobra.Command) {
+func (o *scheduledTaskFlags) addTo(f *pflag.FlagSet, cmd *cobra.Command) {
 	o.task.addTo(cmd)
 	addOptional(f, &o.priority, "priority", "start before tasks with a lower `PRIORITY`, from -100 to 100 (default 0)")
 	f.StringVar(&o.role, "role", "", "the `ROLE` of the agents of project:NAME (default: the project's)")
 	f.StringVar(&o.exclusive, "exclusive", "", "run at most one task with this `KEY` at a time")
 }
 
-func (o *scheduledTask) request(s *session, target, description string) (*fleetv1.QueueTaskRequest, error) {
-	req, err := o.task.queued(s, target, description)
+func (o *scheduledTaskFlags) request(s *session, target, description string) (*fleetv1.QueueTaskRequest, error) {
+	req, err := o.task.queueRequest(s, target, description)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (o *scheduledTask) request(s *session, target, description string) (*fleetv
 
 func (p *program) newScheduleCreate() *cobra.Command {
 	var when scheduleFlags
-	var task scheduledTask
+	var task scheduledTaskFlags
 	cmd := &cobra.Command{
 		Use:   "create NAME TARGET DESCRIPTION|-|@FILE",
 		Short: "Create a schedule, which queues a task",
@@ -81,7 +81,7 @@ func (p *program) newScheduleCreate() *cobra.Command {
 then waits like any other until an agent is idle; "fleet queue" shows it. TARGET is the
 name of an agent, pool:NAME or project:NAME, as for "fleet task queue". The tasks have the
 label schedule=NAME.
-` + describe,
+` + describeHelp,
 		Example: `  fleet schedule create nightly papi "Update the dependencies" --cron "0 3 * * *" --time-zone Europe/Berlin
   fleet schedule create report sony @report.md --cron "0 9 * * mon-fri" --missed skip
   fleet schedule create triage pool:web "Look at new issues" --cron "*/30 * * * *"
@@ -92,11 +92,11 @@ label schedule=NAME.
 				return err
 			}
 			resp, err := s.fleet.CreateSchedule(ctx, &fleetv1.CreateScheduleRequest{
-				Name: args[0], Task: t, Cron: given(when.cron), At: when.at, TimeZone: given(when.zone), Missed: when.missed, Overlap: when.overlap, RequestId: task.task.req.GetRequestId(),
+				Name: args[0], Task: t, Cron: textOrEmpty(when.cron), At: when.at, TimeZone: textOrEmpty(when.zone), Missed: when.missed, Overlap: when.overlap, RequestId: task.task.req.GetRequestId(),
 			})
 			return s.print(resp, err, func() {
-				s.say(resp.GetMessage(), args[0])
-				s.sayNext(resp.GetSchedule())
+				s.printResult(resp.GetMessage(), args[0])
+				s.hintNextTick(resp.GetSchedule())
 			})
 		}),
 	}
@@ -105,22 +105,22 @@ label schedule=NAME.
 	return callsTool(cmd, "create_schedule")
 }
 
-// given returns "" for nil.
-func given(text *string) string {
+// textOrEmpty returns "" for nil.
+func textOrEmpty(text *string) string {
 	if text == nil {
 		return ""
 	}
 	return *text
 }
 
-func (s *session) sayNext(sched *fleetv1.Schedule) {
+func (s *session) hintNextTick(sched *fleetv1.Schedule) {
 	switch {
 	case sched.GetPaused():
 		s.hint("It is paused. Resume it: fleet schedule update %s --paused=false", sched.GetName())
 	case sched.GetNextTick() == nil:
 		s.hint("It has no further tick.")
 	default:
-		s.hint("Next tick: %s", s.moment(sched.GetNextTick()))
+		s.hint("Next tick: %s", s.timeText(sched.GetNextTick()))
 	}
 }
 
@@ -143,8 +143,8 @@ for. To change its task, delete it and create it again.`,
 			}
 			resp, err := s.fleet.UpdateSchedule(ctx, req)
 			return s.print(resp, err, func() {
-				s.say(resp.GetMessage(), args[0])
-				s.sayNext(resp.GetSchedule())
+				s.printResult(resp.GetMessage(), args[0])
+				s.hintNextTick(resp.GetSchedule())
 			})
 		}),
 	}
@@ -160,13 +160,13 @@ func (p *program) newScheduleList() *cobra.Command {
 		Use: "list", Short: "List your schedules, with the next tick of each", Example: `  fleet schedule list`,
 		Long: `List your schedules, with the next tick of each. Admins see those of all owners.`,
 	}, fleetv1.FleetServiceClient.ListSchedules, req, func(s *session, resp *fleetv1.ListSchedulesResponse) {
-		list(s, resp.GetSchedules(), `No schedules. Create one: fleet schedule create NAME AGENT "..." --cron "0 3 * * *"`,
+		printList(s, resp.GetSchedules(), `No schedules. Create one: fleet schedule create NAME AGENT "..." --cron "0 3 * * *"`,
 			column{"NAME", "name"}, column{"WHEN", scheduleWhen}, column{"ZONE", "time_zone"},
 			column{"NEXT", func(sched *fleetv1.Schedule) string {
 				if sched.GetPaused() {
 					return "paused"
 				}
-				return s.moment(sched.GetNextTick())
+				return s.timeText(sched.GetNextTick())
 			}},
 			column{"QUEUED", "queued"}, column{"SKIPPED", "skipped"}, column{"LATE", "late"}, column{"FAILED", "failed"},
 			column{"TASK", func(sched *fleetv1.Schedule) string { return truncate(oneLine(scheduleText(sched)), descriptionWidth) }})
@@ -201,11 +201,11 @@ func (p *program) newScheduleShow() *cobra.Command {
 			note = "paused"
 		}
 		s.screen.output(s.card(
-			line{"Name", v.GetName(), note}, line{"Owner", v.GetOwner(), ""}, line{"When", scheduleWhen(v), v.GetTimeZone()}, line{"At", v.GetAt(), ""},
-			line{"Missed", v.GetMissed(), "ticks at which no server ran"}, line{"Overlap", v.GetOverlap(), "while the last task has not ended"},
-			line{"Next", v.GetNextTick(), ""}, line{"Last", v.GetLastTick(), v.GetLastTaskId()}, line{"Error", v.GetLastError(), ""},
-			line{"Ticks", fmt.Sprintf("%d queued, %d skipped, %d late, %d failed", v.GetQueued(), v.GetSkipped(), v.GetLate(), v.GetFailed()), ""},
-			line{"Task", strings.TrimSpace(string(task)), ""},
+			cardLine{"Name", v.GetName(), note}, cardLine{"Owner", v.GetOwner(), ""}, cardLine{"When", scheduleWhen(v), v.GetTimeZone()}, cardLine{"At", v.GetAt(), ""},
+			cardLine{"Missed", v.GetMissed(), "ticks at which no server ran"}, cardLine{"Overlap", v.GetOverlap(), "while the last task has not ended"},
+			cardLine{"Next", v.GetNextTick(), ""}, cardLine{"Last", v.GetLastTick(), v.GetLastTaskId()}, cardLine{"Error", v.GetLastError(), ""},
+			cardLine{"Ticks", fmt.Sprintf("%d queued, %d skipped, %d late, %d failed", v.GetQueued(), v.GetSkipped(), v.GetLate(), v.GetFailed()), ""},
+			cardLine{"Task", strings.TrimSpace(string(task)), ""},
 		))
 	})
 }

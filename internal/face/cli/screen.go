@@ -11,27 +11,27 @@ import (
 // the bottom of the terminal before it prints something, and draws it again afterwards. Everything that it writes to a
 // terminal is sanitized, except the progress line.
 type screen struct {
-	mu       sync.Mutex
-	out, err io.Writer
-	onOut    terminal
-	onErr    terminal
-	colors   bool // for standard error
-	clean    *sanitizer
+	mu           sync.Mutex
+	out, err     io.Writer
+	outTerminal  terminal
+	errTerminal  terminal
+	colors       bool // for standard error
+	outSanitizer *sanitizer
 
-	cleanAside *sanitizer // for standard error; nil until it is needed
+	errSanitizer *sanitizer // for standard error; nil until it is needed
 
 	progress string // the bottom line; empty if there is none
 	question string // what the person is asked; it replaces the progress at the bottom
 	midline  bool   // the last line of output is not complete yet
-	fault    error  // why writing to standard output failed
+	outErr   error  // why writing to standard output failed
 }
 
 // print writes a complete text to standard output.
 func (s *screen) print(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.onOut.is() {
-		text = (&sanitizer{colors: s.clean.colors}).clean(text)
+	if s.outTerminal.isTerminal() {
+		text = (&sanitizer{colors: s.outSanitizer.colors}).clean(text)
 	}
 	s.write(text)
 }
@@ -40,8 +40,8 @@ func (s *screen) print(text string) {
 func (s *screen) output(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.onOut.is() {
-		text = s.clean.clean(text)
+	if s.outTerminal.isTerminal() {
+		text = s.outSanitizer.clean(text)
 	}
 	s.write(text)
 }
@@ -51,31 +51,31 @@ func (s *screen) write(text string) {
 		return
 	}
 	s.erase()
-	if _, err := io.WriteString(s.out, text); err != nil && s.fault == nil {
-		s.fault = err
+	if _, err := io.WriteString(s.out, text); err != nil && s.outErr == nil {
+		s.outErr = err
 	}
-	if s.onOut.is() {
+	if s.outTerminal.isTerminal() {
 		s.midline = !strings.HasSuffix(text, "\n")
 	}
 	s.draw()
 }
 
-// aside does the same as output for standard error.
-func (s *screen) aside(text string) {
+// outputErr does the same as output for standard error.
+func (s *screen) outputErr(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.onErr.is() {
-		if s.cleanAside == nil {
-			s.cleanAside = &sanitizer{colors: s.colors}
+	if s.errTerminal.isTerminal() {
+		if s.errSanitizer == nil {
+			s.errSanitizer = &sanitizer{colors: s.colors}
 		}
-		text = s.cleanAside.clean(text)
+		text = s.errSanitizer.clean(text)
 	}
 	if text == "" {
 		return
 	}
 	s.erase()
 	_, _ = io.WriteString(s.err, text) // there is no other place to report an error
-	if s.onErr.is() {
+	if s.errTerminal.isTerminal() {
 		s.midline = !strings.HasSuffix(text, "\n")
 	}
 	s.draw()
@@ -86,8 +86,8 @@ func (s *screen) line(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
-	text = s.forErr(text)
-	if s.midline && s.onErr.is() {
+	text = s.sanitizeErr(text)
+	if s.midline && s.errTerminal.isTerminal() {
 		text = "\n" + text
 		s.midline = false
 	}
@@ -95,11 +95,11 @@ func (s *screen) line(text string) {
 	s.draw()
 }
 
-// bottom replaces the progress line; an empty text removes it. It has an effect only on a terminal.
-func (s *screen) bottom(text string) {
+// setProgress replaces the progress line; an empty text removes it. It has an effect only on a terminal.
+func (s *screen) setProgress(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.onErr.moves() {
+	if !s.errTerminal.hasCursor() {
 		return
 	}
 	if text == "" {
@@ -112,7 +112,7 @@ func (s *screen) bottom(text string) {
 // setQuestion shows a question at the bottom, or removes it if the text is empty. On a terminal whose cursor cannot be moved, the question
 // is a line.
 func (s *screen) setQuestion(text string) {
-	if !s.onErr.moves() {
+	if !s.errTerminal.hasCursor() {
 		if text != "" {
 			s.line(text)
 		}
@@ -143,17 +143,17 @@ func (s *screen) draw() {
 	if line == "" || s.midline {
 		return
 	}
-	if w := s.onErr.width(); w > 1 {
+	if w := s.errTerminal.width(); w > 1 {
 		line = truncate(line, w-1)
 	}
 	_, _ = io.WriteString(s.err, "\r"+paint(s.colors, dim, line)+"\x1b[K")
 }
 
-// failed returns the first error of writing to standard output, or nil.
-func (s *screen) failed() error {
+// writeError returns the first error of writing to standard output, or nil.
+func (s *screen) writeError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.fault
+	return s.outErr
 }
 
 // prompt asks on standard error. The answer is typed on the same line.
@@ -161,12 +161,12 @@ func (s *screen) prompt(question string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
-	_, _ = io.WriteString(s.err, s.forErr(question))
+	_, _ = io.WriteString(s.err, s.sanitizeErr(question))
 }
 
-// forErr returns a complete text as it may be written to standard error.
-func (s *screen) forErr(text string) string {
-	if s.onErr.is() {
+// sanitizeErr returns a complete text as it may be written to standard error.
+func (s *screen) sanitizeErr(text string) string {
+	if s.errTerminal.isTerminal() {
 		text = (&sanitizer{colors: s.colors}).clean(text)
 	}
 	return text

@@ -18,12 +18,12 @@ type session struct {
 	fleet  fleetv1.FleetServiceClient
 	tokens fleetv1.TokenServiceClient
 	conn   *conn
-	// stdinIs names the argument that was read from standard input. Standard input can be read only once.
-	stdinIs string
+	// stdinArgument names the argument that was read from standard input. Standard input can be read only once.
+	stdinArgument string
 	// printedText is the part of the answer that a person has already seen on standard output.
 	printedText string
 	// printed says that a document was printed already, so the next one needs a separator.
-	printed bool
+	printedDocument bool
 }
 
 // action returns the function that cobra runs for a command: it connects to the target and calls do.
@@ -39,7 +39,7 @@ func (p *program) action(do func(ctx context.Context, s *session, args []string)
 		if err != nil {
 			return err
 		}
-		s := &session{program: p, cmd: cmd, target: target, screen: p.screen()}
+		s := &session{program: p, cmd: cmd, target: target, screen: p.newScreen()}
 		connection, closeIt, err := p.deps.Dial(ctx, target)
 		if err != nil {
 			return p.explain(ctx, err, target)
@@ -49,7 +49,7 @@ func (p *program) action(do func(ctx context.Context, s *session, args []string)
 				err = e
 			}
 		}()
-		s.connect(&conn{ClientConnInterface: connection, patience: p.deps.patience, lost: s.reportLost, back: s.reportBack, renews: target.Login != nil, whole: p.quiet && p.output.forPeople()})
+		s.connect(&conn{ClientConnInterface: connection, reconnectTime: p.deps.reconnectTime, onLost: s.reportLost, onBack: s.reportBack, renewsToken: target.Login != nil, wholeLists: p.quiet && p.output.forPeople()})
 		if err := do(ctx, s, args); err != nil {
 			return p.explain(ctx, err, target)
 		}
@@ -62,11 +62,11 @@ func (s *session) connect(c *conn) {
 	s.conn, s.fleet, s.tokens = c, fleetv1.NewFleetServiceClient(c), fleetv1.NewTokenServiceClient(c)
 }
 
-func (p *program) screen() *screen {
+func (p *program) newScreen() *screen {
 	onOut, onErr := terminalOf(p.deps.Stdout, p.deps.Getenv), terminalOf(p.deps.Stderr, p.deps.Getenv)
 	return &screen{
-		out: p.deps.Stdout, err: p.deps.Stderr, onOut: onOut, onErr: onErr,
-		colors: onErr.colored(p.noColor), clean: &sanitizer{colors: onOut.colored(p.noColor)},
+		out: p.deps.Stdout, err: p.deps.Stderr, outTerminal: onOut, errTerminal: onErr,
+		colors: onErr.hasColors(p.noColor), outSanitizer: &sanitizer{colors: onOut.hasColors(p.noColor)},
 	}
 }
 
@@ -94,8 +94,8 @@ func (s *session) reportLost() {
 
 func (s *session) reportBack() { s.note("Connected again.") }
 
-// say prints the result: the server's message, or only the name with -q.
-func (s *session) say(message, name string) {
+// printResult prints the result: the server's message, or only the name with -q.
+func (s *session) printResult(message, name string) {
 	if s.quiet {
 		message = name
 	}

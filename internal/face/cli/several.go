@@ -42,16 +42,16 @@ func forAgents[R any](ctx context.Context, s *session, doing string, names []str
 		_ = s.withEvents(ctx, names[0], doing+" "+names[0], collect)
 		return first
 	}
-	p := s.progress(fmt.Sprintf("%s %d agents", doing, len(names)), s.deps.Now())
+	p := s.startProgress(fmt.Sprintf("%s %d agents", doing, len(names)), s.deps.Now())
 	_ = collect()
-	p.done()
+	p.stop()
 	return first
 }
 
 // errSeveral returns an error if the request has an id, but is for several agents.
 func errSeveral(req proto.Message, names []string) error {
 	m := req.ProtoReflect()
-	if m.Has(withRole(m.Descriptor(), fleetv1.Shown_request_id)) && len(names) > 1 {
+	if m.Has(fieldWithRole(m.Descriptor(), fleetv1.Shown_request_id)) && len(names) > 1 {
 		return usagef("--request-id works for one agent only: name one agent")
 	}
 	return nil

@@ -19,15 +19,15 @@ and credentials that are nearly used up, and your limits.`,
 		Example: `  fleet status
   fleet status -o json | jq .questions`,
 	}, fleetv1.FleetServiceClient.ShowFleet, &fleetv1.ShowFleetRequest{}, func(s *session, resp *fleetv1.ShowFleetResponse) {
-		list(s, []*fleetv1.ShowFleetResponse{resp}, "",
+		printList(s, []*fleetv1.ShowFleetResponse{resp}, "",
 			column{"AGENTS", "agents"}, column{"BUSY", "busy"}, column{"WAITING", "waiting"}, column{"STALLED", "stalled"}, column{"IDLE", "idle"}, column{"OFFLINE", "offline"}, column{"QUEUED", "pending"},
-			column{"QUESTIONS", "questions"}, column{"TASKS 24H", "last_day.tasks"}, column{"FAILED 24H", "last_day.failed"}, column{"COST 24H", func(r *fleetv1.ShowFleetResponse) string { return cost(r.GetLastDay().GetCostUsd()) }})
+			column{"QUESTIONS", "questions"}, column{"TASKS 24H", "last_day.tasks"}, column{"FAILED 24H", "last_day.failed"}, column{"COST 24H", func(r *fleetv1.ShowFleetResponse) string { return costText(r.GetLastDay().GetCostUsd()) }})
 		if p := resp.GetPaused(); p != nil {
 			s.screen.print("\nPaused by " + p.GetBy() + pauseReason(p) + ". Resume it: fleet resume\n")
 		}
 		if len(resp.GetPendingReasons()) > 0 {
 			s.screen.print("\n")
-			list(s, resp.GetPendingReasons(), "", column{"WAITS FOR", func(r *fleetv1.WaitCount) string { return strings.ReplaceAll(r.GetReason(), "_", " ") }}, column{"TASKS", "tasks"})
+			printList(s, resp.GetPendingReasons(), "", column{"WAITS FOR", func(r *fleetv1.WaitCount) string { return strings.ReplaceAll(r.GetReason(), "_", " ") }}, column{"TASKS", "tasks"})
 		}
 		if len(resp.GetBudgets()) > 0 {
 			s.screen.print("\nNearly used up:\n")
@@ -39,7 +39,7 @@ and credentials that are nearly used up, and your limits.`,
 		}
 		if len(resp.GetLimits()) > 0 {
 			s.screen.print("\n")
-			list(s, resp.GetLimits(), "", column{"LIMIT", "setting"}, column{"USED", "used"}, column{"MAX", "max"})
+			printList(s, resp.GetLimits(), "", column{"LIMIT", "setting"}, column{"USED", "used"}, column{"MAX", "max"})
 		}
 	})
 }
@@ -59,7 +59,7 @@ and open questions.`,
 			}
 			resp, err := s.fleet.SearchFleet(ctx, req)
 			return s.print(resp, err, func() {
-				list(s, resp.GetItems(), "Nothing matches.",
+				printList(s, resp.GetItems(), "Nothing matches.",
 					column{"KIND", valueIf(!s.quiet, "kind")}, column{"ID", "id"}, column{"AGENT", "agent_name"}, column{"STATUS", "status"}, column{"TEXT", "text"})
 			})
 		}),

@@ -9,34 +9,34 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// pageOfEvents is how many events one call without follow requests. Fewer events mean the end of the log.
-const pageOfEvents = 10000
+// eventPageSize is how many events one call without follow requests. Fewer events mean the end of the log.
+const eventPageSize = 10000
 
-// feed reads the event log from a cursor: every event once and in order, over as many streams as needed.
-type feed struct {
+// eventFeed reads the event log from a cursor: every event once and in order, over as many streams as needed.
+type eventFeed struct {
 	*attempts
 	// req selects the events. Its cursor advances with the events that were read.
-	req  *fleetv1.WatchFleetRequest
-	last uint64 // cursor of the last event that was passed to take
+	req        *fleetv1.WatchFleetRequest
+	lastCursor uint64 // cursor of the last event that was passed to take
 }
 
-// feed returns a feed of the events that the request selects.
-func (s *session) feed(req *fleetv1.WatchFleetRequest) *feed {
-	f := &feed{attempts: s.conn.attempts(fleetv1.FleetService_WatchFleet_FullMethodName, req), req: req}
-	f.follows = true
+// newFeed returns a feed of the events that the request selects.
+func (s *session) newFeed(req *fleetv1.WatchFleetRequest) *eventFeed {
+	f := &eventFeed{attempts: s.conn.newAttempts(fleetv1.FleetService_WatchFleet_FullMethodName, req), req: req}
+	f.isEndless = true
 	return f
 }
 
 // run passes each event to take. It returns when take fails, when the log stays unreachable or, if the request does not
 // follow, at the end of the log. When the server ends a stream that follows, run calls done, which reports whether no
 // more events will come. done may be nil.
-func (f *feed) run(ctx context.Context, take func(*fleetv1.Event) error, done func() (bool, error)) error {
+func (f *eventFeed) run(ctx context.Context, handle func(*fleetv1.Event) error, done func() (bool, error)) error {
 	if !f.req.GetFollow() {
-		f.req.MaxEvents = proto.Int32(pageOfEvents)
+		f.req.MaxEvents = proto.Int32(eventPageSize)
 	}
-	streaming, cancel := context.WithCancel(ctx)
+	streamCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	next := f.receive(streaming, fleetv1.FleetService_WatchFleet_FullMethodName, f.req, (&fleetv1.WatchFleetResponse{}).ProtoReflect().Type(), func(proto.Message) {})
+	next := f.receive(streamCtx, fleetv1.FleetService_WatchFleet_FullMethodName, f.req, (&fleetv1.WatchFleetResponse{}).ProtoReflect().Type(), func(proto.Message) {})
 	for events := 0; ; {
 		m, err := next()
 		switch {
@@ -47,25 +47,25 @@ func (f *feed) run(ctx context.Context, take func(*fleetv1.Event) error, done fu
 		case err == nil:
 			resp, _ := m.(*fleetv1.WatchFleetResponse)
 			events += len(resp.GetEvents())
-			if err := f.pass(resp, take); err != nil {
+			if err := f.handleEvents(resp, handle); err != nil {
 				return err
 			}
 		case !f.req.GetFollow():
-			if events < pageOfEvents {
+			if events < eventPageSize {
 				return nil
 			}
 			events = 0
 		default:
-			over := false
+			ended := false
 			if done != nil {
-				if over, err = done(); err != nil {
+				if ended, err = done(); err != nil {
 					return err
 				}
 			}
-			if over { // read the events that the stream has not delivered from the log
-				f.req.Follow, f.req.MaxEvents = false, proto.Int32(pageOfEvents)
+			if ended { // read the events that the stream has not delivered from the log
+				f.req.Follow, f.req.MaxEvents = false, proto.Int32(eventPageSize)
 				events = 0
-			} else if err := f.again(ctx, true, errEnds); ctx.Err() != nil {
+			} else if err := f.waitForRetry(ctx, true, errStreamEnds); ctx.Err() != nil {
 				return context.Cause(ctx)
 			} else if err != nil {
 				return err
@@ -74,30 +74,30 @@ func (f *feed) run(ctx context.Context, take func(*fleetv1.Event) error, done fu
 	}
 }
 
-// pass passes the new events of an answer to take, and advances the cursor of the request.
-func (f *feed) pass(resp *fleetv1.WatchFleetResponse, take func(*fleetv1.Event) error) error {
+// handleEvents passes the new events of an answer to take, and advances the cursor of the request.
+func (f *eventFeed) handleEvents(resp *fleetv1.WatchFleetResponse, handle func(*fleetv1.Event) error) error {
 	for _, e := range resp.GetEvents() {
 		if n, err := strconv.ParseUint(e.GetCursor(), 10, 64); err == nil {
-			if n <= f.last {
+			if n <= f.lastCursor {
 				continue
 			}
-			f.last = n
+			f.lastCursor = n
 		}
-		if err := take(e); err != nil {
+		if err := handle(e); err != nil {
 			return err
 		}
 		f.req.Cursor = e.GetCursor()
 	}
 	if c := resp.GetCursor(); c != "" {
-		if n, err := strconv.ParseUint(c, 10, 64); err != nil || n >= f.last {
+		if n, err := strconv.ParseUint(c, 10, 64); err != nil || n >= f.lastCursor {
 			f.req.Cursor = c
 		}
 	}
 	return nil
 }
 
-// endOf returns a function that reports whether the task has ended.
-func (s *session) endOf(ctx context.Context, task string) func() (bool, error) {
+// hasEndedFunc returns a function that reports whether the task has ended.
+func (s *session) hasEndedFunc(ctx context.Context, task string) func() (bool, error) {
 	return func() (bool, error) {
 		resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: task})
 		return hasEnded(resp.GetTask().GetStatus()), err

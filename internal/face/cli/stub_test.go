@@ -39,8 +39,8 @@ import (
 
 // stub is an in-memory fleet whose agents run their tasks with sh. It outlives its servers, as a database would.
 type stub struct {
-	bundle []byte         // the bundle of every agent
-	waits  map[string]int // how often a call that waits for an agent was made, by request id
+	bundle          []byte         // the bundle of every agent
+	unfinishedCalls map[string]int // how often a call that waits for an agent was made, by request id
 	fleetv1.UnimplementedFleetServiceServer
 	fleetv1.UnimplementedTokenServiceServer
 
@@ -102,14 +102,14 @@ func (s *stub) listen(t *testing.T, address string) (string, func()) {
 	}), grpc.UnknownServiceHandler(s.serveToolset))
 	fleetv1.RegisterFleetServiceServer(server, s)
 	fleetv1.RegisterTokenServiceServer(server, s)
-	over := make(chan struct{})
+	stopped := make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(stopped)
 		_ = server.Serve(l)
 	}()
 	stop := sync.OnceFunc(func() {
 		server.Stop()
-		<-over
+		<-stopped
 	})
 	t.Cleanup(stop)
 	return l.Addr().String(), stop
@@ -139,8 +139,8 @@ func answerWith(m proto.Message, err error) func(proto.Message, grpc.ServerStrea
 	}
 }
 
-// refusal returns an error as the server sends it, with the next step if it is not empty.
-func refusal(code codes.Code, reason, message string, metadata map[string]string, next ...string) error {
+// statusError returns an error as the server sends it, with the next step if it is not empty.
+func statusError(code codes.Code, reason, message string, metadata map[string]string, next ...string) error {
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: "fleet", Metadata: metadata}}
 	for _, step := range next {
 		details = append(details, protoadapt.MessageV1Of(&fleetv1.NextStep{Text: step}))
@@ -153,8 +153,8 @@ func refusal(code codes.Code, reason, message string, metadata map[string]string
 	return s.Err()
 }
 
-// log appends an event. The caller holds the lock.
-func (s *stub) log(kind fleetv1.Event_Type, agent, task, text, state string) {
+// addEvent appends an event. The caller holds the lock.
+func (s *stub) addEvent(kind fleetv1.Event_Type, agent, task, text, state string) {
 	s.events = append(s.events, &fleetv1.Event{
 		Cursor: strconv.Itoa(len(s.events) + 1), Time: timestamppb.Now(), Type: kind, AgentName: agent, TaskId: task, Text: text, Status: state,
 	})
@@ -165,7 +165,7 @@ func (s *stub) log(kind fleetv1.Event_Type, agent, task, text, state string) {
 func (s *stub) agent(name string) (*fleetv1.Agent, error) {
 	a := s.agents[strings.ToLower(name)]
 	if a == nil {
-		return nil, refusal(codes.NotFound, "AGENT_NOT_FOUND", fmt.Sprintf("agent %q not found", name), map[string]string{"agent_name": name}, "{list_agents} shows the existing agents")
+		return nil, statusError(codes.NotFound, "AGENT_NOT_FOUND", fmt.Sprintf("agent %q not found", name), map[string]string{"agent_name": name}, "{list_agents} shows the existing agents")
 	}
 	return a, nil
 }
@@ -176,10 +176,10 @@ func (s *stub) task(id string) (*fleetv1.TaskDetail, error) {
 			return t, nil
 		}
 	}
-	return nil, refusal(codes.NotFound, "TASK_NOT_FOUND", fmt.Sprintf("task %q not found", id), map[string]string{"task_id": id}, "{list_tasks} shows the tasks and their ids")
+	return nil, statusError(codes.NotFound, "TASK_NOT_FOUND", fmt.Sprintf("task %q not found", id), map[string]string{"task_id": id}, "{list_tasks} shows the tasks and their ids")
 }
 
-func brief(t *fleetv1.TaskDetail) *fleetv1.Task {
+func summaryOf(t *fleetv1.TaskDetail) *fleetv1.Task {
 	return &fleetv1.Task{
 		Id: t.Id, AgentName: t.AgentName, Summary: t.Summary, Status: t.Status, Source: t.Source, CreatedAt: t.CreatedAt,
 		StartedAt: t.StartedAt, CompletedAt: t.CompletedAt, Reason: t.Reason, PayloadSize: t.PayloadSize, CostUsd: t.CostUsd,
@@ -196,8 +196,8 @@ func (s *stub) CreateAgent(_ context.Context, r *fleetv1.CreateAgentRequest) (*f
 		a.State, a.StateReason, a.Status = fleetv1.Agent_starting, "its startup script runs", fleetv1.Agent_offline
 	}
 	s.agents[strings.ToLower(r.GetName())] = a
-	s.log(fleetv1.Event_agent_created, a.Name, "", "", "starting")
-	s.log(fleetv1.Event_agent_changed, a.Name, "", "ready", "running")
+	s.addEvent(fleetv1.Event_agent_created, a.Name, "", "", "starting")
+	s.addEvent(fleetv1.Event_agent_changed, a.Name, "", "ready", "running")
 	return &fleetv1.CreateAgentResponse{Agent: clone(a), Message: fmt.Sprintf("Agent '%s' created successfully", a.Name), Unfinished: unfinished}, nil
 }
 
@@ -236,22 +236,22 @@ func (s *stub) DeleteAgent(_ context.Context, r *fleetv1.DeleteAgentRequest) (*f
 		return nil, err
 	}
 	if r.GetKeepUnsaved() && s.unsaved != "" {
-		return nil, refusal(codes.FailedPrecondition, "UNSAVED_WORK", s.unsaved, map[string]string{"agent_name": a.Name})
+		return nil, statusError(codes.FailedPrecondition, "UNSAVED_WORK", s.unsaved, map[string]string{"agent_name": a.Name})
 	}
 	delete(s.agents, strings.ToLower(a.Name))
-	s.log(fleetv1.Event_agent_deleted, a.Name, "", "", "deleted")
+	s.addEvent(fleetv1.Event_agent_deleted, a.Name, "", "", "deleted")
 	return &fleetv1.DeleteAgentResponse{
 		Message: fmt.Sprintf("Agent '%s' deleted successfully", a.Name), DeletedAgent: &fleetv1.DeletedAgent{Name: a.Name, WorkspaceId: a.WorkspaceId},
 	}, nil
 }
 
-func (s *stub) power(name string, state fleetv1.Agent_State, st fleetv1.Agent_Status) (*fleetv1.Agent, error) {
+func (s *stub) setState(name string, state fleetv1.Agent_State, st fleetv1.Agent_Status) (*fleetv1.Agent, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, err := s.agent(name)
 	if err == nil {
 		a.State, a.Status = state, st
-		s.log(fleetv1.Event_agent_changed, a.Name, "", "", state.String())
+		s.addEvent(fleetv1.Event_agent_changed, a.Name, "", "", state.String())
 	}
 	return clone(a), err
 }
@@ -261,11 +261,11 @@ func (s *stub) power(name string, state fleetv1.Agent_State, st fleetv1.Agent_St
 func (s *stub) unfinished(name, requestID string) *bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waits == nil {
-		s.waits = map[string]int{}
+	if s.unfinishedCalls == nil {
+		s.unfinishedCalls = map[string]int{}
 	}
-	s.waits[requestID]++
-	if !strings.HasPrefix(name, "stuck") && (!strings.HasPrefix(name, "slow") || s.waits[requestID] > 2) {
+	s.unfinishedCalls[requestID]++
+	if !strings.HasPrefix(name, "stuck") && (!strings.HasPrefix(name, "slow") || s.unfinishedCalls[requestID] > 2) {
 		return nil
 	}
 	return proto.Bool(true)
@@ -273,14 +273,14 @@ func (s *stub) unfinished(name, requestID string) *bool {
 
 func (s *stub) StartAgent(_ context.Context, r *fleetv1.StartAgentRequest) (*fleetv1.StartAgentResponse, error) {
 	if strings.HasPrefix(r.GetAgentName(), "ill") {
-		return nil, refusal(codes.Aborted, "AGENT_BUSY", "the workspace is unhealthy: starting it again would end the task", map[string]string{"agent_name": r.GetAgentName()}, "wait for it with {wait_tasks}, or end it with {restart_agent}")
+		return nil, statusError(codes.Aborted, "AGENT_BUSY", "the workspace is unhealthy: starting it again would end the task", map[string]string{"agent_name": r.GetAgentName()}, "wait for it with {wait_tasks}, or end it with {restart_agent}")
 	}
-	a, err := s.power(r.GetAgentName(), fleetv1.Agent_running, fleetv1.Agent_idle)
+	a, err := s.setState(r.GetAgentName(), fleetv1.Agent_running, fleetv1.Agent_idle)
 	return &fleetv1.StartAgentResponse{Agent: a, Message: fmt.Sprintf("Agent '%s' started", r.GetAgentName()), Unfinished: s.unfinished(r.GetAgentName(), r.GetRequestId())}, err
 }
 
 func (s *stub) RestartAgent(_ context.Context, r *fleetv1.RestartAgentRequest) (*fleetv1.RestartAgentResponse, error) {
-	a, err := s.power(r.GetAgentName(), fleetv1.Agent_running, fleetv1.Agent_idle)
+	a, err := s.setState(r.GetAgentName(), fleetv1.Agent_running, fleetv1.Agent_idle)
 	return &fleetv1.RestartAgentResponse{Agent: a, Message: fmt.Sprintf("Agent '%s' restarted", r.GetAgentName())}, err
 }
 
@@ -302,16 +302,16 @@ func (s *stub) StartAgentTask(_ context.Context, r *fleetv1.StartAgentTaskReques
 	}
 	s.tasks = append(s.tasks, t)
 	a.Status, a.CurrentTask, a.CurrentTaskId = fleetv1.Agent_busy, wrapperspb.String(t.Summary), wrapperspb.String(t.Id)
-	s.log(fleetv1.Event_task_created, a.Name, t.Id, "", "pending")
-	s.log(fleetv1.Event_task_started, a.Name, t.Id, "", "running")
-	if err := s.run(t); err != nil {
+	s.addEvent(fleetv1.Event_task_created, a.Name, t.Id, "", "pending")
+	s.addEvent(fleetv1.Event_task_started, a.Name, t.Id, "", "running")
+	if err := s.startRun(t); err != nil {
 		return nil, err
 	}
-	return &fleetv1.StartAgentTaskResponse{Task: brief(clone(t)), AgentStatus: a.Status, Message: "Task started successfully"}, nil
+	return &fleetv1.StartAgentTaskResponse{Task: summaryOf(clone(t)), AgentStatus: a.Status, Message: "Task started successfully"}, nil
 }
 
-// run runs the description of the task with sh. The caller holds the lock.
-func (s *stub) run(t *fleetv1.TaskDetail) error {
+// startRun runs the description of the task with sh. The caller holds the lock.
+func (s *stub) startRun(t *fleetv1.TaskDetail) error {
 	cmd := exec.Command("sh", "-c", t.Description)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
@@ -330,7 +330,7 @@ func (s *stub) run(t *fleetv1.TaskDetail) error {
 			if line != "" {
 				all.WriteString(line)
 				s.mu.Lock()
-				s.log(fleetv1.Event_task_output, t.AgentName, t.Id, line, "")
+				s.addEvent(fleetv1.Event_task_output, t.AgentName, t.Id, line, "")
 				s.mu.Unlock()
 			}
 			if err != nil {
@@ -340,12 +340,12 @@ func (s *stub) run(t *fleetv1.TaskDetail) error {
 		err := cmd.Wait()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.end(t, all.String(), err)
+		s.endTask(t, all.String(), err)
 	})
 	return nil
 }
 
-func (s *stub) end(t *fleetv1.TaskDetail, output string, err error) {
+func (s *stub) endTask(t *fleetv1.TaskDetail, output string, err error) {
 	delete(s.runs, t.Id)
 	t.CompletedAt = timestamppb.Now()
 	if lines := strings.Fields(strings.ReplaceAll(output, " ", "\u00a0")); len(lines) > 0 {
@@ -365,14 +365,14 @@ func (s *stub) end(t *fleetv1.TaskDetail, output string, err error) {
 	if a := s.agents[strings.ToLower(t.AgentName)]; a != nil {
 		a.Status, a.CurrentTask, a.CurrentTaskId = fleetv1.Agent_idle, nil, nil
 	}
-	s.log(fleetv1.Event_task_ended, t.AgentName, t.Id, t.Reason, t.Status.String())
+	s.addEvent(fleetv1.Event_task_ended, t.AgentName, t.Id, t.Reason, t.Status.String())
 }
 
 func (s *stub) StopAgentTask(ctx context.Context, r *fleetv1.StopAgentTaskRequest) (*fleetv1.StopAgentTaskResponse, error) {
 	s.mu.Lock()
 	a, err := s.agent(r.GetAgentName())
 	if err == nil && a.CurrentTaskId == nil {
-		err = refusal(codes.NotFound, "NO_RUNNING_TASK", fmt.Sprintf("agent %q has no running task", a.Name), map[string]string{"agent_name": a.Name}, "{show_agent_task_history} shows the ones it had")
+		err = statusError(codes.NotFound, "NO_RUNNING_TASK", fmt.Sprintf("agent %q has no running task", a.Name), map[string]string{"agent_name": a.Name}, "{show_agent_task_history} shows the ones it had")
 	}
 	if err != nil {
 		s.mu.Unlock()
@@ -380,10 +380,10 @@ func (s *stub) StopAgentTask(ctx context.Context, r *fleetv1.StopAgentTaskReques
 	}
 	id := a.CurrentTaskId.GetValue()
 	s.stopped[id] = true
-	s.log(fleetv1.Event_task_stopping, a.Name, id, "killed", "")
+	s.addEvent(fleetv1.Event_task_stopping, a.Name, id, "killed", "")
 	_ = syscall.Kill(-s.runs[id].Process.Pid, syscall.SIGKILL)
 	s.mu.Unlock()
-	tasks, _, err := s.await(ctx, []string{id}, false, time.Minute)
+	tasks, _, err := s.waitForTasks(ctx, []string{id}, false, time.Minute)
 	if err != nil {
 		return nil, err
 	}
@@ -407,8 +407,8 @@ func (s *stub) StopTask(ctx context.Context, r *fleetv1.StopTaskRequest) (*fleet
 	return &fleetv1.StopTaskResponse{Task: stopped.GetTask(), Message: stopped.GetMessage()}, err
 }
 
-// await waits for any or all of the tasks to end.
-func (s *stub) await(ctx context.Context, ids []string, anyOf bool, limit time.Duration) (tasks []*fleetv1.Task, done bool, err error) {
+// waitForTasks waits for any or all of the tasks to end.
+func (s *stub) waitForTasks(ctx context.Context, ids []string, anyOf bool, limit time.Duration) (tasks []*fleetv1.Task, done bool, err error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for late := limit <= 0; ; {
@@ -424,7 +424,7 @@ func (s *stub) await(ctx context.Context, ids []string, anyOf bool, limit time.D
 			if hasEnded(t.Status) {
 				ended++
 			}
-			tasks = append(tasks, brief(clone(t)))
+			tasks = append(tasks, summaryOf(clone(t)))
 		}
 		changed := s.changed
 		s.mu.Unlock()
@@ -442,7 +442,7 @@ func (s *stub) await(ctx context.Context, ids []string, anyOf bool, limit time.D
 }
 
 func (s *stub) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fleetv1.WaitTasksResponse, error) {
-	tasks, done, err := s.await(ctx, r.GetTaskIds(), r.GetMode() == fleetv1.WaitTasksRequest_any, time.Duration(r.GetTimeoutSeconds())*time.Second)
+	tasks, done, err := s.waitForTasks(ctx, r.GetTaskIds(), r.GetMode() == fleetv1.WaitTasksRequest_any, time.Duration(r.GetTimeoutSeconds())*time.Second)
 	return &fleetv1.WaitTasksResponse{Tasks: tasks, Done: done, Message: "Waited."}, err
 }
 
@@ -463,7 +463,7 @@ func (s *stub) ShowTask(_ context.Context, r *fleetv1.ShowTaskRequest) (*fleetv1
 // DownloadAgentBundle sends the bundle in one piece.
 func (s *stub) DownloadAgentBundle(r *fleetv1.DownloadAgentBundleRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	if len(s.bundle) == 0 {
-		return refusal(codes.NotFound, "BUNDLE_NOT_FOUND", fmt.Sprintf("agent %q has nothing to rescue", r.GetAgentName()), nil)
+		return statusError(codes.NotFound, "BUNDLE_NOT_FOUND", fmt.Sprintf("agent %q has nothing to rescue", r.GetAgentName()), nil)
 	}
 	sum := sha256.Sum256(s.bundle)
 	about, err := anypb.New(&fleetv1.PayloadInfo{Size: int64(len(s.bundle)), Sha256: hex.EncodeToString(sum[:])})
@@ -483,9 +483,9 @@ func (s *stub) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out gr
 	case err != nil:
 		return err
 	case payload == "":
-		return refusal(codes.NotFound, "PAYLOAD_NOT_FOUND", fmt.Sprintf("task %q has no payload", t.GetId()), nil)
+		return statusError(codes.NotFound, "PAYLOAD_NOT_FOUND", fmt.Sprintf("task %q has no payload", t.GetId()), nil)
 	case int(r.GetOffset()) > len(payload):
-		return refusal(codes.InvalidArgument, "INVALID_ARGUMENT", "offset is too large", nil)
+		return statusError(codes.InvalidArgument, "INVALID_ARGUMENT", "offset is too large", nil)
 	}
 	if t.GetPayloadEncoding() == "base64" {
 		b, err := base64.StdEncoding.DecodeString(payload)
@@ -561,23 +561,23 @@ func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, stream grpc.ServerStream
 	for {
 		s.mu.Lock()
 		batch := []*fleetv1.Event{}
-		over := !r.GetFollow()
+		isLast := !r.GetFollow()
 		for ; at < len(s.events); at++ {
 			e := s.events[at]
 			if r.GetTaskId() != "" && e.TaskId != r.GetTaskId() || r.GetAgentName() != "" && e.AgentName != r.GetAgentName() {
 				continue
 			}
 			batch = append(batch, clone(e))
-			over = over || r.GetTaskId() != "" && e.Type == fleetv1.Event_task_ended
+			isLast = isLast || r.GetTaskId() != "" && e.Type == fleetv1.Event_task_ended
 		}
 		changed := s.changed
 		s.mu.Unlock()
-		if len(batch) > 0 || over {
+		if len(batch) > 0 || isLast {
 			if err := stream.Send(&fleetv1.WatchFleetResponse{Events: batch, Cursor: strconv.Itoa(at)}); err != nil {
 				return err
 			}
 		}
-		if over {
+		if isLast {
 			return nil
 		}
 		select {
@@ -595,7 +595,7 @@ func (s *stub) ListTasks(_ context.Context, r *fleetv1.ListTasksRequest) (*fleet
 	resp := &fleetv1.ListTasksResponse{}
 	for _, t := range slices.Backward(s.tasks) {
 		if t.GetAgentName() == r.GetAgentName() {
-			resp.Tasks = append(resp.Tasks, brief(clone(t)))
+			resp.Tasks = append(resp.Tasks, summaryOf(clone(t)))
 		}
 	}
 	return resp, nil

@@ -17,8 +17,8 @@ import (
 // with a dot after the name of a message that has the field; or a function of the message that returns a text, a number, a time, of
 // which the age is shown, or another value that cellOf knows; or nil if the table leaves the column out.
 type column struct {
-	head string
-	from any
+	heading string
+	source  any
 }
 
 // valueIf returns the value, or nil for a column of a table, or a line of a card, that is left out.
@@ -29,24 +29,24 @@ func valueIf(shown bool, value any) any {
 	return value
 }
 
-// list prints messages as a table. With -q it prints only the texts of the first column. For an empty list it prints a hint.
-func list[M proto.Message](s *session, items []M, none string, columns ...column) {
+// printList prints messages as a table. With -q it prints only the texts of the first column. For an empty list it prints a hint.
+func printList[M proto.Message](s *session, items []M, emptyText string, columns ...column) {
 	all := make([]proto.Message, len(items))
 	for i, item := range items {
 		all[i] = item
 	}
-	s.show(s.tableOf((*new(M)).ProtoReflect().Descriptor(), all, columns), none)
+	s.printTable(s.tableOf((*new(M)).ProtoReflect().Descriptor(), all, columns), emptyText)
 }
 
 // tableOf returns a table of messages. It panics if a column names a field that the messages do not have, which is a bug.
 func (s *session) tableOf(d protoreflect.MessageDescriptor, items []proto.Message, columns []column) *table {
 	t := &table{rows: make([][]cell, len(items))}
 	for _, c := range columns {
-		if c.from == nil {
+		if c.source == nil {
 			continue
 		}
-		value := valueOf(d, c)
-		t.head = append(t.head, c.head)
+		value := valueFunc(d, c)
+		t.headings = append(t.headings, c.heading)
 		for i, item := range items {
 			t.rows[i] = append(t.rows[i], s.cellOf(value(item)))
 		}
@@ -54,12 +54,12 @@ func (s *session) tableOf(d protoreflect.MessageDescriptor, items []proto.Messag
 	return t
 }
 
-// valueOf returns the function that returns the value of the column for a message.
-func valueOf(d protoreflect.MessageDescriptor, c column) func(proto.Message) any {
-	path, isField := c.from.(string)
+// valueFunc returns the function that returns the value of the column for a message.
+func valueFunc(d protoreflect.MessageDescriptor, c column) func(proto.Message) any {
+	path, isField := c.source.(string)
 	if !isField {
-		of := reflect.ValueOf(c.from)
-		return func(item proto.Message) any { return of.Call([]reflect.Value{reflect.ValueOf(item)})[0].Interface() }
+		call := reflect.ValueOf(c.source)
+		return func(item proto.Message) any { return call.Call([]reflect.Value{reflect.ValueOf(item)})[0].Interface() }
 	}
 	var fields []protoreflect.FieldDescriptor
 	for name := range strings.SplitSeq(path, ".") {
@@ -81,8 +81,8 @@ func valueOf(d protoreflect.MessageDescriptor, c column) func(proto.Message) any
 
 // fieldValue is a field of a message.
 type fieldValue struct {
-	field protoreflect.FieldDescriptor
-	of    protoreflect.Message
+	field   protoreflect.FieldDescriptor
+	message protoreflect.Message
 }
 
 // cell is one field of a table.
@@ -108,8 +108,8 @@ func (s *session) cellOf(value any) (c cell) {
 	case protoreflect.Enum:
 		c = cell{enumName(v), colorOf(v)}
 	case fieldValue:
-		if !v.field.HasPresence() || v.of.Has(v.field) {
-			c.text = strings.TrimSpace(s.valueText(v.field, v.of.Get(v.field)))
+		if !v.field.HasPresence() || v.message.Has(v.field) {
+			c.text = strings.TrimSpace(s.valueText(v.field, v.message.Get(v.field)))
 			c.color = fieldColor(v.field, c.text)
 		}
 	}
@@ -128,31 +128,31 @@ func enumName(e protoreflect.Enum) string {
 
 // table is a table for people. Its last column takes the remaining width of the terminal.
 type table struct {
-	head []string
-	rows [][]cell
+	headings []string
+	rows     [][]cell
 }
 
-// show prints a table. With -q it prints only the texts of the first column. For an empty table it prints a hint.
-func (s *session) show(t *table, none string) {
+// printTable prints a table. With -q it prints only the texts of the first column. For an empty table it prints a hint.
+func (s *session) printTable(t *table, emptyText string) {
 	switch {
 	case s.quiet:
 		for _, row := range t.rows {
 			s.screen.print(row[0].text + "\n")
 		}
 	case len(t.rows) == 0:
-		s.hint("%s", none)
+		s.hint("%s", emptyText)
 	default:
-		s.screen.print(t.render(s.screen.onOut.width(), s.screen.onOut.colored(s.noColor)))
+		s.screen.print(t.render(s.screen.outTerminal.width(), s.screen.outTerminal.hasColors(s.noColor)))
 	}
 }
 
-const gap = 2
+const columnGap = 2
 
-// wideColumn is the width above which a column makes the columns after it hard to find.
-const wideColumn = 30
+// wideColumnWidth is the width above which a column makes the columns after it hard to find.
+const wideColumnWidth = 30
 
-// lastWidth is the smallest width of the last column.
-const lastWidth = 12
+// minLastWidth is the smallest width of the last column.
+const minLastWidth = 12
 
 // render formats the table for a terminal of the width, in columns. 0 means an unlimited width. With colour the heading
 // is bold.
@@ -162,18 +162,18 @@ func (t *table) render(width int, color bool) string {
 	if width > 0 {
 		rest := width
 		for _, w := range widths[:last] {
-			rest -= w + gap
+			rest -= w + columnGap
 		}
-		widths[last] = min(widths[last], max(rest, lastWidth))
+		widths[last] = min(widths[last], max(rest, minLastWidth))
 	}
-	head := make([]cell, len(t.head))
-	for i, h := range t.head {
+	head := make([]cell, len(t.headings))
+	for i, h := range t.headings {
 		head[i] = cell{h, bold}
 	}
 	var b strings.Builder
 	for _, row := range append([][]cell{head}, t.rows...) {
 		for i, c := range row[:last] {
-			b.WriteString(paint(color, c.color, c.text) + strings.Repeat(" ", widths[i]+gap-runewidth.StringWidth(c.text)))
+			b.WriteString(paint(color, c.color, c.text) + strings.Repeat(" ", widths[i]+columnGap-runewidth.StringWidth(c.text)))
 		}
 		text := row[last].text
 		if width > 0 {
@@ -187,7 +187,7 @@ func (t *table) render(width int, color bool) string {
 // fit moves a wide column to the end, where it can be shortened, and removes columns until the rest fits the width. It
 // returns the headings of the removed columns.
 func (t *table) fit(width int) (removed []string) {
-	if len(t.rows) == 0 || len(t.head) < 2 {
+	if len(t.rows) == 0 || len(t.headings) < 2 {
 		return nil
 	}
 	for {
@@ -197,31 +197,31 @@ func (t *table) fit(width int) (removed []string) {
 			if i > 0 && w > widths[widest] {
 				widest = i
 			}
-			total += w + gap
+			total += w + columnGap
 		}
-		fits := width == 0 || total-gap <= width
-		if fits && widths[widest] <= wideColumn {
+		fits := width == 0 || total-columnGap <= width
+		if fits && widths[widest] <= wideColumnWidth {
 			return removed
 		}
-		t.move(widest)
-		if fits || len(t.head) <= 2 || total-widths[widest]+lastWidth <= width {
+		t.moveToEnd(widest)
+		if fits || len(t.headings) <= 2 || total-widths[widest]+minLastWidth <= width {
 			return removed
 		}
-		second := len(t.head) - 2
+		second := len(t.headings) - 2
 		widths = t.widths()
 		for i := 1; i < second; i++ {
 			if widths[i] > widths[second] {
 				second = i
 			}
 		}
-		removed = append(removed, t.head[second])
-		t.drop(second)
+		removed = append(removed, t.headings[second])
+		t.removeColumn(second)
 	}
 }
 
 func (t *table) widths() []int {
-	widths := make([]int, len(t.head))
-	for i, h := range t.head {
+	widths := make([]int, len(t.headings))
+	for i, h := range t.headings {
 		widths[i] = runewidth.StringWidth(h)
 	}
 	for _, row := range t.rows {
@@ -232,29 +232,29 @@ func (t *table) widths() []int {
 	return widths
 }
 
-// move moves column i to the end.
-func (t *table) move(i int) {
-	head := t.head[i]
-	t.head = append(slices.Delete(t.head, i, i+1), head)
+// moveToEnd moves column i to the end.
+func (t *table) moveToEnd(i int) {
+	head := t.headings[i]
+	t.headings = append(slices.Delete(t.headings, i, i+1), head)
 	for r, row := range t.rows {
 		c := row[i]
 		t.rows[r] = append(slices.Delete(row, i, i+1), c)
 	}
 }
 
-// drop removes column i.
-func (t *table) drop(i int) {
-	t.head = slices.Delete(t.head, i, i+1)
+// removeColumn removes column i.
+func (t *table) removeColumn(i int) {
+	t.headings = slices.Delete(t.headings, i, i+1)
 	for r, row := range t.rows {
 		t.rows[r] = slices.Delete(row, i, i+1)
 	}
 }
 
-// dropEmpty removes the columns without any text.
-func (t *table) dropEmpty() {
-	for i := len(t.head) - 1; i >= 0 && len(t.head) > 1; i-- {
+// removeEmptyColumns removes the columns without any text.
+func (t *table) removeEmptyColumns() {
+	for i := len(t.headings) - 1; i >= 0 && len(t.headings) > 1; i-- {
 		if len(t.rows) > 0 && !slices.ContainsFunc(t.rows, func(row []cell) bool { return row[i].text != noText }) {
-			t.drop(i)
+			t.removeColumn(i)
 		}
 	}
 }

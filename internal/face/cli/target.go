@@ -56,7 +56,7 @@ func (p *program) target() (Target, error) {
 		if t.TLS && t.Insecure {
 			return t, usagef("https:// and --insecure exclude each other")
 		}
-		if t.Server, err = address(t.Server); err != nil {
+		if t.Server, err = normalizeAddress(t.Server); err != nil {
 			return t, err
 		}
 	}
@@ -70,8 +70,8 @@ func (p *program) target() (Target, error) {
 	return t, nil
 }
 
-// address checks the server's HOST:PORT and adds a missing host or port.
-func address(server string) (string, error) {
+// normalizeAddress checks the server's HOST:PORT and adds a missing host or port.
+func normalizeAddress(server string) (string, error) {
 	if strings.Contains(server, "/") {
 		return "", usagef("the server %q is not HOST:PORT or https://HOST:PORT; name the gRPC listener, e.g. %s, without http:// and path", server, DefaultServer)
 	}
@@ -94,7 +94,7 @@ func address(server string) (string, error) {
 // token returns the secret that identifies the caller, and the file that it was read from, if any. Errors never contain
 // any part of the secret.
 func (p *program) token() (secret, file string, err error) {
-	from := "FLEET_TOKEN"
+	source := "FLEET_TOKEN"
 	file = p.tokenFile
 	if file == "" {
 		secret = p.deps.Getenv("FLEET_TOKEN")
@@ -103,7 +103,7 @@ func (p *program) token() (secret, file string, err error) {
 		file = p.deps.Getenv("FLEET_TOKEN_FILE")
 	}
 	if file != "" {
-		from = file
+		source = file
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return "", "", usagef("cannot read the token: %v", err)
@@ -115,7 +115,7 @@ func (p *program) token() (secret, file string, err error) {
 	secret = strings.TrimSpace(secret)
 	for _, r := range secret {
 		if r <= ' ' || r > '~' {
-			return "", "", usagef("%s does not hold one token: a token has no spaces, line breaks or special characters", from)
+			return "", "", usagef("%s does not hold one token: a token has no spaces, line breaks or special characters", source)
 		}
 	}
 	return secret, file, nil

@@ -14,7 +14,7 @@ func TestAddress(t *testing.T) {
 		"127.0.0.1:1": "127.0.0.1:1", "fleet.example.com": "fleet.example.com:8102", ":9": "127.0.0.1:9", "[::1]:9": "[::1]:9", "::1": "[::1]:8102",
 		"http://x:1": "", "x:y:z": "", "x:": "", "x:99999999": "", "a/b": "",
 	} {
-		got, err := address(server)
+		got, err := normalizeAddress(server)
 		require.Equal(t, want == "", err != nil, server)
 		require.Equal(t, want, got)
 	}
@@ -67,11 +67,11 @@ func TestATokenTravelsInTheClearOnlyWhereNobodyListens(t *testing.T) {
 	for server, want := range map[string]bool{
 		"127.0.0.1:1": true, "127.9.9.9:1": true, "localhost:1": true, "[::1]:1": true, "10.0.0.1:1": false, "localhost.example.com:1": false, "fleet:1": false,
 	} {
-		require.Equal(t, want, Target{Server: server}.plain())
-		require.Equal(t, !want, bearer{plain: Target{Server: server}.plain()}.RequireTransportSecurity())
-		require.True(t, Target{Server: server, Insecure: true}.plain())
+		require.Equal(t, want, Target{Server: server}.isPlaintext())
+		require.Equal(t, !want, bearer{plaintext: Target{Server: server}.isPlaintext()}.RequireTransportSecurity())
+		require.True(t, Target{Server: server, Insecure: true}.isPlaintext())
 		for _, encrypted := range []Target{{Server: server, TLS: true}, {Server: server, CAFile: "f"}, {Server: server, ClientCert: "f"}} {
-			require.False(t, encrypted.plain())
+			require.False(t, encrypted.isPlaintext())
 		}
 	}
 }

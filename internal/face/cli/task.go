@@ -68,7 +68,7 @@ Next, "fleet task list AGENT" shows how the task ended.`,
 				r.resp, r.err = s.fleet.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: name, RequestId: req.GetRequestId()})
 				return r
 			}, func(_ int, r result) error {
-				return s.print(r.resp, r.err, func() { s.say(r.resp.GetMessage(), r.resp.GetTask().GetId()) })
+				return s.print(r.resp, r.err, func() { s.printResult(r.resp.GetMessage(), r.resp.GetTask().GetId()) })
 			})
 		}),
 	}
@@ -88,12 +88,12 @@ messages while they work; the error says so.`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			var err error
 			req.AgentName = args[0]
-			if req.Message, err = s.text(args[1], "message"); err != nil {
+			if req.Message, err = s.readArgument(args[1], "message"); err != nil {
 				return err
 			}
 			resp, err := s.fleet.SendTaskMessage(ctx, req)
 			return s.print(resp, err, func() {
-				s.say(resp.GetMessage(), resp.GetTask().GetId())
+				s.printResult(resp.GetMessage(), resp.GetTask().GetId())
 				s.hint("Follow it: fleet watch --task %s --follow", resp.GetTask().GetId())
 			})
 		}),
@@ -117,7 +117,7 @@ cannot be deleted: "fleet task stop AGENT" stops it.`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			for _, id := range args {
 				resp, err := s.fleet.DeleteTask(ctx, &fleetv1.DeleteTaskRequest{TaskId: id})
-				if err := s.print(resp, err, func() { s.say(resp.GetMessage()+": "+resp.GetTaskId(), resp.GetTaskId()) }); err != nil {
+				if err := s.print(resp, err, func() { s.printResult(resp.GetMessage()+": "+resp.GetTaskId(), resp.GetTaskId()) }); err != nil {
 					return err
 				}
 			}

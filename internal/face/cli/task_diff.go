@@ -34,9 +34,9 @@ ends, also after the agent is deleted.`,
 			case err != nil:
 				return err
 			case stat:
-				return s.taskFiles(ctx, id)
+				return s.printTaskFiles(ctx, id)
 			}
-			return s.taskPatch(ctx, id, path)
+			return s.printTaskPatch(ctx, id, path)
 		}),
 	}
 	cmd.Flags().BoolVar(&stat, "stat", false, "list the changed files")
@@ -44,9 +44,9 @@ ends, also after the agent is deleted.`,
 	return cmd
 }
 
-// taskFiles lists all changed files.
-func (s *session) taskFiles(ctx context.Context, id string) error {
-	s.conn.whole = true
+// printTaskFiles lists all changed files.
+func (s *session) printTaskFiles(ctx context.Context, id string) error {
+	s.conn.wholeLists = true
 	all, err := s.fleet.ShowTaskChanges(ctx, &fleetv1.ShowTaskChangesRequest{TaskId: id})
 	return s.print(all, err, func() {
 		none := "The task changed no files."
@@ -56,7 +56,7 @@ func (s *session) taskFiles(ctx context.Context, id string) error {
 		case len(all.GetChanges().GetLeftOut()) > 0:
 			none = "No changed files are kept."
 		}
-		changed := func(n func(*fleetv1.FileChange) int32) any {
+		changeCount := func(n func(*fleetv1.FileChange) int32) any {
 			return func(f *fleetv1.FileChange) string {
 				if f.GetBinary() {
 					return "binary"
@@ -64,7 +64,7 @@ func (s *session) taskFiles(ctx context.Context, id string) error {
 				return fmt.Sprint(n(f))
 			}
 		}
-		list(s, all.GetFiles(), none, column{"CHANGE", "kind"}, column{"ADDED", changed((*fleetv1.FileChange).GetInsertions)}, column{"REMOVED", changed((*fleetv1.FileChange).GetDeletions)},
+		printList(s, all.GetFiles(), none, column{"CHANGE", "kind"}, column{"ADDED", changeCount((*fleetv1.FileChange).GetInsertions)}, column{"REMOVED", changeCount((*fleetv1.FileChange).GetDeletions)},
 			column{"FILE", func(f *fleetv1.FileChange) string {
 				if f.From != nil {
 					return f.GetFrom() + " -> " + f.GetPath()
@@ -72,36 +72,36 @@ func (s *session) taskFiles(ctx context.Context, id string) error {
 				return f.GetPath()
 			}})
 		s.hint("%s", changesText(all.GetChanges()))
-		s.sayLeftOut(all.GetChanges())
+		s.hintLeftOut(all.GetChanges())
 		if n := int(all.GetChanges().GetFiles()); n > len(all.GetFiles()) {
 			s.hint("Only the first %d files are listed.", len(all.GetFiles()))
 		}
 	})
 }
 
-// sayLeftOut says on standard error what the changes do not have, also if standard output is a pipe: otherwise it would look as
+// hintLeftOut says on standard error what the changes do not have, also if standard output is a pipe: otherwise it would look as
 // if everything were there.
-func (s *session) sayLeftOut(c *fleetv1.TaskChanges) {
+func (s *session) hintLeftOut(c *fleetv1.TaskChanges) {
 	for _, what := range c.GetLeftOut() {
 		s.hint("Not kept: %s", what)
 	}
 }
 
-// taskPatch prints the patch page by page.
-func (s *session) taskPatch(ctx context.Context, id, path string) error {
-	req := &fleetv1.ShowTaskChangesRequest{TaskId: id, Patch: true, Path: path, PatchLimit: proto.Int32(maxPage)}
-	var whole []byte
+// printTaskPatch prints the patch page by page.
+func (s *session) printTaskPatch(ctx context.Context, id, path string) error {
+	req := &fleetv1.ShowTaskChangesRequest{TaskId: id, Patch: true, Path: path, PatchLimit: proto.Int32(maxPageSize)}
+	var patch []byte
 	for {
 		resp, err := s.fleet.ShowTaskChanges(ctx, req)
 		if err == nil {
-			whole, err = s.appendPage(whole, "patch", resp.GetPatch(), resp.GetPatchEncoding())
+			patch, err = s.appendPage(patch, "patch", resp.GetPatch(), resp.GetPatchEncoding())
 		}
 		if err != nil {
 			return err
 		}
 		if req.PatchOffset = resp.PatchNextOffset; req.PatchOffset == nil {
-			resp.Patch, resp.PatchEncoding = encodeText(whole)
-			return s.print(resp, nil, func() { s.sayLeftOut(resp.GetChanges()) })
+			resp.Patch, resp.PatchEncoding = encodeText(patch)
+			return s.print(resp, nil, func() { s.hintLeftOut(resp.GetChanges()) })
 		}
 	}
 }

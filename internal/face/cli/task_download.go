@@ -34,11 +34,11 @@ appears when the whole payload has arrived and its SHA-256 matches.`,
 			}
 			d := &taskDownload{session: s, id: args[0]}
 			if info, err := os.Stat(file); file == "" || file == "-" || err == nil && !info.Mode().IsRegular() { // a terminal or a pipe
-				return s.save(d.from(ctx, 0), file)
+				return s.save(d.reader(ctx, 0), file)
 			}
 			n, err := d.save(ctx, file)
 			if err == nil {
-				s.note("Wrote %s to %s.", size(n), file)
+				s.note("Wrote %s to %s.", sizeText(n), file)
 			}
 			return downloadError(err)
 		}),
@@ -79,15 +79,15 @@ func (d *taskDownload) save(ctx context.Context, file string) (int64, error) {
 // payload.
 func (d *taskDownload) resume(ctx context.Context, f *os.File) (int64, error) {
 	sum := sha256.New()
-	have, err := io.Copy(sum, f)
+	existing, err := io.Copy(sum, f)
 	if err != nil {
 		return 0, err
 	}
-	from := d.from(ctx, have)
-	from.sum = sum
-	n, err := io.Copy(f, from)
-	if err == nil || have == 0 || !errors.Is(err, errDamaged) && status.Code(err) != codes.InvalidArgument { // the payload has fewer bytes
-		return have + n, err
+	rest := d.reader(ctx, existing)
+	rest.sum = sum
+	n, err := io.Copy(f, rest)
+	if err == nil || existing == 0 || !errors.Is(err, errDamaged) && status.Code(err) != codes.InvalidArgument { // the payload has fewer bytes
+		return existing + n, err
 	}
 	d.note("%s is not the beginning of this payload; downloading all of it.", f.Name())
 	if err := f.Truncate(0); err != nil {
@@ -99,9 +99,9 @@ func (d *taskDownload) resume(ctx context.Context, f *os.File) (int64, error) {
 	return d.resume(ctx, f)
 }
 
-// from returns a reader of the payload from the offset on. If the connection breaks, the reader continues where it
+// reader returns a reader of the payload from the offset on. If the connection breaks, the reader continues where it
 // stopped.
-func (d *taskDownload) from(ctx context.Context, offset int64) *content {
+func (d *taskDownload) reader(ctx context.Context, offset int64) *content {
 	req := &fleetv1.DownloadTaskPayloadRequest{TaskId: d.id, Offset: offset}
 	return d.contentOf(ctx, fleetv1.FleetService_DownloadTaskPayload_FullMethodName, req, func(m proto.Message) {
 		body, _ := m.(*httpbody.HttpBody)

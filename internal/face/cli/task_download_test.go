@@ -13,8 +13,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// withPayload returns a server with the task t-1 and its payload.
-func withPayload(t *testing.T, payload, encoding string) string {
+// servePayload returns a server with the task t-1 and its payload.
+func servePayload(t *testing.T, payload, encoding string) string {
 	t.Helper()
 	s := newStub(t)
 	s.tasks = append(s.tasks, &fleetv1.TaskDetail{Id: "t-1", Status: fleetv1.Task_completed, Payload: &payload, PayloadEncoding: &encoding})
@@ -26,26 +26,26 @@ const longPayload = "the result\nin full: \x1b[31mred\x1b[0m日本\n"
 
 func TestTaskDownload(t *testing.T) {
 	t.Parallel()
-	server := withPayload(t, longPayload, "")
+	server := servePayload(t, longPayload, "")
 	file := filepath.Join(t.TempDir(), "result.txt")
 	for _, args := range [][]string{{"task", "download", "t-1"}, {"task", "show", "t-1", "--payload"}} {
-		out, stderr, code := fleet(server, args...)
+		out, stderr, code := runFleet(server, args...)
 		require.Equal(t, ExitOK, code, stderr)
 		require.Equal(t, longPayload, out)
 	}
-	out, stderr, code := fleet(server, "task", "download", "t-1", "-o", file)
+	out, stderr, code := runFleet(server, "task", "download", "t-1", "-o", file)
 	require.Equal(t, ExitOK, code, stderr)
 	require.Empty(t, out)
 	require.Equal(t, "Wrote 39 bytes to "+file+".\n", stderr)
 	requireOnly(t, file, longPayload)
 
-	_, stderr, code = fleet(server, "task", "download", "t-2", "-o", file+".2")
+	_, stderr, code = runFleet(server, "task", "download", "t-2", "-o", file+".2")
 	require.Equal(t, ExitNotFound, code, stderr)
 	requireOnly(t, file, longPayload)
-	_, stderr, code = fleet(server, "task", "download", "t-1", "-o", "json")
+	_, stderr, code = runFleet(server, "task", "download", "t-1", "-o", "json")
 	require.Equal(t, ExitUsage, code, stderr)
 	require.Contains(t, stderr, "./json")
-	_, stderr, code = fleet(server, "task", "download", "t-1", "-o", filepath.Join(file, "x"))
+	_, stderr, code = runFleet(server, "task", "download", "t-1", "-o", filepath.Join(file, "x"))
 	require.Equal(t, ExitUsage, code)
 	require.Contains(t, stderr, "cannot write the file")
 }
@@ -63,15 +63,15 @@ func requireOnly(t *testing.T, file, content string) {
 
 func TestTaskDownloadIsExact(t *testing.T) {
 	t.Parallel()
-	server := withPayload(t, "H4sIAAAA/w==", "base64") // begins like gzip data
-	out, stderr, code := fleet(server, "task", "download", "t-1")
+	server := servePayload(t, "H4sIAAAA/w==", "base64") // begins like gzip data
+	out, stderr, code := runFleet(server, "task", "download", "t-1")
 	require.Equal(t, ExitOK, code, stderr)
 	require.Equal(t, "\x1f\x8b\x08\x00\x00\x00\xff", out)
 }
 
 func TestTaskDownloadGoesOn(t *testing.T) {
 	t.Parallel()
-	server := withPayload(t, longPayload, "")
+	server := servePayload(t, longPayload, "")
 	for name, part := range map[string]struct{ left, says string }{
 		"a part":            {longPayload[:20], "Wrote 39 bytes"},
 		"all of it":         {longPayload, "Wrote 39 bytes"},
@@ -82,7 +82,7 @@ func TestTaskDownloadGoesOn(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "result.txt")
 			require.NoError(t, os.WriteFile(file+".part", []byte(part.left), 0o600))
-			_, stderr, code := fleet(server, "task", "download", "t-1", "-o", file)
+			_, stderr, code := runFleet(server, "task", "download", "t-1", "-o", file)
 			require.Equal(t, ExitOK, code, stderr)
 			require.Contains(t, stderr, part.says)
 			requireOnly(t, file, longPayload)
@@ -93,9 +93,9 @@ func TestTaskDownloadGoesOn(t *testing.T) {
 // TestTaskDownloadThatIsInterrupted checks that a second download after an interruption requests only the missing part.
 func TestTaskDownloadThatIsInterrupted(t *testing.T) {
 	t.Parallel()
-	server := withPayload(t, longPayload, "")
+	server := servePayload(t, longPayload, "")
 	file := filepath.Join(t.TempDir(), "result.txt")
-	cut := &cutter{after: 2, times: 99}
+	cut := &breakingConn{after: 2, times: 99}
 	dial := func(ctx context.Context, target Target) (grpc.ClientConnInterface, func() error, error) {
 		conn, closeIt, err := DialNetwork(ctx, target)
 		cut.ClientConnInterface = conn
@@ -110,7 +110,7 @@ func TestTaskDownloadThatIsInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, longPayload[:20], string(left))
 
-	_, stderr, code := fleet(server, "task", "download", "t-1", "-o", file)
+	_, stderr, code := runFleet(server, "task", "download", "t-1", "-o", file)
 	require.Equal(t, ExitOK, code, stderr)
 	requireOnly(t, file, longPayload)
 

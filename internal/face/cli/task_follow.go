@@ -23,10 +23,10 @@ type monitor struct {
 // follow shows the task's output until the task has ended, and returns nil if it completed.
 func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrupt bool) error {
 	m := &monitor{s: s, task: task}
-	watching, cancel := context.WithCancelCause(ctx)
+	watchCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	presses := make(chan struct{}, 8)
-	release := s.interrupts.take(func() {
+	release := s.interrupts.setHandler(func() {
 		select {
 		case presses <- struct{}{}:
 		default:
@@ -38,56 +38,56 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrup
 	defer release()
 
 	s.note("%s works on task %s.", task.GetAgentName(), task.GetId())
-	begun := s.deps.Now()
-	if t := task.GetStartedAt(); t != nil && t.AsTime().Before(begun) {
-		begun = t.AsTime()
+	started := s.deps.Now()
+	if t := task.GetStartedAt(); t != nil && t.AsTime().Before(started) {
+		started = t.AsTime()
 	}
-	m.progress = s.progress(task.GetAgentName(), begun)
-	defer m.progress.done()
-	prompter, stopAsking := s.startPrompter(watching, task)
+	m.progress = s.startProgress(task.GetAgentName(), started)
+	defer m.progress.stop()
+	prompter, stopAsking := s.startPrompter(watchCtx, task)
 	defer stopAsking()
 	m.prompter = prompter
 
 	if stopOnInterrupt {
-		over := make(chan struct{})
+		watchEnded := make(chan struct{})
 		stopped := make(chan error, 1)
-		go func() { stopped <- m.stopWhenPressed(watching, presses, over, cancel) }()
-		err := m.watch(watching)
-		close(over)
+		go func() { stopped <- m.stopWhenPressed(watchCtx, presses, watchEnded, cancel) }()
+		err := m.watch(watchCtx)
+		close(watchEnded)
 		if e := <-stopped; e != nil && err == nil && !m.ended {
 			err = e
 		}
 		if err != nil {
 			return err
 		}
-		return m.conclude(ctx)
+		return m.reportEnd(ctx)
 	}
-	err := m.watch(watching)
+	err := m.watch(watchCtx)
 	if errors.Is(err, errInterrupted) && ctx.Err() == nil {
-		m.progress.done()
+		m.progress.stop()
 		return m.onInterrupt(ctx, presses)
 	}
 	if err != nil {
 		return err
 	}
-	return m.conclude(ctx)
+	return m.reportEnd(ctx)
 }
 
 // watch shows the events of the task until it has ended.
 func (m *monitor) watch(ctx context.Context) error {
-	stream := m.s.feed(&fleetv1.WatchFleetRequest{TaskId: m.task.GetId(), Follow: true, Details: true})
-	stream.worked = true // the server has just started the task
+	stream := m.s.newFeed(&fleetv1.WatchFleetRequest{TaskId: m.task.GetId(), Follow: true, Details: true})
+	stream.hasAnswered = true // the server has just started the task
 	errEnded := errors.New("ended")
 	err := stream.run(ctx, func(e *fleetv1.Event) error {
 		m.show(e)
 		if m.ended {
 			return errEnded
 		}
-		if err := m.s.screen.failed(); err != nil {
+		if err := m.s.screen.writeError(); err != nil {
 			return Fail(ExitError, "the task goes on: fleet task wait "+m.task.GetId(), "cannot write to standard output: %v", err)
 		}
 		return nil
-	}, m.s.endOf(ctx, m.task.GetId()))
+	}, m.s.hasEndedFunc(ctx, m.task.GetId()))
 	switch {
 	case errors.Is(err, errEnded):
 		return nil
@@ -110,7 +110,7 @@ var marks = map[fleetv1.Event_Type]string{
 // show prints one event: output on standard output, everything else on standard error.
 func (m *monitor) show(e *fleetv1.Event) {
 	s, text := m.s, strings.TrimRight(e.GetText(), "\r\n")
-	doing := text
+	activity := text
 	switch e.GetType() {
 	case fleetv1.Event_task_output:
 		if s.output.forPeople() {
@@ -125,30 +125,30 @@ func (m *monitor) show(e *fleetv1.Event) {
 	case fleetv1.Event_task_ended:
 		m.ended = true
 	case fleetv1.Event_task_message:
-		doing = ""
+		activity = ""
 	case fleetv1.Event_task_question:
-		doing = "waiting for an answer"
+		activity = "waiting for an answer"
 	case fleetv1.Event_task_stopping:
-		doing = "stopping"
+		activity = "stopping"
 	}
-	m.progress.spend(e.GetStep().GetUsage().GetCostUsd())
+	m.progress.addCost(e.GetStep().GetUsage().GetCostUsd())
 	line, c := s.stepLine(e)
 	if line == "" {
 		return
 	}
-	if doing != "" && e.GetType() != fleetv1.Event_task_detail {
-		m.progress.say(m.task.GetAgentName() + ": " + doing)
+	if activity != "" && e.GetType() != fleetv1.Event_task_detail {
+		m.progress.setLabel(m.task.GetAgentName() + ": " + activity)
 	}
 	s.printEventLine(line, c)
-	m.prompter.notice(s, e)
+	m.prompter.handleEvent(s, e)
 	if rule := m.denials.rule(e); rule != "" {
 		s.hint("To allow this, add %q to allowed_tools of the agent's role.", rule)
 	}
 }
 
-// conclude reports how the task ended.
-func (m *monitor) conclude(ctx context.Context) error {
-	m.progress.done()
+// reportEnd reports how the task ended.
+func (m *monitor) reportEnd(ctx context.Context) error {
+	m.progress.stop()
 	s := m.s
 	resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: m.task.GetId()})
 	if err != nil {
@@ -161,7 +161,7 @@ func (m *monitor) conclude(ctx context.Context) error {
 		}
 	} else if t.GetStatus() == fleetv1.Task_completed && !s.quiet {
 		line := "Completed in " + s.elapsed(t.GetStartedAt(), t.GetCompletedAt())
-		if c := cost(t.GetCostUsd()); c != "" {
+		if c := costText(t.GetCostUsd()); c != "" {
 			line += " for " + c
 		}
 		if t.GetSummary() != "" {
@@ -173,19 +173,19 @@ func (m *monitor) conclude(ctx context.Context) error {
 			if t.GetPayloadGapSize() > 0 {
 				what = "Its beginning and its end"
 			}
-			s.hint("%s (%s): fleet task show %s --payload", what, size(t.GetPayloadSize()), t.GetId())
+			s.hint("%s (%s): fleet task show %s --payload", what, sizeText(t.GetPayloadSize()), t.GetId())
 		}
 		if c := t.GetChanges(); c.GetFiles() > 0 || c.GetCommits() > 0 {
 			s.hint("Changed %s. Review it: fleet task diff %s", changesText(c), t.GetId()[:min(len(t.GetId()), shortID)])
 		}
 	}
 	if t.GetFromTerminal() {
-		s.hint("The result was read from %s.", terminalWords)
+		s.hint("The result was read from %s.", terminalNote)
 	}
-	if err := s.screen.failed(); err != nil {
+	if err := s.screen.writeError(); err != nil {
 		return err
 	}
-	return verdict(&fleetv1.Task{
+	return newEndError(&fleetv1.Task{
 		Id: t.GetId(), AgentName: t.GetAgentName(), Status: t.GetStatus(), Reason: t.GetReason(),
 		StartedAt: t.GetStartedAt(), CompletedAt: t.GetCompletedAt(),
 	})

@@ -11,7 +11,7 @@ import (
 // onInterrupt handles Ctrl-C: it says how to continue later, and stops the task if Ctrl-C is pressed again.
 func (m *monitor) onInterrupt(ctx context.Context, presses <-chan struct{}) error {
 	s := m.s
-	after := &failure{
+	errDetached := &failure{
 		code: ExitInterrupted, reason: "INTERRUPTED",
 		message: fmt.Sprintf("no longer following; the task %s goes on", m.task.GetId()),
 		hint: fmt.Sprintf("follow it: fleet watch --task %s --follow, or stop it: fleet task stop %s",
@@ -19,41 +19,41 @@ func (m *monitor) onInterrupt(ctx context.Context, presses <-chan struct{}) erro
 		details: map[string]any{"task_id": m.task.GetId(), "agent_name": m.task.GetAgentName()},
 	}
 	<-presses // the first Ctrl-C
-	if s.screen.onErr.is() {
-		s.screen.line(printable(fmt.Sprintf("Ctrl-C again within %s stops the task too.", longDuration(s.deps.secondPress))))
-		timer := time.NewTimer(s.deps.secondPress)
+	if s.screen.errTerminal.isTerminal() {
+		s.screen.line(printable(fmt.Sprintf("Ctrl-C again within %s stops the task too.", longDuration(s.deps.secondPressTime))))
+		timer := time.NewTimer(s.deps.secondPressTime)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			return after
+			return errDetached
 		case <-presses:
 		}
 	} else {
-		return after
+		return errDetached
 	}
 	s.note("Stopping the task ...")
-	stopping, cancel := context.WithCancelCause(ctx)
+	stopCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
 		select {
 		case <-presses: // a third Ctrl-C
-			cancel(after)
-		case <-stopping.Done():
+			cancel(errDetached)
+		case <-stopCtx.Done():
 		}
 	}()
-	if err := m.stop(stopping); err != nil {
-		if stopping.Err() != nil {
-			return context.Cause(stopping)
+	if err := m.stop(stopCtx); err != nil {
+		if stopCtx.Err() != nil {
+			return context.Cause(stopCtx)
 		}
 		return err
 	}
-	return m.conclude(ctx)
+	return m.reportEnd(ctx)
 }
 
 // stopWhenPressed stops the task at the first Ctrl-C, and stops following at the second.
-func (m *monitor) stopWhenPressed(ctx context.Context, presses <-chan struct{}, over <-chan struct{}, giveUp context.CancelCauseFunc) error {
+func (m *monitor) stopWhenPressed(ctx context.Context, presses <-chan struct{}, watchEnded <-chan struct{}, giveUp context.CancelCauseFunc) error {
 	select {
-	case <-over:
+	case <-watchEnded:
 		return nil
 	case <-presses:
 	}

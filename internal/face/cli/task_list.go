@@ -31,30 +31,30 @@ table, is enough.`,
   fleet task list papi -o json | jq '.tasks[] | select(.status == "failed")'`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			filtered := slices.ContainsFunc(filters, s.cmd.Flags().Changed)
-			none := `There are no tasks yet. Start one: fleet task run AGENT "..." --follow`
+			emptyText := `There are no tasks yet. Start one: fleet task run AGENT "..." --follow`
 			if len(args) == 1 {
 				req.AgentName, req.LastAgent = args[0], !filtered
-				none = "There are no tasks here. Start one: fleet task run " + args[0] + ` "..." --follow`
+				emptyText = "There are no tasks here. Start one: fleet task run " + args[0] + ` "..." --follow`
 			}
 			if filtered {
-				none = "No task matches. See all of them: fleet task list"
+				emptyText = "No task matches. See all of them: fleet task list"
 			}
 			resp, err := s.fleet.ListTasks(ctx, req)
 			return s.print(resp, err, func() {
-				more := ""
+				plus := ""
 				if resp.GetTotalIsLowerBound() {
-					more = "+"
+					plus = "+"
 				}
 				if resp.GetTotalCount() > 0 {
-					none = fmt.Sprintf("Page %d is beyond the last one", resp.GetPage())
-					if more == "" {
-						none += fmt.Sprintf(", which is page %d", resp.GetTotalPages())
+					emptyText = fmt.Sprintf("Page %d is beyond the last one", resp.GetPage())
+					if plus == "" {
+						emptyText += fmt.Sprintf(", which is page %d", resp.GetTotalPages())
 					}
-					none += "."
+					emptyText += "."
 				}
-				s.showTasks(resp.GetTasks(), len(args) == 0, none)
+				s.showTasks(resp.GetTasks(), len(args) == 0, emptyText)
 				if resp.GetTotalPages() > 1 {
-					s.hint("Page %d of %d%[4]s, %[3]d%[4]s tasks.", resp.GetPage(), resp.GetTotalPages(), resp.GetTotalCount(), more)
+					s.hint("Page %d of %d%[4]s, %[3]d%[4]s tasks.", resp.GetPage(), resp.GetTotalPages(), resp.GetTotalCount(), plus)
 				}
 			})
 		}),
@@ -85,22 +85,22 @@ const (
 )
 
 // showTasks prints tasks as a table, with an agent column if tasks of several agents are listed.
-func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
-	isWide := s.output == wide
-	width, most := s.screen.onOut.width(), descriptionWidth
+func (s *session) showTasks(tasks []*fleetv1.Task, withAgents bool, emptyText string) {
+	isWide := s.output == wideForm
+	width, most := s.screen.outTerminal.width(), descriptionWidth
 	summaries := isWide || width == 0 || width >= narrowWidth
 	if !isWide && width > 0 && summaries { // both texts get half of what the other columns leave
 		most = min(most, (width-otherColumns)/2)
 	}
-	list(s, tasks, none,
+	printList(s, tasks, emptyText,
 		column{"ID", func(t *fleetv1.Task) string {
 			if isWide || s.quiet {
 				return t.GetId()
 			}
 			return t.GetId()[:min(len(t.GetId()), shortID)]
 		}},
-		column{"AGENT", valueIf(agents || isWide, "agent_name")},
-		column{"OWNER", valueIf(isWide || severalOwners(tasks), "owner")},
+		column{"AGENT", valueIf(withAgents || isWide, "agent_name")},
+		column{"OWNER", valueIf(isWide || hasSeveralOwners(tasks), "owner")},
 		column{"STATUS", func(t *fleetv1.Task) cell { return statusCell(t.GetStatus(), t) }},
 		column{"SOURCE", valueIf(isWide, "source")},
 		column{"AGE", (*fleetv1.Task).GetCreatedAt},
@@ -112,12 +112,12 @@ func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
 			return truncate(oneLine(t.GetDescription()), most)
 		}},
 		column{"LABELS", valueIf(isWide, func(t *fleetv1.Task) string { return labelsText(t.GetLabels()) })},
-		column{"SUMMARY", valueIf(summaries, outcome)})
+		column{"SUMMARY", valueIf(summaries, outcomeText)})
 }
 
-// outcome returns the summary of a completed task, and why another one failed or was stopped. Until a task has completed, its summary
+// outcomeText returns the summary of a completed task, and why another one failed or was stopped. Until a task has completed, its summary
 // may only repeat the description.
-func outcome(t *fleetv1.Task) string {
+func outcomeText(t *fleetv1.Task) string {
 	if t.GetStatus() == fleetv1.Task_completed || t.GetReason() == "" && hasEnded(t.GetStatus()) {
 		return t.GetSummary()
 	}

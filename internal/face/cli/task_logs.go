@@ -34,7 +34,7 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 			if err != nil {
 				return err
 			}
-			return s.taskLogs(ctx, id, lines, follow)
+			return s.printTaskLogs(ctx, id, lines, follow)
 		}),
 	}
 	cmd.Flags().IntVar(&lines, "tail", 0, "print only the last `N` lines of the output so far (default all)")
@@ -42,16 +42,16 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 	return cmd
 }
 
-// taskLogs prints the output and the steps of the task. Of what there is so far it prints only the last lines of output, unless lines is
+// printTaskLogs prints the output and the steps of the task. Of what there is so far it prints only the last lines of output, unless lines is
 // negative.
-func (s *session) taskLogs(ctx context.Context, id string, lines int, follow bool) error {
+func (s *session) printTaskLogs(ctx context.Context, id string, lines int, follow bool) error {
 	resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
 	if err != nil {
 		return err
 	}
 	task := resp.GetTask()
-	there := lastLines{most: lines}
-	f := s.feed(&fleetv1.WatchFleetRequest{TaskId: task.GetId(), Details: true})
+	outputSoFar := lastLines{limit: lines}
+	f := s.newFeed(&fleetv1.WatchFleetRequest{TaskId: task.GetId(), Details: true})
 	var prompter *prompter
 	show := func(e *fleetv1.Event) error {
 		if e.GetType() == fleetv1.Event_task_output {
@@ -59,38 +59,38 @@ func (s *session) taskLogs(ctx context.Context, id string, lines int, follow boo
 		} else {
 			s.printEventLine(s.stepLine(e))
 			if follow && !hasEnded(task.GetStatus()) {
-				prompter.notice(s, e)
+				prompter.handleEvent(s, e)
 			}
 		}
-		return s.screen.failed()
+		return s.screen.writeError()
 	}
 	err = f.run(ctx, func(e *fleetv1.Event) error {
 		if lines < 0 {
 			return show(e)
 		}
 		if e.GetType() == fleetv1.Event_task_output {
-			there.add(e.GetText())
+			outputSoFar.add(e.GetText())
 		}
 		return nil
 	}, nil)
 	if err != nil {
 		return err
 	}
-	s.screen.output(there.text())
+	s.screen.output(outputSoFar.text())
 	if !follow || hasEnded(task.GetStatus()) {
-		return s.screen.failed()
+		return s.screen.writeError()
 	}
 	var stopAsking func()
 	prompter, stopAsking = s.startPrompter(ctx, &fleetv1.Task{Id: task.GetId(), AgentName: task.GetAgentName()})
 	defer stopAsking()
 	f.req.Follow, f.req.MaxEvents = true, nil
-	return f.run(ctx, show, s.endOf(ctx, task.GetId()))
+	return f.run(ctx, show, s.hasEndedFunc(ctx, task.GetId()))
 }
 
 // lastLines collects text and returns at most the given number of last lines, or all lines if that number is negative.
 type lastLines struct {
-	most int
-	b    strings.Builder
+	limit int
+	b     strings.Builder
 }
 
 func (l *lastLines) add(text string) {
@@ -99,17 +99,17 @@ func (l *lastLines) add(text string) {
 
 func (l *lastLines) text() string {
 	all := l.b.String()
-	if l.most < 0 {
+	if l.limit < 0 {
 		return all
 	}
-	begin := len(strings.TrimSuffix(all, "\n"))
-	for range l.most {
-		if begin = strings.LastIndexByte(all[:begin], '\n'); begin < 0 {
+	start := len(strings.TrimSuffix(all, "\n"))
+	for range l.limit {
+		if start = strings.LastIndexByte(all[:start], '\n'); start < 0 {
 			return all
 		}
 	}
-	if l.most == 0 {
+	if l.limit == 0 {
 		return ""
 	}
-	return all[begin+1:]
+	return all[start+1:]
 }

@@ -26,7 +26,7 @@ than output.max (256 MiB by default), it keeps only the beginning and the end.`,
 		Example: `  fleet task output 3f2a... >output.log
   fleet task output 3f2a... --tail 4096`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req := &fleetv1.ShowTaskOutputRequest{TaskId: args[0], Limit: proto.Int32(maxPage)}
+			req := &fleetv1.ShowTaskOutputRequest{TaskId: args[0], Limit: proto.Int32(maxPageSize)}
 			switch flags := s.cmd.Flags(); {
 			case flags.Changed("offset") && flags.Changed("tail"):
 				return Fail(ExitUsage, "", "--tail counts from the end: leave --offset out")
@@ -35,10 +35,10 @@ than output.max (256 MiB by default), it keeps only the beginning and the end.`,
 			case flags.Changed("tail") && tail <= 0:
 				return Fail(ExitUsage, "", "--tail is %d: give 1 or more bytes", tail)
 			case flags.Changed("tail"):
-				return s.taskTail(ctx, req, tail)
+				return s.printTaskTail(ctx, req, tail)
 			}
 			req.Offset = proto.Float64(float64(offset))
-			return s.taskOutput(ctx, req)
+			return s.printTaskOutput(ctx, req)
 		}),
 	}
 	cmd.Flags().Int64Var(&offset, "offset", 0, "begin at byte `N`")
@@ -46,28 +46,28 @@ than output.max (256 MiB by default), it keeps only the beginning and the end.`,
 	return cmd
 }
 
-// taskTail prints the last n bytes.
-func (s *session) taskTail(ctx context.Context, req *fleetv1.ShowTaskOutputRequest, n int32) error {
+// printTaskTail prints the last n bytes.
+func (s *session) printTaskTail(ctx context.Context, req *fleetv1.ShowTaskOutputRequest, n int32) error {
 	if n <= req.GetLimit() {
 		req.Tail = proto.Int32(n)
-		return s.taskOutput(ctx, req)
+		return s.printTaskOutput(ctx, req)
 	}
 	now, err := s.fleet.ShowTaskOutput(ctx, &fleetv1.ShowTaskOutputRequest{TaskId: req.GetTaskId(), Tail: proto.Int32(1)})
 	if err != nil {
 		return err
 	}
 	req.Offset = proto.Float64(max(0, now.GetSize()-float64(n)))
-	return s.taskOutput(ctx, req)
+	return s.printTaskOutput(ctx, req)
 }
 
-// taskOutput prints the output page by page.
-func (s *session) taskOutput(ctx context.Context, req *fleetv1.ShowTaskOutputRequest) error {
+// printTaskOutput prints the output page by page.
+func (s *session) printTaskOutput(ctx context.Context, req *fleetv1.ShowTaskOutputRequest) error {
 	var first *float64
-	var whole []byte
+	var pages []byte
 	for {
 		resp, err := s.fleet.ShowTaskOutput(ctx, req)
 		if err == nil {
-			whole, err = s.appendPage(whole, "output", resp.GetOutput(), resp.GetOutputEncoding())
+			pages, err = s.appendPage(pages, "output", resp.GetOutput(), resp.GetOutputEncoding())
 		}
 		if err != nil {
 			return err
@@ -79,15 +79,15 @@ func (s *session) taskOutput(ctx context.Context, req *fleetv1.ShowTaskOutputReq
 			first = &resp.Offset
 		}
 		if req.Offset, req.Tail = resp.NextOffset, nil; req.Offset == nil {
-			text, encoding := encodeText(whole)
+			text, encoding := encodeText(pages)
 			resp.Offset, resp.Output, resp.OutputEncoding = *first, *text, encoding
 			return s.print(resp, nil, func() {})
 		}
 	}
 }
 
-// maxPage is the largest page of output or of a patch, in bytes.
-const maxPage = 1 << 20
+// maxPageSize is the largest page of output or of a patch, in bytes.
+const maxPageSize = 1 << 20
 
 // appendPage prints a page for people at once, and appends it to the pages before it for programs.
 func (s *session) appendPage(pages []byte, what, text, encoding string) ([]byte, error) {
@@ -96,7 +96,7 @@ func (s *session) appendPage(pages []byte, what, text, encoding string) ([]byte,
 		return append(pages, page...), err
 	}
 	s.screen.output(string(page))
-	return nil, s.screen.failed()
+	return nil, s.screen.writeError()
 }
 
 // decodeText returns the bytes of a text that the server sent in the encoding. If the encoding is "", the server sent the

@@ -13,11 +13,11 @@ import (
 
 // taskFlags are the flags of a task to start, with the flags that "task run" and "task start" share.
 type taskFlags struct {
-	req      fleetv1.StartAgentTaskRequest
-	schema   string
-	attached []string
-	labels   params
-	queue    bool // queue the task if the agent cannot start it now
+	req         fleetv1.StartAgentTaskRequest
+	schema      string
+	attachments []string
+	labels      keyValues
+	queue       bool // queue the task if the agent cannot start it now
 }
 
 func (o *taskFlags) addTo(cmd *cobra.Command) {
@@ -30,7 +30,7 @@ func (o *taskFlags) addTo(cmd *cobra.Command) {
 	addOptional(f, &o.req.MaxCostUsd, "max-cost", "the task fails when it has cost `USD`")
 	addOptional(f, &o.req.AppendSystemPrompt, "append-system-prompt", "instructions for this task, after those of the role: `TEXT`")
 	f.StringVar(&o.schema, "output-schema", "", "the task has to return an object that matches this JSON `SCHEMA`, or @FILE")
-	f.StringArrayVar(&o.attached, "attach", nil, "give the agent this `FILE` for the task; can be repeated")
+	f.StringArrayVar(&o.attachments, "attach", nil, "give the agent this `FILE` for the task; can be repeated")
 	addSeconds(cmd, "check-timeout", "a check may take `DURATION` (default 10m)", func(n int32) { o.req.CheckTimeoutSeconds = &n })
 	addSeconds(cmd, "timeout", "stop the task after `DURATION`, such as 30m, and count it as failed (default: the server's)", func(n int32) { o.req.TimeoutSeconds = &n })
 	addLabels(cmd, &o.labels, "the task")
@@ -45,7 +45,7 @@ func (o *taskFlags) addQueue(cmd *cobra.Command) {
 // readFiles puts the files that the flags name into the request.
 func (o *taskFlags) readFiles(s *session) error {
 	if s.cmd.Flags().Changed("output-schema") {
-		text, err := s.text(o.schema, "output schema")
+		text, err := s.readArgument(o.schema, "output schema")
 		if err != nil {
 			return err
 		}
@@ -54,8 +54,8 @@ func (o *taskFlags) readFiles(s *session) error {
 			return usagef("--output-schema is not a JSON object; write {\"type\": \"object\", \"properties\": ...}, or @FILE")
 		}
 	}
-	for _, file := range o.attached {
-		data, err := s.fileText(maxAttached, file, "attachment")
+	for _, file := range o.attachments {
+		data, err := s.readFile(maxAttachmentSize, file, "attachment")
 		if err != nil {
 			return err
 		}
@@ -64,16 +64,16 @@ func (o *taskFlags) readFiles(s *session) error {
 	return nil
 }
 
-// maxAttached is the largest attachment that the API accepts, in bytes.
-const maxAttached = 20 << 20
+// maxAttachmentSize is the largest attachment that the API accepts, in bytes.
+const maxAttachmentSize = 20 << 20
 
 // request returns the request with what the flags name.
 func (o *taskFlags) request(s *session, agent, description string) (*fleetv1.StartAgentTaskRequest, error) {
 	var err error
-	if o.req.TaskDescription, err = s.text(description, "description"); err != nil {
+	if o.req.TaskDescription, err = s.readArgument(description, "description"); err != nil {
 		return nil, err
 	}
-	if o.req.Labels, err = o.labels.values("--label"); err != nil {
+	if o.req.Labels, err = o.labels.parse("--label"); err != nil {
 		return nil, err
 	}
 	o.req.AgentName = agent
@@ -94,14 +94,14 @@ func (o *taskFlags) start(ctx context.Context, s *session, agent, description st
 			return resp, err
 		}
 		busy := s.explain(ctx, err, s.target)
-		attached, _ := busy.details["task_id"].(string)
-		if busy.details["attached"] == nil || attached == "" {
+		attachedTask, _ := busy.details["task_id"].(string)
+		if busy.details["attached"] == nil || attachedTask == "" {
 			return nil, err
 		}
 		s.note("%s. The task starts when they leave it.", busy.message)
-		p := s.progress("waiting for "+agent, s.deps.Now())
-		_, err = (&taskWait{s: s}).part(ctx, []string{attached})
-		p.done()
+		p := s.startProgress("waiting for "+agent, s.deps.Now())
+		_, err = (&taskWait{s: s}).waitForPart(ctx, []string{attachedTask})
+		p.stop()
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +110,7 @@ func (o *taskFlags) start(ctx context.Context, s *session, agent, description st
 
 // enqueue queues the task.
 func (o *taskFlags) enqueue(ctx context.Context, s *session) (*fleetv1.StartAgentTaskResponse, error) {
-	req, err := o.toQueue()
+	req, err := o.copyToQueueRequest()
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (s *session) printStarted(resp interface {
 	})
 }
 
-const describe = `DESCRIPTION says what is to be done; "-" reads it from standard input, and "@FILE"
+const describeHelp = `DESCRIPTION says what is to be done; "-" reads it from standard input, and "@FILE"
 from a file.`
 
 func (p *program) newTaskStart() *cobra.Command {
@@ -146,7 +146,7 @@ func (p *program) newTaskStart() *cobra.Command {
 		Use:   "start AGENT DESCRIPTION|-|@FILE",
 		Short: "Start a task and print its id",
 		Long: `Start a task on an idle agent, print the id of the task, and return at once.
-` + describe + `
+` + describeHelp + `
 
 With --check, the task completes only if the command succeeds. If it fails, the
 agent gets its output and tries again.
@@ -175,7 +175,7 @@ func (p *program) newTaskRun() *cobra.Command {
 		Use:   "run AGENT DESCRIPTION|-|@FILE",
 		Short: "Start a task and, with --follow, stay until it has ended",
 		Long: `Start a task on an idle agent.
-` + describe + `
+` + describeHelp + `
 
 If a person uses the agent's program ("fleet agent attach"), the command says so, and
 waits until they have left it.

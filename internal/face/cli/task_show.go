@@ -45,7 +45,7 @@ error says how much is missing, and so do payload_gap_offset and payload_gap_siz
 			if !stream {
 				return s.print(resp, nil, func() { s.showTask(t) })
 			}
-			if err := s.save((&taskDownload{session: s, id: t.GetId()}).from(ctx, 0), ""); err != nil {
+			if err := s.save((&taskDownload{session: s, id: t.GetId()}).reader(ctx, 0), ""); err != nil {
 				return err
 			}
 			if gap := gapOf(t); gap != "" {
@@ -58,8 +58,8 @@ error says how much is missing, and so do payload_gap_offset and payload_gap_siz
 	return cmd
 }
 
-// terminalWords tells people what to expect of a result that was read from a terminal.
-const terminalWords = "the agent's terminal: lines may be broken, and pieces of the screen may be in the text"
+// terminalNote tells people what to expect of a result that was read from a terminal.
+const terminalNote = "the agent's terminal: lines may be broken, and pieces of the screen may be in the text"
 
 func (s *session) showTask(t *fleetv1.TaskDetail) {
 	if s.quiet {
@@ -67,7 +67,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		return
 	}
 	o := t.GetOptions()
-	lines := []line{
+	lines := []cardLine{
 		{"Id", t.GetId(), ""},
 		{"Agent", t.GetAgentName(), ""},
 		{"Status", t.GetStatus(), t.GetReason()},
@@ -78,7 +78,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		{"Options", optionsLine(o), ""},
 		{"Labels", labelsText(t.GetLabels()), ""},
 		{"Retry of", t.GetRetryOf(), ""},
-		{"Read from", valueIf(t.GetFromTerminal(), terminalWords), ""},
+		{"Read from", valueIf(t.GetFromTerminal(), terminalNote), ""},
 		{"Source", t.GetSource(), ""},
 		{"Owner", t.GetOwner(), ""},
 		{"Created", t.GetCreatedAt(), ""},
@@ -87,53 +87,53 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		{"Took", s.elapsed(t.GetStartedAt(), t.GetCompletedAt()), ""},
 		{"Exit code", valueIf(t.ExitCode != nil, fmt.Sprint(t.GetExitCode())), ""},
 		{"Turns", valueIf(t.GetTurns() > 0, fmt.Sprint(t.GetTurns())), ""},
-		{"Cost", costOf(t.GetCostUsd(), t.GetCostBasis()), ""},
+		{"Cost", costWithBasis(t.GetCostUsd(), t.GetCostBasis()), ""},
 		{"Context", contextText(t), ""},
 		{"Denied", valueIf(t.GetDeniedCalls() > 0, countText(t.GetDeniedCalls(), "tool call")), "fleet task steps " + t.GetId() + " --kind denied"},
 	}
 	if u := t.GetUsage(); u.GetInputTokens()+u.GetOutputTokens() > 0 {
-		lines = append(lines, line{"Tokens", fmt.Sprintf("%d in, %d out", u.GetInputTokens(), u.GetOutputTokens()), ""})
+		lines = append(lines, cardLine{"Tokens", fmt.Sprintf("%d in, %d out", u.GetInputTokens(), u.GetOutputTokens()), ""})
 	}
 	if t.GetPayloadSize() > 0 {
-		lines = append(lines, line{"Payload", size(t.GetPayloadSize()), "fleet task show " + t.GetId() + " --payload"}, line{"Missing", gapOf(t), ""})
+		lines = append(lines, cardLine{"Payload", sizeText(t.GetPayloadSize()), "fleet task show " + t.GetId() + " --payload"}, cardLine{"Missing", gapOf(t), ""})
 	}
 	lines = append(lines, checkLines(t)...)
 	s.screen.output(s.card(append(lines,
-		line{"Changes", changesText(t.GetChanges()), ""},
-		line{"Output", objectText(t.GetOutput()), ""},
-		line{"Summary", t.GetSummary(), ""},
-		line{"Description", t.GetDescription(), ""},
-		line{"Last output", t.GetPreview(), ""},
+		cardLine{"Changes", changesText(t.GetChanges()), ""},
+		cardLine{"Output", objectText(t.GetOutput()), ""},
+		cardLine{"Summary", t.GetSummary(), ""},
+		cardLine{"Description", t.GetDescription(), ""},
+		cardLine{"Last output", t.GetPreview(), ""},
 	)...))
 }
 
 // contextText says how much of the model's context window the task uses. It returns "" if that is not known.
 func contextText(t *fleetv1.TaskDetail) string {
-	n, most := t.GetContextTokens(), t.GetContextWindow()
+	n, window := t.GetContextTokens(), t.GetContextWindow()
 	switch {
 	case n <= 0:
 		return ""
-	case most <= 0:
+	case window <= 0:
 		return fmt.Sprintf("%d tokens", n)
 	}
-	return fmt.Sprintf("%d tokens of %d (%d%%)", n, most, 100*int64(n)/int64(most))
+	return fmt.Sprintf("%d tokens of %d (%d%%)", n, window, 100*int64(n)/int64(window))
 }
 
 // checkLines returns the results of the task's checks.
-func checkLines(t *fleetv1.TaskDetail) (lines []line) {
+func checkLines(t *fleetv1.TaskDetail) (lines []cardLine) {
 	if tries := t.GetChecks().GetTries(); tries > 1 {
-		lines = append(lines, line{"Tries", fmt.Sprint(tries), ""})
+		lines = append(lines, cardLine{"Tries", fmt.Sprint(tries), ""})
 	}
-	var outputs []line
+	var outputs []cardLine
 	for _, c := range t.GetChecks().GetResults() {
 		command, end := oneLine(c.GetCommand()), ""
 		if c.GetStatus() != fleetv1.TaskCheck_passed {
-			outputs = append(outputs, line{"Check output", "$ " + command + "\n" + c.GetOutput(), ""})
+			outputs = append(outputs, cardLine{"Check output", "$ " + command + "\n" + c.GetOutput(), ""})
 			if end = c.GetReason(); c.ExitCode != nil {
 				end = fmt.Sprintf("exit code %d", c.GetExitCode())
 			}
 		}
-		lines = append(lines, line{"Check", cell{c.GetStatus().String() + parens(end) + ": " + command, colorOf(c.GetStatus())}, ""})
+		lines = append(lines, cardLine{"Check", cell{c.GetStatus().String() + parens(end) + ": " + command, colorOf(c.GetStatus())}, ""})
 	}
 	return append(lines, outputs...)
 }
@@ -143,7 +143,7 @@ func gapOf(t *fleetv1.TaskDetail) string {
 	if t.GetPayloadGapSize() <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s after the first %s were not kept", size(t.GetPayloadGapSize()), size(t.GetPayloadGapOffset()))
+	return fmt.Sprintf("%s after the first %s were not kept", sizeText(t.GetPayloadGapSize()), sizeText(t.GetPayloadGapOffset()))
 }
 
 // optionsLine returns the options of a task in one line.

@@ -58,7 +58,7 @@ func TestShowChecks(t *testing.T) {
 		{Command: "sleep 9", Status: fleetv1.TaskCheck_timed_out, Reason: &why},
 	}}})
 	server, _ := s.listen(t, "")
-	out, stderr, exit := fleet(server, "task", "show", "t-1")
+	out, stderr, exit := runFleet(server, "task", "show", "t-1")
 	require.Equal(t, ExitOK, exit, stderr)
 	for _, want := range []string{
 		`(?m)^Tries +2$`, `(?m)^Check +passed: make lint$`, `(?m)^Check +failed \(exit code 3\): make test$`,
@@ -100,7 +100,7 @@ func TestDiffSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
 	for _, more := range [][]string{nil, {"--stat"}} {
-		out, text, code := fleet(server, append([]string{"task", "diff", "incomplete"}, more...)...)
+		out, text, code := runFleet(server, append([]string{"task", "diff", "incomplete"}, more...)...)
 		require.Equal(t, ExitOK, code, text)
 		require.NotContains(t, out, "big")
 		require.Contains(t, text, "Not kept: big (larger than 50 MiB)")

@@ -40,7 +40,7 @@ warning, window and note. With -o json, each step is one line of JSON.`,
 				}
 				req.Kinds = append(req.Kinds, fleetv1.StepKind(kind))
 			}
-			return s.taskSteps(ctx, req)
+			return s.printTaskSteps(ctx, req)
 		}),
 	}
 	cmd.Flags().StringSliceVar(&kinds, "kind", nil, "only steps of these `KINDS`, separated by commas")
@@ -56,24 +56,24 @@ func stepKinds() (names []string) {
 	return names
 }
 
-// details are the kinds of steps that people see only on request.
-var details = []fleetv1.StepKind{
+// detailKinds are the kinds of steps that people see only on request.
+var detailKinds = []fleetv1.StepKind{
 	fleetv1.StepKind_thinking, fleetv1.StepKind_tool_result, fleetv1.StepKind_file_edit, fleetv1.StepKind_todo_list, fleetv1.StepKind_hook,
 	fleetv1.StepKind_background, fleetv1.StepKind_usage,
 }
 
-func (s *session) taskSteps(ctx context.Context, req *fleetv1.ListTaskStepsRequest) error {
-	shown := 0
+func (s *session) printTaskSteps(ctx context.Context, req *fleetv1.ListTaskStepsRequest) error {
+	count := 0
 	for {
 		resp, err := s.fleet.ListTaskSteps(ctx, req)
 		if err != nil {
 			return err
 		}
 		for _, step := range resp.GetSteps() {
-			if s.output.forPeople() && !s.verbose && len(req.GetKinds()) == 0 && (slices.Contains(details, step.GetKind()) || step.GetParentId() != "") {
+			if s.output.forPeople() && !s.verbose && len(req.GetKinds()) == 0 && (slices.Contains(detailKinds, step.GetKind()) || step.GetParentId() != "") {
 				continue
 			}
-			shown++
+			count++
 			if err := s.printStep(step); err != nil {
 				return err
 			}
@@ -83,10 +83,10 @@ func (s *session) taskSteps(ctx context.Context, req *fleetv1.ListTaskStepsReque
 		}
 		req.Cursor = resp.GetNextCursor()
 	}
-	if shown == 0 {
+	if count == 0 {
 		s.note("The task has no such steps.")
 	}
-	return s.screen.failed()
+	return s.screen.writeError()
 }
 
 func (s *session) printStep(step *fleetv1.Step) error {
@@ -98,7 +98,7 @@ func (s *session) printStep(step *fleetv1.Step) error {
 	if patch := strings.TrimRight(step.GetFileEdit().GetPatch(), "\n"); patch != "" {
 		lines = append(lines, strings.Split(patch, "\n")...)
 	}
-	colors := s.screen.onOut.colored(s.noColor)
+	colors := s.screen.outTerminal.hasColors(s.noColor)
 	for i, line := range lines {
 		if i > 0 {
 			head = strings.Repeat(" ", len(head))

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	maxWait    = 50  // seconds that one call waits
-	maxWaitFor = 100 // tasks that one call waits for
+	maxWait      = 50  // seconds that one call waits
+	maxWaitTasks = 100 // tasks that one call waits for
 )
 
 func (p *program) newTaskWait() *cobra.Command {
@@ -88,21 +88,21 @@ type taskWait struct {
 
 func (w *taskWait) wait(ctx context.Context, ids []string) error {
 	s := w.s
-	if (w.anyOf || w.orQuestion) && len(ids) > maxWaitFor {
-		return usagef("--any and --or-question wait for at most %d tasks, got %d", maxWaitFor, len(ids))
+	if (w.anyOf || w.orQuestion) && len(ids) > maxWaitTasks {
+		return usagef("--any and --or-question wait for at most %d tasks, got %d", maxWaitTasks, len(ids))
 	}
 	w.reported = map[string]bool{}
 	label := "waiting for " + ids[0]
 	if len(ids) > 1 {
 		label = fmt.Sprintf("waiting for %d tasks", len(ids))
 	}
-	p := s.progress(label, s.deps.Now())
-	defer p.done()
+	p := s.startProgress(label, s.deps.Now())
+	defer p.stop()
 
 	all := &fleetv1.WaitTasksResponse{Done: true}
 	var messages []string
-	for part := range slices.Chunk(ids, maxWaitFor) {
-		resp, err := w.part(ctx, part)
+	for part := range slices.Chunk(ids, maxWaitTasks) {
+		resp, err := w.waitForPart(ctx, part)
 		if err != nil {
 			return err
 		}
@@ -111,15 +111,15 @@ func (w *taskWait) wait(ctx context.Context, ids []string) error {
 		messages = append(messages, resp.GetMessage())
 	}
 	all.Message = strings.Join(slices.Compact(messages), " ")
-	p.done()
+	p.stop()
 	if err := s.print(all, nil, func() { s.showTasks(all.GetTasks(), true, "") }); err != nil {
 		return err
 	}
 	return w.verdict(all)
 }
 
-// part waits for at most maxWaitFor tasks.
-func (w *taskWait) part(ctx context.Context, ids []string) (*fleetv1.WaitTasksResponse, error) {
+// waitForPart waits for at most maxWaitTasks tasks.
+func (w *taskWait) waitForPart(ctx context.Context, ids []string) (*fleetv1.WaitTasksResponse, error) {
 	req := &fleetv1.WaitTasksRequest{TaskIds: ids, Mode: fleetv1.WaitTasksRequest_all, OrQuestion: w.orQuestion}
 	if w.anyOf {
 		req.Mode = fleetv1.WaitTasksRequest_any
@@ -143,9 +143,9 @@ func (w *taskWait) part(ctx context.Context, ids []string) (*fleetv1.WaitTasksRe
 }
 
 // reportEnds reports tasks that have ended while others still run.
-func (w *taskWait) reportEnds(tasks []*fleetv1.Task, of int) {
+func (w *taskWait) reportEnds(tasks []*fleetv1.Task, total int) {
 	for _, t := range tasks {
-		if hasEnded(t.GetStatus()) && !w.reported[t.GetId()] && of > 1 {
+		if hasEnded(t.GetStatus()) && !w.reported[t.GetId()] && total > 1 {
 			w.reported[t.GetId()] = true
 			w.s.note("%s of %s: %s", t.GetId(), t.GetAgentName(), t.GetStatus())
 		}
@@ -157,8 +157,8 @@ func hasEnded(s fleetv1.Task_Status) bool {
 	return s == fleetv1.Task_completed || s == fleetv1.Task_failed || s == fleetv1.Task_stopped
 }
 
-// verdict returns an error that says how the task ended, if the task failed or was stopped. Otherwise it returns nil.
-func verdict(t *fleetv1.Task) error {
+// newEndError returns an error that says how the task ended, if the task failed or was stopped. Otherwise it returns nil.
+func newEndError(t *fleetv1.Task) error {
 	f := &failure{
 		hint:    fmt.Sprintf(`"fleet task show %s" tells more`, t.GetId()),
 		details: map[string]any{"task_id": t.GetId(), "agent_name": t.GetAgentName(), "status": t.GetStatus().String()},
@@ -190,11 +190,11 @@ func (w *taskWait) verdict(resp *fleetv1.WaitTasksResponse) error {
 		case fleetv1.Task_completed:
 		case fleetv1.Task_failed:
 			if failed == nil {
-				failed = verdict(t)
+				failed = newEndError(t)
 			}
 		case fleetv1.Task_stopped:
 			if stopped == nil {
-				stopped = verdict(t)
+				stopped = newEndError(t)
 			}
 		default:
 			running++

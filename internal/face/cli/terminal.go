@@ -23,15 +23,15 @@ func terminalOf(stream any, env func(string) string) terminal {
 	return terminal{file: f, env: env}
 }
 
-// is reports whether the stream is a terminal.
-func (t terminal) is() bool { return t.file != nil }
+// isTerminal reports whether the stream is a terminal.
+func (t terminal) isTerminal() bool { return t.file != nil }
 
-// moves reports whether the stream is a terminal whose cursor can be moved.
-func (t terminal) moves() bool { return t.is() && t.env("TERM") != "dumb" }
+// hasCursor reports whether the stream is a terminal whose cursor can be moved.
+func (t terminal) hasCursor() bool { return t.isTerminal() && t.env("TERM") != "dumb" }
 
-// colored reports whether to use colours on the stream. never rules them out.
-func (t terminal) colored(never bool) bool {
-	return t.moves() && !never && t.env("NO_COLOR") == ""
+// hasColors reports whether to use colours on the stream. never rules them out.
+func (t terminal) hasColors(never bool) bool {
+	return t.hasCursor() && !never && t.env("NO_COLOR") == ""
 }
 
 // size returns the terminal's current size in characters, or zeros if it is not known.
@@ -45,7 +45,7 @@ func (t terminal) size() (columns, rows int32) {
 
 // width returns the terminal's current width in columns, or 0 (unlimited) if the stream is not a terminal.
 func (t terminal) width() int {
-	if !t.is() {
+	if !t.isTerminal() {
 		return 0
 	}
 	if n, err := strconv.Atoi(t.env("COLUMNS")); err == nil && n > 0 {

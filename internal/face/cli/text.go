@@ -16,9 +16,9 @@ import (
 // maxText is the longest text that the API accepts, in bytes.
 const maxText = 1 << 20
 
-// text returns a text argument: the argument itself, the content of the file for "@FILE", or standard input for "-".
+// readArgument returns a text argument: the argument itself, the content of the file for "@FILE", or standard input for "-".
 // what names the argument in errors.
-func (s *session) text(arg, what string) (string, error) {
+func (s *session) readArgument(arg, what string) (string, error) {
 	data, err := s.readText(maxText, arg, what)
 	if err == nil && data != arg && strings.TrimSpace(data) == "" {
 		err = usagef("the %s is empty", what)
@@ -28,7 +28,7 @@ func (s *session) text(arg, what string) (string, error) {
 
 // readText does the same as text for up to limit bytes, which may be only spaces.
 func (s *session) readText(limit int, arg, what string) (string, error) {
-	data, err := s.content(limit, arg, what)
+	data, err := s.readContent(limit, arg, what)
 	if err == nil && !utf8.ValidString(data) {
 		err = errNotText(what)
 	}
@@ -40,28 +40,28 @@ func errNotText(what string) error {
 	return usagef("the %s is not text in UTF-8; convert it, for example with iconv, or encode it with base64", what)
 }
 
-// content does the same as text for up to limit bytes of any data.
-func (s *session) content(limit int, arg, what string) (string, error) {
+// readContent does the same as text for up to limit bytes of any data.
+func (s *session) readContent(limit int, arg, what string) (string, error) {
 	file, isFile := strings.CutPrefix(arg, "@")
 	if !isFile && arg != "-" {
 		return unescape(arg), nil
 	}
-	text, err := s.fileText(limit, file, what)
+	text, err := s.readFile(limit, file, what)
 	if err != nil && isFile {
-		if _, missing := os.Stat(file); missing != nil {
+		if _, statErr := os.Stat(file); statErr != nil {
 			err = usagef("%v; write a text that begins with @ as \\@", err)
 		}
 	}
 	return text, err
 }
 
-// fileText returns up to limit bytes of a file, or of standard input for "-".
-func (s *session) fileText(limit int, file, what string) (string, error) {
+// readFile returns up to limit bytes of a file, or of standard input for "-".
+func (s *session) readFile(limit int, file, what string) (string, error) {
 	if file == "-" {
-		if s.stdinIs != "" {
-			return "", usagef("standard input cannot be both the %s and the %s; put one of them into a file, as @FILE", s.stdinIs, what)
+		if s.stdinArgument != "" {
+			return "", usagef("standard input cannot be both the %s and the %s; put one of them into a file, as @FILE", s.stdinArgument, what)
 		}
-		s.stdinIs = what
+		s.stdinArgument = what
 		return s.read(s.deps.Stdin, limit, what, "standard input")
 	}
 	f, err := os.Open(file)
@@ -88,7 +88,7 @@ func (s *session) read(r io.Reader, limit int, what, from string) (string, error
 	case err != nil:
 		return "", Fail(ExitError, "", "cannot read the %s from %s: %v", what, from, err)
 	case len(data) > limit:
-		return "", usagef("the %s from %s is longer than %s; put a long text into a file in the agent's workspace", what, from, size(limit))
+		return "", usagef("the %s from %s is longer than %s; put a long text into a file in the agent's workspace", what, from, sizeText(limit))
 	case len(data) == 0:
 		return "", usagef("the %s from %s is empty", what, from)
 	}
@@ -110,7 +110,7 @@ func checkTexts(request any) error {
 		}
 		for _, text := range texts {
 			if s, ok := text.(string); ok && !utf8.ValidString(s) {
-				return errNotText(nameIn(p.Path))
+				return errNotText(fieldNameIn(p.Path))
 			}
 		}
 		return nil
@@ -128,8 +128,8 @@ func (s checkedStream) SendMsg(request any) error {
 	return s.ClientStream.SendMsg(request)
 }
 
-// nameIn returns the name of the last field of the path in words: "agent name".
-func nameIn(path protopath.Path) string {
+// fieldNameIn returns the name of the last field of the path in words: "agent name".
+func fieldNameIn(path protopath.Path) string {
 	var f protoreflect.FieldDescriptor
 	for _, step := range path {
 		if step.Kind() == protopath.FieldAccessStep {

@@ -70,16 +70,16 @@ func (p *program) newTokenList() *cobra.Command {
 		Long:    `List the tokens: who holds each token, and how long it is valid.`,
 		Example: `  fleet token list`,
 	}, fleetv1.TokenServiceClient.ListTokens, &fleetv1.ListTokensRequest{}, func(s *session, resp *fleetv1.ListTokensResponse) {
-		list(s, resp.GetTokens(), "There are no tokens. Create one: fleet token create NAME",
-			column{"NAME", "name"}, column{"KIND", "kind"}, column{"SCOPE", "scope"}, column{"PROJECTS", "projects"}, column{"AGE", (*fleetv1.Token).GetCreatedAt}, column{"STATUS", s.validity})
+		printList(s, resp.GetTokens(), "There are no tokens. Create one: fleet token create NAME",
+			column{"NAME", "name"}, column{"KIND", "kind"}, column{"SCOPE", "scope"}, column{"PROJECTS", "projects"}, column{"AGE", (*fleetv1.Token).GetCreatedAt}, column{"STATUS", s.validityCell})
 	})
 }
 
-// soon is the remaining validity below which the list marks a token as expiring.
-const soon = 7 * 24 * time.Hour
+// expiringSoon is the remaining validity below which the list marks a token as expiring.
+const expiringSoon = 7 * 24 * time.Hour
 
-// validity returns whether a token is valid, and for how long.
-func (s *session) validity(t *fleetv1.Token) cell {
+// validityCell returns whether a token is valid, and for how long.
+func (s *session) validityCell(t *fleetv1.Token) cell {
 	end, replaced := t.GetExpiresAt(), false
 	if revoked := t.GetRevokedAt(); revoked != nil {
 		if !revoked.AsTime().After(s.deps.Now()) {
@@ -96,7 +96,7 @@ func (s *session) validity(t *fleetv1.Token) cell {
 		return cell{"expired", red}
 	case replaced:
 		return cell{"replaced, valid for " + timeLeft(left), yellow}
-	case left < soon:
+	case left < expiringSoon:
 		return cell{"expires in " + timeLeft(left), yellow}
 	}
 	return cell{"valid for " + timeLeft(left), green}

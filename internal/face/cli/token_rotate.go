@@ -31,13 +31,13 @@ is not from a file. It expires no later than the old secret.`,
 		ValidArgsFunction: p.completionFrom(tokenNames),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			if len(args) == 0 {
-				return s.rotateOwn(ctx, &fleetv1.RotateOwnTokenRequest{TtlSeconds: req.GetTtlSeconds(), OverlapSeconds: req.GetOverlapSeconds()})
+				return s.rotateOwnToken(ctx, &fleetv1.RotateOwnTokenRequest{TtlSeconds: req.GetTtlSeconds(), OverlapSeconds: req.GetOverlapSeconds()})
 			}
 			req.Name = args[0]
 			resp, err := s.tokens.RotateToken(ctx, req)
 			return s.print(resp, err, func() {
 				s.screen.print(resp.GetSecret() + "\n")
-				s.oldSecretEnds(resp.GetOldSecretEndsAt())
+				s.hintOldSecret(resp.GetOldSecretEndsAt())
 				s.hintSecret(resp.GetToken())
 			})
 		}),
@@ -47,17 +47,17 @@ is not from a file. It expires no later than the old secret.`,
 	return cmd
 }
 
-// rotateOwn rotates the token that the command uses. If the token is from a file, rotateOwn replaces it in that file.
-func (s *session) rotateOwn(ctx context.Context, req *fleetv1.RotateOwnTokenRequest) error {
+// rotateOwnToken rotates the token that the command uses. If the token is from a file, rotateOwnToken replaces it in that file.
+func (s *session) rotateOwnToken(ctx context.Context, req *fleetv1.RotateOwnTokenRequest) error {
 	if s.target.TokenFile == "" {
 		resp, err := s.tokens.RotateOwnToken(ctx, req)
 		return s.print(resp, err, func() {
 			s.screen.print(resp.GetSecret() + "\n")
-			s.oldSecretEnds(resp.GetOldSecretEndsAt())
+			s.hintOldSecret(resp.GetOldSecretEndsAt())
 			s.hintSecret(resp.GetToken())
 		})
 	}
-	file, err := replaceFile(s.target.TokenFile)
+	file, err := newReplacement(s.target.TokenFile)
 	if err != nil { // the old secret still works
 		return Fail(ExitError, "give the token in FLEET_TOKEN to have the new one printed", "the token file cannot be replaced, so the token was not rotated: %v", err)
 	}
@@ -72,13 +72,13 @@ func (s *session) rotateOwn(ctx context.Context, req *fleetv1.RotateOwnTokenRequ
 	}
 	resp.Secret = ""
 	return s.print(resp, nil, func() {
-		s.say("The new secret is in "+s.target.TokenFile+".", resp.GetToken().GetName())
-		s.oldSecretEnds(resp.GetOldSecretEndsAt())
+		s.printResult("The new secret is in "+s.target.TokenFile+".", resp.GetToken().GetName())
+		s.hintOldSecret(resp.GetOldSecretEndsAt())
 	})
 }
 
-// oldSecretEnds prints a hint that says how long the old secret works.
-func (s *session) oldSecretEnds(at *timestamppb.Timestamp) {
+// hintOldSecret prints a hint that says how long the old secret works.
+func (s *session) hintOldSecret(at *timestamppb.Timestamp) {
 	if left := at.AsTime().Sub(s.deps.Now()); left > 0 {
 		s.hint("The old secret works for another %s.", timeLeft(left))
 		return
@@ -92,8 +92,8 @@ type replacement struct {
 	temp *os.File
 }
 
-// replaceFile prepares to replace the content of the file. An error means that write could not succeed.
-func replaceFile(path string) (*replacement, error) {
+// newReplacement prepares to replace the content of the file. An error means that write could not succeed.
+func newReplacement(path string) (*replacement, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// handMade is the toolset whose commands are written by hand: "fleet agent", "fleet task" and so on.
-const handMade = "fleet"
+// handMadeToolset is the toolset whose commands are written by hand: "fleet agent", "fleet task" and so on.
+const handMadeToolset = "fleet"
 
 // toolset is a service of the API with derived commands. The commands are derived from the service's descriptor, and
 // their texts from the OpenAPI document. A new method becomes a command without further code.
@@ -26,8 +26,8 @@ type toolset struct {
 	methods []*method
 }
 
-// types looks up the Go types of messages.
-type types interface {
+// messageTypes looks up the Go types of messages.
+type messageTypes interface {
 	FindMessageByName(name protoreflect.FullName) (protoreflect.MessageType, error)
 }
 
@@ -36,7 +36,7 @@ var toolsets = sync.OnceValue(func() (sets []*toolset) {
 	texts := readManual()
 	protoregistry.GlobalFiles.RangeFilesByPackage(fleetv1.File_fleet_v1_options_proto.Package(), func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
-			if s := f.Services().Get(i); !slices.Contains([]string{"", handMade}, toolsetOf(s)) {
+			if s := f.Services().Get(i); !slices.Contains([]string{"", handMadeToolset}, toolsetOf(s)) {
 				sets = append(sets, newToolset(s, protoregistry.GlobalTypes, texts))
 			}
 		}
@@ -53,7 +53,7 @@ func toolsetOf(s protoreflect.ServiceDescriptor) string {
 }
 
 // newToolset derives the commands of a service. It panics if a message has no Go type, which is a bug.
-func newToolset(s protoreflect.ServiceDescriptor, all types, texts manual) *toolset {
+func newToolset(s protoreflect.ServiceDescriptor, all messageTypes, texts manual) *toolset {
 	t := &toolset{name: toolsetOf(s), service: s, about: texts.service(s)}
 	t.alias, _ = proto.GetExtension(s.Options(), fleetv1.E_ToolsetAlias).(string)
 	for i := range s.Methods().Len() {
@@ -70,7 +70,7 @@ func newToolset(s protoreflect.ServiceDescriptor, all types, texts manual) *tool
 	return t
 }
 
-func typeOf(all types, d protoreflect.MessageDescriptor) protoreflect.MessageType {
+func typeOf(all messageTypes, d protoreflect.MessageDescriptor) protoreflect.MessageType {
 	t, err := all.FindMessageByName(d.FullName())
 	if err != nil {
 		panic(fmt.Sprintf("cli: type of %s: %v", d.FullName(), err))

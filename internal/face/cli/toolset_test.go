@@ -97,21 +97,21 @@ func TestOptionsForTheCommandLine(t *testing.T) {
 			}
 			fields := m.desc.Output().Fields()
 			for i := range fields.Len() {
-				if f := fields.Get(i); f.IsList() && f.Message() != nil && !m.isDownload() && withRole(m.desc.Output(), fleetv1.Shown_text) == nil {
-					require.NotNil(t, withRole(f.Message(), fleetv1.Shown_name), "%s has no name for -q", f.Message().FullName())
+				if f := fields.Get(i); f.IsList() && f.Message() != nil && !m.isDownload() && fieldWithRole(m.desc.Output(), fleetv1.Shown_text) == nil {
+					require.NotNil(t, fieldWithRole(f.Message(), fleetv1.Shown_name), "%s has no name for -q", f.Message().FullName())
 				}
 			}
 			for _, f := range m.fields {
-				require.False(t, f.required && f.inExample() == "", "%s has no example", f.desc.FullName())
+				require.False(t, f.required && f.exampleValue() == "", "%s has no example", f.desc.FullName())
 				path := shownOption(f.desc).GetListedBy()
 				if path == "" {
 					continue
 				}
-				by, list, name := set.names(f)
+				by, list, name := set.lister(f)
 				require.NotNil(t, by, path)
 				require.NotNil(t, list, path)
 				require.NotNil(t, name, path)
-				require.True(t, by.reads(), path)
+				require.True(t, by.isReadOnly(), path)
 				for _, f := range by.fields {
 					require.False(t, f.required, path)
 				}
@@ -125,8 +125,8 @@ func TestOptionsForTheCommandLine(t *testing.T) {
 func TestExamplesAreRight(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
-	ran := 0
-	walk(New(Deps{}), func(cmd *cobra.Command) {
+	count := 0
+	walkCommands(New(Deps{}), func(cmd *cobra.Command) {
 		if !isDerived(cmd) || cmd.HasSubCommands() {
 			return
 		}
@@ -134,17 +134,17 @@ func TestExamplesAreRight(t *testing.T) {
 			if strings.Contains(line, "@") || strings.Contains(line, "--"+contentFlag) {
 				continue // the example names files that do not exist
 			}
-			ran++
-			words := fieldsOfShell(t, line)
-			_, text, code := fleet(server, words[1:]...)
+			count++
+			words := splitShellWords(t, line)
+			_, text, code := runFleet(server, words[1:]...)
 			require.NotEqual(t, ExitUsage, code, "%s: %s", line, text)
 		}
 	})
-	require.GreaterOrEqual(t, ran, 20)
+	require.GreaterOrEqual(t, count, 20)
 }
 
-// fieldsOfShell splits a line like a shell: at spaces outside double quotes.
-func fieldsOfShell(t *testing.T, line string) (words []string) {
+// splitShellWords splits a line like a shell: at spaces outside double quotes.
+func splitShellWords(t *testing.T, line string) (words []string) {
 	t.Helper()
 	for i, part := range strings.Split(strings.TrimSpace(line), `"`) {
 		if i%2 == 1 {
@@ -175,7 +175,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		"providers register t nothing":                  "the tool spec is neither a JSON object nor KEY=VALUE",
 		"lifecycle start @nowhere.md":                   `write a text that begins with @ as \@`,
 	} {
-		out, text, code := fleet(server, strings.Fields(line)...)
+		out, text, code := runFleet(server, strings.Fields(line)...)
 		require.Equal(t, ExitUsage, code, line)
 		require.Contains(t, text, want, line)
 		require.Empty(t, out, line)
@@ -188,14 +188,14 @@ func TestErrorsNameCommandsOfTheToolset(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	s.toolset = map[string]func(proto.Message, grpc.ServerStream) error{
-		"AgentStop":           answerWith(nil, refusal(codes.NotFound, "AGENT_NOT_FOUND", `agent "nobody" not found`, nil, "{agent_list} shows the agents")),
-		"GetAgentSessionInfo": answerWith(nil, refusal(codes.NotFound, "SESSION_NOT_FOUND", `there is no session "nobody"`, nil, "{list_agent_sessions} shows the open ones")),
+		"AgentStop":           answerWith(nil, statusError(codes.NotFound, "AGENT_NOT_FOUND", `agent "nobody" not found`, nil, "{agent_list} shows the agents")),
+		"GetAgentSessionInfo": answerWith(nil, statusError(codes.NotFound, "SESSION_NOT_FOUND", `there is no session "nobody"`, nil, "{list_agent_sessions} shows the open ones")),
 	}
 	server, _ := s.listen(t, "")
-	_, text, code := fleet(server, "lifecycle", "stop", "nobody")
+	_, text, code := runFleet(server, "lifecycle", "stop", "nobody")
 	require.Equal(t, ExitNotFound, code)
 	require.Equal(t, "fleet: agent \"nobody\" not found; \"fleet lifecycle list\" shows the agents\n", text)
-	_, text, code = fleet(server, "sessions", "info", "nobody")
+	_, text, code = runFleet(server, "sessions", "info", "nobody")
 	require.Equal(t, ExitNotFound, code)
 	require.Equal(t, "fleet: there is no session \"nobody\"; \"fleet sessions list\" shows the open ones\n", text)
 }
@@ -223,7 +223,7 @@ func TestCompletionOfToolsets(t *testing.T) {
 		"sessions send --agent-session-id ": "s-1\tpapi\n:4\n",
 		"sessions list-agents --source f":   "files\nstore\nfleet\nall\n:4\n",
 	} {
-		out, _, code := fleet(server, append([]string{"__complete"}, strings.Split(line, " ")...)...)
+		out, _, code := runFleet(server, append([]string{"__complete"}, strings.Split(line, " ")...)...)
 		require.Equal(t, ExitOK, code, line)
 		require.Equal(t, want, out, line)
 	}

@@ -13,10 +13,10 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// turn makes a call whose last answer is its result, and prints the answers before it as they arrive.
-func (s *session) turn(ctx context.Context, m *method, req proto.Message) error {
-	l := &turnDisplay{s: s, progress: s.progress(m.set.name+" "+m.command, s.deps.Now())}
-	defer l.progress.done()
+// runTurn makes a call whose last answer is its result, and prints the answers before it as they arrive.
+func (s *session) runTurn(ctx context.Context, m *method, req proto.Message) error {
+	l := &turnDisplay{s: s, progress: s.startProgress(m.set.name+" "+m.command, s.deps.Now())}
+	defer l.progress.stop()
 	next := s.conn.receive(ctx, m.path(), req, m.out, nil)
 	for {
 		answer, err := next()
@@ -28,9 +28,9 @@ func (s *session) turn(ctx context.Context, m *method, req proto.Message) error 
 			s.interruptTurn(ctx, m, req)
 			return err
 		case isLast(answer.ProtoReflect()):
-			l.progress.done()
+			l.progress.stop()
 			l.endLine()
-			s.printedText = l.said.String()
+			s.printedText = l.answerText.String()
 			return s.printAnswer(answer, nil)
 		}
 		l.show(answer.ProtoReflect())
@@ -61,30 +61,30 @@ func (s *session) interruptTurn(ctx context.Context, m *method, req proto.Messag
 
 // turnDisplay shows the messages before the final answer: the agent's text as it arrives, and a line for everything else.
 type turnDisplay struct {
-	s        *session
-	progress *progress
-	said     strings.Builder // what was written to standard output, without colours
-	plain    sanitizer
-	who      string // the agent of the last message; shown only if there are several
-	open     bool   // the last line is not ended yet
+	s          *session
+	progress   *progress
+	answerText strings.Builder // what was written to standard output, without colours
+	sanitizer  sanitizer
+	speaker    string // the agent of the last message; shown only if there are several
+	lineOpen   bool   // the last line is not ended yet
 }
 
 func (l *turnDisplay) show(m protoreflect.Message) {
-	who, said, did, more := partsOf(m)
-	if who != "" && l.who != "" && who != l.who && l.s.printsEvents() {
+	who, said, did, more := splitMessage(m)
+	if who != "" && l.speaker != "" && who != l.speaker && l.s.printsEvents() {
 		l.endLine()
 		l.s.screen.line(paint(l.s.screen.colors, cyan, printable(who+":")))
 	}
 	if who != "" {
-		l.who = who
+		l.speaker = who
 	}
 	if said != "" {
-		l.say(said)
+		l.showText(said)
 	}
 	if did == "" {
 		return
 	}
-	l.progress.say(did)
+	l.progress.setLabel(did)
 	if l.s.verbose && more != "" {
 		did += " " + more
 	}
@@ -94,35 +94,35 @@ func (l *turnDisplay) show(m protoreflect.Message) {
 	}
 }
 
-// say shows text as it arrives. On a terminal it becomes the beginning of the answer. If the answer goes to a file or a
+// showText shows text as it arrives. On a terminal it becomes the beginning of the answer. If the answer goes to a file or a
 // program, the text goes to standard error.
-func (l *turnDisplay) say(text string) {
+func (l *turnDisplay) showText(text string) {
 	switch s := l.s; {
 	case s.quiet:
 		return
-	case s.output.forPeople() && s.screen.onOut.is():
+	case s.output.forPeople() && s.screen.outTerminal.isTerminal():
 		s.screen.output(text)
-		l.said.WriteString(l.plain.clean(text))
+		l.answerText.WriteString(l.sanitizer.clean(text))
 		return // the screen tracks where its line ends
 	case !s.printsEvents():
 		return
 	default:
-		s.screen.aside(text)
+		s.screen.outputErr(text)
 	}
-	l.open = !strings.HasSuffix(text, "\n")
+	l.lineOpen = !strings.HasSuffix(text, "\n")
 }
 
 // endLine ends the line of the last text.
 func (l *turnDisplay) endLine() {
-	if l.open {
-		l.s.screen.aside("\n")
-		l.open = false
+	if l.lineOpen {
+		l.s.screen.outputErr("\n")
+		l.lineOpen = false
 	}
 }
 
-// partsOf splits a message about an agent's work, according to the options of its fields. It returns the agent's name,
+// splitMessage splits a message about an agent's work, according to the options of its fields. It returns the agent's name,
 // the agent's text, a short description of the agent's action, and the details of the action as JSON.
-func partsOf(m protoreflect.Message) (who, said, did, more string) {
+func splitMessage(m protoreflect.Message) (who, said, did, more string) {
 	var doing, details []string
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -132,7 +132,7 @@ func partsOf(m protoreflect.Message) (who, said, did, more string) {
 		}
 		switch v := m.Get(f); shownOption(f).GetRole() {
 		case fleetv1.Shown_wrapped:
-			return partsOf(v.Message())
+			return splitMessage(v.Message())
 		case fleetv1.Shown_agent:
 			who = v.String()
 		case fleetv1.Shown_said:

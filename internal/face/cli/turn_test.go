@@ -28,8 +28,8 @@ func partial(c *fleetv1.TurnContent) *fleetv1.SendMessageResponse {
 	return &fleetv1.SendMessageResponse{Type: fleetv1.SendMessageResponse_partial, Content: c}
 }
 
-// aTurn is a turn in which an agent uses a tool and answers in two pieces.
-func aTurn() []*fleetv1.SendMessageResponse {
+// newTurn is a turn in which an agent uses a tool and answers in two pieces.
+func newTurn() []*fleetv1.SendMessageResponse {
 	arguments, _ := structpb.NewValue(map[string]any{"path": "a.go"})
 	return []*fleetv1.SendMessageResponse{
 		partial(&fleetv1.TurnContent{AgentMessage: proto.String("Let me see.")}),
@@ -44,8 +44,8 @@ func aTurn() []*fleetv1.SendMessageResponse {
 	}
 }
 
-// answering makes the stub answer the messages of sessions with the function.
-func (s *stub) answering(answer func(r *fleetv1.SendMessageRequest, out grpc.ServerStream) error) {
+// answerMessages makes the stub answer the messages of sessions with the function.
+func (s *stub) answerMessages(answer func(r *fleetv1.SendMessageRequest, out grpc.ServerStream) error) {
 	s.toolset = map[string]func(proto.Message, grpc.ServerStream) error{"SendMessage": func(req proto.Message, out grpc.ServerStream) error {
 		r, _ := req.(*fleetv1.SendMessageRequest)
 		return answer(r, out)
@@ -55,8 +55,8 @@ func (s *stub) answering(answer func(r *fleetv1.SendMessageRequest, out grpc.Ser
 func TestATurnIsToldAsItHappens(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	s.answering(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
-		for _, m := range aTurn() {
+	s.answerMessages(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
+		for _, m := range newTurn() {
 			if err := out.SendMsg(m); err != nil {
 				return err
 			}
@@ -66,20 +66,20 @@ func TestATurnIsToldAsItHappens(t *testing.T) {
 	server, _ := s.listen(t, "")
 	const facts = "Duration 2.5 s · Tool calls 1 · Tokens used 42 · Model m · Cost $0.25\n"
 
-	out, stderr, code := fleet(server, "sessions", "send", "s-1", "Is it green?")
+	out, stderr, code := runFleet(server, "sessions", "send", "s-1", "Is it green?")
 	require.Equal(t, ExitOK, code, stderr)
 	require.Equal(t, "It is green.\n", out)
 	require.Equal(t, "Let me see.\n· read_file started\nIt is green.\x1b]0;gotcha\a\n"+facts, stderr) // not sanitized, since this is not a terminal
 
-	_, stderr, _ = fleet(server, "sessions", "send", "s-1", "Is it green?", "-v")
+	_, stderr, _ = runFleet(server, "sessions", "send", "s-1", "Is it green?", "-v")
 	require.Contains(t, stderr, "· read_file started {\"path\":\"a.go\"}\n")
 
-	out, stderr, code = fleet(server, "sessions", "send", "s-1", "Is it green?", "-q")
+	out, stderr, code = runFleet(server, "sessions", "send", "s-1", "Is it green?", "-q")
 	require.Equal(t, ExitOK, code)
 	require.Equal(t, "It is green.\n", out)
 	require.Empty(t, stderr)
 
-	out, stderr, code = fleet(server, "sessions", "send", "s-1", "Is it green?", "-o", "json")
+	out, stderr, code = runFleet(server, "sessions", "send", "s-1", "Is it green?", "-o", "json")
 	require.Equal(t, ExitOK, code)
 	require.Contains(t, out, "{\n  \"type\": \"complete\",\n  \"response\": \"It is green.\",\n")
 	require.Empty(t, stderr)
@@ -89,7 +89,7 @@ func TestATurnIsToldAsItHappens(t *testing.T) {
 func TestATurnOfSeveralAgents(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	s.answering(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
+	s.answerMessages(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
 		for _, c := range []*fleetv1.TurnContent{
 			{Agent: "root", AgentMessage: proto.String("Helper, look.\n")},
 			{Agent: "helper", AgentMessage: proto.String("I see ")},
@@ -103,7 +103,7 @@ func TestATurnOfSeveralAgents(t *testing.T) {
 		return out.SendMsg(&fleetv1.SendMessageResponse{Type: fleetv1.SendMessageResponse_complete, Response: proto.String("Seen."), Metadata: &fleetv1.TurnMetadata{}})
 	})
 	server, _ := s.listen(t, "")
-	out, stderr, code := fleet(server, "sessions", "send", "s-1", "Look.")
+	out, stderr, code := runFleet(server, "sessions", "send", "s-1", "Look.")
 	require.Equal(t, ExitOK, code, stderr)
 	require.Equal(t, "Seen.\n", out)
 	require.Contains(t, stderr, "Helper, look.\nhelper:\nI see it.\nroot:\n· think started\n")
@@ -113,8 +113,8 @@ func TestATurnOfSeveralAgents(t *testing.T) {
 func TestATurnOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	s.answering(func(r *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
-		turn := aTurn()
+	s.answerMessages(func(r *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
+		turn := newTurn()
 		if r.GetMessage() == "other" { // the final answer differs from the pieces before it
 			turn[5].Response = proto.String("It is \x1b]0;gotcha\ared.")
 		}
@@ -126,7 +126,7 @@ func TestATurnOnATerminal(t *testing.T) {
 		return nil
 	})
 	server, _ := s.listen(t, "")
-	screen, _, end := onTerminal(t, server, "", "sessions", "send", "s-1", "Is it green?")
+	screen, _, end := runOnTerminal(t, server, "", "sessions", "send", "s-1", "Is it green?")
 	require.Equal(t, ExitOK, end(), screen.String())
 	require.Equal(t, 1, strings.Count(screen.String(), "It is green."), screen.String())
 	require.Contains(t, screen.String(), "Let me see.\r\n")
@@ -134,7 +134,7 @@ func TestATurnOnATerminal(t *testing.T) {
 	require.Contains(t, screen.String(), "It is green.\r\n")
 	require.NotContains(t, screen.String(), "gotcha")
 
-	screen, _, end = onTerminal(t, server, "", "sessions", "send", "s-1", "other")
+	screen, _, end = runOnTerminal(t, server, "", "sessions", "send", "s-1", "other")
 	require.Equal(t, ExitOK, end(), screen.String())
 	require.Contains(t, screen.String(), "It is green.\r\nIt is red.\r\n")
 	require.NotContains(t, screen.String(), "gotcha")
@@ -149,12 +149,12 @@ func TestATurnSurvivesARestart(t *testing.T) {
 	var ids []string
 	var server string
 	var stop func()
-	s.answering(func(r *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
+	s.answerMessages(func(r *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
 		mu.Lock()
 		ids = append(ids, r.GetRequestId())
 		again := len(ids) > 1
 		mu.Unlock()
-		for i, m := range aTurn() {
+		for i, m := range newTurn() {
 			if i == 4 && !again {
 				go func() { // a server that crashes does not wait for its handlers
 					stop()
@@ -170,7 +170,7 @@ func TestATurnSurvivesARestart(t *testing.T) {
 		return nil
 	})
 	server, stop = s.listen(t, "")
-	out, stderr, code := fleet(server, "sessions", "send", "s-1", "Is it green?")
+	out, stderr, code := runFleet(server, "sessions", "send", "s-1", "Is it green?")
 	require.Equal(t, ExitOK, code, stderr)
 	require.Equal(t, "It is green.\n", out)
 	require.Equal(t, 1, strings.Count(stderr, "Let me see."))
@@ -185,8 +185,8 @@ func TestATurnThatFails(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	var fail error
-	s.answering(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
-		_ = out.SendMsg(aTurn()[0])
+	s.answerMessages(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
+		_ = out.SendMsg(newTurn()[0])
 		return fail
 	})
 	server, _ := s.listen(t, "")
@@ -195,19 +195,19 @@ func TestATurnThatFails(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		{refusal(codes.ResourceExhausted, "LIMIT_REACHED", "No more messages.", nil), ExitState, "Let me see.\nfleet: No more messages.\n"},
+		{statusError(codes.ResourceExhausted, "LIMIT_REACHED", "No more messages.", nil), ExitState, "Let me see.\nfleet: No more messages.\n"},
 		{status.Error(codes.Internal, "something"), ExitError, "internal error"},
 		{nil, ExitError, "ended the answer before it was complete"},
 	} {
 		fail = c.err
-		out, stderr, code := fleet(server, "sessions", "send", "s-1", "x")
+		out, stderr, code := runFleet(server, "sessions", "send", "s-1", "x")
 		require.Equal(t, c.code, code, stderr)
 		require.Contains(t, stderr, c.stderr)
 		require.Empty(t, out)
 	}
-	_, stderr, code := fleet(server, "sessions", "send", "s-1", "x", "--timeout", "1ns")
+	_, stderr, code := runFleet(server, "sessions", "send", "s-1", "x", "--timeout", "1ns")
 	require.Equal(t, ExitTimeout, code, stderr)
-	_, stderr, code = fleet("127.0.0.1:1", "sessions", "send", "s-1", "x")
+	_, stderr, code = runFleet("127.0.0.1:1", "sessions", "send", "s-1", "x")
 	require.Equal(t, ExitUnavailable, code)
 	require.Contains(t, stderr, "fleet: cannot reach 127.0.0.1:1: ")
 }
@@ -217,8 +217,8 @@ func TestATurnThatIsInterrupted(t *testing.T) {
 	s := newStub(t)
 	gone := make(chan struct{})
 	interrupted := make(chan string, 1)
-	s.answering(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
-		_ = out.SendMsg(aTurn()[0])
+	s.answerMessages(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
+		_ = out.SendMsg(newTurn()[0])
 		<-out.Context().Done()
 		close(gone)
 		return out.Context().Err()
@@ -233,32 +233,32 @@ func TestATurnThatIsInterrupted(t *testing.T) {
 	code := c.start("sessions", "send", "s-1", "x")
 	c.err.await(t, "Let me see.")
 	c.signals <- os.Interrupt
-	require.Equal(t, ExitInterrupted, wait(t, code))
+	require.Equal(t, ExitInterrupted, waitForExit(t, code))
 	<-gone
 	require.Equal(t, "s-1", <-interrupted, "the server is stderr, since it would wait for the command to come back")
 }
 
-// cutter is a connection whose streams break after some messages.
-type cutter struct {
+// breakingConn is a connection whose streams break after some messages.
+type breakingConn struct {
 	grpc.ClientConnInterface
 	after, times int
 	streams      int
 }
 
-func (c *cutter) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *breakingConn) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := c.ClientConnInterface.NewStream(ctx, d, method, opts...)
 	if c.streams++; err == nil && c.streams <= c.times {
-		s = &cutStream{ClientStream: s, left: c.after}
+		s = &breakingStream{ClientStream: s, left: c.after}
 	}
 	return s, err
 }
 
-type cutStream struct {
+type breakingStream struct {
 	grpc.ClientStream
 	left int
 }
 
-func (s *cutStream) RecvMsg(m any) error {
+func (s *breakingStream) RecvMsg(m any) error {
 	if s.left--; s.left < 0 {
 		return status.Error(codes.Unavailable, "the connection broke")
 	}
@@ -271,28 +271,28 @@ func TestDownloads(t *testing.T) {
 	const payload = "the result\nin full: \x1b[31mred\x1b[0m日本\n"
 	s.toolset = map[string]func(proto.Message, grpc.ServerStream) error{"DownloadPayload": func(req proto.Message, out grpc.ServerStream) (err error) {
 		if r, _ := req.(*fleetv1.DownloadPayloadRequest); r.GetAgentId() != "c-1" {
-			return refusal(codes.NotFound, "PAYLOAD_NOT_FOUND", "There is no payload.", nil)
+			return statusError(codes.NotFound, "PAYLOAD_NOT_FOUND", "There is no payload.", nil)
 		}
-		for piece := range slices.Chunk(packed(payload), 10) {
+		for piece := range slices.Chunk(gzipped(payload), 10) {
 			err = errors.Join(err, out.SendMsg(&httpbody.HttpBody{ContentType: "text/plain", Data: piece}))
 		}
 		return err
 	}}
 	server, _ := s.listen(t, "")
 	file := filepath.Join(t.TempDir(), "result.txt")
-	_, stderr, code := fleet(server, "lifecycle", "download", "c-2", "--output-file", file)
+	_, stderr, code := runFleet(server, "lifecycle", "download", "c-2", "--output-file", file)
 	require.Equal(t, ExitNotFound, code, stderr)
 	require.NoFileExists(t, file)
 
-	out, stderr, code := fleet(server, "lifecycle", "download", "c-1")
+	out, stderr, code := runFleet(server, "lifecycle", "download", "c-1")
 	require.Equal(t, ExitOK, code, stderr)
 	require.Equal(t, payload, out)
-	_, stderr, code = fleet(server, "lifecycle", "download", "c-1", "--output-file", file)
+	_, stderr, code = runFleet(server, "lifecycle", "download", "c-1", "--output-file", file)
 	require.Equal(t, ExitOK, code, stderr)
 	requireOnly(t, file, payload)
 
 	for _, times := range []int{1, 3} { // after a broken connection, what has arrived is not requested again
-		cut := &cutter{after: 2, times: times}
+		cut := &breakingConn{after: 2, times: times}
 		c := newCommand(server)
 		c.dial = func(ctx context.Context, target Target) (grpc.ClientConnInterface, func() error, error) {
 			conn, closeIt, err := DialNetwork(ctx, target)
@@ -305,8 +305,8 @@ func TestDownloads(t *testing.T) {
 	}
 }
 
-// packed returns the text as gzip.
-func packed(text string) []byte {
+// gzipped returns the text as gzip.
+func gzipped(text string) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	_, _ = w.Write([]byte(text))
@@ -317,12 +317,12 @@ func packed(text string) []byte {
 // TestDownloadsThatBreak checks that an incomplete download leaves no file.
 func TestDownloadsThatBreak(t *testing.T) {
 	t.Parallel()
-	full := packed(strings.Repeat("0123456789", 10000))
+	full := gzipped(strings.Repeat("0123456789", 10000))
 	file := filepath.Join(t.TempDir(), "result.txt")
 	require.NoError(t, os.WriteFile(file, []byte("before"), 0o600))
 	for name, data := range map[string][]byte{"short": full[:len(full)-9], "garbled": append(full[:20:20], full[30:]...)} {
 		sent := false
-		r, err := unpack(&content{sum: sha256.New(), next: func() (proto.Message, error) {
+		r, err := decompress(&content{sum: sha256.New(), next: func() (proto.Message, error) {
 			if sent {
 				return nil, os.ErrClosed
 			}
@@ -337,7 +337,7 @@ func TestDownloadsThatBreak(t *testing.T) {
 		require.Equal(t, "before", string(kept))
 		require.NoFileExists(t, file+".part")
 	}
-	r, err := unpack(strings.NewReader("not compressed"))
+	r, err := decompress(strings.NewReader("not compressed"))
 	require.NoError(t, err)
 	n, err := writeFile(os.DevNull, r)
 	require.NoError(t, err)

@@ -22,9 +22,9 @@ func withUnit(n float64, u fleetv1.Shown_Unit) string {
 	case fleetv1.Shown_seconds:
 		return preciseDuration(time.Duration(n * float64(time.Second)))
 	case fleetv1.Shown_dollars:
-		return cost(n)
+		return costText(n)
 	case fleetv1.Shown_size:
-		return size(n)
+		return sizeText(n)
 	}
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
@@ -40,8 +40,8 @@ func preciseDuration(d time.Duration) string {
 	return longDuration(d)
 }
 
-// cost formats an amount in US dollars. It returns "" for zero.
-func cost(usd float64) string {
+// costText formats an amount in US dollars. It returns "" for zero.
+func costText(usd float64) string {
 	switch {
 	case usd <= 0:
 		return ""
@@ -51,9 +51,9 @@ func cost(usd float64) string {
 	return fmt.Sprintf("$%.2f", usd)
 }
 
-// costOf formats a cost, and says how it is known unless the agent's program reported it.
-func costOf(usd float64, basis string) string {
-	text := cost(usd)
+// costWithBasis formats a cost, and says how it is known unless the agent's program reported it.
+func costWithBasis(usd float64, basis string) string {
+	text := costText(usd)
 	switch basis {
 	case "priced":
 		return text + parens("from the prices of models")
@@ -66,8 +66,8 @@ func costOf(usd float64, basis string) string {
 	return text
 }
 
-// size formats a number of bytes.
-func size[N int | int32 | int64 | float64](n N) string {
+// sizeText formats a number of bytes.
+func sizeText[N int | int32 | int64 | float64](n N) string {
 	switch {
 	case n < 1<<10:
 		return fmt.Sprintf("%.0f bytes", float64(n))
@@ -79,8 +79,8 @@ func size[N int | int32 | int64 | float64](n N) string {
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
-// span formats a duration in one unit, and from a year on in two: 42s, 3m, 47h, 12d, 1y30d.
-func span(d time.Duration) string {
+// shortDuration formats a duration in one unit, and from a year on in two: 42s, 3m, 47h, 12d, 1y30d.
+func shortDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0); {
 	case d < time.Minute:
@@ -110,13 +110,13 @@ func timeLeft(d time.Duration) string {
 	}
 	var text strings.Builder
 	for _, unit := range []struct {
-		of   time.Duration
-		name string
+		length time.Duration
+		name   string
 	}{{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
-		if n := d / unit.of; n > 0 {
+		if n := d / unit.length; n > 0 {
 			fmt.Fprintf(&text, "%d%s", n, unit.name)
 		}
-		d %= unit.of
+		d %= unit.length
 	}
 	return text.String()
 }
@@ -138,17 +138,17 @@ func (s *session) age(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
 	}
-	return span(s.deps.Now().Sub(t.AsTime()))
+	return shortDuration(s.deps.Now().Sub(t.AsTime()))
 }
 
-// moment formats t with its distance from now, for people at a terminal. It returns "-" if t is nil.
-func (s *session) moment(t *timestamppb.Timestamp) string {
+// timeText formats t with its distance from now, for people at a terminal. It returns "-" if t is nil.
+func (s *session) timeText(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
 	}
 	distance := s.age(t) + " ago"
 	if left := t.AsTime().Sub(s.deps.Now()); left > 0 {
-		distance = "in " + span(left)
+		distance = "in " + shortDuration(left)
 	}
 	return t.AsTime().UTC().Format(time.RFC3339) + " (" + distance + ")"
 }
@@ -165,8 +165,8 @@ func (s *session) elapsed(from, to *timestamppb.Timestamp) string {
 	return longDuration(end.Sub(from.AsTime()))
 }
 
-// duration parses a duration. Unlike time.ParseDuration, it accepts days: 7d.
-func duration(text string) (time.Duration, error) {
+// parseDuration parses a duration. Unlike time.ParseDuration, it accepts days: 7d.
+func parseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)
 		return time.Duration(n) * 24 * time.Hour, err
@@ -177,19 +177,19 @@ func duration(text string) (time.Duration, error) {
 // addTime adds a flag for a point in time: a date, an RFC 3339 time, or an age such as 90m, 24h or 7d.
 func (p *program) addTime(cmd *cobra.Command, to **timestamppb.Timestamp, name, usage string) {
 	cmd.Flags().Func(name, usage, func(text string) (err error) {
-		*to, err = pointInTime(text, p.deps.Now())
+		*to, err = parseTime(text, p.deps.Now())
 		return err
 	})
 }
 
-// pointInTime parses the value of a flag of addTime.
-func pointInTime(text string, now time.Time) (*timestamppb.Timestamp, error) {
+// parseTime parses the value of a flag of addTime.
+func parseTime(text string, now time.Time) (*timestamppb.Timestamp, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, time.DateOnly} {
 		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
 			return timestamppb.New(at), nil
 		}
 	}
-	if d, err := duration(text); err == nil && d >= 0 {
+	if d, err := parseDuration(text); err == nil && d >= 0 {
 		return timestamppb.New(now.Add(-d)), nil
 	}
 	return nil, errors.New("give a duration such as 90m, 24h or 7d, or a time such as 2026-11-01 or 2026-11-01T10:30:00Z")

@@ -19,9 +19,9 @@ func TestWhen(t *testing.T) {
 		0:                  "2026-01-02T12:00:00Z (0s ago)",
 		7 * 24 * time.Hour: "2026-01-09T12:00:00Z (in 7d)",
 	} {
-		require.Equal(t, want, s.moment(timestamppb.New(noon.Add(d))))
+		require.Equal(t, want, s.timeText(timestamppb.New(noon.Add(d))))
 	}
-	require.Equal(t, "-", s.moment(nil))
+	require.Equal(t, "-", s.timeText(nil))
 }
 
 func TestTimeFlag(t *testing.T) {
@@ -35,12 +35,12 @@ func TestTimeFlag(t *testing.T) {
 		"2026-11-01 12:00:00":  "2026-11-01T12:00:00Z",
 		"2026-11-01T10:30:00Z": "2026-11-01T10:30:00Z",
 	} {
-		got, err := pointInTime(text, now)
+		got, err := parseTime(text, now)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got.AsTime().Format(time.RFC3339), text)
 	}
 	for _, text := range []string{"never", "-5m", "d", "-1d", "7", "2026-13-01"} {
-		_, err := pointInTime(text, now)
+		_, err := parseTime(text, now)
 		require.ErrorContains(t, err, "give a duration", text)
 	}
 }

@@ -14,11 +14,11 @@ import (
 func TestWaitCallsAgainUntilTheEnd(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
-	wall, open := gate(t)
-	_, _, code := fleet(server, "task", "start", "papi", "read x < "+wall)
+	wall, open := newGate(t)
+	_, _, code := runFleet(server, "task", "start", "papi", "read x < "+wall)
 	require.Equal(t, ExitOK, code)
 	var mu sync.Mutex
-	var asked []int32
+	var timeouts []int32
 	s.unary = func(_ context.Context, _ string, req any) error {
 		r, ok := req.(*fleetv1.WaitTasksRequest)
 		if !ok {
@@ -26,8 +26,8 @@ func TestWaitCallsAgainUntilTheEnd(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		asked = append(asked, r.GetTimeoutSeconds())
-		switch len(asked) {
+		timeouts = append(timeouts, r.GetTimeoutSeconds())
+		switch len(timeouts) {
 		case 1:
 			zero := int32(0) // as if the time limit had passed
 			r.TimeoutSeconds = &zero
@@ -36,10 +36,10 @@ func TestWaitCallsAgainUntilTheEnd(t *testing.T) {
 		}
 		return nil
 	}
-	out, line, code := fleet(server, "task", "wait", "--agent", "papi")
+	out, line, code := runFleet(server, "task", "wait", "--agent", "papi")
 	require.Equal(t, ExitOK, code, line)
 	require.Contains(t, out, " completed ")
-	require.Equal(t, []int32{50, 50}, asked)
+	require.Equal(t, []int32{50, 50}, timeouts)
 }
 
 func TestWaitForMoreTasksThanACallTakes(t *testing.T) {
@@ -69,20 +69,20 @@ func TestWaitForMoreTasksThanACallTakes(t *testing.T) {
 		s.tasks = append(s.tasks, &fleetv1.TaskDetail{Id: id, AgentName: "papi", Status: st})
 		args = append(args, id)
 	}
-	out, line, code := fleet(server, args...)
+	out, line, code := runFleet(server, args...)
 	require.Equal(t, ExitFailed, code)
 	require.Equal(t, []int{100, 100, 50}, sizes)
 	require.Equal(t, 250*len("t-000\n"), len(out))
 	require.Contains(t, line, "the task t-120 of papi failed")
 
-	_, line, code = fleet(server, append(args, "--any")...)
+	_, line, code = runFleet(server, append(args, "--any")...)
 	require.Equal(t, ExitUsage, code, line)
 }
 
 func TestWaitForAnAgentWithoutTasks(t *testing.T) {
 	t.Parallel()
 	_, server, _ := stubWithAgent(t)
-	_, line, code := fleet(server, "task", "wait", "--agent", "papi")
+	_, line, code := runFleet(server, "task", "wait", "--agent", "papi")
 	require.Equal(t, ExitNotFound, code)
 	require.Contains(t, line, "has had no task yet")
 }

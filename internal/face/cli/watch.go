@@ -46,9 +46,9 @@ other details are printed too. With -o json, each event is one line of JSON.`,
 
 func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) error {
 	if req.GetCursor() == "now" && req.GetFollow() {
-		req.Cursor = s.position(ctx) // a position to return to if the connection breaks before the first event
+		req.Cursor = s.latestCursor(ctx) // a position to return to if the connection breaks before the first event
 	}
-	f := s.feed(req)
+	f := s.newFeed(req)
 	if req.GetFollow() {
 		f.patience = -1 // a watcher waits until the server is back
 	}
@@ -58,7 +58,7 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 		if err := s.printEvent(e); err != nil {
 			return err
 		}
-		return s.screen.failed()
+		return s.screen.writeError()
 	}, func() (bool, error) {
 		if req.GetTaskId() == "" {
 			return false, nil
@@ -66,13 +66,13 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 		if ended {
 			return true, nil
 		}
-		return s.endOf(ctx, req.GetTaskId())()
+		return s.hasEndedFunc(ctx, req.GetTaskId())()
 	})
 	if reasonOf(err) == fleetv1.ErrorReason_INVALID_ARGUMENT.String() { // the cursor may be invalid
 		return err
 	}
 	if cursor := req.GetCursor(); cursor != "" && cursor != "now" && (!ended || req.GetTaskId() == "") {
-		s.hint("Continue from here: fleet watch --cursor %s%s", cursor, filters(req))
+		s.hint("Continue from here: fleet watch --cursor %s%s", cursor, filterFlags(req))
 	}
 	if errors.Is(err, errInterrupted) {
 		return &failure{code: ExitInterrupted, reason: errInterrupted.reason} // the usual way to end it
@@ -80,8 +80,8 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 	return err
 }
 
-// filters returns the flags that select the same events as the request.
-func filters(req *fleetv1.WatchFleetRequest) string {
+// filterFlags returns the flags that select the same events as the request.
+func filterFlags(req *fleetv1.WatchFleetRequest) string {
 	var b strings.Builder
 	if req.GetAgentName() != "" {
 		b.WriteString(" --agent " + req.GetAgentName())
@@ -116,8 +116,8 @@ func (s *session) printDocument(m proto.Message) error {
 
 // eventLine formats an event as one line; line breaks in its text become "\n".
 func (s *session) eventLine(e *fleetv1.Event) string {
-	t := s.screen.onOut
-	colors := t.colored(s.noColor)
+	t := s.screen.outTerminal
+	colors := t.hasColors(s.noColor)
 	at := e.GetTime().AsTime().UTC().Format(time.RFC3339)
 	text := strings.TrimRight(e.GetText(), "\r\n")
 	text = printable(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", `\n`))

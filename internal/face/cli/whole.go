@@ -7,12 +7,12 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// wholeLimit is the number of items of each answer while a list is read to its end.
-const wholeLimit = 100
+// wholeListPageSize is the number of items of each answer while a list is read to its end.
+const wholeListPageSize = 100
 
-// listOf returns the list that the call reads from its beginning. It returns nil if the method does not return parts of a
+// portionToRead returns the list that the call reads from its beginning. It returns nil if the method does not return parts of a
 // list, or if the request already asks for a certain part.
-func listOf(method string, args any) *fleetv1.Portion {
+func portionToRead(method string, args any) *fleetv1.Portion {
 	req, ok := args.(proto.Message)
 	d := descriptorOf(method)
 	if !ok || d == nil {
@@ -34,21 +34,21 @@ func listOf(method string, args any) *fleetv1.Portion {
 	return l
 }
 
-// readWhole calls do, which sends args and fills reply, until the list has ended. Then reply has all items.
-func readWhole(l *fleetv1.Portion, args, reply any, do func() error) error {
+// readWholeList calls do, which sends args and fills reply, until the list has ended. Then reply has all items.
+func readWholeList(l *fleetv1.Portion, args, reply any, call func() error) error {
 	req, resp := args.(proto.Message).ProtoReflect(), reply.(proto.Message).ProtoReflect()
 	field := func(m protoreflect.Message, name string) protoreflect.FieldDescriptor {
 		return m.Descriptor().Fields().ByName(protoreflect.Name(name))
 	}
-	of, next, from := field(resp, l.GetOf()), field(resp, l.GetNext()), field(req, l.GetFrom())
-	req.Set(field(req, l.GetLimit()), protoreflect.ValueOfInt32(wholeLimit))
-	all := resp.NewField(of).List()
+	listField, next, from := field(resp, l.GetOf()), field(resp, l.GetNext()), field(req, l.GetFrom())
+	req.Set(field(req, l.GetLimit()), protoreflect.ValueOfInt32(wholeListPageSize))
+	all := resp.NewField(listField).List()
 	for {
 		proto.Reset(resp.Interface())
-		if err := do(); err != nil {
+		if err := call(); err != nil {
 			return err
 		}
-		items := resp.Get(of).List()
+		items := resp.Get(listField).List()
 		for i := range items.Len() {
 			all.Append(items.Get(i))
 		}
@@ -58,7 +58,7 @@ func readWhole(l *fleetv1.Portion, args, reply any, do func() error) error {
 		}
 		req.Set(from, cursor)
 	}
-	resp.Set(of, protoreflect.ValueOfList(all))
+	resp.Set(listField, protoreflect.ValueOfList(all))
 	resp.Clear(next)
 	return nil
 }

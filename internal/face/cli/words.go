@@ -37,28 +37,28 @@ func joinWords(list []string, last string) string {
 // helpWidth is the width of help texts, in columns.
 const helpWidth = 80
 
-// glue is a space at which wrap does not break a line.
-const glue = "\u00a0"
+// noBreakSpace is a space at which wrap does not break a line.
+const noBreakSpace = "\u00a0"
 
-// wrap breaks a text into lines of at most width columns; a longer word gets a line of its own. Width 0 means one line.
-func wrap(text string, width int) string {
+// wrapText breaks a text into lines of at most width columns; a longer word gets a line of its own. Width 0 means one line.
+func wrapText(text string, width int) string {
 	var b strings.Builder
-	at := 0
+	column := 0
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == '\n' }) {
 		length := len([]rune(word))
 		switch {
-		case at == 0:
-		case width > 0 && at+1+length > width:
+		case column == 0:
+		case width > 0 && column+1+length > width:
 			b.WriteByte('\n')
-			at = 0
+			column = 0
 		default:
 			b.WriteByte(' ')
-			at++
+			column++
 		}
 		b.WriteString(word)
-		at += length
+		column += length
 	}
-	return strings.ReplaceAll(b.String(), glue, " ")
+	return strings.ReplaceAll(b.String(), noBreakSpace, " ")
 }
 
 // firstSentence returns the first sentence of a text without its full stop.

@@ -18,7 +18,7 @@ import (
 func toYAML(compact []byte) (string, error) {
 	dec := json.NewDecoder(bytes.NewReader(compact))
 	dec.UseNumber()
-	n, err := node(dec)
+	n, err := readNode(dec)
 	if err != nil {
 		return "", err
 	}
@@ -44,8 +44,8 @@ func yamlOf(m protoreflect.Message) string {
 	return text
 }
 
-// node reads the next JSON value.
-func node(dec *json.Decoder) (*yaml.Node, error) {
+// readNode reads the next JSON value.
+func readNode(dec *json.Decoder) (*yaml.Node, error) {
 	t, err := dec.Token()
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func node(dec *json.Decoder) (*yaml.Node, error) {
 			n.Kind = yaml.SequenceNode
 		}
 		for dec.More() { // keys and values of a mapping alternate
-			child, err := node(dec)
+			child, err := readNode(dec)
 			if err != nil {
 				return nil, err
 			}
@@ -70,8 +70,8 @@ func node(dec *json.Decoder) (*yaml.Node, error) {
 	case string:
 		switch n.Tag, n.Value = "!!str", t; {
 		case strings.Contains(t, "\n"):
-			n.Style = block(t)
-		case word.MatchString(t):
+			n.Style = textStyle(t)
+		case plainScalar.MatchString(t):
 			err = n.Encode(t) // in quotes if it reads like a number or a boolean
 		default:
 			n.Style = yaml.DoubleQuotedStyle
@@ -82,11 +82,11 @@ func node(dec *json.Decoder) (*yaml.Node, error) {
 	return n, err
 }
 
-// word matches texts that need no quotes in YAML, unless they look like a number or a boolean.
-var word = regexp.MustCompile(`^[A-Za-z0-9/_.]([A-Za-z0-9/_., ()+@'-]*[A-Za-z0-9/_.,()+@'-])?$`)
+// plainScalar matches texts that need no quotes in YAML, unless they look like a number or a boolean.
+var plainScalar = regexp.MustCompile(`^[A-Za-z0-9/_.]([A-Za-z0-9/_., ()+@'-]*[A-Za-z0-9/_.,()+@'-])?$`)
 
-// block returns the style of a text of several lines: a literal block, unless YAML readers disagree about its spaces.
-func block(text string) yaml.Style {
+// textStyle returns the style of a text of several lines: a literal block, unless YAML readers disagree about its spaces.
+func textStyle(text string) yaml.Style {
 	for i, line := range strings.Split(text, "\n") {
 		if strings.HasSuffix(line, " ") || i == 0 && (line == "" || line[0] == ' ') || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			return yaml.DoubleQuotedStyle

@@ -17,7 +17,7 @@ import (
 func (i *Issuer) Device(ctx context.Context, show func(address, code string)) (Tokens, error) {
 	d, err := i.config.DeviceAuth(ctx)
 	if err != nil {
-		return Tokens{}, withoutBody(err)
+		return Tokens{}, stripBody(err)
 	}
 	address := d.VerificationURIComplete
 	if address == "" {
@@ -26,7 +26,7 @@ func (i *Issuer) Device(ctx context.Context, show func(address, code string)) (T
 	show(address, d.UserCode)
 	t, err := i.config.DeviceAccessToken(ctx, d)
 	if err != nil {
-		return Tokens{}, withoutBody(err)
+		return Tokens{}, stripBody(err)
 	}
 	return i.tokensOf(ctx, t, "")
 }
@@ -45,24 +45,24 @@ func (i *Issuer) Browser(ctx context.Context, show func(address string)) (Tokens
 		code string
 		err  error
 	}
-	came := make(chan result, 1)
+	results := make(chan result, 1)
 	server := &http.Server{ReadHeaderTimeout: timeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		if r.URL.Path != "/callback" || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(state)) == 0 {
 			http.NotFound(w, r) // not the issuer's redirect: for example, the browser requests an icon
 			return
 		}
-		got := result{code: q.Get("code")}
+		result := result{code: q.Get("code")}
 		text := "You are signed in. You can close this window."
-		if got.code == "" {
-			got.err = fmt.Errorf("the issuer refused: %s", q.Get("error"))
+		if result.code == "" {
+			result.err = fmt.Errorf("the issuer refused: %s", q.Get("error"))
 			text = "You are not signed in. The terminal says why."
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Connection", "close")
 		_, _ = io.WriteString(w, text+"\n") // the browser may have closed the connection
 		select {
-		case came <- got:
+		case results <- result:
 		default: // a second answer
 		}
 	})}
@@ -77,13 +77,13 @@ func (i *Issuer) Browser(ctx context.Context, show func(address string)) (Tokens
 	}()
 	show(config.AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)))
 	select {
-	case got := <-came:
+	case got := <-results:
 		if got.err != nil {
 			return Tokens{}, got.err
 		}
 		t, err := config.Exchange(ctx, got.code, oauth2.VerifierOption(verifier))
 		if err != nil {
-			return Tokens{}, withoutBody(err)
+			return Tokens{}, stripBody(err)
 		}
 		return i.tokensOf(ctx, t, nonce)
 	case <-ctx.Done():

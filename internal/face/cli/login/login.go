@@ -38,9 +38,9 @@ type Issuer struct {
 	// CanDevice reports whether people can sign in on another device.
 	CanDevice bool
 
-	config   oauth2.Config
-	verifier *oidc.IDTokenVerifier
-	revoke   string // the revocation endpoint; empty if the issuer has none
+	config        oauth2.Config
+	verifier      *oidc.IDTokenVerifier
+	revocationURL string // the revocation endpoint; empty if the issuer has none
 }
 
 // Find returns the issuer that the server names, or ErrNoIssuer if it names none. base is the server's HTTP address,
@@ -62,28 +62,28 @@ func Find(ctx context.Context, client *http.Client, base string) (*Issuer, error
 	case server.Resource != base: // RFC 9728, section 3.3: another server's metadata could lead to another issuer
 		return nil, fmt.Errorf("%s reports its address as %q: set public_url in the server's configuration to the address that clients use", base, server.Resource)
 	}
-	return open(ctx, server.Issuers[0], server.CLIClientID, server.Scopes)
+	return discover(ctx, server.Issuers[0], server.CLIClientID, server.Scopes)
 }
 
-// open asks the issuer for its endpoints.
-func open(ctx context.Context, issuer, clientID string, scopes []string) (*Issuer, error) {
+// discover asks the issuer for its endpoints.
+func discover(ctx context.Context, issuer, clientID string, scopes []string) (*Issuer, error) {
 	if u, err := url.Parse(issuer); err != nil || u.Scheme != "https" && !loopback.Is(u.Hostname()) {
 		return nil, fmt.Errorf("the issuer %q does not use https, so others could read your tokens", issuer)
 	}
-	asking, cancel := context.WithTimeout(ctx, timeout)
+	fetchCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	provider, err := oidc.NewProvider(asking, issuer)
+	provider, err := oidc.NewProvider(fetchCtx, issuer)
 	if err != nil {
 		return nil, fmt.Errorf("the issuer %s does not answer: %w", issuer, err)
 	}
-	var more struct {
+	var metadata struct {
 		Scopes []string `json:"scopes_supported"`
 		Revoke string   `json:"revocation_endpoint"`
 	}
-	if err := provider.Claims(&more); err != nil {
+	if err := provider.Claims(&metadata); err != nil {
 		return nil, err
 	}
-	if slices.Contains(more.Scopes, oidc.ScopeOfflineAccess) && !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
+	if slices.Contains(metadata.Scopes, oidc.ScopeOfflineAccess) && !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
 		scopes = append(slices.Clone(scopes), oidc.ScopeOfflineAccess)
 	}
 	endpoint := provider.Endpoint()
@@ -92,7 +92,7 @@ func open(ctx context.Context, issuer, clientID string, scopes []string) (*Issue
 		URL: issuer, CanDevice: endpoint.DeviceAuthURL != "",
 		config: oauth2.Config{ClientID: clientID, Endpoint: endpoint, Scopes: scopes},
 		// The verifier fetches keys later, so it must not use the context asking, which ends with this function.
-		verifier: provider.VerifierContext(ctx, &oidc.Config{ClientID: clientID}), revoke: more.Revoke,
+		verifier: provider.VerifierContext(ctx, &oidc.Config{ClientID: clientID}), revocationURL: metadata.Revoke,
 	}, nil
 }
 
@@ -132,7 +132,7 @@ func (i *Issuer) refresh(ctx context.Context, old Tokens) (Tokens, error) {
 		return Tokens{}, ErrEnded
 	}
 	if err != nil {
-		return Tokens{}, withoutBody(err)
+		return Tokens{}, stripBody(err)
 	}
 	if raw, _ := t.Extra("id_token").(string); raw == "" {
 		return Tokens{}, ErrEnded // some issuers return an ID token only at the sign-in
@@ -146,11 +146,11 @@ func (i *Issuer) refresh(ctx context.Context, old Tokens) (Tokens, error) {
 
 // Revoke asks the issuer to end the session (RFC 7009). It does nothing if the issuer has no revocation endpoint.
 func (i *Issuer) Revoke(ctx context.Context, t Tokens) error {
-	if i.revoke == "" || t.Refresh == "" {
+	if i.revocationURL == "" || t.Refresh == "" {
 		return nil
 	}
 	form := url.Values{"token": {t.Refresh}, "token_type_hint": {"refresh_token"}, "client_id": {i.config.ClientID}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, i.revoke, strings.NewReader(form.Encode()))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, i.revocationURL, strings.NewReader(form.Encode()))
 	if err != nil {
 		return err
 	}
@@ -166,8 +166,8 @@ func (i *Issuer) Revoke(ctx context.Context, t Tokens) error {
 	return nil
 }
 
-// withoutBody returns the error of a token endpoint without the body of the answer, which may contain secrets.
-func withoutBody(err error) error {
+// stripBody returns the error of a token endpoint without the body of the answer, which may contain secrets.
+func stripBody(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
 	case !ok:

@@ -46,8 +46,8 @@ type Store struct {
 	NoKeyring bool
 }
 
-// service is the name of Fleet in the keyring.
-const service = "fleet"
+// keyringService is the name of Fleet in the keyring.
+const keyringService = "fleet"
 
 // Keep stores the tokens of a sign-in to the server. inKeyring reports whether they are in the keyring.
 func (s Store) Keep(server string, i *Issuer, t Tokens) (inKeyring bool, err error) {
@@ -73,7 +73,7 @@ func (s Store) write(l Login, t Tokens) (inKeyring bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if keyring.Set(service, l.Server, string(secret)) == nil { // otherwise the keyring is locked, or the tokens are too long for it
+		if keyring.Set(keyringService, l.Server, string(secret)) == nil { // otherwise the keyring is locked, or the tokens are too long for it
 			l.InKeyring, l.Tokens = true, nil
 		}
 	}
@@ -109,7 +109,7 @@ func (s Store) tokens(l *Login) (Tokens, error) {
 		return *l.Tokens, nil
 	}
 	var t Tokens
-	secret, err := keyring.Get(service, l.Server)
+	secret, err := keyring.Get(keyringService, l.Server)
 	if errors.Is(err, keyring.ErrNotFound) {
 		return t, ErrEnded
 	}
@@ -119,8 +119,8 @@ func (s Store) tokens(l *Login) (Tokens, error) {
 	return t, json.Unmarshal([]byte(secret), &t)
 }
 
-// margin is how long before its expiry a token is replaced.
-const margin = 20 * time.Second
+// minValidity is how long before its expiry a token is replaced.
+const minValidity = 20 * time.Second
 
 // Token returns an ID token for the server that is valid for at least margin. If the stored token expires earlier,
 // Token gets a new one from the issuer and stores it. It returns ErrEnded if the person is not signed in, or has to
@@ -141,7 +141,7 @@ func (s Store) Token(ctx context.Context, server string, now func() time.Time) (
 	if t.Refresh == "" {
 		return "", ErrEnded
 	}
-	i, err := open(ctx, l.Issuer, l.ClientID, l.Scopes)
+	i, err := discover(ctx, l.Issuer, l.ClientID, l.Scopes)
 	if err != nil {
 		return "", err
 	}
@@ -152,7 +152,7 @@ func (s Store) Token(ctx context.Context, server string, now func() time.Time) (
 	return t.ID, err
 }
 
-func (t Tokens) valid(now time.Time) bool { return t.ID != "" && now.Add(margin).Before(t.Expiry) }
+func (t Tokens) valid(now time.Time) bool { return t.ID != "" && now.Add(minValidity).Before(t.Expiry) }
 
 // read returns the login to the server with its tokens.
 func (s Store) read(server string) (*Login, Tokens, error) {
@@ -182,7 +182,7 @@ func (s Store) Forget(ctx context.Context, server string) (bool, error) {
 	t, err := s.tokens(l)
 	if err == nil {
 		var i *Issuer
-		if i, err = open(ctx, l.Issuer, l.ClientID, nil); err == nil {
+		if i, err = discover(ctx, l.Issuer, l.ClientID, nil); err == nil {
 			err = i.Revoke(ctx, t)
 		}
 	}
@@ -190,7 +190,7 @@ func (s Store) Forget(ctx context.Context, server string) (bool, error) {
 		err = nil
 	}
 	if l.InKeyring {
-		if e := keyring.Delete(service, server); !errors.Is(e, keyring.ErrNotFound) {
+		if e := keyring.Delete(keyringService, server); !errors.Is(e, keyring.ErrNotFound) {
 			err = errors.Join(err, e)
 		}
 	}

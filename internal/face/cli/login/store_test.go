@@ -24,24 +24,24 @@ func TestMain(m *testing.M) {
 
 const server = "fleet.example.com:8102"
 
-// metadata serves the metadata p, and returns the URL.
-func metadata(t *testing.T, p *protected.Resource) string {
+// serveMetadata serves the metadata p, and returns the URL.
+func serveMetadata(t *testing.T, p *protected.Resource) string {
 	t.Helper()
 	s := httptest.NewServer(p)
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
-// signedIn signs in with a new issuer and keeps the sign-in in the store.
-func signedIn(t *testing.T, s Store) (*oidctest.Issuer, *Issuer) {
+// signIn signs in with a new issuer and keeps the sign-in in the store.
+func signIn(t *testing.T, s Store) (*oidctest.Issuer, *Issuer) {
 	t.Helper()
-	real := oidctest.New(t, oidctest.User{Subject: "1", Name: "alice"})
-	i, err := Find(t.Context(), http.DefaultClient, metadata(t, &protected.Resource{
-		Issuer: real.URL, CLIClientID: oidctest.CLIClientID, Scopes: []string{"openid", "profile"},
+	provider := oidctest.New(t, oidctest.User{Subject: "1", Name: "alice"})
+	i, err := Find(t.Context(), http.DefaultClient, serveMetadata(t, &protected.Resource{
+		Issuer: provider.URL, CLIClientID: oidctest.CLIClientID, Scopes: []string{"openid", "profile"},
 	}))
 	require.NoError(t, err)
 	tokens, err := i.Browser(t.Context(), func(address string) {
-		back, err := real.Login(t.Context(), "alice", address)
+		back, err := provider.Login(t.Context(), "alice", address)
 		require.NoError(t, err)
 		go func() {
 			if r, err := http.Get(back.String()); err == nil { //nolint:gosec,noctx // the address of Browser
@@ -53,7 +53,7 @@ func signedIn(t *testing.T, s Store) (*oidctest.Issuer, *Issuer) {
 	require.Equal(t, "alice", tokens.Who)
 	_, err = s.Keep(server, i, tokens)
 	require.NoError(t, err)
-	return real, i
+	return provider, i
 }
 
 // TestToken checks that an expired token is refreshed, and only once for all commands that need it at the same time.
@@ -62,7 +62,7 @@ func TestToken(t *testing.T) {
 	s := Store{Dir: filepath.Join(t.TempDir(), "logins"), NoKeyring: true}
 	_, err := s.Token(t.Context(), server, time.Now)
 	require.ErrorIs(t, err, ErrEnded)
-	real, _ := signedIn(t, s)
+	real, _ := signIn(t, s)
 	first, err := s.Token(t.Context(), server, time.Now)
 	require.NoError(t, err)
 	again, err := s.Token(t.Context(), server, time.Now)
@@ -71,7 +71,7 @@ func TestToken(t *testing.T) {
 
 	real.SetLifetime(3 * time.Hour)
 	later := func() time.Time { return time.Now().Add(2 * time.Hour) }
-	asked := real.Fetched("/oauth/token")
+	fetches := real.Fetched("/oauth/token")
 	var all sync.WaitGroup
 	tokens := make([]string, 5)
 	for n := range tokens {
@@ -83,7 +83,7 @@ func TestToken(t *testing.T) {
 		require.Equal(t, tokens[0], token)
 	}
 	require.NotEqual(t, first, tokens[0])
-	require.Equal(t, asked+1, real.Fetched("/oauth/token"), "the token must be refreshed once, because the issuer accepts a refresh token only once")
+	require.Equal(t, fetches+1, real.Fetched("/oauth/token"), "the token must be refreshed once, because the issuer accepts a refresh token only once")
 
 	real.RevokeRefreshTokens()
 	_, err = s.Token(t.Context(), server, func() time.Time { return time.Now().Add(9 * time.Hour) })
@@ -99,7 +99,7 @@ func TestToken(t *testing.T) {
 func TestForget(t *testing.T) {
 	t.Parallel()
 	s := Store{Dir: t.TempDir(), NoKeyring: true}
-	_, i := signedIn(t, s)
+	_, i := signIn(t, s)
 	_, tokens, err := s.read(server)
 	require.NoError(t, err)
 	found, err := s.Forget(t.Context(), server)
@@ -111,7 +111,7 @@ func TestForget(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, found)
 
-	real, _ := signedIn(t, s)
+	real, _ := signIn(t, s)
 	real.Stop()
 	found, err = s.Forget(t.Context(), server)
 	require.Error(t, err)
@@ -125,23 +125,23 @@ func TestForget(t *testing.T) {
 func TestWhereTokensAre(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unused") // so that hasKeyring returns true
 	s := Store{Dir: filepath.Join(t.TempDir(), "logins")}
-	signedIn(t, s)
+	signIn(t, s)
 	text, err := os.ReadFile(s.file(server))
 	require.NoError(t, err)
 	token, err := s.Token(t.Context(), server, time.Now)
 	require.NoError(t, err)
 	require.NotContains(t, string(text), token)
 	require.NotContains(t, string(text), "refresh_token")
-	secret, err := keyring.Get(service, server)
+	secret, err := keyring.Get(keyringService, server)
 	require.NoError(t, err)
 	require.Contains(t, secret, token)
 	_, err = s.Forget(t.Context(), server)
 	require.NoError(t, err)
-	_, err = keyring.Get(service, server)
+	_, err = keyring.Get(keyringService, server)
 	require.ErrorIs(t, err, keyring.ErrNotFound)
 
 	s.NoKeyring = true
-	signedIn(t, s)
+	signIn(t, s)
 	text, err = os.ReadFile(s.file(server))
 	require.NoError(t, err)
 	require.Contains(t, string(text), "refresh_token")
@@ -162,7 +162,7 @@ func TestFindDistrusts(t *testing.T) {
 		"does not answer":    {Issuer: "http://127.0.0.1:1", CLIClientID: "x"},
 		"no issuer":          {Issuer: "https://issuer.example.com"},
 	} {
-		_, err := Find(t.Context(), http.DefaultClient, metadata(t, p))
+		_, err := Find(t.Context(), http.DefaultClient, serveMetadata(t, p))
 		require.ErrorContains(t, err, want)
 	}
 	gone := httptest.NewServer(http.NotFoundHandler())
@@ -175,7 +175,7 @@ func TestFindDistrusts(t *testing.T) {
 func TestBrowserRefuses(t *testing.T) {
 	t.Parallel()
 	real := oidctest.New(t, oidctest.User{Subject: "1", Name: "alice"})
-	i, err := open(t.Context(), real.URL, oidctest.CLIClientID, []string{"openid"})
+	i, err := discover(t.Context(), real.URL, oidctest.CLIClientID, []string{"openid"})
 	require.NoError(t, err)
 	_, err = i.Browser(t.Context(), func(address string) {
 		back, err := real.Login(t.Context(), "alice", address)
