@@ -10,13 +10,13 @@ import (
 // activity tracks which workspaces have a run that is being followed. List refreshes idle workspaces rarely, so that
 // hundreds of idle agents cost few requests.
 type activity struct {
-	mu     sync.Mutex
-	runs   map[uuid.UUID]int
-	ended  map[uuid.UUID]time.Time // when the last run ended, for workspaces without a run
-	looked time.Time               // when List last refreshed an idle workspace
+	mu          sync.Mutex
+	runs        map[uuid.UUID]int
+	ended       map[uuid.UUID]time.Time // when the last run ended, for workspaces without a run
+	lastRefresh time.Time               // when List last refreshed an idle workspace
 }
 
-func (w *activity) begin(ws uuid.UUID) {
+func (w *activity) beginRun(ws uuid.UUID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.runs == nil {
@@ -26,7 +26,7 @@ func (w *activity) begin(ws uuid.UUID) {
 	delete(w.ended, ws)
 }
 
-func (w *activity) end(ws uuid.UUID, now time.Time) {
+func (w *activity) endRun(ws uuid.UUID, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.runs[ws]--; w.runs[ws] <= 0 {
@@ -35,27 +35,27 @@ func (w *activity) end(ws uuid.UUID, now time.Time) {
 	}
 }
 
-// rests reports whether the workspace is idle: it has no run, and its last run ended at least quietAfter ago.
-func (w *activity) rests(ws uuid.UUID, now time.Time) bool {
+// isQuiet reports whether the workspace is idle: it has no run, and its last run ended at least quietAfter ago.
+func (w *activity) isQuiet(ws uuid.UUID, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.runs[ws] > 0 {
 		return false
 	}
-	if at, ok := w.ended[ws]; ok && now.Sub(at) < quietAfter {
+	if endedAt, ok := w.ended[ws]; ok && now.Sub(endedAt) < quietAfter {
 		return false
 	}
 	delete(w.ended, ws)
 	return true
 }
 
-// looks reports whether it is time to refresh an idle workspace. If so, it records the time.
-func (w *activity) looks(now time.Time) bool {
+// claimRefresh reports whether it is time to refresh an idle workspace. If so, it records the time.
+func (w *activity) claimRefresh(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if now.Sub(w.looked) < quietPause {
+	if now.Sub(w.lastRefresh) < quietPause {
 		return false
 	}
-	w.looked = now
+	w.lastRefresh = now
 	return true
 }

@@ -12,28 +12,28 @@ import (
 // TestPromptOnCommandLine checks a run of an agent that was started with its prompt on the command line. The prompt is
 // not a message of the conversation, but it is on the agent's screen.
 func TestPromptOnCommandLine(t *testing.T) {
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	p := x.newPlace()
 	r := x.run("Build the thing that was asked for, and\nopen a pull request.")
 	r.SelfStarted = true
-	x.says("╭──╮\n> Build the thing that was asked\n  for, and\n  open a pull request.\n\n● Looking.", "running")
+	x.showScreen("╭──╮\n> Build the thing that was asked\n  for, and\n  open a pull request.\n\n● Looking.", "running")
 	require.NoError(t, p.Connect(x.agent()).Dispatch(t.Context(), r))
 	r.Again = true
 	require.NoError(t, p.Connect(x.agent()).Dispatch(t.Context(), r))
 	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(p.Connect(x.agent()).Dispatch(t.Context(), x.run("and another"))))
 
-	x.says("╭──╮\n> Build the thing that was asked\n  for, and\n  open a pull request.\n\n● Looking.\n\n● It is built.", "stable")
-	var said strings.Builder
+	x.showScreen("╭──╮\n> Build the thing that was asked\n  for, and\n  open a pull request.\n\n● Looking.\n\n● It is built.", "stable")
+	var output strings.Builder
 	cursor := ""
 	o, err := p.Connect(x.agent()).Follow(t.Context(), r, "", func(out fleet.Output) error {
-		said.WriteString(out.Text)
+		output.WriteString(out.Text)
 		cursor = out.Cursor
 		return nil
 	})
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskCompleted, o.Status)
 	require.Equal(t, "It is built.", o.Summary)
-	require.Equal(t, 1, strings.Count(said.String(), "It is built."))
+	require.Equal(t, 1, strings.Count(output.String(), "It is built."))
 
 	// Another process follows the completed run from the cursor of the first process.
 	o, err = x.newPlace().Connect(x.agent()).Follow(t.Context(), r, cursor, func(out fleet.Output) error {
@@ -49,7 +49,7 @@ func TestPromptOnCommandLine(t *testing.T) {
 // TestBeginsNothing dispatches a self-started run to an idle agent. The call must fail, and the agent must not get a
 // message.
 func TestBeginsNothing(t *testing.T) {
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	r := x.run("Ready.") // the text is on the screen, but it is too short to be recognised
 	r.SelfStarted = true
 	err := x.newPlace().Connect(x.agent()).Dispatch(t.Context(), r)

@@ -20,23 +20,23 @@ const (
 // were created.
 type batch struct {
 	mu      sync.Mutex
-	looks   []time.Time             // times of the latest lookups of single workspaces
+	lookups []time.Time             // times of the latest lookups of single workspaces
 	changed map[uuid.UUID]time.Time // when a build of each workspace was last requested; an older list has an outdated state of that workspace
 
-	list sync.Mutex // held while listing
-	at   time.Time  // when the list was requested
-	byID map[uuid.UUID]codersdk.Workspace
+	listMu   sync.Mutex // held while listing
+	listedAt time.Time  // when the list was requested
+	byID     map[uuid.UUID]codersdk.Workspace
 }
 
 func (c *batch) init() { c.changed = map[uuid.UUID]time.Time{} }
 
-// wrote records that a build of the workspace was requested at the time now.
-func (c *batch) wrote(id uuid.UUID, now time.Time) {
+// recordBuild records that a build of the workspace was requested at the time now.
+func (c *batch) recordBuild(id uuid.UUID, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.changed) > 1000 {
-		for id, at := range c.changed {
-			if now.Sub(at) > time.Minute {
+		for id, changedAt := range c.changed {
+			if now.Sub(changedAt) > time.Minute {
 				delete(c.changed, id)
 			}
 		}
@@ -51,21 +51,21 @@ func (c *batch) changedAt(id uuid.UUID) time.Time {
 	return c.changed[id]
 }
 
-// tooMany reports whether there were batchThreshold lookups within batchWindow. If not, it records one more lookup.
-func (c *batch) tooMany(now time.Time) bool {
+// exceedsLookups reports whether there were batchThreshold lookups within batchWindow. If not, it records one more lookup.
+func (c *batch) exceedsLookups(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fresh := c.looks[:0]
-	for _, at := range c.looks {
-		if now.Sub(at) < batchWindow {
-			fresh = append(fresh, at)
+	recent := c.lookups[:0]
+	for _, lookedUpAt := range c.lookups {
+		if now.Sub(lookedUpAt) < batchWindow {
+			recent = append(recent, lookedUpAt)
 		}
 	}
-	c.looks = fresh
-	if len(c.looks) >= batchThreshold {
+	c.lookups = recent
+	if len(c.lookups) >= batchThreshold {
 		return true
 	}
-	c.looks = append(c.looks, now)
+	c.lookups = append(c.lookups, now)
 	return false
 }
 
@@ -74,28 +74,28 @@ func (c *batch) tooMany(now time.Time) bool {
 // the workspace.
 func (p *Place) fromList(ctx context.Context, id uuid.UUID) (*codersdk.Workspace, error) {
 	c := &p.batch
-	if p.config.Owner != OwnerSelf || !c.tooMany(p.config.Now()) {
+	if p.config.Owner != OwnerSelf || !c.exceedsLookups(p.config.Now()) {
 		return nil, nil
 	}
-	c.list.Lock()
-	defer c.list.Unlock()
+	c.listMu.Lock()
+	defer c.listMu.Unlock()
 	now := p.config.Now()
-	if now.Sub(c.at) >= batchWindow {
-		all, err := ask(ctx, "listing Coder's workspaces", func(ctx context.Context) (codersdk.WorkspacesResponse, error) {
+	if now.Sub(c.listedAt) >= batchWindow {
+		all, err := callCoder(ctx, "listing Coder's workspaces", func(ctx context.Context) (codersdk.WorkspacesResponse, error) {
 			return p.self.sdk.Workspaces(ctx, codersdk.WorkspaceFilter{Owner: codersdk.Me})
 		})
 		if err != nil {
 			return nil, err
 		}
-		c.at, c.byID = now, make(map[uuid.UUID]codersdk.Workspace, len(all.Workspaces))
+		c.listedAt, c.byID = now, make(map[uuid.UUID]codersdk.Workspace, len(all.Workspaces))
 		for _, ws := range all.Workspaces {
 			c.byID[ws.ID] = ws
 		}
 	}
-	ws, there := c.byID[id]
+	ws, found := c.byID[id]
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !there || !c.at.After(c.changed[id]) {
+	if !found || !c.listedAt.After(c.changed[id]) {
 		return nil, nil
 	}
 	return &ws, nil

@@ -29,8 +29,8 @@ func script(id, text string) fleet.Run {
 	return fleet.Run{TaskID: "task-" + id, Prompt: text, Timeout: time.Hour, Started: time.Unix(1, 0)}
 }
 
-// completes dispatches the run and follows it to its end.
-func (x *rig) completes(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
+// runToEnd dispatches the run and follows it to its end.
+func (x *rig) runToEnd(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	return x.follow(a, r)
 }
@@ -43,7 +43,7 @@ func runnerCreate(x *rig) {
 	a.WorkspaceID = w.ID
 	w = x.await(a, fleet.StateRunning)
 	x.Equal(a.Spec, w.Metadata["fleet_mcp_agent_spec"])
-	_, o := x.completes(a, script("first", "echo hello"))
+	_, o := x.runToEnd(a, script("first", "echo hello"))
 	x.Equal("hello", o.Summary)
 	_, err = x.place.Delete(x.ctx, a)
 	x.NoError(err)
@@ -51,14 +51,14 @@ func runnerCreate(x *rig) {
 
 func runnerCompletes(x *rig) {
 	a := x.shell("shell")
-	r := script("exact", "cat <<'END'\n"+table+"END")
+	r := script("exact", "cat <<'END'\n"+wideText+"END")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	r.Again = true
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r), "a repeated dispatch must not start another run")
 	text, o := x.follow(a, r)
-	x.Equal(table, text)
+	x.Equal(wideText, text)
 	x.Equal(fleet.TaskCompleted, o.Status)
-	x.Equal(table, string(o.Payload))
+	x.Equal(wideText, string(o.Payload))
 	x.Zero(*o.ExitCode)
 	x.False(o.EndedAt.IsZero())
 	again, same := x.follow(a, r)
@@ -68,7 +68,7 @@ func runnerCompletes(x *rig) {
 
 func runnerFails(x *rig) {
 	a := x.shell("bad")
-	_, o := x.completes(a, script("fails", "echo no compiler >&2; exit 3"))
+	_, o := x.runToEnd(a, script("fails", "echo no compiler >&2; exit 3"))
 	x.Equal(fleet.TaskFailed, o.Status)
 	x.Equal(3, *o.ExitCode)
 	x.Equal("exit code 3: no compiler", o.Reason)
@@ -77,7 +77,7 @@ func runnerFails(x *rig) {
 // runnerWorks follows a run that takes longer than a stream, so that Follow needs several streams.
 func runnerWorks(x *rig) {
 	a := x.shell("long")
-	text, o := x.completes(a, script("works", "for i in $(seq 6); do echo step $i; sleep 0.5; done"))
+	text, o := x.runToEnd(a, script("works", "for i in $(seq 6); do echo step $i; sleep 0.5; done"))
 	x.Equal("step 1\nstep 2\nstep 3\nstep 4\nstep 5\nstep 6\n", text)
 	x.Equal(fleet.TaskCompleted, o.Status)
 }
@@ -91,7 +91,7 @@ func runnerMessage(x *rig) {
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "m2", "the end"))
 	_, o := x.follow(a, r)
 	x.Equal("raw \x1b[A text > \"quoted\"\nthe end\n", string(o.Payload))
-	x.reason(x.place.Connect(a).Send(x.ctx, r, "m3", "too late"), fleet.ReasonNoRunningTask)
+	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "m3", "too late"), fleet.ReasonNoRunningTask)
 }
 
 func runnerInterrupt(x *rig) {
@@ -103,7 +103,7 @@ func runnerInterrupt(x *rig) {
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskStopped, o.Status)
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true), "a kill of a run that has ended")
-	_, o = x.completes(a, script("next", "echo still here"))
+	_, o = x.runToEnd(a, script("next", "echo still here"))
 	x.Equal("still here", o.Summary)
 }
 
@@ -112,20 +112,20 @@ func runnerBusy(x *rig) {
 	r := script("first", "sleep 3600")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	err := x.place.Connect(a).Dispatch(x.ctx, script("second", "echo me too"))
-	x.Equal(r.TaskID, x.reason(err, fleet.ReasonAgentBusy).Metadata["task_id"])
+	x.Equal(r.TaskID, x.requireReason(err, fleet.ReasonAgentBusy).Metadata["task_id"])
 }
 
 func runnerNeverGiven(x *rig) {
 	a := x.shell("none")
 	_, err := x.place.Connect(a).Follow(x.ctx, script("never", ""), "", func(fleet.Output) error { return nil })
-	x.reason(err, fleet.ReasonTaskNotFound)
+	x.requireReason(err, fleet.ReasonTaskNotFound)
 }
 
 // runnerChanges reads the changes of a run, and runs a check.
 func runnerChanges(x *rig) {
 	a := x.shell("git")
 	r := script("changes", "echo one line >made")
-	_, o := x.completes(a, r)
+	_, o := x.runToEnd(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	c, err := x.place.Connect(a).Changes(x.ctx, r)
 	x.NoError(err)
@@ -166,8 +166,8 @@ func runnerStopped(x *rig) {
 		x.awaitLive(a, fleet.StateStopped)
 	})
 	_, err := x.place.Connect(a).Changes(x.ctx, r)
-	x.reason(err, fleet.ReasonAgentOffline)
-	x.Equal("stopped", x.reason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonAgentOffline).Metadata["state"])
+	x.requireReason(err, fleet.ReasonAgentOffline)
+	x.Equal("stopped", x.requireReason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonAgentOffline).Metadata["state"])
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskFailed, o.Status)
 	x.Equal("its workspace was stopped", o.Reason)
@@ -182,5 +182,5 @@ func runnerOtherKey(x *rig) {
 	x.NoError(err)
 	other.SetBound(bound)
 	defer func() { x.NoError(other.Close()) }()
-	x.reason(other.Connect(a).Dispatch(x.ctx, script("theirs", "echo mine now")), fleet.ReasonUnauthenticated)
+	x.requireReason(other.Connect(a).Dispatch(x.ctx, script("theirs", "echo mine now")), fleet.ReasonUnauthenticated)
 }

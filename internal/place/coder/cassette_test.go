@@ -174,9 +174,9 @@ func roles(x *rig) {
 		{Name: "manager", DisplayName: "Engineering Manager", Description: "Coordinates work, reviews specs, verifies agent alignment"},
 	}, all)
 	_, err = x.place.Roles(x.ctx, "no-such-project")
-	x.Contains(x.reason(err, fleet.ReasonProjectNotFound).Message, "DataOne")
+	x.Contains(x.requireReason(err, fleet.ReasonProjectNotFound).Message, "DataOne")
 	_, err = x.place.Roles(x.ctx, "plain")
-	x.reason(err, fleet.ReasonProjectNotFound)
+	x.requireReason(err, fleet.ReasonProjectNotFound)
 }
 
 func rolesOfPresets(x *rig) {
@@ -207,14 +207,14 @@ func create(x *rig) {
 	x.Equal(fleet.StateDeleted, w.State)
 }
 
-// later is a time after any recording.
-var later = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+// afterRecordings is a time after any recording.
+var afterRecordings = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func createTaken(x *rig) {
 	a := x.ready("taken")
-	a.UID, a.CreatedAt = "another", later
+	a.UID, a.CreatedAt = "another", afterRecordings
 	_, err := x.place.Provision(x.ctx, a)
-	x.Equal("name", x.reason(err, fleet.ReasonAgentExists).Metadata["field"])
+	x.Equal("name", x.requireReason(err, fleet.ReasonAgentExists).Metadata["field"])
 	kept, err := x.place.Delete(x.ctx, a)
 	x.NoError(err)
 	x.Empty(kept)
@@ -223,21 +223,21 @@ func createTaken(x *rig) {
 
 func createOtherCase(x *rig) {
 	a := x.ready("case")
-	a.UID, a.Name, a.CreatedAt = "another", "CAS-Case", later
+	a.UID, a.Name, a.CreatedAt = "another", "CAS-Case", afterRecordings
 	_, err := x.place.Provision(x.ctx, a)
-	x.reason(err, fleet.ReasonAgentExists)
+	x.requireReason(err, fleet.ReasonAgentExists)
 }
 
 func createLongName(x *rig) {
 	_, err := x.place.Provision(x.ctx, x.agent("much-too-long"))
-	x.Equal("name", x.reason(err, fleet.ReasonInvalidName).Field)
+	x.Equal("name", x.requireReason(err, fleet.ReasonInvalidName).Field)
 }
 
 func createRefused(x *rig) {
 	a := x.agent("refused")
 	a.Role = "Software Engineer"
 	_, err := x.place.Provision(x.ctx, a)
-	e := x.reason(err, fleet.ReasonInvalidArgument)
+	e := x.requireReason(err, fleet.ReasonInvalidArgument)
 	x.Equal("spec", e.Field)
 	x.Contains(e.Message, "role", "the message must have the name that the parameter has in Coder")
 }
@@ -246,14 +246,14 @@ func createUnknownProject(x *rig) {
 	a := x.agent("lost")
 	a.Project = "plain"
 	_, err := x.place.Provision(x.ctx, a)
-	x.Contains(x.reason(err, fleet.ReasonProvisioningFailed).Message, "Setup")
+	x.Contains(x.requireReason(err, fleet.ReasonProvisioningFailed).Message, "Setup")
 }
 
 func createUnknownRole(x *rig) {
 	a := x.agent("pilot")
 	a.Role = "pilot"
 	_, err := x.place.Provision(x.ctx, a)
-	x.Contains(x.reason(err, fleet.ReasonRoleNotFound).Message, "coder, operator, manager")
+	x.Contains(x.requireReason(err, fleet.ReasonRoleNotFound).Message, "coder, operator, manager")
 }
 
 func createByPreset(x *rig) {
@@ -265,7 +265,7 @@ func createByPreset(x *rig) {
 	x.place.ForgetTemplates() // the clock of a replay differs from that of the recording
 	all, err := x.place.List(x.ctx)
 	x.NoError(err)
-	x.Equal("Operations Engineer", only(x, all, "cas-preset").Role)
+	x.Equal("Operations Engineer", requireOnly(x, all, "cas-preset").Role)
 }
 
 func createAfterCrash(x *rig) {
@@ -279,7 +279,7 @@ func createAfterCrash(x *rig) {
 }
 
 func createFails(x *rig) {
-	a := x.agentOf(x.projectOf("fail-echo"), "fails")
+	a := x.agentOf(x.projectOfTemplate("fail-echo"), "fails")
 	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	a.WorkspaceID = w.ID
@@ -293,8 +293,8 @@ func createFails(x *rig) {
 	x.NoError(err)
 }
 
-// projectOf returns the name of the template's project.
-func (x *rig) projectOf(template string) string {
+// projectOfTemplate returns the name of the template's project.
+func (x *rig) projectOfTemplate(template string) string {
 	all, err := x.place.Projects(x.ctx)
 	x.NoError(err)
 	for _, p := range all {
@@ -306,7 +306,7 @@ func (x *rig) projectOf(template string) string {
 	return ""
 }
 
-func only(x *rig, all []fleet.Workspace, name string) fleet.Workspace {
+func requireOnly(x *rig, all []fleet.Workspace, name string) fleet.Workspace {
 	for _, w := range all {
 		if w.Name == name {
 			return w
@@ -329,7 +329,7 @@ func list(x *rig) {
 	})
 	all, err := x.place.List(x.ctx)
 	x.NoError(err)
-	w := only(x, all, "cas-one")
+	w := requireOnly(x, all, "cas-one")
 	x.Equal(fleet.StateRunning, w.State, w.Reason)
 	x.Equal("Setup", w.Project)
 	x.Equal("coder", w.Role)
@@ -338,7 +338,7 @@ func list(x *rig) {
 	x.Empty(w.AgentUID)
 	x.False(w.CreatedAt.IsZero())
 	x.Equal(running.Spec, w.Metadata["fleet_mcp_agent_spec"])
-	w = only(x, all, "cas-two")
+	w = requireOnly(x, all, "cas-two")
 	x.Equal(fleet.StateStopped, w.State)
 	x.Equal("operator", w.Role)
 	x.Equal("Keep it running.", w.Spec)
@@ -402,7 +402,7 @@ func startOtherRole(x *rig) {
 	x.place.ForgetTemplates()
 	all, err := x.place.List(x.ctx)
 	x.NoError(err)
-	x.Equal("manager", only(x, all, "cas-role").Role)
+	x.Equal("manager", requireOnly(x, all, "cas-role").Role)
 }
 
 func stop(x *rig) {
@@ -446,7 +446,7 @@ func deleteBusy(x *rig) {
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskFailed, o.Status)
 	x.Contains(o.Reason, "deleted")
-	x.reason(x.place.Connect(a).Dispatch(x.ctx, run("echo too late")), fleet.ReasonAgentOffline)
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, run("echo too late")), fleet.ReasonAgentOffline)
 }
 
 func deletedInCoder(x *rig) {
@@ -478,7 +478,7 @@ func stateDeleting(x *rig) {
 	w, err = x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Equal(fleet.StateDeleting, w.State, w.Reason)
-	x.reason(x.place.Connect(a).Dispatch(x.ctx, run("echo too late")), fleet.ReasonAgentOffline)
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, run("echo too late")), fleet.ReasonAgentOffline)
 	x.await(a, fleet.StateDeleted)
 }
 
@@ -498,7 +498,7 @@ func stoppedInCoder(x *rig) {
 // statesOfHanging starts more builds than Coder runs at the same time, so that the last build stays pending. Then it
 // cancels all builds.
 func statesOfHanging(x *rig) {
-	project := x.projectOf("hang-echo")
+	project := x.projectOfTemplate("hang-echo")
 	var agents []fleet.Agent
 	for _, suffix := range []string{"hang-1", "hang-2", "hang-3", "hang-4", "hang-5"} {
 		a := x.agentOf(project, suffix)
@@ -643,23 +643,23 @@ func taskBusy(x *rig) {
 	a := x.ready("busy")
 	r := run("sleep 60")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	x.Equal(r.TaskID, x.reason(x.place.Connect(a).Dispatch(x.ctx, run("echo me too")), fleet.ReasonAgentBusy).Metadata["task_id"])
+	x.Equal(r.TaskID, x.requireReason(x.place.Connect(a).Dispatch(x.ctx, run("echo me too")), fleet.ReasonAgentBusy).Metadata["task_id"])
 }
 
 func taskOffline(x *rig) {
 	a := x.stoppedAgent("off")
 	r := run("echo hello")
-	x.Equal("stopped", x.reason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonAgentOffline).Metadata["state"])
+	x.Equal("stopped", x.requireReason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonAgentOffline).Metadata["state"])
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false))
-	x.reason(x.place.Connect(a).Send(x.ctx, r, "m", "hello"), fleet.ReasonAgentOffline)
+	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "m", "hello"), fleet.ReasonAgentOffline)
 }
 
 func taskNeverGiven(x *rig) {
 	a := x.ready("never")
 	r := run("echo what")
-	r.Started = later
+	r.Started = afterRecordings
 	_, err := x.place.Connect(a).Follow(x.ctx, r, "", func(fleet.Output) error { return nil })
-	x.reason(err, fleet.ReasonTaskNotFound)
+	x.requireReason(err, fleet.ReasonTaskNotFound)
 }
 
 func taskWithSpec(x *rig) {
@@ -709,17 +709,17 @@ func taskNotBegun(x *rig) {
 	a := x.ready("rests")
 	r := run(a.Spec)
 	r.SelfStarted = true
-	x.Contains(x.reason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonTaskNotFound).Message, "spec_is_task")
+	x.Contains(x.requireReason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonTaskNotFound).Message, "spec_is_task")
 	next := run("echo ready for that")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, next))
 	_, o := x.follow(a, next)
 	x.Equal("ready for that", o.Summary)
 }
 
-func interrupt(x *rig)        { x.interrupted("esc", false) }
-func interruptByForce(x *rig) { x.interrupted("kill", true) }
+func interrupt(x *rig)        { x.checkInterrupt("esc", false) }
+func interruptByForce(x *rig) { x.checkInterrupt("kill", true) }
 
-func (x *rig) interrupted(suffix string, kill bool) {
+func (x *rig) checkInterrupt(suffix string, kill bool) {
 	a := x.ready(suffix)
 	r := run("sleep 60")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -758,7 +758,7 @@ func messageToBusy(x *rig) {
 	x.Equal("the follow-up", o.Summary)
 	x.Contains(text, "[coder] Handled: sleep 4\n")
 	x.Equal(1, strings.Count(text, "the follow-up\n"))
-	x.reason(x.place.Connect(a).Send(x.ctx, r, "m2", "one more thing"), fleet.ReasonNoRunningTask)
+	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "m2", "one more thing"), fleet.ReasonNoRunningTask)
 }
 
 // messageOfAnother simulates a server that stopped after it had sent a message. The next server does not know whether
@@ -784,7 +784,7 @@ func messageTooLate(x *rig) {
 	r := run("echo over")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.follow(a, r)
-	x.reason(x.place.Connect(a).Send(x.ctx, r, "m", "one more thing"), fleet.ReasonNoRunningTask)
+	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "m", "one more thing"), fleet.ReasonNoRunningTask)
 }
 
 func readLog(x *rig) {
@@ -804,9 +804,9 @@ func readLog(x *rig) {
 
 func tokenRefused(x *rig) {
 	_, err := x.place.Projects(x.ctx)
-	x.Contains(x.reason(err, fleet.ReasonBackendUnavailable).Message, "Coder does not accept the token")
+	x.Contains(x.requireReason(err, fleet.ReasonBackendUnavailable).Message, "Coder does not accept the token")
 	_, err = x.place.List(x.ctx)
-	x.NotContains(x.reason(err, fleet.ReasonBackendUnavailable).Error(), "0123456789")
+	x.NotContains(x.requireReason(err, fleet.ReasonBackendUnavailable).Error(), "0123456789")
 }
 
 // hiddenWorkspace inspects a workspace that does not exist or is not visible. Coder gives the same answer in both
@@ -817,8 +817,8 @@ func hiddenWorkspace(x *rig) {
 	w, err := x.place.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.True(w.Missing, "Coder answers 404, which does not mean that the workspace was deleted: %+v", w)
-	x.reason(x.place.Connect(a).Dispatch(x.ctx, run("echo hello")), fleet.ReasonBackendUnavailable)
-	x.reason(x.place.Start(x.ctx, a), fleet.ReasonBackendUnavailable)
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, run("echo hello")), fleet.ReasonBackendUnavailable)
+	x.requireReason(x.place.Start(x.ctx, a), fleet.ReasonBackendUnavailable)
 }
 
 // othersAgent uses the token of an admin, who can see all workspaces. The workspaces of other users must not be listed
@@ -882,5 +882,5 @@ func ownerPrincipal(x *rig) {
 func ownerUnknown(x *rig) {
 	a := fleet.Agent{UID: "uid-of-his", Name: "his", Owner: "nobody-here", Project: "Setup", Role: "coder", Spec: "A spec."}
 	_, err := x.place.Provision(x.ctx, a)
-	x.Contains(x.reason(err, fleet.ReasonInvalidArgument).Message, `Coder has no user "nobody-here"`)
+	x.Contains(x.requireReason(err, fleet.ReasonInvalidArgument).Message, `Coder has no user "nobody-here"`)
 }

@@ -23,14 +23,14 @@ const recentCatalog = 5 * time.Second
 // catalog caches templates and their versions.
 type catalog struct {
 	mu       sync.Mutex
-	at       time.Time
+	listedAt time.Time
 	projects []*project
 	versions map[uuid.UUID]*version    // versions never change
-	unread   map[uuid.UUID]readFailure // versions that could not be read, or only in part
+	failures map[uuid.UUID]readFailure // versions that could not be read, or only in part
 }
 
 func (c *catalog) init() {
-	c.versions, c.unread = map[uuid.UUID]*version{}, map[uuid.UUID]readFailure{}
+	c.versions, c.failures = map[uuid.UUID]*version{}, map[uuid.UUID]readFailure{}
 }
 
 // project is a template that can host agents.
@@ -56,21 +56,21 @@ func (p *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
 	return out, nil
 }
 
-// project returns the project with the name. It uses a list of templates that is at most recentCatalog old: the calls that
+// findProject returns the project with the name. It uses a list of templates that is at most recentCatalog old: the calls that
 // create an agent share one. It returns PROJECT_NOT_FOUND if no template matches.
-func (p *Place) project(ctx context.Context, name string) (*project, error) {
-	begun := p.config.Now()
-	proj, err := p.projectOf(ctx, name, recentCatalog)
+func (p *Place) findProject(ctx context.Context, name string) (*project, error) {
+	started := p.config.Now()
+	proj, err := p.findCachedProject(ctx, name, recentCatalog)
 	p.catalog.mu.Lock()
-	cached := p.catalog.at.Before(begun)
+	cached := p.catalog.listedAt.Before(started)
 	p.catalog.mu.Unlock()
 	if cached && fleet.ReasonOf(err) == fleet.ReasonProjectNotFound { // the template may be new
-		return p.projectOf(ctx, name, 0)
+		return p.findCachedProject(ctx, name, 0)
 	}
 	return proj, err
 }
 
-func (p *Place) projectOf(ctx context.Context, name string, age time.Duration) (*project, error) {
+func (p *Place) findCachedProject(ctx context.Context, name string, age time.Duration) (*project, error) {
 	all, err := p.projects(ctx, age)
 	if err != nil {
 		return nil, err
@@ -100,23 +100,23 @@ func (p *Place) projectOf(ctx context.Context, name string, age time.Duration) (
 func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, error) {
 	c := &p.catalog
 	c.mu.Lock()
-	old, at := c.projects, c.at
+	old, at := c.projects, c.listedAt
 	c.mu.Unlock()
 	if age > 0 && !at.IsZero() && p.config.Now().Sub(at) < age {
 		return old, ctx.Err()
 	}
-	templates, err := ask(ctx, "listing Coder's templates", func(ctx context.Context) ([]codersdk.Template, error) {
+	templates, err := callCoder(ctx, "listing Coder's templates", func(ctx context.Context) ([]codersdk.Template, error) {
 		return p.self.sdk.Templates(ctx, codersdk.TemplateFilter{})
 	})
 	if err != nil {
 		return nil, err
 	}
-	found := make([]*project, 0, len(templates))
+	projects := make([]*project, 0, len(templates))
 	inUse := map[uuid.UUID]bool{}
 	for _, t := range templates {
-		name, named := p.configured(t)
+		name, isListed := p.configuredName(t)
 		proj := &project{template: t, Settings: p.config.Settings}
-		if named {
+		if isListed {
 			proj.Settings = p.config.Projects[name].Settings
 		}
 		v, err := p.version(ctx, t.ActiveVersionID)
@@ -127,54 +127,54 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 			return nil, ctx.Err()
 		}
 		if v == nil { // the version was deleted meanwhile, is not visible for this user, or is broken: go on with the other templates
-			v, proj.unsure = &version{}, !named
+			v, proj.unsure = &version{}, !isListed
 		}
 		inUse[t.ActiveVersionID] = true
-		if !named && !proj.unsure && !proj.hosts(v) {
+		if !isListed && !proj.unsure && !proj.canHost(v) {
 			continue
 		}
 		display := t.DisplayName
 		if display == "" {
 			display = t.Name
 		}
-		if !named {
+		if !isListed {
 			name = display
 		}
 		proj.Project = fleet.Project{
 			Name: name, DisplayName: display, Description: strings.TrimSpace(t.Description), TemplateID: t.ID.String(), TemplateName: t.Name,
-			SpecIsTask: proj.begins(v), Groups: p.groups(t, name, named), Parameters: proj.parameters(v),
+			SpecIsTask: proj.startsItself(v), Groups: p.groups(t, name, isListed), Parameters: proj.parameters(v),
 		}
-		found = append(found, proj)
+		projects = append(projects, proj)
 	}
 	if len(templates) == 0 { // Coder hides what a token may not see
 		if _, err := p.whoami(ctx); err != nil {
 			return nil, err
 		}
 	}
-	uniqueNames(found)
+	uniqueNames(projects)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.projects, c.at = found, p.config.Now()
-	return found, nil
+	c.projects, c.listedAt = projects, p.config.Now()
+	return projects, nil
 }
 
 // groups returns the groups to which the project of the template is restricted. It uses the access of the project's own
 // entry, else the access of the template's organization, else the access for all projects.
-func (p *Place) groups(t codersdk.Template, name string, named bool) []string {
+func (p *Place) groups(t codersdk.Template, name string, isListed bool) []string {
 	access := p.config.Access
 	for organization, o := range p.config.Organizations {
 		if strings.EqualFold(organization, t.OrganizationName) && o.Access != nil {
 			access = o.Access
 		}
 	}
-	if named && p.config.Projects[name].Access != nil {
+	if isListed && p.config.Projects[name].Access != nil {
 		access = p.config.Projects[name].Access
 	}
 	return access.List()
 }
 
-// configured returns the name under which the configuration lists the template, and whether it lists the template.
-func (p *Place) configured(t codersdk.Template) (string, bool) {
+// configuredName returns the name under which the configuration lists the template, and whether it lists the template.
+func (p *Place) configuredName(t codersdk.Template) (string, bool) {
 	for name, proj := range p.config.Projects {
 		if strings.EqualFold(proj.Template, t.Name) {
 			return name, true

@@ -151,8 +151,8 @@ const keySpec = "fleet_mcp_agent_spec"
 
 var prefixPattern = regexp.MustCompile(`^([A-Za-z0-9]+-)*[A-Za-z0-9]*$`)
 
-// check validates the configuration, fills in the defaults, and returns the parsed URL.
-func (c *Config) check() (*url.URL, error) {
+// prepare validates the configuration, fills in the defaults, and returns the parsed URL.
+func (c *Config) prepare() (*url.URL, error) {
 	if c.URL == "" {
 		return nil, errors.New("coder.url is not set: set it in the configuration, or CODER_URL")
 	}
@@ -227,14 +227,14 @@ func (c *Config) checkProjects() error {
 			p.Template = name
 		}
 		key := strings.ToLower(p.Template)
-		if other, taken := templates[key]; taken {
+		if other, isTaken := templates[key]; isTaken {
 			return fmt.Errorf("coder.projects: %s and %s name the same template, %s: leave one out", other, name, p.Template)
 		}
 		templates[key] = name
 		if err := p.validate(); err != nil {
 			return fmt.Errorf("coder.projects.%s: %w", name, err)
 		}
-		p.Settings = p.or(c.Settings)
+		p.Settings = p.withDefaults(c.Settings)
 		ready[name] = p
 	}
 	c.Projects = ready
@@ -253,8 +253,8 @@ func (s Settings) validate() error {
 	return s.Access.Validate()
 }
 
-// or returns s with the fields that are not set copied from d. It does not copy Access, see Place.groups.
-func (s Settings) or(d Settings) Settings {
+// withDefaults returns s with the fields that are not set copied from d. It does not copy Access, see Place.groups.
+func (s Settings) withDefaults(d Settings) Settings {
 	if s.RoleParameter == "" {
 		s.RoleParameter = d.RoleParameter
 	}
@@ -286,9 +286,9 @@ func (s Settings) prefix() string {
 	return *s.Prefix
 }
 
-func (s Settings) slugs() []string { return orList(s.App, appSlugs) }
+func (s Settings) slugs() []string { return oneOrAll(s.App, appSlugs) }
 
-func orList(one string, list []string) []string {
+func oneOrAll(one string, list []string) []string {
 	if one != "" {
 		return []string{one}
 	}

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/place/coder"
 )
 
-func token(context.Context) (string, error) { return "a-token", nil }
+func testToken(context.Context) (string, error) { return "a-token", nil }
 
 func TestConfigFromYAML(t *testing.T) {
 	t.Parallel()
@@ -47,7 +47,7 @@ metadata:
 	require.Equal(t, "AI Prompt", c.Projects["DataOne"].SpecParameter)
 	require.Equal(t, "bot-", *c.Projects["DataOne"].Prefix)
 	require.Equal(t, []string{"oidc:ops", "coder:platform/sre"}, c.Organizations["platform"].Access.Groups)
-	c.Token = token
+	c.Token = testToken
 	p, err := coder.New(c)
 	require.NoError(t, err)
 	require.False(t, p.Traits().UniqueNames, "with coder.owner principal, names are unique only for each owner")
@@ -67,15 +67,15 @@ func TestConfigErrors(t *testing.T) {
 		config coder.Config
 		words  string
 	}{
-		"no address":             {coder.Config{Token: token}, "CODER_URL"},
-		"no scheme":              {coder.Config{Token: token, URL: "coder.example.com"}, "https://coder.example.com"},
-		"a password":             {coder.Config{Token: token, URL: "https://me:secret@coder.example.com"}, "leave out"},
+		"no address":             {coder.Config{Token: testToken}, "CODER_URL"},
+		"no scheme":              {coder.Config{Token: testToken, URL: "coder.example.com"}, "https://coder.example.com"},
+		"a password":             {coder.Config{Token: testToken, URL: "https://me:secret@coder.example.com"}, "leave out"},
 		"no token":               {coder.Config{URL: "https://coder.example.com"}, "CODER_SESSION_TOKEN"},
-		"another owner":          {coder.Config{Token: token, URL: "https://c.example.com", Owner: "me"}, "self or principal"},
-		"a prefix":               {coder.Config{Token: token, URL: "https://c.example.com", Settings: coder.Settings{Prefix: &bad}}, "prefix"},
-		"a template named twice": {coder.Config{Token: token, URL: "https://c.example.com", Projects: map[string]coder.Project{"a": {Template: "t"}, "b": {Template: "T"}}}, "same template"},
-		"access without groups":  {coder.Config{Token: token, URL: "https://c.example.com", Organizations: map[string]coder.Organization{"dev": {Access: &fleet.ProjectAccess{}}}}, "coder.organizations.dev: access names no groups"},
-		"a negative interval":    {coder.Config{Token: token, URL: "https://c.example.com", PollInterval: -1}, "poll_interval"},
+		"another owner":          {coder.Config{Token: testToken, URL: "https://c.example.com", Owner: "me"}, "self or principal"},
+		"a prefix":               {coder.Config{Token: testToken, URL: "https://c.example.com", Settings: coder.Settings{Prefix: &bad}}, "prefix"},
+		"a template named twice": {coder.Config{Token: testToken, URL: "https://c.example.com", Projects: map[string]coder.Project{"a": {Template: "t"}, "b": {Template: "T"}}}, "same template"},
+		"access without groups":  {coder.Config{Token: testToken, URL: "https://c.example.com", Organizations: map[string]coder.Organization{"dev": {Access: &fleet.ProjectAccess{}}}}, "coder.organizations.dev: access names no groups"},
+		"a negative interval":    {coder.Config{Token: testToken, URL: "https://c.example.com", PollInterval: -1}, "poll_interval"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := coder.New(c.config)

@@ -17,10 +17,10 @@ const (
 
 // deployment caches the addresses at which people reach the deployment. Fleet itself may use another one, Config.URL.
 type deployment struct {
-	mu    sync.Mutex
-	until time.Time
-	page  *url.URL // Coder's access URL; nil if it is not known
-	apps  string   // the host name of apps and ports, such as *.apps.example.com; empty if Coder has none
+	mu          sync.Mutex
+	cachedUntil time.Time
+	accessURL   *url.URL // Coder's access URL; nil if it is not known
+	appHost     string   // the host name of apps and ports, such as *.apps.example.com; empty if Coder has none
 }
 
 // readDeployment requests the addresses of the deployment if they are not cached. Without them, links begin with
@@ -29,30 +29,30 @@ func (p *Place) readDeployment(ctx context.Context) {
 	d := &p.deployment
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if p.config.Now().Before(d.until) {
+	if p.config.Now().Before(d.cachedUntil) {
 		return
 	}
-	page, apps, err := p.askDeployment(ctx)
+	page, apps, err := p.requestDeployment(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
 		p.config.Logger.DebugContext(ctx, "cannot read the addresses of the deployment", "error", err)
-		d.until = p.config.Now().Add(deploymentRetry)
+		d.cachedUntil = p.config.Now().Add(deploymentRetry)
 		return
 	}
-	d.page, d.apps, d.until = page, apps, p.config.Now().Add(deploymentAge)
+	d.accessURL, d.appHost, d.cachedUntil = page, apps, p.config.Now().Add(deploymentAge)
 }
 
-func (p *Place) askDeployment(ctx context.Context) (page *url.URL, apps string, err error) {
-	info, err := ask(ctx, "asking Coder for its address", p.self.sdk.BuildInfo)
+func (p *Place) requestDeployment(ctx context.Context) (page *url.URL, apps string, err error) {
+	info, err := callCoder(ctx, "asking Coder for its address", p.self.sdk.BuildInfo)
 	if err != nil {
 		return nil, "", err
 	}
 	if page, err = url.Parse(info.DashboardURL); err != nil || page.Host == "" {
 		page = nil
 	}
-	host, err := ask(ctx, "asking Coder for the address of apps", func(ctx context.Context) (codersdk.AppHostResponse, error) {
+	host, err := callCoder(ctx, "asking Coder for the address of apps", func(ctx context.Context) (codersdk.AppHostResponse, error) {
 		return p.self.sdk.AppHost(ctx)
 	})
 	return page, host.Host, err
@@ -64,10 +64,10 @@ func (p *Place) addresses() (page *url.URL, apps string) {
 	d := &p.deployment
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.page == nil {
+	if d.accessURL == nil {
 		return p.url, ""
 	}
-	return d.page, d.apps
+	return d.accessURL, d.appHost
 }
 
 // location returns the URL of the workspace's page in Coder.
@@ -76,8 +76,8 @@ func (p *Place) location(ws codersdk.Workspace) string {
 	return page.JoinPath("@"+ws.OwnerName, ws.Name).String()
 }
 
-// onHost returns the URL of an app or a port that has its own host name.
-func onHost(page *url.URL, apps, name string) string {
+// appURL returns the URL of an app or a port that has its own host name.
+func appURL(page *url.URL, apps, name string) string {
 	u := url.URL{Scheme: page.Scheme, Host: strings.ReplaceAll(apps, "*", name), Path: "/"}
 	return u.String()
 }

@@ -17,14 +17,14 @@ import (
 // translate converts an error of Coder, or of the connection to Coder, to an error of Fleet. what names the operation
 // that failed.
 func translate(what string, err error) error {
-	var known *fleet.Error
+	var fleetErr *fleet.Error
 	var throttled *throttledError
 	var token tokenError
 	var proxy *proxyError
 	var answer *codersdk.Error
 	switch {
-	case errors.As(err, &known):
-		return known
+	case errors.As(err, &fleetErr):
+		return fleetErr
 	case errors.As(err, &throttled):
 		e := fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: %s", what, throttled.Error())
 		e.RetryAfter = throttled.after
@@ -42,25 +42,25 @@ func translate(what string, err error) error {
 }
 
 func translateAnswer(what string, e *codersdk.Error) error {
-	words, cause := wordsOf(e), causeOf(e)
+	suffix, cause := messageSuffix(e), logCause(e)
 	switch code := e.StatusCode(); {
 	case code == http.StatusForbidden:
-		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s failed: the Coder token does not permit it%s", what, words).WithCause(cause)
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s failed: the Coder token does not permit it%s", what, suffix).WithCause(cause)
 	case code == http.StatusBadRequest && len(e.Validations) > 0:
 		v := e.Validations[0]
 		details := make([]string, 0, len(e.Validations))
 		for _, v := range e.Validations {
-			details = append(details, v.Field+": "+plain(v.Detail))
+			details = append(details, v.Field+": "+shortLine(v.Detail))
 		}
 		return fleet.Invalid(fleet.ReasonInvalidArgument, v.Field, "%s failed: Coder does not accept %s", what, strings.Join(details, "; ")).WithCause(cause)
 	case code == http.StatusBadRequest:
-		return fleet.Errorf(fleet.ReasonInvalidArgument, "%s failed: Coder refused the request%s", what, words).WithCause(cause)
+		return fleet.Errorf(fleet.ReasonInvalidArgument, "%s failed: Coder refused the request%s", what, suffix).WithCause(cause)
 	case code == http.StatusConflict:
-		return unavailable("%s failed: Coder reports a conflict, for example with a build in progress%s", what, words).WithCause(errors.Join(errConflict, cause))
-	case gone(e):
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s failed: Coder did not find it, or the user of Fleet's token may not see it%s", what, words).WithCause(cause)
+		return unavailable("%s failed: Coder reports a conflict, for example with a build in progress%s", what, suffix).WithCause(errors.Join(errConflict, cause))
+	case isNotFound(e):
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s failed: Coder did not find it, or the user of Fleet's token may not see it%s", what, suffix).WithCause(cause)
 	}
-	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder answers with status %d%s", what, e.StatusCode(), words).WithCause(cause)
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder answers with status %d%s", what, e.StatusCode(), suffix).WithCause(cause)
 }
 
 // noAnswerError means that Coder did not answer.
@@ -90,34 +90,34 @@ func statusOf(err error) int {
 	return 0
 }
 
-// gone reports whether err means that something does not exist. Coder returns the same error for things that the user
+// isNotFound reports whether err means that something does not exist. Coder returns the same error for things that the user
 // may not see.
-func gone(err error) bool {
+func isNotFound(err error) bool {
 	code := statusOf(err)
 	return code == http.StatusNotFound || code == http.StatusGone
 }
 
-// wordsOf returns ": " and Coder's message, for appending to another message. It returns "" if there is no message or
+// messageSuffix returns ": " and Coder's message, for appending to another message. It returns "" if there is no message or
 // the answer is a web page.
-func wordsOf(e *codersdk.Error) string {
-	m := strings.TrimRight(plain(e.Message), ". ")
+func messageSuffix(e *codersdk.Error) string {
+	m := strings.TrimRight(shortLine(e.Message), ". ")
 	if m == "" || strings.Contains(m, "non-JSON") || strings.Contains(m, "<") {
 		return ""
 	}
 	return ": " + m
 }
 
-// causeOf returns an error for the log: the request, and the status and the message of the answer.
-func causeOf(e *codersdk.Error) error {
+// logCause returns an error for the log: the request, and the status and the message of the answer.
+func logCause(e *codersdk.Error) error {
 	path := e.URL()
 	if u, err := url.Parse(path); err == nil {
 		path = u.Path
 	}
-	detail := plain(e.Detail)
+	detail := shortLine(e.Detail)
 	if strings.Contains(detail, "<") || strings.Contains(e.Message, "non-JSON") {
 		detail = ""
 	}
-	return fmt.Errorf("%s %s: status %d%s %s", e.Method(), path, e.StatusCode(), wordsOf(e), detail)
+	return fmt.Errorf("%s %s: status %d%s %s", e.Method(), path, e.StatusCode(), messageSuffix(e), detail)
 }
 
 // connectionError returns err without the URL, whose query may have secrets.
@@ -129,14 +129,14 @@ func connectionError(err error) error {
 	return err
 }
 
-// maxWords limits a text of Coder in a message, in bytes.
-const maxWords = 500
+// maxMessage limits a text of Coder in a message, in bytes.
+const maxMessage = 500
 
-// plain returns the text in one line, shortened to maxWords.
-func plain(s string) string {
+// shortLine returns the text in one line, shortened to maxMessage.
+func shortLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > maxWords {
-		s = strings.ToValidUTF8(s[:maxWords], "") + "…"
+	if len(s) > maxMessage {
+		s = strings.ToValidUTF8(s[:maxMessage], "") + "…"
 	}
 	return s
 }

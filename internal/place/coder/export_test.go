@@ -10,28 +10,28 @@ import (
 )
 
 // SetWait replaces the function that waits between polls.
-func (p *Place) SetWait(wait func(context.Context, time.Duration) error) { p.wait = wait }
+func (p *Place) SetWait(wait func(context.Context, time.Duration) error) { p.sleep = wait }
 
 // SetBound makes runners of workspaces use JSON and streams of limited length.
-func (p *Place) SetBound(d time.Duration) { p.bound = d }
+func (p *Place) SetBound(d time.Duration) { p.streamLimit = d }
 
 // ForgetTemplates makes the cached list of templates count as outdated.
 func (p *Place) ForgetTemplates() {
 	p.catalog.mu.Lock()
 	defer p.catalog.mu.Unlock()
-	p.catalog.at = time.Time{}
+	p.catalog.listedAt = time.Time{}
 }
 
 // Waiting returns how many messages are waiting for the run.
-func (p *Place) Waiting(taskID string) int { return p.screens.Waiting(taskID) }
+func (p *Place) Waiting(taskID string) int { return p.screenRunners.Waiting(taskID) }
 
 // ForgetRuns clears the state of runs, as if another process took over.
 func (p *Place) ForgetRuns() {
-	p.screens = agentapi.New(agentapi.Config{Now: p.config.Now, Wait: func(ctx context.Context, d time.Duration) error { return p.wait(ctx, d) }})
+	p.screenRunners = agentapi.New(agentapi.Config{Now: p.config.Now, Wait: func(ctx context.Context, d time.Duration) error { return p.sleep(ctx, d) }})
 }
 
 // Groups returns the groups to which the project of the template is restricted.
 func (p *Place) Groups(t codersdk.Template) []string {
-	name, named := p.configured(t)
+	name, named := p.configuredName(t)
 	return p.groups(t, name, named)
 }

@@ -31,57 +31,57 @@ func TestFaults(t *testing.T) {
 		tries  int // attempts for reading requests
 	}{
 		"401": {
-			answer: func(w http.ResponseWriter) { problem(w, 401, "You are signed out or your session has expired.") },
+			answer: func(w http.ResponseWriter) { writeError(w, 401, "You are signed out or your session has expired.") },
 			read:   want{fleet.ReasonBackendUnavailable, "Coder does not accept the token"},
 			create: want{fleet.ReasonBackendUnavailable, "Coder does not accept the token"}, tries: 1,
 		},
 		"403": {
-			answer: func(w http.ResponseWriter) { problem(w, 403, "Unauthorized to create workspace.") },
+			answer: func(w http.ResponseWriter) { writeError(w, 403, "Unauthorized to create workspace.") },
 			read:   want{fleet.ReasonPermissionDenied, "the Coder token does not permit it: Unauthorized"},
 			create: want{fleet.ReasonPermissionDenied, "Unauthorized to create workspace"}, tries: 1,
 		},
 		"403 as 404": {
 			answer: func(w http.ResponseWriter) {
-				problem(w, 404, "Resource not found or you do not have access to this resource")
+				writeError(w, 404, "Resource not found or you do not have access to this resource")
 			},
 			read:   want{fleet.ReasonProvisioningFailed, "the user of Fleet's token may not see it"},
 			create: want{fleet.ReasonProvisioningFailed, "do not have access"}, tries: 1,
 		},
 		"409": {
-			answer: func(w http.ResponseWriter) { problem(w, 409, "A workspace build is already active.") },
+			answer: func(w http.ResponseWriter) { writeError(w, 409, "A workspace build is already active.") },
 			read:   want{fleet.ReasonBackendUnavailable, "already active"},
 			create: want{fleet.ReasonBackendUnavailable, "the name is in use"}, tries: 1,
 		},
 		"429": {
 			answer: func(w http.ResponseWriter) {
 				w.Header().Set("Retry-After", "7")
-				problem(w, 429, "You've been rate limited for sending more than 512 requests in 1m0s.")
+				writeError(w, 429, "You've been rate limited for sending more than 512 requests in 1m0s.")
 			},
 			read:   want{fleet.ReasonBackendUnavailable, "rate limit"},
 			create: want{fleet.ReasonBackendUnavailable, "rate limit"}, tries: 1,
 		},
 		"500": {
-			answer: func(w http.ResponseWriter) { problem(w, 500, "Internal error fetching templates.") },
+			answer: func(w http.ResponseWriter) { writeError(w, 500, "Internal error fetching templates.") },
 			read:   want{fleet.ReasonBackendUnavailable, "status 500: Internal error fetching templates"},
 			create: want{fleet.ReasonBackendUnavailable, "status 500"}, tries: 1,
 		},
 		"502": {
-			answer: func(w http.ResponseWriter) { page(w, 502) },
+			answer: func(w http.ResponseWriter) { writePage(w, 502) },
 			read:   want{fleet.ReasonBackendUnavailable, "status 502"},
 			create: want{fleet.ReasonBackendUnavailable, "status 502"}, tries: 2,
 		},
 		"a web page": {
-			answer: func(w http.ResponseWriter) { page(w, 200) },
+			answer: func(w http.ResponseWriter) { writePage(w, 200) },
 			read:   want{fleet.ReasonBackendUnavailable, "something in front of Coder answers with status 200"},
 			create: want{fleet.ReasonBackendUnavailable, "something in front of Coder answers with status 200"}, tries: 1,
 		},
 		"401 of a proxy": {
-			answer: func(w http.ResponseWriter) { page(w, 401) },
+			answer: func(w http.ResponseWriter) { writePage(w, 401) },
 			read:   want{fleet.ReasonBackendUnavailable, "something in front of Coder answers with status 401"},
 			create: want{fleet.ReasonBackendUnavailable, "something in front of Coder answers with status 401"}, tries: 1,
 		},
 		"404 of a proxy": {
-			answer: func(w http.ResponseWriter) { page(w, 404) },
+			answer: func(w http.ResponseWriter) { writePage(w, 404) },
 			read:   want{fleet.ReasonBackendUnavailable, "something in front of Coder answers with status 404"},
 			create: want{fleet.ReasonBackendUnavailable, "something in front of Coder answers with status 404"}, tries: 1,
 		},
@@ -103,7 +103,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newWorld(t)
+			x := newFakeCoder(t)
 			x.fault = func(w http.ResponseWriter, _ *http.Request) bool {
 				c.answer(w)
 				return true
@@ -150,7 +150,7 @@ func TestFaults(t *testing.T) {
 // means that it was deleted.
 func TestWhoSaysDeleted(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	p := x.newPlace()
 	path := "/api/v2/workspaces/" + x.ws.ID.String()
 	answers := func(answer func(http.ResponseWriter)) {
@@ -162,7 +162,7 @@ func TestWhoSaysDeleted(t *testing.T) {
 		})
 	}
 	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
-		answers(func(w http.ResponseWriter) { page(w, status) })
+		answers(func(w http.ResponseWriter) { writePage(w, status) })
 		_, err := p.Inspect(t.Context(), x.agent())
 		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 		_, err = p.Delete(t.Context(), x.agent())
@@ -170,15 +170,15 @@ func TestWhoSaysDeleted(t *testing.T) {
 		_, err = p.Connect(x.agent()).Follow(t.Context(), x.run("x"), "", func(fleet.Output) error { return nil })
 		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 	}
-	answers(func(w http.ResponseWriter) { _ = reply(w, map[string]any{}) })
+	answers(func(w http.ResponseWriter) { _ = writeJSON(w, map[string]any{}) })
 	_, err := p.Inspect(t.Context(), x.agent())
 	x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
-	answers(func(w http.ResponseWriter) { problem(w, http.StatusGone, "This service has moved.") })
+	answers(func(w http.ResponseWriter) { writeError(w, http.StatusGone, "This service has moved.") })
 	w, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
 	x.True(w.Missing, "%+v", w)
 	answers(func(w http.ResponseWriter) {
-		problem(w, http.StatusGone, "Workspace \""+x.ws.ID.String()+"\" was deleted, you can view")
+		writeError(w, http.StatusGone, "Workspace \""+x.ws.ID.String()+"\" was deleted, you can view")
 	})
 	w, err = p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
@@ -189,7 +189,7 @@ func TestWhoSaysDeleted(t *testing.T) {
 // with the next token, and must not conclude anything about a run.
 func TestTokenExpires(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	x.withRunner()
 	p := x.newPlace()
 	a := x.agent()
@@ -201,14 +201,14 @@ func TestTokenExpires(t *testing.T) {
 			w.WriteHeader(http.StatusSeeOther)
 			return true
 		}
-		problem(w, http.StatusUnauthorized, "You are signed out or your session has expired.")
+		writeError(w, http.StatusUnauthorized, "You are signed out or your session has expired.")
 		return true
 	})
-	fresh := a
-	fresh.WorkspaceID, fresh.Name, fresh.UID = "", "fresh", "fresh"
+	started := a
+	started.WorkspaceID, started.Name, started.UID = "", "fresh", "fresh"
 	for what, call := range map[string]func() error{
 		"inspect":   func() error { _, err := p.Inspect(t.Context(), a); return err },
-		"provision": func() error { _, err := p.Provision(t.Context(), fresh); return err },
+		"provision": func() error { _, err := p.Provision(t.Context(), started); return err },
 		"start":     func() error { return p.Start(t.Context(), a) },
 		"stop":      func() error { return p.Stop(t.Context(), a) },
 		"delete":    func() error { _, err := p.Delete(t.Context(), a); return err },
@@ -222,7 +222,7 @@ func TestTokenExpires(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	p := x.newPlace()
 	x.server.Close()
 	_, err := p.List(t.Context())
@@ -233,17 +233,17 @@ func TestUnreachable(t *testing.T) {
 // TestMessageWithLostAnswer loses the answer to a message. The message must not be sent again.
 func TestMessageWithLostAnswer(t *testing.T) {
 	for name, lose := range map[string]func(http.ResponseWriter){
-		"502": func(w http.ResponseWriter) { page(w, 502) },
+		"502": func(w http.ResponseWriter) { writePage(w, 502) },
 		"cut": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newWorld(t)
+			x := newFakeCoder(t)
 			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method != http.MethodPost || x.count("POST message") < 2 { // the first message only clears the input line
 					return false
 				}
-				x.take(discard{w}, r)
+				x.acceptMessage(discardWriter{w}, r)
 				lose(w)
 				return true
 			}
@@ -257,20 +257,20 @@ func TestMessageWithLostAnswer(t *testing.T) {
 	}
 }
 
-// discard is a ResponseWriter that discards the answer.
-type discard struct{ http.ResponseWriter }
+// discardWriter is a ResponseWriter that discards the answer.
+type discardWriter struct{ http.ResponseWriter }
 
-func (discard) Header() http.Header         { return http.Header{} }
-func (discard) Write(b []byte) (int, error) { return len(b), nil }
-func (discard) WriteHeader(int)             {}
+func (discardWriter) Header() http.Header         { return http.Header{} }
+func (discardWriter) Write(b []byte) (int, error) { return len(b), nil }
+func (discardWriter) WriteHeader(int)             {}
 
 // TestLostMessage loses a message before it reaches the agent, as it happens after the restart of an agent.
 func TestLostMessage(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPost && x.count("POST message") <= 2 {
-			page(w, http.StatusBadGateway)
+			writePage(w, http.StatusBadGateway)
 			return true
 		}
 		return false
@@ -282,10 +282,10 @@ func TestLostMessage(t *testing.T) {
 // TestBusyBriefly makes AgentAPI refuse messages until the agent is idle.
 func TestBusyBriefly(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPost && x.count("POST message") == 2 {
-			refuse(w, "failed to send message: message can only be sent when the agent is waiting for user input")
+			refuseMessage(w, "failed to send message: message can only be sent when the agent is waiting for user input")
 			return true
 		}
 		return false
@@ -297,8 +297,8 @@ func TestBusyBriefly(t *testing.T) {
 	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(err), "the agent must be busy")
 }
 
-// follow follows the run in the background.
-func (x *world) follow(p *coder.Place, r fleet.Run, cursor string) (outputs chan fleet.Output, done chan result) {
+// followInBackground follows the run in the background.
+func (x *fakeCoder) followInBackground(p *coder.Place, r fleet.Run, cursor string) (outputs chan fleet.Output, done chan result) {
 	outputs, done = make(chan fleet.Output, 100), make(chan result, 1)
 	go func() {
 		o, err := p.Connect(x.agent()).Follow(x.Context(), r, cursor, func(out fleet.Output) error {
@@ -317,22 +317,22 @@ type result struct {
 
 func TestFollowStream(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	p := x.newPlace()
 	r := x.run("explain")
 	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
-	outputs, done := x.follow(p, r, "")
-	x.says("* thinking 1/9", "running")
+	outputs, done := x.followInBackground(p, r, "")
+	x.showScreen("* thinking 1/9", "running")
 	step := <-outputs
 	x.True(step.Step)
 	x.Equal("thinking 1/9", step.Text)
-	x.says("first\nsecond\n* thinking 2/9", "running")
+	x.showScreen("first\nsecond\n* thinking 2/9", "running")
 	text := <-outputs
 	x.Equal("first\nsecond\n", text.Text)
 
 	// Another server follows the run from the cursor.
-	other, otherDone := x.follow(x.newPlace(), r, text.Cursor)
-	x.says("first\nsecond\nthird", "stable")
+	other, otherDone := x.followInBackground(x.newPlace(), r, text.Cursor)
+	x.showScreen("first\nsecond\nthird", "stable")
 	for _, f := range []struct {
 		outputs chan fleet.Output
 		done    chan result
@@ -348,12 +348,12 @@ func TestFollowStream(t *testing.T) {
 // TestFollowCutStreams interrupts every event stream after a short time.
 func TestFollowCutStreams(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, "/events") {
 			ctx, cancel := context.WithTimeout(r.Context(), 20*time.Millisecond)
 			defer cancel()
-			x.stream(w, r.WithContext(ctx))
+			x.streamConversation(w, r.WithContext(ctx))
 			return true
 		}
 		return false
@@ -361,11 +361,11 @@ func TestFollowCutStreams(t *testing.T) {
 	p := x.newPlace()
 	r := x.run("explain")
 	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
-	outputs, done := x.follow(p, r, "")
-	x.says("one\ntwo\n* busy 1/2", "running")
+	outputs, done := x.followInBackground(p, r, "")
+	x.showScreen("one\ntwo\n* busy 1/2", "running")
 	x.Equal("busy 1/2", (<-outputs).Text)
 	x.Equal("one\ntwo\n", (<-outputs).Text)
-	x.says("one\ntwo\nthree", "stable")
+	x.showScreen("one\ntwo\nthree", "stable")
 	o := <-done
 	x.NoError(o.err)
 	x.Equal("three\n", (<-outputs).Text)
@@ -376,13 +376,13 @@ func TestFollowCutStreams(t *testing.T) {
 // waits.
 func TestStuckAgentAPI(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	x.fault = func(_ http.ResponseWriter, r *http.Request) bool {
 		x.mu.Lock()
 		freed := len(x.raw) > 0 && x.raw[len(x.raw)-1] == "\x7f"
 		x.mu.Unlock()
 		if freed && strings.HasSuffix(r.URL.Path, "/status") {
-			x.says("Ready.", "stable")
+			x.showScreen("Ready.", "stable")
 		}
 		return false
 	}
@@ -401,7 +401,7 @@ func TestStuckAgentAPI(t *testing.T) {
 			}
 		}
 	}()
-	_, done := x.follow(p, r, "")
+	_, done := x.followInBackground(p, r, "")
 	o := <-done
 	x.NoError(o.err)
 	x.Equal(fleet.TaskCompleted, o.Status)
@@ -410,28 +410,28 @@ func TestStuckAgentAPI(t *testing.T) {
 
 func TestAgentGoesAway(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(x *world)
+		change func(x *fakeCoder)
 		reason string
 	}{
-		"workspace stopped": {func(x *world) { x.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopping }, "its workspace was stopped"},
-		"workspace deleted": {func(x *world) { x.gone = true }, "its workspace was deleted"},
-		"AgentAPI restarted": {func(x *world) {
+		"workspace stopped": {func(x *fakeCoder) { x.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopping }, "its workspace was stopped"},
+		"workspace deleted": {func(x *fakeCoder) { x.deleted = true }, "its workspace was deleted"},
+		"AgentAPI restarted": {func(x *fakeCoder) {
 			x.messages = []map[string]any{{"id": 0, "role": "agent", "content": "Ready again.", "time": time.Now()}}
 		}, "the agent was restarted while it worked, and no longer knows the task"},
-		"out of reach": {func(x *world) { x.clock.Add(int64(time.Hour)) }, "the agent could not be reached for 2m0s: AgentAPI does not answer"},
+		"out of reach": {func(x *fakeCoder) { x.clock.Add(int64(time.Hour)) }, "the agent could not be reached for 2m0s: AgentAPI does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newWorld(t)
+			x := newFakeCoder(t)
 			p := x.newPlace()
 			r := x.run("work")
 			r.Timeout = 30 * 24 * time.Hour
 			x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
-			outputs, done := x.follow(p, r, "")
-			x.says("* working 1/9", "running")
+			outputs, done := x.followInBackground(p, r, "")
+			x.showScreen("* working 1/9", "running")
 			<-outputs
 			cutOff := name != "AgentAPI restarted"
-			x.change(func() {
+			x.update(func() {
 				if name != "out of reach" {
 					c.change(x)
 				}
@@ -447,7 +447,7 @@ func TestAgentGoesAway(t *testing.T) {
 					if misses++; misses == 3 && name == "out of reach" {
 						c.change(x)
 					}
-					page(w, http.StatusBadGateway)
+					writePage(w, http.StatusBadGateway)
 					return true
 				}
 				x.setFault(cut)
@@ -478,19 +478,19 @@ func TestReports(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newWorld(t)
+			x := newFakeCoder(t)
 			x.statuses = []s{{State: "failure", Message: "of an earlier task", CreatedAt: time.Now().Add(-30 * time.Second)}}
 			p := x.newPlace()
 			r := x.run("work")
 			x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
-			x.change(func() {
+			x.update(func() {
 				for _, status := range c.statuses {
 					status.CreatedAt = time.Now()
 					x.statuses = append([]s{status}, x.statuses...)
 				}
 			})
-			x.says("I have worked.", "stable")
-			_, done := x.follow(p, r, "")
+			x.showScreen("I have worked.", "stable")
+			_, done := x.followInBackground(p, r, "")
 			o := <-done
 			x.NoError(o.err)
 			x.Equal(c.status, o.Status)
@@ -501,7 +501,7 @@ func TestReports(t *testing.T) {
 }
 
 // setFault sets the fault of a world that is in use.
-func (x *world) setFault(f func(http.ResponseWriter, *http.Request) bool) {
+func (x *fakeCoder) setFault(f func(http.ResponseWriter, *http.Request) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.fault = f
@@ -511,7 +511,7 @@ func (x *world) setFault(f func(http.ResponseWriter, *http.Request) bool) {
 // many requests for the workspace.
 func TestManyInspections(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	p := x.newPlace()
 	for range 200 {
 		w, err := p.Inspect(t.Context(), x.agent())

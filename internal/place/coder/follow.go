@@ -10,7 +10,7 @@ import (
 
 const (
 	pollPause    = time.Second      // pause between attempts to reach a runner
-	mostPollWait = 15 * time.Second // the longest such pause
+	maxPollPause = 15 * time.Second // the longest such pause
 )
 
 // follower follows a run in a fleet-runner.
@@ -19,12 +19,12 @@ type follower struct {
 	agent fleet.Agent
 	run   fleet.Run
 	sink  func(fleet.Output) error
-	at    *workspace
+	w     *workspace
 	pause time.Duration // the next pause; it grows while the runner is unreachable
 }
 
-// lost returns the outcome of a run whose workspace is lost.
-func lost(reason string) fleet.Outcome {
+// lostOutcome returns the outcome of a run whose workspace is lost.
+func lostOutcome(reason string) fleet.Outcome {
 	return fleet.Outcome{Status: fleet.TaskFailed, Reason: reason, ReasonCode: fleet.CodePlaceLost}
 }
 
@@ -33,10 +33,10 @@ func lost(reason string) fleet.Outcome {
 func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f.place.activity.begin(f.at.ws.ID)
-	defer func() { f.place.activity.end(f.at.ws.ID, f.place.config.Now()) }()
+	f.place.activity.beginRun(f.w.ws.ID)
+	defer func() { f.place.activity.endRun(f.w.ws.ID, f.place.config.Now()) }()
 	var sinking sync.Mutex
-	pass := func(out fleet.Output) error {
+	forward := func(out fleet.Output) error {
 		sinking.Lock()
 		defer sinking.Unlock()
 		if out.Cursor != "" {
@@ -47,28 +47,28 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 		}
 		return f.sink(out)
 	}
-	kept := make(chan struct{})
+	deadlineDone := make(chan struct{})
 	go func() {
-		defer close(kept)
-		f.place.extendDeadline(ctx, f.agent, *f.at, func(words string) { _ = pass(warning(words)) })
+		defer close(deadlineDone)
+		f.place.extendDeadline(ctx, f.agent, *f.w, func(words string) { _ = forward(warning(words)) })
 	}()
 	defer func() {
 		cancel()
-		<-kept
+		<-deadlineDone
 	}()
 	for {
-		if why, ended := f.place.ended(f.at); ended {
-			return lost(why), nil
+		if why, ended := f.place.hasStopped(f.w); ended {
+			return lostOutcome(why), nil
 		}
-		r, err := f.place.remote(f.agent, f.at)
+		r, err := f.place.remote(f.agent, f.w)
 		if err == nil {
 			var o fleet.Outcome
 			sinking.Lock()
-			from := cursor
+			runnerCursor := cursor
 			sinking.Unlock()
-			if o, err = r.Follow(ctx, f.run, from, func(out fleet.Output) error {
+			if o, err = r.Follow(ctx, f.run, runnerCursor, func(out fleet.Output) error {
 				f.pause = 0
-				return pass(out)
+				return forward(out)
 			}); err == nil {
 				return o, nil
 			}
@@ -76,22 +76,22 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 		if reason := fleet.ReasonOf(err); ctx.Err() != nil || reason != fleet.ReasonBackendUnavailable && reason != fleet.ReasonAgentOffline {
 			return fleet.Outcome{}, err
 		}
-		f.pause = min(max(2*f.pause, pollPause), mostPollWait)
-		if err := f.place.wait(ctx, f.pause); err != nil {
+		f.pause = min(max(2*f.pause, pollPause), maxPollPause)
+		if err := f.place.sleep(ctx, f.pause); err != nil {
 			return fleet.Outcome{}, err
 		}
-		there, err := f.at.refresh(ctx)
+		exists, err := f.w.refresh(ctx)
 		if err != nil {
 			return fleet.Outcome{}, err
 		}
-		if !there {
-			return lost("its workspace was deleted"), nil
+		if !exists {
+			return lostOutcome("its workspace was deleted"), nil
 		}
-		if !f.at.hasRunner() && !f.at.hasNoApp() {
-			return lost(withoutRunner), nil
+		if !f.w.hasRunner() && !f.w.hasNoApp() {
+			return lostOutcome(reasonWithoutRunner), nil
 		}
 	}
 }
 
-// withoutRunner is the failure reason of a run whose workspace was restarted with AgentAPI instead of fleet-runner.
-const withoutRunner = "its workspace was restarted without " + runnerSlug
+// reasonWithoutRunner is the failure reason of a run whose workspace was restarted with AgentAPI instead of fleet-runner.
+const reasonWithoutRunner = "its workspace was restarted without " + runnerSlug

@@ -15,21 +15,21 @@ import (
 // So no answer means anything before the user of the token is proved: a token of another user would make every
 // workspace look deleted.
 type identity struct {
-	mu     sync.Mutex
-	token  string        // the last token whose user was asked for
-	user   codersdk.User // the user of that token
-	first  string        // the id of the user whose token was accepted first; used without Config.Remember
-	failed error         // why the token is refused; nil if it is accepted
+	mu          sync.Mutex
+	token       string        // the last token whose user was asked for
+	user        codersdk.User // the user of that token
+	firstUserID string        // the id of the user whose token was accepted first; used without Config.Remember
+	refusal     error         // why the token is refused; nil if it is accepted
 }
 
-// provedToken returns the token for requests as Fleet's own user. It fails if the token belongs to another user than the
+// verifiedToken returns the token for requests as Fleet's own user. It fails if the token belongs to another user than the
 // one to whom the workspaces of this Fleet belong, so that no request is ever made as that other user.
-func (p *Place) provedToken(ctx context.Context) (string, error) {
+func (p *Place) verifiedToken(ctx context.Context) (string, error) {
 	token, err := p.config.Token(ctx)
 	if err != nil || p.config.User == "" && p.config.Remember == nil {
 		return token, err
 	}
-	_, err = p.identify(ctx, token)
+	_, err = p.userOfToken(ctx, token)
 	return token, err
 }
 
@@ -39,19 +39,19 @@ func (p *Place) whoami(ctx context.Context) (codersdk.User, error) {
 	if err != nil {
 		return codersdk.User{}, translate("asking Coder whose token Fleet has", tokenError{err})
 	}
-	return p.identify(ctx, token)
+	return p.userOfToken(ctx, token)
 }
 
-// identify returns the user of the token. A token never changes its user, so Coder is asked once for each token.
-func (p *Place) identify(ctx context.Context, token string) (codersdk.User, error) {
+// userOfToken returns the user of the token. A token never changes its user, so Coder is asked once for each token.
+func (p *Place) userOfToken(ctx context.Context, token string) (codersdk.User, error) {
 	id := &p.identity
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if id.token == token && token != "" {
-		return id.user, id.failed
+		return id.user, id.refusal
 	}
 	as := p.newAccount(func(context.Context) (string, error) { return token, nil })
-	u, err := ask(ctx, "asking Coder whose token Fleet has", func(ctx context.Context) (codersdk.User, error) {
+	u, err := callCoder(ctx, "asking Coder whose token Fleet has", func(ctx context.Context) (codersdk.User, error) {
 		return as.sdk.User(ctx, codersdk.Me)
 	})
 	if fleet.ReasonOf(err) == fleet.ReasonProvisioningFailed { // 404: every user may read itself, unless the token has limited scopes
@@ -71,17 +71,17 @@ func (p *Place) identify(ctx context.Context, token string) (codersdk.User, erro
 		}
 	}
 	if want == "" {
-		if id.first == "" {
-			id.first = u.ID.String()
+		if id.firstUserID == "" {
+			id.firstUserID = u.ID.String()
 		}
-		want = id.first
+		want = id.firstUserID
 	}
-	id.token, id.user, id.failed = token, u, nil
+	id.token, id.user, id.refusal = token, u, nil
 	if want != u.ID.String() {
-		id.failed = fleet.Errorf(fleet.ReasonBackendUnavailable,
+		id.refusal = fleet.Errorf(fleet.ReasonBackendUnavailable,
 			"the Coder token belongs to the user %s (%s), but the agents of this Fleet belong to the Coder user %s: give the server a token of that user, or set coder.user to %s to go on as %s",
 			u.Username, u.ID, want, u.ID, u.Username).WithCause(fleet.ErrOtherIdentity)
 		p.config.Logger.ErrorContext(ctx, "coder token belongs to another user, nothing is done", "user", u.Username, "user_id", u.ID.String(), "expected_id", want)
 	}
-	return id.user, id.failed
+	return id.user, id.refusal
 }

@@ -16,13 +16,13 @@ import (
 	"fleet/internal/place/coder"
 )
 
-// remembered stores the id of the first Coder user, as the store does.
-type remembered struct {
+// userIDStore stores the id of the first Coder user, as the store does.
+type userIDStore struct {
 	mu sync.Mutex
 	id string
 }
 
-func (r *remembered) remember(_ context.Context, user string) (string, error) {
+func (r *userIDStore) remember(_ context.Context, user string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.id == "" {
@@ -35,7 +35,7 @@ func (r *remembered) remember(_ context.Context, user string) (string, error) {
 // requested as that user, also after a restart of the server, until an operator names the user.
 func TestOtherUsersToken(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	ids := map[string]uuid.UUID{"token-of-fleet": uuid.New(), "token-of-bob": uuid.New()}
 	x.ws.OwnerID = ids["token-of-fleet"]
 	var mu sync.Mutex
@@ -57,7 +57,7 @@ func TestOtherUsersToken(t *testing.T) {
 		case sent == "token-of-bob" && r.URL.Path == "/api/v2/workspaces":
 			answer = codersdk.WorkspacesResponse{}
 		case sent == "token-of-bob" && strings.HasPrefix(r.URL.Path, "/api/v2/workspaces/"):
-			problem(w, http.StatusNotFound, "Resource not found or you do not have access to this resource")
+			writeError(w, http.StatusNotFound, "Resource not found or you do not have access to this resource")
 			return true
 		default:
 			return false
@@ -65,7 +65,7 @@ func TestOtherUsersToken(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		return json.NewEncoder(w).Encode(answer) == nil
 	}
-	var stored remembered
+	var stored userIDStore
 	open := func(user string) *coder.Place {
 		p, err := coder.New(coder.Config{URL: x.server.URL, User: user, Remember: stored.remember, Token: func(context.Context) (string, error) {
 			mu.Lock()
@@ -119,12 +119,12 @@ func TestOtherUsersToken(t *testing.T) {
 // TestRenamedUser renames the user of Fleet's token in Coder. The workspaces are still Fleet's, and requests use the new name.
 func TestRenamedUser(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	p := x.newPlace()
 	all, err := p.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
-	x.change(func() { x.ws.OwnerName = "renamed" })
+	x.update(func() { x.ws.OwnerName = "renamed" })
 	all, err = p.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)

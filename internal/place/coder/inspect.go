@@ -15,10 +15,10 @@ import (
 
 // factCache caches facts about workspaces that Coder's list does not contain.
 type factCache struct {
-	mu     sync.Mutex
-	byID   map[uuid.UUID]*workspaceFacts
-	values map[uuid.UUID][]codersdk.WorkspaceBuildParameter // parameters by build; the parameters of a build never change
-	unread map[uuid.UUID]readFailure                        // builds whose parameters could not be read
+	mu       sync.Mutex
+	byID     map[uuid.UUID]*workspaceFacts
+	byBuild  map[uuid.UUID][]codersdk.WorkspaceBuildParameter // parameters by build; the parameters of a build never change
+	failures map[uuid.UUID]readFailure                        // builds whose parameters could not be read
 }
 
 // workspaceFacts holds the facts about the latest build of one workspace.
@@ -26,33 +26,33 @@ type workspaceFacts struct {
 	build uuid.UUID
 	ready bool // the agent was ready before, so a busy AgentAPI means that the agent is working
 
-	probed time.Time // when the app was last probed
-	state  fleet.State
-	reason string
+	probedAt time.Time // when the app was last probed
+	state    fleet.State
+	reason   string
 
-	read     time.Time // when the metadata were last read
+	readAt   time.Time // when the metadata were last read
 	metadata map[string]string
 	ports    []uint16 // on which programs listen
 }
 
 func (v *factCache) init() {
 	v.byID = map[uuid.UUID]*workspaceFacts{}
-	v.values = map[uuid.UUID][]codersdk.WorkspaceBuildParameter{}
-	v.unread = map[uuid.UUID]readFailure{}
+	v.byBuild = map[uuid.UUID][]codersdk.WorkspaceBuildParameter{}
+	v.failures = map[uuid.UUID]readFailure{}
 }
 
-// of returns a copy of the cached facts about the workspace's latest build. If none are cached, only the build is set.
-func (v *factCache) of(ws codersdk.Workspace) workspaceFacts {
+// get returns a copy of the cached facts about the workspace's latest build. If none are cached, only the build is set.
+func (v *factCache) get(ws codersdk.Workspace) workspaceFacts {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if known := v.byID[ws.ID]; known != nil && known.build == ws.LatestBuild.ID {
-		return *known
+	if cached := v.byID[ws.ID]; cached != nil && cached.build == ws.LatestBuild.ID {
+		return *cached
 	}
 	return workspaceFacts{build: ws.LatestBuild.ID}
 }
 
-// change calls the function to modify the cached facts about the workspace's latest build.
-func (v *factCache) change(ws codersdk.Workspace, change func(*workspaceFacts)) {
+// update calls the function to modify the cached facts about the workspace's latest build.
+func (v *factCache) update(ws codersdk.Workspace, change func(*workspaceFacts)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	known := v.byID[ws.ID]
@@ -69,8 +69,8 @@ func (v *factCache) forget(id uuid.UUID) {
 	delete(v.byID, id)
 }
 
-// keep removes the facts about workspaces and builds that are not in the sets.
-func (v *factCache) keep(workspaces, builds map[uuid.UUID]bool) {
+// retain removes the facts about workspaces and builds that are not in the sets.
+func (v *factCache) retain(workspaces, builds map[uuid.UUID]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for id := range v.byID {
@@ -78,15 +78,15 @@ func (v *factCache) keep(workspaces, builds map[uuid.UUID]bool) {
 			delete(v.byID, id)
 		}
 	}
-	for id := range v.unread {
+	for id := range v.failures {
 		if !builds[id] {
-			delete(v.unread, id)
+			delete(v.failures, id)
 		}
 	}
-	if len(v.values) > 2*len(builds)+64 {
-		for id := range v.values {
+	if len(v.byBuild) > 2*len(builds)+64 {
+		for id := range v.byBuild {
 			if !builds[id] {
-				delete(v.values, id)
+				delete(v.byBuild, id)
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func (v *factCache) keep(workspaces, builds map[uuid.UUID]bool) {
 
 // Inspect implements fleet.Place.
 func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
-	if id, known := p.known.workspace(a.UID); known && a.WorkspaceID == id.String() {
+	if id, known := p.index.workspace(a.UID); known && a.WorkspaceID == id.String() {
 		ws, err := p.fromList(ctx, id)
 		if err != nil {
 			return fleet.Workspace{}, err
@@ -103,79 +103,79 @@ func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 			return p.inspect(ctx, a, p.workspace(*ws, p.self))
 		}
 	}
-	at, err := p.find(ctx, a)
+	w, err := p.find(ctx, a)
 	if errors.Is(err, errNotShown) {
 		return fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateUnhealthy, Missing: true, Reason: fleet.PublicMessage(err)}, nil
 	}
 	if err != nil {
 		return fleet.Workspace{}, err
 	}
-	if at == nil {
+	if w == nil {
 		return fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateDeleted, Reason: "its workspace was deleted in Coder"}, nil
 	}
-	return p.inspect(ctx, a, at)
+	return p.inspect(ctx, a, w)
 }
 
 // inspect returns the state of the agent's workspace. If the workspace runs, inspect also probes its app and reads its
 // metadata.
-func (p *Place) inspect(ctx context.Context, a fleet.Agent, at *workspace) (fleet.Workspace, error) {
+func (p *Place) inspect(ctx context.Context, a fleet.Agent, w *workspace) (fleet.Workspace, error) {
 	p.readDeployment(ctx)
-	owner, err := p.principalOf(ctx, at.ws)
+	owner, err := p.principalOf(ctx, w.ws)
 	if err != nil {
 		return fleet.Workspace{}, err
 	}
-	w := fleet.Workspace{
-		ID: at.ws.ID.String(), AgentUID: a.UID, Name: a.Name, Owner: owner, Project: a.Project, Role: a.Role, Spec: a.Spec,
-		Location: p.location(at.ws), CreatedAt: at.ws.CreatedAt, Host: p.hostFacts(at, a.Project),
+	out := fleet.Workspace{
+		ID: w.ws.ID.String(), AgentUID: a.UID, Name: a.Name, Owner: owner, Project: a.Project, Role: a.Role, Spec: a.Spec,
+		Location: p.location(w.ws), CreatedAt: w.ws.CreatedAt, Host: p.hostFacts(w, a.Project),
 	}
-	w.State, w.Reason = p.state(at)
-	w.FleetUnknown = w.State.Moving() || p.readFleet(ctx, at, &w) != nil // it is read again later
-	if w.State != fleet.StateRunning {
-		return w, ctx.Err()
+	out.State, out.Reason = p.state(w)
+	out.FleetUnknown = out.State.Moving() || p.readFleet(ctx, w, &out) != nil // it is read again later
+	if out.State != fleet.StateRunning {
+		return out, ctx.Err()
 	}
-	if w.State, w.Reason, err = p.probe(ctx, at); err != nil {
-		return w, err
+	if out.State, out.Reason, err = p.probe(ctx, w); err != nil {
+		return out, err
 	}
-	if w.State == fleet.StateRunning {
-		p.readMetadata(ctx, at)
-		p.readPorts(ctx, at)
-		w.Metadata = p.metadata(ctx, at)
-		h := p.hostFacts(at, a.Project)
-		h.OtherFleet, w.Host = w.Host.OtherFleet, h
+	if out.State == fleet.StateRunning {
+		p.readMetadata(ctx, w)
+		p.readPorts(ctx, w)
+		out.Metadata = p.metadata(ctx, w)
+		h := p.hostFacts(w, a.Project)
+		h.OtherFleet, out.Host = out.Host.OtherFleet, h
 	}
-	return w, ctx.Err()
+	return out, ctx.Err()
 }
 
 // probe returns the state of a running workspace, and the reason if the state is not running. Without a fleet-runner,
 // it asks AgentAPI.
-func (p *Place) probe(ctx context.Context, at *workspace) (fleet.State, string, error) {
-	if at.hasRunner() { // Coder checks the health of fleet-runner itself
-		p.workspaceFacts.change(at.ws, func(v *workspaceFacts) {
-			v.probed, v.state, v.reason, v.ready = p.config.Now(), fleet.StateRunning, "", true
+func (p *Place) probe(ctx context.Context, w *workspace) (fleet.State, string, error) {
+	if w.hasRunner() { // Coder checks the health of fleet-runner itself
+		p.workspaceFacts.update(w.ws, func(v *workspaceFacts) {
+			v.probedAt, v.state, v.reason, v.ready = p.config.Now(), fleet.StateRunning, "", true
 		})
 		return fleet.StateRunning, "", ctx.Err()
 	}
-	facts := p.facts(at)
+	facts := p.facts(w)
 	if facts.URL == nil {
 		return fleet.StateUnhealthy, "its workspace has no AgentAPI", nil
 	}
-	state, reason, err := p.askReady(ctx, at, facts)
+	state, reason, err := p.probeAgentAPI(ctx, w, facts)
 	if err != nil {
 		return "", "", err
 	}
-	p.workspaceFacts.change(at.ws, func(v *workspaceFacts) {
-		v.probed, v.state, v.reason = p.config.Now(), state, reason
+	p.workspaceFacts.update(w.ws, func(v *workspaceFacts) {
+		v.probedAt, v.state, v.reason = p.config.Now(), state, reason
 		v.ready = v.ready || state == fleet.StateRunning
 	})
 	return state, reason, nil
 }
 
-// askReady asks AgentAPI whether the agent is ready, and returns the state that follows and its reason.
-func (p *Place) askReady(ctx context.Context, at *workspace, facts agentapi.Facts) (fleet.State, string, error) {
-	before := p.workspaceFacts.of(at.ws).ready
-	ready, err := p.screens.Ready(ctx, facts, before, func() agentapi.Prompt {
-		_, spec, _ := p.roleAndSpec(ctx, at)
-		return agentapi.Prompt{Text: spec, Task: p.firstTask(ctx, at)}
+// probeAgentAPI asks AgentAPI whether the agent is ready, and returns the state that follows and its reason.
+func (p *Place) probeAgentAPI(ctx context.Context, w *workspace, facts agentapi.Facts) (fleet.State, string, error) {
+	wasReady := p.workspaceFacts.get(w.ws).ready
+	ready, err := p.screenRunners.Ready(ctx, facts, wasReady, func() agentapi.Prompt {
+		_, spec, _ := p.roleAndSpec(ctx, w)
+		return agentapi.Prompt{Text: spec, Task: p.isFirstTask(ctx, w)}
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -185,7 +185,7 @@ func (p *Place) askReady(ctx context.Context, at *workspace, facts agentapi.Fact
 	case err == nil:
 		return fleet.StateStarting, "the agent is starting, or works on the prompt with which it was started", nil
 	case errors.Is(err, agentapi.ErrNoAnswer):
-		if done := at.ws.LatestBuild.Job.CompletedAt; !before && done != nil && facts.Ahead+p.config.Now().Sub(*done) < neverConnected {
+		if done := w.ws.LatestBuild.Job.CompletedAt; !wasReady && done != nil && facts.Ahead+p.config.Now().Sub(*done) < connectTimeout {
 			return fleet.StateStarting, "AgentAPI is starting", nil
 		}
 		return fleet.StateUnhealthy, "AgentAPI does not answer", nil
@@ -193,28 +193,28 @@ func (p *Place) askReady(ctx context.Context, at *workspace, facts agentapi.Fact
 	if refusal, ok := errors.AsType[*agentapi.RefusalError](err); ok {
 		return fleet.StateUnhealthy, refusal.Error(), nil
 	}
-	return "", "", translate("asking AgentAPI of "+at.ws.Name, err)
+	return "", "", translate("asking AgentAPI of "+w.ws.Name, err)
 }
 
-// firstTask reports whether the agent's first task is the work that it starts by itself. After later starts of the
+// isFirstTask reports whether the agent's first task is the work that it starts by itself. After later starts of the
 // workspace, such work is not a task: the agent only prepares itself.
-func (p *Place) firstTask(ctx context.Context, at *workspace) bool {
-	if at.ws.LatestBuild.BuildNumber != 1 {
+func (p *Place) isFirstTask(ctx context.Context, w *workspace) bool {
+	if w.ws.LatestBuild.BuildNumber != 1 {
 		return false
 	}
-	v, err := p.version(ctx, at.ws.LatestBuild.TemplateVersionID)
-	return err == nil && at.begins(v)
+	v, err := p.version(ctx, w.ws.LatestBuild.TemplateVersionID)
+	return err == nil && w.startsItself(v)
 }
 
-// values returns the parameters of the build, from the cache if possible.
-func (p *Place) values(ctx context.Context, acc *account, build uuid.UUID) ([]codersdk.WorkspaceBuildParameter, error) {
+// buildValues returns the parameters of the build, from the cache if possible.
+func (p *Place) buildValues(ctx context.Context, acc *account, build uuid.UUID) ([]codersdk.WorkspaceBuildParameter, error) {
 	p.workspaceFacts.mu.Lock()
-	values, known := p.workspaceFacts.values[build]
+	values, cached := p.workspaceFacts.byBuild[build]
 	p.workspaceFacts.mu.Unlock()
-	if known {
+	if cached {
 		return values, ctx.Err()
 	}
-	values, err := ask(ctx, "reading a workspace's parameters", func(ctx context.Context) ([]codersdk.WorkspaceBuildParameter, error) {
+	values, err := callCoder(ctx, "reading a workspace's parameters", func(ctx context.Context) ([]codersdk.WorkspaceBuildParameter, error) {
 		return acc.sdk.WorkspaceBuildParameters(ctx, build)
 	})
 	if err != nil {
@@ -222,7 +222,7 @@ func (p *Place) values(ctx context.Context, acc *account, build uuid.UUID) ([]co
 	}
 	p.workspaceFacts.mu.Lock()
 	defer p.workspaceFacts.mu.Unlock()
-	p.workspaceFacts.values[build] = values
-	delete(p.workspaceFacts.unread, build)
+	p.workspaceFacts.byBuild[build] = values
+	delete(p.workspaceFacts.failures, build)
 	return values, nil
 }

@@ -18,12 +18,12 @@ import (
 const maxPorts = 20
 
 // hostFacts returns what is known of the project's workspace in addition to its state.
-func (p *Place) hostFacts(at *workspace, project string) fleet.HostFacts {
-	ws := at.ws
-	h := fleet.HostFacts{Credential: p.Credential(project), Outdated: ws.Outdated, Links: p.links(at)}
-	if stop := ws.LatestBuild.Deadline; stop.Valid && ws.LatestBuild.Status == codersdk.WorkspaceStatusRunning {
+func (p *Place) hostFacts(w *workspace, project string) fleet.HostFacts {
+	ws := w.ws
+	h := fleet.HostFacts{Credential: p.Credential(project), Outdated: ws.Outdated, Links: p.links(w)}
+	if deadline := ws.LatestBuild.Deadline; deadline.Valid && ws.LatestBuild.Status == codersdk.WorkspaceStatusRunning {
 		// Coder moves the time with every use, so it is not exact.
-		h.StopsAt = stop.Time.UTC().Truncate(time.Minute)
+		h.StopsAt = deadline.Time.UTC().Truncate(time.Minute)
 	}
 	if ws.DormantAt != nil {
 		h.DormantAt = ws.DormantAt.UTC().Truncate(time.Second)
@@ -36,27 +36,27 @@ func (p *Place) hostFacts(at *workspace, project string) fleet.HostFacts {
 
 // links returns the links that Coder's own page has for the workspace: its page and, if it runs, its terminal, its apps and
 // its ports.
-func (p *Place) links(at *workspace) []fleet.Link {
-	links := []fleet.Link{{Name: "Workspace", URL: p.location(at.ws)}}
-	if at.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning {
+func (p *Place) links(w *workspace) []fleet.Link {
+	links := []fleet.Link{{Name: "Workspace", URL: p.location(w.ws)}}
+	if w.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning {
 		return links
 	}
 	page, apps := p.addresses()
 	several := 0
-	for _, r := range at.ws.LatestBuild.Resources {
+	for _, r := range w.ws.LatestBuild.Resources {
 		several += len(r.Agents)
 	}
-	for _, r := range at.ws.LatestBuild.Resources {
+	for _, r := range w.ws.LatestBuild.Resources {
 		for i := range r.Agents {
 			agent := &r.Agents[i]
 			if agent.Status != codersdk.WorkspaceAgentConnected {
 				continue
 			}
 			first := len(links)
-			links = append(links, displayLinks(page, at.ws, agent)...)
+			links = append(links, displayLinks(page, w.ws, agent)...)
 			for _, app := range agent.Apps {
-				if to := appLink(page, apps, at.ws, agent, app); to != "" {
-					links = append(links, fleet.Link{Name: plain(cmp.Or(app.DisplayName, app.Slug)), URL: to})
+				if address := appLink(page, apps, w.ws, agent, app); address != "" {
+					links = append(links, fleet.Link{Name: shortLine(cmp.Or(app.DisplayName, app.Slug)), URL: address})
 				}
 			}
 			for k := first; several > 1 && k < len(links); k++ {
@@ -64,10 +64,10 @@ func (p *Place) links(at *workspace) []fleet.Link {
 			}
 		}
 	}
-	if agent, _ := at.agent(); agent != nil && apps != "" {
-		for _, port := range p.workspaceFacts.of(at.ws).ports {
-			name := fmt.Sprintf("%d--%s--%s--%s", port, agent.Name, at.ws.Name, at.ws.OwnerName)
-			links = append(links, fleet.Link{Name: fmt.Sprintf("Port %d", port), URL: onHost(page, apps, name)})
+	if agent, _ := w.appAgent(); agent != nil && apps != "" {
+		for _, port := range p.workspaceFacts.get(w.ws).ports {
+			name := fmt.Sprintf("%d--%s--%s--%s", port, agent.Name, w.ws.Name, w.ws.OwnerName)
+			links = append(links, fleet.Link{Name: fmt.Sprintf("Port %d", port), URL: appURL(page, apps, name)})
 		}
 	}
 	return links
@@ -122,25 +122,25 @@ func appLink(page *url.URL, apps string, ws codersdk.Workspace, agent *codersdk.
 	case app.Subdomain && (apps == "" || app.SubdomainName == ""):
 		return ""
 	case app.Subdomain:
-		return onHost(page, apps, app.SubdomainName)
+		return appURL(page, apps, app.SubdomainName)
 	}
 	return agentPage(page, ws, agent, "apps", app.Slug).String() + "/"
 }
 
 // readPorts reads the ports on which programs in the workspace listen into the cache. Without a host name for ports, nobody
 // could open them, so it does not ask.
-func (p *Place) readPorts(ctx context.Context, at *workspace) {
-	agent, _ := at.agent()
+func (p *Place) readPorts(ctx context.Context, w *workspace) {
+	agent, _ := w.appAgent()
 	if _, apps := p.addresses(); apps == "" || agent == nil || !slices.Contains(agent.DisplayApps, codersdk.DisplayAppPortForward) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, metadataTime)
 	defer cancel()
-	answer, err := ask(ctx, "listing the ports of "+at.ws.Name, func(ctx context.Context) (codersdk.WorkspaceAgentListeningPortsResponse, error) {
-		return at.account.sdk.WorkspaceAgentListeningPorts(ctx, agent.ID)
+	answer, err := callCoder(ctx, "listing the ports of "+w.ws.Name, func(ctx context.Context) (codersdk.WorkspaceAgentListeningPortsResponse, error) {
+		return w.account.sdk.WorkspaceAgentListeningPorts(ctx, agent.ID)
 	})
 	if err != nil {
-		p.config.Logger.DebugContext(ctx, "cannot list ports", "workspace", at.ws.Name, "error", err)
+		p.config.Logger.DebugContext(ctx, "cannot list ports", "workspace", w.ws.Name, "error", err)
 		return
 	}
 	var ports []uint16
@@ -149,5 +149,5 @@ func (p *Place) readPorts(ctx context.Context, at *workspace) {
 	}
 	slices.Sort(ports)
 	ports = slices.Compact(ports)
-	p.workspaceFacts.change(at.ws, func(v *workspaceFacts) { v.ports = ports[:min(len(ports), maxPorts)] })
+	p.workspaceFacts.update(w.ws, func(v *workspaceFacts) { v.ports = ports[:min(len(ports), maxPorts)] })
 }

@@ -32,17 +32,17 @@ func (p *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	listed, err := p.workspaces(ctx)
+	hosted, err := p.workspaces(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p.readDeployment(ctx)
-	if err := p.refreshFacts(ctx, listed); err != nil {
+	if err := p.refreshFacts(ctx, hosted); err != nil {
 		return nil, err
 	}
-	out := make([]fleet.Workspace, 0, len(listed))
-	for _, l := range listed {
-		out = append(out, p.listed(ctx, l))
+	out := make([]fleet.Workspace, 0, len(hosted))
+	for _, l := range hosted {
+		out = append(out, p.listedWorkspace(ctx, l))
 	}
 	return out, ctx.Err()
 }
@@ -67,8 +67,8 @@ func (p *Place) workspaces(ctx context.Context) ([]*hostedWorkspace, error) {
 	if p.config.Owner == OwnerSelf {
 		filter.Owner = codersdk.Me
 	}
-	begun := p.config.Now()
-	all, err := ask(ctx, "listing Coder's workspaces", func(ctx context.Context) (codersdk.WorkspacesResponse, error) {
+	started := p.config.Now()
+	all, err := callCoder(ctx, "listing Coder's workspaces", func(ctx context.Context) (codersdk.WorkspacesResponse, error) {
 		return p.self.sdk.Workspaces(ctx, filter)
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func (p *Place) workspaces(ctx context.Context) ([]*hostedWorkspace, error) {
 	for _, proj := range projects {
 		byTemplate[proj.template.ID] = proj
 	}
-	var listed []*hostedWorkspace
+	var hosted []*hostedWorkspace
 	inUse, builds := map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
 	for _, ws := range all.Workspaces {
 		proj := byTemplate[ws.TemplateID]
@@ -104,14 +104,14 @@ func (p *Place) workspaces(ctx context.Context) ([]*hostedWorkspace, error) {
 		}
 		l := &hostedWorkspace{workspace: &workspace{ws: ws, account: acc, Settings: proj.Settings}, project: proj, name: name, owner: owner}
 		l.state, l.reason = p.state(l.workspace)
-		l.workspaceFacts = p.workspaceFacts.of(ws)
-		p.recent.see(ws, begun)
-		listed = append(listed, l)
+		l.workspaceFacts = p.workspaceFacts.get(ws)
+		p.recent.record(ws, started)
+		hosted = append(hosted, l)
 		inUse[ws.ID], builds[ws.LatestBuild.ID] = true, true
 	}
-	p.workspaceFacts.keep(inUse, builds)
-	p.recent.keep(inUse)
-	return listed, nil
+	p.workspaceFacts.retain(inUse, builds)
+	p.recent.retain(inUse)
+	return hosted, nil
 }
 
 func cutPrefixFold(s, prefix string) (string, bool) {
@@ -123,33 +123,33 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 
 // refreshFacts requests facts that the list of workspaces does not contain, within the limits for one List. The oldest
 // facts are refreshed first. It returns an error if Coder's rate limit is reached.
-func (p *Place) refreshFacts(ctx context.Context, listed []*hostedWorkspace) error {
+func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) error {
 	now := p.config.Now()
 	var running, stale, quiet, missing []*hostedWorkspace
 	failed := map[*hostedWorkspace]time.Time{} // when reading the values of the missing ones has failed; others may read them meanwhile
-	for _, l := range listed {
+	for _, l := range hosted {
 		if l.state == fleet.StateRunning {
 			running = append(running, l)
 			switch {
-			case now.Sub(l.workspaceFacts.read) < metadataAge:
-			case l.hasRunner() && !l.workspaceFacts.read.IsZero() && p.activity.rests(l.ws.ID, now):
+			case now.Sub(l.workspaceFacts.readAt) < metadataAge:
+			case l.hasRunner() && !l.workspaceFacts.readAt.IsZero() && p.activity.isQuiet(l.ws.ID, now):
 				quiet = append(quiet, l)
 			default:
 				stale = append(stale, l)
 			}
 		}
-		if u := p.unreadValues(l.ws.LatestBuild.ID); u != nil && now.Sub(u.at) >= catalogAge {
+		if u := p.valuesFailure(l.ws.LatestBuild.ID); u != nil && now.Sub(u.failedAt) >= catalogAge {
 			missing = append(missing, l)
-			failed[l] = u.at
+			failed[l] = u.failedAt
 		}
 	}
-	oldest(running, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.probed })
-	oldest(quiet, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.read })
-	if len(quiet) > 0 && p.activity.looks(now) {
+	sortByAge(running, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.probedAt })
+	sortByAge(quiet, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.readAt })
+	if len(quiet) > 0 && p.activity.claimRefresh(now) {
 		stale = append(stale, quiet[0])
 	}
-	oldest(stale, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.read })
-	oldest(missing, func(l *hostedWorkspace) time.Time { return failed[l] })
+	sortByAge(stale, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.readAt })
+	sortByAge(missing, func(l *hostedWorkspace) time.Time { return failed[l] })
 
 	var mu sync.Mutex
 	var failure error
@@ -162,7 +162,7 @@ func (p *Place) refreshFacts(ctx context.Context, listed []*hostedWorkspace) err
 	}
 	var group sync.WaitGroup
 	slots := make(chan struct{}, listParallel)
-	each := func(list []*hostedWorkspace, n int, do func(*hostedWorkspace)) {
+	runParallel := func(list []*hostedWorkspace, n int, do func(*hostedWorkspace)) {
 		for _, l := range list[:min(n, len(list))] {
 			group.Go(func() {
 				slots <- struct{}{}
@@ -173,29 +173,29 @@ func (p *Place) refreshFacts(ctx context.Context, listed []*hostedWorkspace) err
 			})
 		}
 	}
-	each(running, listProbes, func(l *hostedWorkspace) {
+	runParallel(running, listProbes, func(l *hostedWorkspace) {
 		if _, _, err := p.probe(ctx, l.workspace); err != nil && ctx.Err() == nil {
 			if isThrottled(err) {
 				note(err)
 				return
 			}
-			p.workspaceFacts.change(l.ws, func(v *workspaceFacts) {
-				v.probed, v.state, v.reason = now, fleet.StateUnhealthy, fleet.PublicMessage(err)
+			p.workspaceFacts.update(l.ws, func(v *workspaceFacts) {
+				v.probedAt, v.state, v.reason = now, fleet.StateUnhealthy, fleet.PublicMessage(err)
 			})
 		}
 	})
-	each(stale, listMetadata, func(l *hostedWorkspace) {
+	runParallel(stale, listMetadata, func(l *hostedWorkspace) {
 		p.readMetadata(ctx, l.workspace)
 		p.readPorts(ctx, l.workspace)
 	})
-	each(missing, listValues, func(l *hostedWorkspace) {
-		_, err := p.values(ctx, l.account, l.ws.LatestBuild.ID)
+	runParallel(missing, listValues, func(l *hostedWorkspace) {
+		_, err := p.buildValues(ctx, l.account, l.ws.LatestBuild.ID)
 		switch {
 		case err == nil || ctx.Err() != nil:
 		case isThrottled(err):
 			note(err)
 		default:
-			p.workspaceFacts.notRead(l.ws.LatestBuild.ID, err, now)
+			p.workspaceFacts.addReadFailure(l.ws.LatestBuild.ID, err, now)
 		}
 	})
 	group.Wait()
@@ -205,46 +205,46 @@ func (p *Place) refreshFacts(ctx context.Context, listed []*hostedWorkspace) err
 	return failure
 }
 
-func oldest(list []*hostedWorkspace, at func(*hostedWorkspace) time.Time) {
+func sortByAge(list []*hostedWorkspace, at func(*hostedWorkspace) time.Time) {
 	slices.SortStableFunc(list, func(a, b *hostedWorkspace) int { return at(a).Compare(at(b)) })
 }
 
-// unreadValues returns the record of failed attempts to read the parameters of the build. It returns nil if the
+// valuesFailure returns the record of failed attempts to read the parameters of the build. It returns nil if the
 // parameters are cached. The err of the record is nil if no attempt has failed for good yet.
-func (p *Place) unreadValues(build uuid.UUID) *readFailure {
+func (p *Place) valuesFailure(build uuid.UUID) *readFailure {
 	p.workspaceFacts.mu.Lock()
 	defer p.workspaceFacts.mu.Unlock()
-	if _, ok := p.workspaceFacts.values[build]; ok {
+	if _, ok := p.workspaceFacts.byBuild[build]; ok {
 		return nil
 	}
-	u := p.workspaceFacts.unread[build]
+	u := p.workspaceFacts.failures[build]
 	return &u
 }
 
-// notRead records a failed attempt to read the build's parameters. If Coder did not answer at all, the failure counts
+// addReadFailure records a failed attempt to read the build's parameters. If Coder did not answer at all, the failure counts
 // only after valueTries attempts.
-func (v *factCache) notRead(build uuid.UUID, err error, now time.Time) {
+func (v *factCache) addReadFailure(build uuid.UUID, err error, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	u := v.unread[build]
+	u := v.failures[build]
 	if u.tries++; isAnswer(err) || u.tries >= valueTries {
-		u.err, u.at = err, now
+		u.err, u.failedAt = err, now
 	}
-	v.unread[build] = u
+	v.failures[build] = u
 }
 
-// listed returns the workspace for List. The workspace has no name until its parameters were read, so that it is not
+// listedWorkspace returns the workspace for List. The workspace has no name until its parameters were read, so that it is not
 // imported too early. If the parameters cannot be read, the workspace has no role, and its reason says why.
-func (p *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace {
+func (p *Place) listedWorkspace(ctx context.Context, l *hostedWorkspace) fleet.Workspace {
 	w := fleet.Workspace{
-		ID: l.ws.ID.String(), AgentUID: p.known.agent(l.ws.ID), Owner: l.owner, Project: l.project.Name,
+		ID: l.ws.ID.String(), AgentUID: p.index.agent(l.ws.ID), Owner: l.owner, Project: l.project.Name,
 		State: l.state, Reason: l.reason, Location: p.location(l.ws), CreatedAt: l.ws.CreatedAt,
 		Host: p.hostFacts(l.workspace, l.project.Name),
 	}
-	if v := p.workspaceFacts.of(l.ws); w.State == fleet.StateRunning && !v.probed.IsZero() {
+	if v := p.workspaceFacts.get(l.ws); w.State == fleet.StateRunning && !v.probedAt.IsZero() {
 		w.State, w.Reason = v.state, v.reason
 	}
-	u := p.unreadValues(l.ws.LatestBuild.ID)
+	u := p.valuesFailure(l.ws.LatestBuild.ID)
 	w.FleetUnknown = u != nil
 	if u != nil && u.err == nil {
 		return w
@@ -257,7 +257,7 @@ func (p *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace 
 		w.FleetUnknown = p.readFleet(ctx, l.workspace, &w) != nil
 		w.Role, w.Spec, err = p.roleAndSpec(ctx, l.workspace)
 		if p.config.Owner == OwnerSelf {
-			values, _ := p.values(ctx, l.account, l.ws.LatestBuild.ID) // the values are cached
+			values, _ := p.buildValues(ctx, l.account, l.ws.LatestBuild.ID) // the values are cached
 			w.Owner = cmp.Or(valueOf(values, ownerParameter), w.Owner)
 		}
 	}

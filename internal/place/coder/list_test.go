@@ -33,7 +33,7 @@ func TestListIsolatesProblems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newWorld(t)
+			x := newFakeCoder(t)
 			bad := x.ws
 			bad.ID, bad.Name, bad.TemplateID, bad.TemplateName = uuid.New(), "agent-sony", badTemplate, "broken"
 			bad.LatestBuild.ID, bad.LatestBuild.TemplateVersionID = uuid.New(), badVersion
@@ -48,7 +48,7 @@ func TestListIsolatesProblems(t *testing.T) {
 				x.mu.Unlock()
 				switch {
 				case fails:
-					problem(w, c.status, "no")
+					writeError(w, c.status, "no")
 					return true
 				case r.URL.Path == "/api/v2/workspaces":
 					return reply(codersdk.WorkspacesResponse{Workspaces: []codersdk.Workspace{bad, x.ws}, Count: 2})

@@ -16,23 +16,23 @@ import (
 
 // Log implements fleet.Place. It returns the log of the latest build, followed by the log of the workspace's agent.
 func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, error) {
-	at, err := p.find(ctx, a)
-	if err != nil || at == nil {
+	w, err := p.find(ctx, a)
+	if err != nil || w == nil {
 		return nil, false, err
 	}
-	lines, err := buildLog(ctx, at)
+	lines, err := buildLog(ctx, w)
 	if err != nil {
 		return nil, false, err
 	}
-	if agent, _ := at.agent(); agent != nil {
-		more, err := agentLog(ctx, at, agent)
+	if agent, _ := w.appAgent(); agent != nil {
+		agentLines, err := agentLog(ctx, w, agent)
 		if err != nil {
 			return nil, false, err
 		}
-		lines = append(lines, more...)
+		lines = append(lines, agentLines...)
 	}
-	if at.ws.LatestBuild.Job.Error != "" {
-		lines = append(lines, "error: "+plain(at.ws.LatestBuild.Job.Error))
+	if w.ws.LatestBuild.Job.Error != "" {
+		lines = append(lines, "error: "+shortLine(w.ws.LatestBuild.Job.Error))
 	}
 	if len(lines) <= n {
 		return lines, false, nil
@@ -40,8 +40,8 @@ func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, 
 	return lines[len(lines)-n:], true, nil
 }
 
-func buildLog(ctx context.Context, at *workspace) ([]string, error) {
-	entries, err := readLog[codersdk.ProvisionerJobLog](ctx, at, fmt.Sprintf("/api/v2/workspacebuilds/%s/logs", at.ws.LatestBuild.ID))
+func buildLog(ctx context.Context, w *workspace) ([]string, error) {
+	entries, err := readLog[codersdk.ProvisionerJobLog](ctx, w, fmt.Sprintf("/api/v2/workspacebuilds/%s/logs", w.ws.LatestBuild.ID))
 	var lines []string
 	for _, e := range entries {
 		if e.Output != "" {
@@ -51,12 +51,12 @@ func buildLog(ctx context.Context, at *workspace) ([]string, error) {
 	return lines, err
 }
 
-func agentLog(ctx context.Context, at *workspace, agent *codersdk.WorkspaceAgent) ([]string, error) {
+func agentLog(ctx context.Context, w *workspace, agent *codersdk.WorkspaceAgent) ([]string, error) {
 	sources := map[string]string{}
 	for _, s := range agent.LogSources {
 		sources[s.ID.String()] = s.DisplayName
 	}
-	entries, err := readLog[codersdk.WorkspaceAgentLog](ctx, at, fmt.Sprintf("/api/v2/workspaceagents/%s/logs", agent.ID))
+	entries, err := readLog[codersdk.WorkspaceAgentLog](ctx, w, fmt.Sprintf("/api/v2/workspaceagents/%s/logs", agent.ID))
 	var lines []string
 	for _, e := range entries {
 		lines = append(lines, logLines(sources[e.SourceID.String()], e.Output)...)
@@ -64,11 +64,11 @@ func agentLog(ctx context.Context, at *workspace, agent *codersdk.WorkspaceAgent
 	return lines, err
 }
 
-// escapes matches terminal escape sequences.
-var escapes = regexp.MustCompile(`\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])`)
+// escapePattern matches terminal escape sequences.
+var escapePattern = regexp.MustCompile(`\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])`)
 
-// visible is a mapping for strings.Map that drops control characters except tabs.
-func visible(r rune) rune {
+// dropControl is a mapping for strings.Map that drops control characters except tabs.
+func dropControl(r rune) rune {
 	if unicode.IsControl(r) && r != '\t' {
 		return -1
 	}
@@ -79,7 +79,7 @@ func visible(r rune) rune {
 func logLines(source, text string) []string {
 	var lines []string
 	for line := range strings.Lines(text) {
-		line = strings.TrimRight(strings.Map(visible, escapes.ReplaceAllString(line, "")), " \t\r\n")
+		line = strings.TrimRight(strings.Map(dropControl, escapePattern.ReplaceAllString(line, "")), " \t\r\n")
 		if source != "" {
 			line = source + ": " + line
 		}
@@ -89,9 +89,9 @@ func logLines(source, text string) []string {
 }
 
 // readLog reads the entries that a log has now.
-func readLog[T any](ctx context.Context, at *workspace, path string) ([]T, error) {
-	return ask(ctx, "reading the log of "+at.ws.Name, func(ctx context.Context) ([]T, error) {
-		res, err := at.account.sdk.Request(ctx, http.MethodGet, path, nil)
+func readLog[T any](ctx context.Context, w *workspace, path string) ([]T, error) {
+	return callCoder(ctx, "reading the log of "+w.ws.Name, func(ctx context.Context) ([]T, error) {
+		res, err := w.account.sdk.Request(ctx, http.MethodGet, path, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -19,31 +19,31 @@ const metadataTime = 4 * time.Second
 
 // readMetadata reads the metadata of the workspace's agent into the cache. Errors are only logged, since metadata are
 // optional and are read again later.
-func (p *Place) readMetadata(ctx context.Context, at *workspace) {
-	items, err := p.askMetadata(ctx, at)
+func (p *Place) readMetadata(ctx context.Context, w *workspace) {
+	items, err := p.requestMetadata(ctx, w)
 	if err != nil && ctx.Err() == nil {
-		p.config.Logger.DebugContext(ctx, "cannot read workspace metadata", "workspace", at.ws.Name, "error", err)
+		p.config.Logger.DebugContext(ctx, "cannot read workspace metadata", "workspace", w.ws.Name, "error", err)
 	}
-	found := map[string]string{}
+	values := map[string]string{}
 	for _, item := range items {
-		found[item.Description.Key] = strings.TrimSpace(item.Result.Value)
+		values[item.Description.Key] = strings.TrimSpace(item.Result.Value)
 	}
-	p.workspaceFacts.change(at.ws, func(v *workspaceFacts) {
-		v.read = p.config.Now()
+	p.workspaceFacts.update(w.ws, func(v *workspaceFacts) {
+		v.readAt = p.config.Now()
 		if err == nil {
-			v.metadata = found
+			v.metadata = values
 		}
 	})
 }
 
-func (p *Place) askMetadata(ctx context.Context, at *workspace) ([]codersdk.WorkspaceAgentMetadata, error) {
-	agent, _ := at.agent()
-	if agent == nil {
+func (p *Place) requestMetadata(ctx context.Context, w *workspace) ([]codersdk.WorkspaceAgentMetadata, error) {
+	wsAgent, _ := w.appAgent()
+	if wsAgent == nil {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, metadataTime)
 	defer cancel()
-	res, err := at.account.sdk.Request(ctx, http.MethodGet, fmt.Sprintf("/api/v2/workspaceagents/%s/watch-metadata", agent.ID), nil)
+	res, err := w.account.sdk.Request(ctx, http.MethodGet, fmt.Sprintf("/api/v2/workspaceagents/%s/watch-metadata", wsAgent.ID), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -67,24 +67,24 @@ func (p *Place) askMetadata(ctx context.Context, at *workspace) ([]codersdk.Work
 
 // metadata returns the cached metadata of the agent under Fleet's keys, or nil if none are cached. The result depends
 // only on Coder's answers, so that every caller sees the same metadata.
-func (p *Place) metadata(ctx context.Context, at *workspace) map[string]string {
-	found := p.workspaceFacts.of(at.ws).metadata
-	if found == nil {
+func (p *Place) metadata(ctx context.Context, w *workspace) map[string]string {
+	values := p.workspaceFacts.get(w.ws).metadata
+	if values == nil {
 		return nil
 	}
 	out := map[string]string{}
 	for key, item := range p.config.Metadata {
-		value := found[item]
+		value := values[item]
 		if value == "" {
-			value = found[key]
+			value = values[key]
 		}
 		if value != "" && item != "" {
 			out[key] = value
 		}
 	}
 	spec := "" // stays empty if the parameters are unknown
-	if u := p.unreadValues(at.ws.LatestBuild.ID); u == nil || u.err == nil {
-		_, spec, _ = p.roleAndSpec(ctx, at)
+	if u := p.valuesFailure(w.ws.LatestBuild.ID); u == nil || u.err == nil {
+		_, spec, _ = p.roleAndSpec(ctx, w)
 	}
 	// Coder truncates metadata, and the parameter has the complete text.
 	if spec != "" && strings.HasPrefix(strings.TrimSpace(spec), out[keySpec]) {
@@ -95,21 +95,21 @@ func (p *Place) metadata(ctx context.Context, at *workspace) map[string]string {
 
 // roleAndSpec returns the role and specification from the workspace's parameters. With an error, it may still return
 // the specification.
-func (p *Place) roleAndSpec(ctx context.Context, at *workspace) (role, spec string, err error) {
-	values, err := p.values(ctx, at.account, at.ws.LatestBuild.ID)
+func (p *Place) roleAndSpec(ctx context.Context, w *workspace) (role, spec string, err error) {
+	values, err := p.buildValues(ctx, w.account, w.ws.LatestBuild.ID)
 	if err != nil {
 		return "", "", err
 	}
-	v, err := p.knownVersion(ctx, at.ws.LatestBuild.TemplateVersionID)
+	v, err := p.knownVersion(ctx, w.ws.LatestBuild.TemplateVersionID)
 	if v == nil {
 		return "", "", err
 	}
-	proj := &project{Settings: at.Settings}
-	if param := proj.spec(v); param != nil {
+	proj := &project{Settings: w.Settings}
+	if param := proj.findSpecParameter(v); param != nil {
 		spec = valueOf(values, param.Name)
 	}
-	if err != nil && proj.role(v) == nil {
+	if err != nil && proj.findRoleParameter(v) == nil {
 		return "", spec, err // the role is unknown without the presets
 	}
-	return proj.roleOf(v, values, at.ws.LatestBuild.TemplateVersionPresetID), spec, nil
+	return proj.roleOf(v, values, w.ws.LatestBuild.TemplateVersionPresetID), spec, nil
 }

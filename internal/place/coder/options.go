@@ -5,24 +5,24 @@ import "fleet/internal/fleet"
 // CheckOptions implements fleet.Optioner. It makes no request: it knows only what Coder and the agent's fleet-runner have said
 // before. What it cannot know, the runner refuses when the task is dispatched.
 func (p *Place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
-	id, known := p.known.workspace(a.UID)
-	if !known {
+	id, isKnown := p.index.workspace(a.UID)
+	if !isKnown {
 		return nil
 	}
 	p.recent.mu.Lock()
-	last, seen := p.recent.byID[id]
+	last, isRecent := p.recent.byID[id]
 	p.recent.mu.Unlock()
-	if !seen {
+	if !isRecent {
 		return nil
 	}
-	at := p.workspace(last.ws, nil)
+	w := p.workspace(last.ws, nil)
 	switch {
-	case at.hasNoApp():
+	case w.hasNoApp():
 		return nil
-	case !at.hasRunner():
+	case !w.hasRunner():
 		return o.Unsupported(nil, "the workspace of agent "+a.Name+", which has AgentAPI and no fleet-runner,", nil)
 	}
-	if client := p.remotes.Known(p.runnerURL(at)); client != nil {
+	if client := p.remotes.Known(p.runnerURL(w)); client != nil {
 		return client.CheckOptions(o)
 	}
 	return nil

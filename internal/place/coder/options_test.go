@@ -11,7 +11,7 @@ func TestTaskOptions(t *testing.T) {
 	t.Parallel()
 	model := fleet.TaskOptions{Model: "m-1"}
 
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	p := x.newPlace()
 	x.NoError(p.CheckOptions(x.agent(), model), "nothing is known yet")
 	_, err := p.Inspect(t.Context(), x.agent())
@@ -23,7 +23,7 @@ func TestTaskOptions(t *testing.T) {
 	r.Options = model
 	x.ErrorContains(p.Connect(x.agent()).Dispatch(t.Context(), r), "does not support model")
 
-	y := newWorld(t)
+	y := newFakeCoder(t)
 	y.withRunner() // its driver supports no options
 	p = y.newPlace()
 	_, err = p.Inspect(t.Context(), y.agent())

@@ -17,9 +17,9 @@ import (
 
 // Lifetimes of the tokens that Fleet creates for owners.
 const (
-	mintedLife  = time.Hour
-	mintedRenew = 15 * time.Minute
-	revokeTime  = 5 * time.Second // limit for revoking all tokens when the place is closed
+	ownerTokenLife  = time.Hour
+	ownerTokenRenew = 15 * time.Minute
+	revokeTimeout   = 5 * time.Second // limit for revoking all tokens when the place is closed
 )
 
 // owners holds the tokens of the Coder users on whose behalf Fleet acts.
@@ -107,15 +107,15 @@ func (p *Place) accountOf(user string, me codersdk.User) (*account, error) {
 	m := o.tokens[user]
 	if m == nil {
 		m = &ownerToken{user: user}
-		m.account = p.newAccount(func(ctx context.Context) (string, error) { return p.mint(ctx, user, m) })
-		m.account.refuse = m.forget
+		m.account = p.newAccount(func(ctx context.Context) (string, error) { return p.tokenFor(ctx, user, m) })
+		m.account.onRefused = m.forget
 		o.tokens[user] = m
 	}
 	return m.account, nil
 }
 
-// sameUser records that the user with the name has the id, as Coder has just answered, so that they share a token.
-func (p *Place) sameUser(name string, id uuid.UUID) {
+// recordUserID records that the user with the name has the id, as Coder has just answered, so that they share a token.
+func (p *Place) recordUserID(name string, id uuid.UUID) {
 	o := &p.owners
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -125,18 +125,18 @@ func (p *Place) sameUser(name string, id uuid.UUID) {
 	}
 }
 
-// mint returns a token of the user. If the token expires within mintedRenew, or there is none, it creates a token and
+// tokenFor returns a token of the user. If the token expires within ownerTokenRenew, or there is none, it creates a token and
 // revokes the old one.
-func (p *Place) mint(ctx context.Context, user string, m *ownerToken) (string, error) {
+func (p *Place) tokenFor(ctx context.Context, user string, m *ownerToken) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := p.config.Now()
-	if m.key != "" && m.expires.Sub(now) > mintedRenew {
+	if m.key != "" && m.expires.Sub(now) > ownerTokenRenew {
 		return m.key, nil
 	}
 	var name [4]byte
 	_, _ = rand.Read(name[:]) // never fails
-	key, err := p.self.sdk.CreateToken(ctx, user, codersdk.CreateTokenRequest{Lifetime: mintedLife, TokenName: "fleet-" + hex.EncodeToString(name[:])})
+	key, err := p.self.sdk.CreateToken(ctx, user, codersdk.CreateTokenRequest{Lifetime: ownerTokenLife, TokenName: "fleet-" + hex.EncodeToString(name[:])})
 	if code := statusOf(err); code == http.StatusBadRequest || code == http.StatusNotFound {
 		return "", fleet.Errorf(fleet.ReasonInvalidArgument,
 			"Coder has no user %q, but on this server each agent's workspace belongs to the Coder user with the name of the agent's owner (coder.owner is principal)", user).WithCause(err)
@@ -145,7 +145,7 @@ func (p *Place) mint(ctx context.Context, user string, m *ownerToken) (string, e
 		return "", translate("making a token for the Coder user "+user, err)
 	}
 	old := m.key
-	m.key, m.expires = key.Key, now.Add(mintedLife)
+	m.key, m.expires = key.Key, now.Add(ownerTokenLife)
 	if old != "" {
 		p.revoke(ctx, user, old)
 	}
@@ -164,7 +164,7 @@ func (m *ownerToken) forget(token string) {
 // revoke revokes a token. It only logs a failure, because the token expires soon anyway.
 func (p *Place) revoke(ctx context.Context, user, key string) {
 	id, _, _ := strings.Cut(key, "-")
-	if err := p.self.sdk.DeleteAPIKey(ctx, user, id); err != nil && !gone(err) {
+	if err := p.self.sdk.DeleteAPIKey(ctx, user, id); err != nil && !isNotFound(err) {
 		p.config.Logger.WarnContext(ctx, "cannot revoke an owner's token, it expires soon", "user", user)
 	}
 }
@@ -174,7 +174,7 @@ func (o *owners) close(p *Place) {
 	all := o.tokens
 	o.tokens = map[string]*ownerToken{}
 	o.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), revokeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), revokeTimeout)
 	defer cancel()
 	for _, m := range all {
 		m.mu.Lock()

@@ -24,21 +24,21 @@ type Place struct {
 	catalog        catalog
 	owners         owners
 	identity       identity
-	known          workspaceIndex
+	index          workspaceIndex
 	workspaceFacts factCache
 	deployment     deployment
 	recent         recentWorkspaces
 	activity       activity
 	batch          batch
 	remotes        remote.Clients    // clients of the fleet-runners in workspaces
-	screens        *agentapi.Runners // runners for workspaces that have AgentAPI only
+	screenRunners  *agentapi.Runners // runners for workspaces that have AgentAPI only
 
 	// bound limits the time of a stream from a runner. If it is not 0, the streams use JSON. It is 0 except in tests
 	// that record or replay.
-	bound time.Duration
+	streamLimit time.Duration
 
 	// wait waits for a duration, or until the context is done. Tests that replay do not wait.
-	wait func(context.Context, time.Duration) error
+	sleep func(context.Context, time.Duration) error
 }
 
 var (
@@ -49,12 +49,12 @@ var (
 
 // New validates the configuration and creates a Place. It makes no request. The caller must close the Place.
 func New(c Config) (*Place, error) {
-	u, err := c.check()
+	u, err := c.prepare()
 	if err != nil {
 		return nil, err
 	}
-	p := &Place{config: c, url: u, wait: pause, close: func() {}}
-	wait := func(ctx context.Context, d time.Duration) error { return p.wait(ctx, d) }
+	p := &Place{config: c, url: u, sleep: sleep, close: func() {}}
+	wait := func(ctx context.Context, d time.Duration) error { return p.sleep(ctx, d) }
 	base := c.Transport
 	if base == nil {
 		t := newTransport()
@@ -63,12 +63,12 @@ func New(c Config) (*Place, error) {
 	if c.Wrap != nil {
 		base = c.Wrap(base)
 	}
-	p.throttle = &throttle{base: base, now: c.Now, wait: wait}
-	p.self = p.newAccount(p.provedToken)
-	p.screens = agentapi.New(agentapi.Config{Now: c.Now, Wait: wait})
+	p.throttle = &throttle{base: base, now: c.Now, sleep: wait}
+	p.self = p.newAccount(p.verifiedToken)
+	p.screenRunners = agentapi.New(agentapi.Config{Now: c.Now, Wait: wait})
 	p.catalog.init()
 	p.owners.init()
-	p.known.init()
+	p.index.init()
 	p.workspaceFacts.init()
 	p.batch.init()
 	return p, nil

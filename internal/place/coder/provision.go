@@ -17,7 +17,7 @@ func (p *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	if err := ctx.Err(); err != nil {
 		return fleet.Workspace{}, err
 	}
-	proj, err := p.project(ctx, a.Project)
+	proj, err := p.findProject(ctx, a.Project)
 	if fleet.ReasonOf(err) == fleet.ReasonProjectNotFound {
 		return fleet.Workspace{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.PublicMessage(err))
 	}
@@ -28,28 +28,28 @@ func (p *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	if err != nil {
 		return fleet.Workspace{}, err
 	}
-	if at, err := p.findIn(ctx, a, proj); err != nil || at != nil {
+	if w, err := p.findIn(ctx, a, proj); err != nil || w != nil {
 		if err != nil {
 			return fleet.Workspace{}, err
 		}
-		return p.inspect(ctx, a, at)
+		return p.inspect(ctx, a, w)
 	}
 	request, err := p.createRequest(ctx, a, proj)
 	if err != nil {
 		return fleet.Workspace{}, err
 	}
-	ws, err := ask(ctx, "making the workspace "+request.Name, func(ctx context.Context) (codersdk.Workspace, error) {
+	ws, err := callCoder(ctx, "making the workspace "+request.Name, func(ctx context.Context) (codersdk.Workspace, error) {
 		return acc.sdk.CreateUserWorkspace(ctx, user, request)
 	})
 	switch {
 	case err == nil && ws.ID == uuid.Nil:
 		return fleet.Workspace{}, unavailable("making the workspace %s failed: the answer names no workspace", request.Name)
 	case err == nil:
-		p.known.set(a.UID, ws.ID)
-		p.sameUser(user, ws.OwnerID)
+		p.index.set(a.UID, ws.ID)
+		p.recordUserID(user, ws.OwnerID)
 		p.config.Logger.InfoContext(ctx, "workspace created", "workspace", ws.Name, "owner", ws.OwnerName)
 		return p.inspect(ctx, a, p.workspace(ws, acc))
-	case conflict(err):
+	case isConflict(err):
 		return p.handleNameConflict(ctx, a, proj, user, acc, err)
 	}
 	return fleet.Workspace{}, p.nameField(ctx, proj, err)
@@ -67,9 +67,9 @@ func (p *Place) nameField(ctx context.Context, proj *project, err error) error {
 		return err
 	}
 	field := e.Field
-	if spec := proj.spec(v); spec != nil && spec.Name == field {
+	if spec := proj.findSpecParameter(v); spec != nil && spec.Name == field {
 		field = "spec"
-	} else if role := proj.role(v); role != nil && role.Name == field {
+	} else if role := proj.findRoleParameter(v); role != nil && role.Name == field {
 		field = "role"
 	}
 	c := *e
@@ -88,13 +88,13 @@ func (p *Place) createRequest(ctx context.Context, a fleet.Agent, proj *project)
 	if err != nil {
 		return request, err
 	}
-	if request.RichParameterValues, request.TemplateVersionPresetID, err = proj.asRole(v, a.Role); err != nil {
+	if request.RichParameterValues, request.TemplateVersionPresetID, err = proj.roleValues(v, a.Role); err != nil {
 		return request, err
 	}
-	if spec := proj.spec(v); spec != nil {
+	if spec := proj.findSpecParameter(v); spec != nil {
 		request.RichParameterValues = append(request.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: spec.Name, Value: a.Spec})
 	}
-	request.RichParameterValues = append(request.RichParameterValues, chosen(a.Parameters)...)
+	request.RichParameterValues = append(request.RichParameterValues, buildParameters(a.Parameters)...)
 	if p.config.Owner == OwnerSelf && v.parameter(ownerParameter) != nil {
 		request.RichParameterValues = append(request.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: ownerParameter, Value: a.Owner})
 	}
@@ -106,14 +106,14 @@ func (p *Place) createRequest(ctx context.Context, a fleet.Agent, proj *project)
 // workspace if it was created for the agent, else an error.
 func (p *Place) handleNameConflict(ctx context.Context, a fleet.Agent, proj *project, user string, acc *account, cause error) (fleet.Workspace, error) {
 	name := proj.prefix() + a.Name
-	ws, err := p.byName(ctx, user, acc, name)
+	ws, err := p.getByName(ctx, user, acc, name)
 	switch {
 	case err != nil:
 		return fleet.Workspace{}, err
 	case ws == nil:
 		return fleet.Workspace{}, unavailable("making the workspace %s failed: Coder reports that the name is in use, but shows no such workspace", name).WithCause(cause)
-	case p.madeFor(a, proj, *ws):
-		p.known.set(a.UID, ws.ID)
+	case p.wasCreatedFor(a, proj, *ws):
+		p.index.set(a.UID, ws.ID)
 		return p.inspect(ctx, a, p.workspace(*ws, acc))
 	case ws.LatestBuild.Status == codersdk.WorkspaceStatusDeleting:
 		return fleet.Workspace{}, unavailable("the workspace %s of an earlier agent is still being deleted", name)
@@ -122,8 +122,8 @@ func (p *Place) handleNameConflict(ctx context.Context, a fleet.Agent, proj *pro
 		"Coder already has a workspace %s, which was not created for this agent: choose another name, or delete that workspace first", name).With("field", "name")
 }
 
-// conflict reports whether Coder refused a request because something already exists or is in progress.
-func conflict(err error) bool {
+// isConflict reports whether Coder refused a request because something already exists or is in progress.
+func isConflict(err error) bool {
 	var e *fleet.Error
 	return errors.As(err, &e) && errors.Is(e.Cause, errConflict)
 }

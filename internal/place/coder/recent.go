@@ -23,11 +23,11 @@ type recentWorkspaces struct {
 
 // recentWorkspace is a workspace, and the time when it was requested.
 type recentWorkspace struct {
-	ws codersdk.Workspace
-	at time.Time
+	ws     codersdk.Workspace
+	seenAt time.Time
 }
 
-func (r *recentWorkspaces) see(ws codersdk.Workspace, at time.Time) {
+func (r *recentWorkspaces) record(ws codersdk.Workspace, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byID == nil {
@@ -42,8 +42,8 @@ func (r *recentWorkspaces) forget(id uuid.UUID) {
 	delete(r.byID, id)
 }
 
-// keep forgets workspaces that are not in the set.
-func (r *recentWorkspaces) keep(ids map[uuid.UUID]bool) {
+// retain forgets workspaces that are not in the set.
+func (r *recentWorkspaces) retain(ids map[uuid.UUID]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id := range r.byID {
@@ -53,18 +53,18 @@ func (r *recentWorkspaces) keep(ids map[uuid.UUID]bool) {
 	}
 }
 
-// recently returns the agent's workspace if Coder has shown a moment ago that it runs with a fleet-runner, and Fleet has not
+// findRecent returns the agent's workspace if Coder has shown a moment ago that it runs with a fleet-runner, and Fleet has not
 // requested a build since then. Otherwise it returns nil. The caller must not believe more than that the runner can be tried:
 // somebody may have stopped the workspace since then.
-func (p *Place) recently(ctx context.Context, a fleet.Agent) *workspace {
-	id, known := p.known.workspace(a.UID)
-	if !known || a.WorkspaceID != "" && a.WorkspaceID != id.String() {
+func (p *Place) findRecent(ctx context.Context, a fleet.Agent) *workspace {
+	id, isKnown := p.index.workspace(a.UID)
+	if !isKnown || a.WorkspaceID != "" && a.WorkspaceID != id.String() {
 		return nil
 	}
 	p.recent.mu.Lock()
-	last, seen := p.recent.byID[id]
+	last, isRecent := p.recent.byID[id]
 	p.recent.mu.Unlock()
-	if !seen || p.config.Now().Sub(last.at) > recentPolls*p.config.PollInterval || !last.at.After(p.batch.changedAt(id)) {
+	if !isRecent || p.config.Now().Sub(last.seenAt) > recentPolls*p.config.PollInterval || !last.seenAt.After(p.batch.changedAt(id)) {
 		return nil
 	}
 	me, err := p.whoami(ctx) // the user of a token is asked for only once
@@ -75,9 +75,9 @@ func (p *Place) recently(ctx context.Context, a fleet.Agent) *workspace {
 	if err != nil {
 		return nil
 	}
-	at := p.workspace(last.ws, acc)
-	if last.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning || !at.hasRunner() {
+	w := p.workspace(last.ws, acc)
+	if last.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning || !w.hasRunner() {
 		return nil
 	}
-	return at
+	return w
 }

@@ -15,7 +15,7 @@ import (
 // its changes. A workspace that was stopped after the last listing is still found out.
 func TestRequestsOfTask(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	s := x.withRunner()
 	p := x.newPlace()
 	var requests atomic.Int64
@@ -51,12 +51,12 @@ func TestRequestsOfTask(t *testing.T) {
 	x.NoError(err)
 	x.Equal(int64(2), requests.Load(), "what Coder showed a minute ago must not be believed")
 
-	x.change(func() {
+	x.update(func() {
 		x.ws.LatestBuild.Status, x.ws.LatestBuild.Transition = codersdk.WorkspaceStatusStopped, codersdk.WorkspaceTransitionStop
 		x.ws.LatestBuild.Resources = nil
 		x.fault = func(w http.ResponseWriter, r *http.Request) bool {
 			if len(r.URL.Path) > 2 && r.URL.Path[:2] == "/@" {
-				problem(w, http.StatusNotFound, "the app is not there")
+				writeError(w, http.StatusNotFound, "the app is not there")
 				return true
 			}
 			return false

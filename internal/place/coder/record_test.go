@@ -90,9 +90,9 @@ func newRig(t *testing.T, change func(*coder.Config)) *rig {
 		replayed.Add(1)
 		return nil
 	}, recorder.BeforeResponseReplayHook)
-	config.Transport = noStream{clock.reads(r)}
+	config.Transport = noStream{clock.observe(r)}
 	if !*record {
-		config.Transport = noStream{clock.reads(onlyRecorded{r})}
+		config.Transport = noStream{clock.observe(recordedOnly{r})}
 	}
 	if change != nil {
 		change(&config)
@@ -176,7 +176,7 @@ func (x *rig) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 		}
 		x.True(w.State.Moving(), "%s: %s", w.State, w.Reason)
 		x.prepare(func() { time.Sleep(time.Second) })
-		x.clock.passes(time.Second)
+		x.clock.advance(time.Second)
 	}
 	x.FailNow("stuck")
 	return fleet.Workspace{}
@@ -202,8 +202,8 @@ func (x *rig) request(method, path, body string) string {
 	return string(b)
 }
 
-// reason requires that err has the reason and can be shown to users.
-func (x *rig) reason(err error, want fleet.Reason) *fleet.Error {
+// requireReason requires that err has the reason and can be shown to users.
+func (x *rig) requireReason(err error, want fleet.Reason) *fleet.Error {
 	x.Helper()
 	e, ok := errors.AsType[*fleet.Error](err)
 	x.True(ok, "%T %v", err, err)
@@ -247,10 +247,10 @@ func sameMessage(got, recorded []byte) bool {
 			return false
 		}
 	}
-	return has(a, b)
+	return hasAll(a, b)
 }
 
-func has(got, recorded map[string]any) bool {
+func hasAll(got, recorded map[string]any) bool {
 	for key, want := range recorded {
 		below, ok := want.(map[string]any)
 		if !ok {
@@ -259,18 +259,18 @@ func has(got, recorded map[string]any) bool {
 			}
 			continue
 		}
-		if there, ok := got[key].(map[string]any); !ok || !has(there, below) {
+		if inner, ok := got[key].(map[string]any); !ok || !hasAll(inner, below) {
 			return false
 		}
 	}
 	return true
 }
 
-// onlyRecorded makes a call to a runner fail if the call was not recorded. Otherwise the client would retry it like an
+// recordedOnly makes a call to a runner fail if the call was not recorded. Otherwise the client would retry it like an
 // interrupted call.
-type onlyRecorded struct{ http.RoundTripper }
+type recordedOnly struct{ http.RoundTripper }
 
-func (o onlyRecorded) RoundTrip(r *http.Request) (*http.Response, error) {
+func (o recordedOnly) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := o.RoundTripper.RoundTrip(r)
 	if err != nil && strings.Contains(r.URL.Path, runnerService) && r.Context().Err() == nil {
 		return nil, fleet.Errorf(fleet.ReasonInternal, "%s is not recorded: %s", r.URL.Path, err)
@@ -296,13 +296,13 @@ func scrub(i *cassette.Interaction) error {
 	i.Request.URL = keyPath.ReplaceAllString(i.Request.URL, "/keys/minted")
 	i.Request.Body = tokenName.ReplaceAllString(i.Request.Body, sameName)
 	i.Response.Body = tokenPattern.ReplaceAllString(i.Response.Body, sameKey)
-	kept := http.Header{}
+	headers := http.Header{}
 	for _, name := range []string{"Content-Type", "Retry-After", "Location", remote.Header} {
 		if v := i.Response.Headers.Get(name); v != "" {
-			kept.Set(name, v)
+			headers.Set(name, v)
 		}
 	}
-	i.Response.Headers, i.Response.Duration = kept, 0
+	i.Response.Headers, i.Response.Duration = headers, 0
 	for old, replacement := range map[string]string{
 		os.Getenv("CODER_URL"): hostName, os.Getenv("TESTBED_DIR"): "/testbed", os.Getenv("CODER_SESSION_TOKEN"): "TOKEN",
 	} {
@@ -367,15 +367,15 @@ func (c *replayClock) now() time.Time {
 	return c.at.Add(time.Second)
 }
 
-// passes advances the clock by d.
-func (c *replayClock) passes(d time.Duration) {
+// advance advances the clock by d.
+func (c *replayClock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = c.at.Add(d)
 }
 
-// reads returns a transport that advances the clock to the times in the answers of next.
-func (c *replayClock) reads(next http.RoundTripper) http.RoundTripper {
+// observe returns a transport that advances the clock to the times in the answers of next.
+func (c *replayClock) observe(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		res, err := next.RoundTrip(r)
 		if err != nil {

@@ -29,25 +29,25 @@ const (
 )
 
 // hasRunner reports whether the workspace has a fleet-runner.
-func (at *workspace) hasRunner() bool {
-	_, app := at.agent()
+func (w *workspace) hasRunner() bool {
+	_, app := w.appAgent()
 	return app != nil && app.Slug == runnerSlug
 }
 
 // hasNoApp reports whether Coder shows no usable app of the workspace, for example because the workspace is stopped.
-func (at *workspace) hasNoApp() bool {
-	_, app := at.agent()
+func (w *workspace) hasNoApp() bool {
+	_, app := w.appAgent()
 	return app == nil
 }
 
 // remote returns the client of the agent's fleet-runner. It returns AGENT_OFFLINE if the workspace is not started. The
 // workspace need not be ready: after a restart of Coder's agent, runs continue while the startup script runs.
-func (p *Place) remote(a fleet.Agent, at *workspace) (fleet.Runner, error) {
-	if at == nil {
+func (p *Place) remote(a fleet.Agent, w *workspace) (fleet.Runner, error) {
+	if w == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace in Coder", a.Name)
 	}
-	if at.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning || at.hasNoApp() {
-		if err := p.offline(a, at); err != nil {
+	if w.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning || w.hasNoApp() {
+		if err := p.offline(a, w); err != nil {
 			return nil, err
 		}
 	}
@@ -55,15 +55,15 @@ func (p *Place) remote(a fleet.Agent, at *workspace) (fleet.Runner, error) {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has a fleet-runner, but this Fleet has no key to sign requests to it", a.Name)
 	}
 	return p.remotes.Get(remote.ClientConfig{
-		URL: p.runnerURL(at), Key: p.config.RunnerKey, Patience: remotePatience, MaxWait: p.bound, JSON: p.bound > 0, Now: p.config.Now,
-		HTTP: &http.Client{Transport: appProxy{at.account, at.ws.Name}, CheckRedirect: at.account.http.CheckRedirect},
+		URL: p.runnerURL(w), Key: p.config.RunnerKey, Patience: remotePatience, MaxWait: p.streamLimit, JSON: p.streamLimit > 0, Now: p.config.Now,
+		HTTP: &http.Client{Transport: appProxy{w.account, w.ws.Name}, CheckRedirect: w.account.http.CheckRedirect},
 	}).Connect(a), nil
 }
 
 // runnerURL returns the URL of the workspace's fleet-runner. The workspace must have an app.
-func (p *Place) runnerURL(at *workspace) string {
-	agent, app := at.agent()
-	return p.url.JoinPath("@"+at.ws.OwnerName, at.ws.Name+"."+agent.Name, "apps", app.Slug).String()
+func (p *Place) runnerURL(w *workspace) string {
+	agent, app := w.appAgent()
+	return p.url.JoinPath("@"+w.ws.OwnerName, w.ws.Name+"."+agent.Name, "apps", app.Slug).String()
 }
 
 // appProxy sends requests to a runner through Coder's app proxy, and translates the proxy's own errors.
@@ -87,7 +87,7 @@ func (p appProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusSeeOther, http.StatusTemporaryRedirect:
-		err = translate("speaking to the runner of "+p.workspace, p.account.refused())
+		err = translate("speaking to the runner of "+p.workspace, p.account.newTokenError())
 	case http.StatusForbidden:
 		err = fleet.Errorf(fleet.ReasonPermissionDenied,
 			"Coder does not serve the runner of %s (403): path apps are disabled. Start Coder without --disable-path-apps "+
@@ -102,17 +102,17 @@ func (p appProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// readFleet reads from the parameters of the workspace whose it is, if its template has the parameter for Fleet's key. A runner
+// readFleet sets to which Fleet the workspace belongs, according to its parameters, if its template has the parameter for Fleet's key. A runner
 // accepts only requests of the Fleet with that key. A running workspace that is not this Fleet's is unhealthy.
-func (p *Place) readFleet(ctx context.Context, at *workspace, w *fleet.Workspace) error {
+func (p *Place) readFleet(ctx context.Context, w *workspace, out *fleet.Workspace) error {
 	if len(p.config.RunnerKey) == 0 {
 		return nil
 	}
-	v, err := p.knownVersion(ctx, at.ws.LatestBuild.TemplateVersionID)
+	v, err := p.knownVersion(ctx, w.ws.LatestBuild.TemplateVersionID)
 	if v == nil || v.parameter(keyParameter) == nil {
 		return err
 	}
-	values, err := p.values(ctx, at.account, at.ws.LatestBuild.ID)
+	values, err := p.buildValues(ctx, w.account, w.ws.LatestBuild.ID)
 	if err != nil {
 		return err
 	}
@@ -120,27 +120,27 @@ func (p *Place) readFleet(ctx context.Context, at *workspace, w *fleet.Workspace
 	case remote.PublicText(p.config.RunnerKey):
 		return nil
 	case "":
-		w.Host.OtherFleet = "a person"
+		out.Host.OtherFleet = "a person"
 	default:
 		sum := sha256.Sum256([]byte(key))
-		w.Host.OtherFleet = "another Fleet (" + hex.EncodeToString(sum[:4]) + ")"
+		out.Host.OtherFleet = "another Fleet (" + hex.EncodeToString(sum[:4]) + ")"
 	}
-	if w.State == fleet.StateRunning {
-		w.State = fleet.StateUnhealthy
+	if out.State == fleet.StateRunning {
+		out.State = fleet.StateUnhealthy
 	}
-	w.Reason = strings.TrimPrefix(w.Reason+"; ", "; ") + "its workspace belongs to " + w.Host.OtherFleet +
+	out.Reason = strings.TrimPrefix(out.Reason+"; ", "; ") + "its workspace belongs to " + out.Host.OtherFleet +
 		", or to this Fleet before it lost its database: restart the agent with take_over to make it this Fleet's"
 	return nil
 }
 
 // withKey adds Fleet's public key to the values, unless the template has no parameter for the key or the last build
-// already had the key. had are the parameters of the last build.
-func (p *Place) withKey(v *version, had, values []codersdk.WorkspaceBuildParameter) []codersdk.WorkspaceBuildParameter {
+// already had the key. oldValues are the parameters of the last build.
+func (p *Place) withKey(v *version, oldValues, values []codersdk.WorkspaceBuildParameter) []codersdk.WorkspaceBuildParameter {
 	if len(p.config.RunnerKey) == 0 || v.parameter(keyParameter) == nil {
 		return values
 	}
 	key := remote.PublicText(p.config.RunnerKey)
-	if valueOf(had, keyParameter) == key {
+	if valueOf(oldValues, keyParameter) == key {
 		return values
 	}
 	return append(values, codersdk.WorkspaceBuildParameter{Name: keyParameter, Value: key})

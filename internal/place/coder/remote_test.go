@@ -21,8 +21,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// scripted is a runner whose runs print two lines, wait for a message, and end.
-type scripted struct {
+// scriptedRunner is a runner whose runs print two lines, wait for a message, and end.
+type scriptedRunner struct {
 	fleet.Runner
 	mu      sync.Mutex
 	runs    []fleet.Run
@@ -30,9 +30,9 @@ type scripted struct {
 	ends    map[string]chan fleet.Outcome // by task; each channel holds the outcome of the task
 }
 
-func (s *scripted) Connect(fleet.Agent) fleet.Runner { return s }
+func (s *scriptedRunner) Connect(fleet.Agent) fleet.Runner { return s }
 
-func (s *scripted) Dispatch(_ context.Context, r fleet.Run) error {
+func (s *scriptedRunner) Dispatch(_ context.Context, r fleet.Run) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runs = append(s.runs, r)
@@ -40,7 +40,7 @@ func (s *scripted) Dispatch(_ context.Context, r fleet.Run) error {
 }
 
 // end returns the channel with the outcome of the run.
-func (s *scripted) end(task string) chan fleet.Outcome {
+func (s *scriptedRunner) end(task string) chan fleet.Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ends[task] == nil {
@@ -49,12 +49,12 @@ func (s *scripted) end(task string) chan fleet.Outcome {
 	return s.ends[task]
 }
 
-func (s *scripted) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+func (s *scriptedRunner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	s.mu.Lock()
 	s.cursors = append(s.cursors, cursor)
 	s.mu.Unlock()
 	if cursor == "" {
-		if err := sink(fleet.Output{Cursor: "17", Text: table}); err != nil {
+		if err := sink(fleet.Output{Cursor: "17", Text: wideText}); err != nil {
 			return fleet.Outcome{}, err
 		}
 	}
@@ -68,49 +68,49 @@ func (s *scripted) Follow(ctx context.Context, r fleet.Run, cursor string, sink 
 	}
 }
 
-func (s *scripted) Interrupt(_ context.Context, r fleet.Run, _ bool) error {
+func (s *scriptedRunner) Interrupt(_ context.Context, r fleet.Run, _ bool) error {
 	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskStopped}
 	return nil
 }
 
-func (s *scripted) Send(_ context.Context, r fleet.Run, _, text string) error {
-	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted, Summary: text, Payload: []byte(table)}
+func (s *scriptedRunner) Send(_ context.Context, r fleet.Run, _, text string) error {
+	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted, Summary: text, Payload: []byte(wideText)}
 	return nil
 }
 
-func (s *scripted) Answer(_ context.Context, r fleet.Run, q fleet.Question) error {
+func (s *scriptedRunner) Answer(_ context.Context, r fleet.Run, q fleet.Question) error {
 	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted, Summary: q.Answer}
 	return nil
 }
 
-func (s *scripted) Changes(_ context.Context, r fleet.Run) (*fleet.Changes, error) {
+func (s *scriptedRunner) Changes(_ context.Context, r fleet.Run) (*fleet.Changes, error) {
 	return &fleet.Changes{Base: "b", Commit: r.TaskID}, nil
 }
 
-func (s *scripted) Patch(_ context.Context, c fleet.Changes, path string, offset int64, _ int) ([]byte, bool, error) {
+func (s *scriptedRunner) Patch(_ context.Context, c fleet.Changes, path string, offset int64, _ int) ([]byte, bool, error) {
 	return []byte(c.Commit + path)[offset:], true, nil
 }
 
-func (s *scripted) Check(_ context.Context, _ fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
+func (s *scriptedRunner) Check(_ context.Context, _ fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
 	return fleet.CheckResult{Command: c.Command, Status: fleet.CheckPassed}, nil
 }
 
-func (s *scripted) Bundle(_ context.Context, w io.Writer) error {
-	_, err := io.WriteString(w, table)
+func (s *scriptedRunner) Bundle(_ context.Context, w io.Writer) error {
+	_, err := io.WriteString(w, wideText)
 	return err
 }
 
-// table is a text that would be changed by a terminal with 80 columns.
-var table = "| a |\n|---|\n```go\nfmt.Println(\"hi\")\n```\n" + strings.Repeat("long ", 40) + "\n"
+// wideText is a text that would be changed by a terminal with 80 columns.
+var wideText = "| a |\n|---|\n```go\nfmt.Println(\"hi\")\n```\n" + strings.Repeat("long ", 40) + "\n"
 
 const runnerPath = "/@fleet/agent-papi.main/apps/fleet-runner"
 
 // withRunner adds a fleet-runner to the world's workspace, in addition to AgentAPI.
-func (x *world) withRunner() *scripted {
+func (x *fakeCoder) withRunner() *scriptedRunner {
 	public, key, err := ed25519.GenerateKey(nil)
 	x.NoError(err)
 	x.key = key
-	s := &scripted{ends: map[string]chan fleet.Outcome{}}
+	s := &scriptedRunner{ends: map[string]chan fleet.Outcome{}}
 	server, err := remote.NewServer(s, remote.ServerConfig{Key: public})
 	x.NoError(err)
 	app := http.StripPrefix(runnerPath, server.Handler())
@@ -128,7 +128,7 @@ func (x *world) withRunner() *scripted {
 
 // TestRunner checks that a workspace's fleet-runner is used, and not its AgentAPI.
 func TestRunner(t *testing.T) {
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	s := x.withRunner()
 	p := x.newPlace()
 	ws, err := p.Inspect(t.Context(), x.agent())
@@ -140,14 +140,14 @@ func TestRunner(t *testing.T) {
 	x.Equal("Say it.", s.runs[0].Prompt)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	var seen []fleet.Output
+	var outputs []fleet.Output
 	_, err = p.Connect(x.agent()).Follow(ctx, r, "", func(out fleet.Output) error {
-		seen = append(seen, out)
+		outputs = append(outputs, out)
 		cancel()
 		return nil
 	})
 	x.ErrorIs(err, context.Canceled)
-	x.Equal([]fleet.Output{{Cursor: "r17", Text: table}}, seen)
+	x.Equal([]fleet.Output{{Cursor: "r17", Text: wideText}}, outputs)
 
 	p.ForgetRuns() // as if another process took over
 	x.NoError(p.Connect(x.agent()).Send(t.Context(), r, "message-1", "Raw\x1b text."))
@@ -155,7 +155,7 @@ func TestRunner(t *testing.T) {
 	x.NoError(err)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.Equal("Raw\x1b text.", o.Summary)
-	x.Equal(table, string(o.Payload))
+	x.Equal(wideText, string(o.Payload))
 	x.Equal("17", s.cursors[len(s.cursors)-1])
 
 	next := x.run("Again.")
@@ -171,7 +171,7 @@ func TestRunner(t *testing.T) {
 // TestRunnerReportsWork checks the calls that read an agent's work from fleet-runner, and their errors after the
 // workspace was stopped or deleted.
 func TestRunnerReportsWork(t *testing.T) {
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	x.withRunner()
 	p := x.newPlace()
 	a, r := p.Connect(x.agent()), x.run("Say it.")
@@ -188,23 +188,23 @@ func TestRunnerReportsWork(t *testing.T) {
 	x.Equal(fleet.CheckResult{Command: "true", Status: fleet.CheckPassed}, res)
 	var bundle strings.Builder
 	x.NoError(a.Bundle(t.Context(), &bundle))
-	x.Equal(table, bundle.String())
+	x.Equal(wideText, bundle.String())
 	x.NoError(a.Answer(t.Context(), r, fleet.Question{ID: "task-1-1", Answer: "tabs"}))
 	o, err := a.Follow(t.Context(), r, "r17", func(fleet.Output) error { return nil })
 	x.NoError(err)
 	x.Equal("tabs", o.Summary)
 
-	x.change(func() { x.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped })
+	x.update(func() { x.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped })
 	_, _, err = a.Patch(t.Context(), *c, "", 0, 100)
 	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
-	x.change(func() { x.gone = true })
+	x.update(func() { x.deleted = true })
 	_, _, err = a.Patch(t.Context(), *c, "", 0, 100)
 	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
 }
 
 // TestScreenLimitations checks the errors of calls that an agent with only AgentAPI does not support.
 func TestScreenLimitations(t *testing.T) {
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	a, r := x.newPlace().Connect(x.agent()), x.run("Say it.")
 	_, err := a.Changes(t.Context(), r)
 	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err))
@@ -218,11 +218,11 @@ func TestScreenLimitations(t *testing.T) {
 
 // TestPathAppsDisabled checks that the error for a Coder without path apps says what to do.
 func TestPathAppsDisabled(t *testing.T) {
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	x.withRunner()
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasPrefix(r.URL.Path, runnerPath) {
-			page(w, http.StatusForbidden)
+			writePage(w, http.StatusForbidden)
 			return true
 		}
 		return false
@@ -237,15 +237,15 @@ func TestPathAppsDisabled(t *testing.T) {
 
 // TestRunnerGone checks that a run ends when its workspace is stopped.
 func TestRunnerGone(t *testing.T) {
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	x.withRunner()
 	p := x.newPlace()
 	o, err := p.Connect(x.agent()).Follow(t.Context(), x.run("Say it."), "", func(fleet.Output) error {
-		x.change(func() {
+		x.update(func() {
 			x.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
 			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
 				if strings.HasPrefix(r.URL.Path, runnerPath) {
-					page(w, http.StatusNotFound)
+					writePage(w, http.StatusNotFound)
 					return true
 				}
 				return false
@@ -261,7 +261,7 @@ func TestRunnerGone(t *testing.T) {
 
 // TestRunnerOff checks all calls for a stopped workspace. Coder does not show the apps of such a workspace.
 func TestRunnerOff(t *testing.T) {
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	x.withRunner()
 	x.ws.LatestBuild.Status, x.ws.LatestBuild.Resources = codersdk.WorkspaceStatusStopped, nil
 	r := x.run("Say it.")
@@ -286,30 +286,30 @@ func TestRunnerOff(t *testing.T) {
 // TestRunnerWhileStarting checks that runs continue while the startup script runs again, as after a crash of Coder's
 // agent.
 func TestRunnerWhileStarting(t *testing.T) {
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	s := x.withRunner()
 	runner := x.newPlace().Connect(x.agent())
 	r := x.run("Say it.")
 	x.NoError(runner.Dispatch(t.Context(), r))
-	x.change(func() {
+	x.update(func() {
 		x.ws.LatestBuild.Resources[0].Agents[0].LifecycleState = codersdk.WorkspaceAgentLifecycleStarting
 	})
 	x.NoError(runner.Dispatch(t.Context(), r))
 	x.NoError(runner.Interrupt(t.Context(), r, false))
-	said := ""
+	output := ""
 	o, err := runner.Follow(t.Context(), r, "", func(out fleet.Output) error {
-		said += out.Text
+		output += out.Text
 		return nil
 	})
 	x.NoError(err)
-	x.Equal(table, said)
+	x.Equal(wideText, output)
 	x.Equal(fleet.TaskStopped, o.Status)
 	x.Len(s.runs, 2)
 }
 
 // TestIdle lists a hundred idle agents for a minute, and checks that this costs few requests and refreshes each agent.
 func TestIdle(t *testing.T) {
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	x.withRunner()
 	runner := x.fault
 	var all []codersdk.Workspace
@@ -320,7 +320,7 @@ func TestIdle(t *testing.T) {
 	}
 	requests, metadata := 0, 0
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
-		x.change(func() {
+		x.update(func() {
 			requests++
 			if strings.HasSuffix(r.URL.Path, "/watch-metadata") {
 				metadata++
@@ -341,7 +341,7 @@ func TestIdle(t *testing.T) {
 	}
 	p := x.newPlace()
 	minute := func() int {
-		x.change(func() { requests, metadata = 0, 0 })
+		x.update(func() { requests, metadata = 0, 0 })
 		for range 20 {
 			x.clock.Add(int64(3 * time.Second))
 			list, err := p.List(t.Context())
@@ -362,7 +362,7 @@ func TestIdle(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	for name, latest := range map[string]time.Duration{"extended": 0, "as far as it goes": 50 * time.Minute, "not at all": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			x := newWorld(t)
+			x := newFakeCoder(t)
 			s := x.withRunner()
 			now := time.Now()
 			build := &x.ws.LatestBuild
@@ -378,7 +378,7 @@ func TestDeadline(t *testing.T) {
 				}
 				var req codersdk.PutExtendWorkspaceRequest
 				_ = json.NewDecoder(r.Body).Decode(&req)
-				x.change(func() { x.ws.LatestBuild.Deadline = codersdk.NewNullTime(req.Deadline, true) })
+				x.update(func() { x.ws.LatestBuild.Deadline = codersdk.NewNullTime(req.Deadline, true) })
 				select {
 				case asked <- req.Deadline:
 				default:
@@ -425,7 +425,7 @@ func TestDeadline(t *testing.T) {
 
 // TestPublicKey checks that a workspace gets Fleet's key if its template has the parameter.
 func TestPublicKey(t *testing.T) {
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	x.withRunner()
 	var got codersdk.CreateWorkspaceRequest
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {

@@ -13,7 +13,7 @@ import (
 
 // Roles implements fleet.Place.
 func (p *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
-	proj, err := p.project(ctx, name)
+	proj, err := p.findProject(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ const defaultRole = "coder"
 func (proj *project) roles(v *version) []fleet.Role {
 	var roles []fleet.Role
 	preferred := ""
-	if param := proj.role(v); param != nil {
+	if param := proj.findRoleParameter(v); param != nil {
 		preferred = param.DefaultValue
 		for _, o := range param.Options {
 			roles = append(roles, fleet.Role{Name: o.Value, DisplayName: o.Name, Description: strings.TrimSpace(o.Description)})
@@ -42,7 +42,7 @@ func (proj *project) roles(v *version) []fleet.Role {
 			if preset.Default {
 				preferred = preset.Name
 			}
-			roles = append(roles, fleet.Role{Name: preset.Name, DisplayName: preset.Name, Description: strings.TrimSpace(preset.Description), Parameters: proj.sets(v, preset)})
+			roles = append(roles, fleet.Role{Name: preset.Name, DisplayName: preset.Name, Description: strings.TrimSpace(preset.Description), Parameters: proj.presetValues(v, preset)})
 		}
 	}
 	if len(roles) == 0 {
@@ -59,10 +59,10 @@ func (proj *project) roles(v *version) []fleet.Role {
 	return roles
 }
 
-// asRole returns the build parameters and the preset that give a workspace the role. It returns ROLE_NOT_FOUND if the
+// roleValues returns the build parameters and the preset that give a workspace the role. It returns ROLE_NOT_FOUND if the
 // project does not have the role.
-func (proj *project) asRole(v *version, name string) (values []codersdk.WorkspaceBuildParameter, preset uuid.UUID, err error) {
-	if param := proj.role(v); param != nil {
+func (proj *project) roleValues(v *version, name string) (values []codersdk.WorkspaceBuildParameter, preset uuid.UUID, err error) {
+	if param := proj.findRoleParameter(v); param != nil {
 		for _, o := range param.Options {
 			if strings.EqualFold(o.Value, name) {
 				return []codersdk.WorkspaceBuildParameter{{Name: param.Name, Value: o.Value}}, uuid.Nil, nil
@@ -71,7 +71,7 @@ func (proj *project) asRole(v *version, name string) (values []codersdk.Workspac
 	} else {
 		for _, preset := range v.presets {
 			if strings.EqualFold(preset.Name, name) {
-				return proj.usePreset(v, preset)
+				return proj.presetRole(v, preset)
 			}
 		}
 		if len(v.presets) == 0 && strings.EqualFold(name, defaultRole) {
@@ -82,11 +82,11 @@ func (proj *project) asRole(v *version, name string) (values []codersdk.Workspac
 	return nil, uuid.Nil, err
 }
 
-// usePreset returns the build parameters and the preset that give a workspace the role of the preset. Coder prefers the
-// values of a preset to the values in a request. So if the preset sets the specification, usePreset returns no preset,
+// presetRole returns the build parameters and the preset that give a workspace the role of the preset. Coder prefers the
+// values of a preset to the values in a request. So if the preset sets the specification, presetRole returns no preset,
 // but the other values of the preset as parameters.
-func (proj *project) usePreset(v *version, preset codersdk.Preset) ([]codersdk.WorkspaceBuildParameter, uuid.UUID, error) {
-	spec := proj.spec(v)
+func (proj *project) presetRole(v *version, preset codersdk.Preset) ([]codersdk.WorkspaceBuildParameter, uuid.UUID, error) {
+	spec := proj.findSpecParameter(v)
 	if spec == nil || !slices.ContainsFunc(preset.Parameters, func(q codersdk.PresetParameter) bool { return q.Name == spec.Name }) {
 		return nil, preset.ID, nil
 	}
@@ -102,33 +102,24 @@ func (proj *project) usePreset(v *version, preset codersdk.Preset) ([]codersdk.W
 // roleOf returns the role of a workspace that was built with the values and the preset. It returns "" if the role is
 // unknown.
 func (proj *project) roleOf(v *version, values []codersdk.WorkspaceBuildParameter, preset *uuid.UUID) string {
-	if param := proj.role(v); param != nil {
+	if param := proj.findRoleParameter(v); param != nil {
 		return valueOf(values, param.Name)
 	}
 	if len(v.presets) == 0 {
 		return defaultRole
 	}
-	spec := proj.spec(v)
+	spec := proj.findSpecParameter(v)
 	for _, q := range v.presets {
 		if preset != nil && q.ID == *preset {
 			return q.Name
 		}
 	}
 	for _, q := range v.presets {
-		same := func(want codersdk.PresetParameter) bool {
+		matches := func(want codersdk.PresetParameter) bool {
 			return spec != nil && want.Name == spec.Name || valueOf(values, want.Name) == want.Value
 		}
-		if preset == nil && !slices.ContainsFunc(q.Parameters, func(want codersdk.PresetParameter) bool { return !same(want) }) {
+		if preset == nil && !slices.ContainsFunc(q.Parameters, func(want codersdk.PresetParameter) bool { return !matches(want) }) {
 			return q.Name
-		}
-	}
-	return ""
-}
-
-func valueOf(values []codersdk.WorkspaceBuildParameter, name string) string {
-	for _, v := range values {
-		if v.Name == name {
-			return v.Value
 		}
 	}
 	return ""

@@ -18,56 +18,56 @@ type runner struct {
 // Connect implements fleet.Place.
 func (p *Place) Connect(a fleet.Agent) fleet.Runner { return runner{p, a} }
 
-// find returns the runner of the agent's workspace. It returns AGENT_OFFLINE if the workspace does not exist or is not
+// connectNow returns the runner of the agent's workspace. It returns AGENT_OFFLINE if the workspace does not exist or is not
 // started.
-func (r runner) find(ctx context.Context) (fleet.Runner, error) {
-	at, err := r.place.find(ctx, r.agent)
+func (r runner) connectNow(ctx context.Context) (fleet.Runner, error) {
+	w, err := r.place.find(ctx, r.agent)
 	if err != nil {
 		return nil, err
 	}
-	return r.connect(at)
+	return r.connect(w)
 }
 
 // call calls do with the agent's runner. If Coder has shown the workspace a moment ago, it is not requested again. If the
 // runner then cannot be reached, call requests the workspace, which may have been stopped, and calls do once more. All
 // methods of runners can be repeated.
 func (r runner) call(ctx context.Context, do func(fleet.Runner) error) error {
-	if at := r.place.recently(ctx, r.agent); at != nil {
-		next, err := r.connect(at)
+	if w := r.place.findRecent(ctx, r.agent); w != nil {
+		next, err := r.connect(w)
 		if err == nil {
 			err = do(next)
 		}
 		if reason := fleet.ReasonOf(err); ctx.Err() != nil || reason != fleet.ReasonBackendUnavailable && reason != fleet.ReasonAgentOffline {
 			return err
 		}
-		r.place.recent.forget(at.ws.ID)
+		r.place.recent.forget(w.ws.ID)
 	}
-	next, err := r.find(ctx)
+	next, err := r.connectNow(ctx)
 	if err != nil {
 		return err
 	}
 	return do(next)
 }
 
-// connect returns the runner of the workspace; at is nil if the agent has none.
-func (r runner) connect(at *workspace) (fleet.Runner, error) {
-	if at == nil || at.hasRunner() || at.hasNoApp() {
-		return r.place.remote(r.agent, at)
+// connect returns the runner of the workspace; w is nil if the agent has none.
+func (r runner) connect(w *workspace) (fleet.Runner, error) {
+	if w == nil || w.hasRunner() || w.hasNoApp() {
+		return r.place.remote(r.agent, w)
 	}
-	return r.screen(at), nil
+	return r.screen(w), nil
 }
 
-// screen returns the runner that uses AgentAPI. at is the workspace if the caller has just read it, else nil.
-func (r runner) screen(at *workspace) fleet.Runner {
-	return r.place.screens.Connect(r.agent, func(ctx context.Context) (agentapi.Workspace, error) {
-		there := at
-		if at = nil; there == nil {
+// screen returns the runner that uses AgentAPI. w is the workspace if the caller has just read it, else nil.
+func (r runner) screen(w *workspace) fleet.Runner {
+	return r.place.screenRunners.Connect(r.agent, func(ctx context.Context) (agentapi.Workspace, error) {
+		workspace := w
+		if w = nil; workspace == nil {
 			var err error
-			if there, err = r.place.find(ctx, r.agent); err != nil || there == nil {
+			if workspace, err = r.place.find(ctx, r.agent); err != nil || workspace == nil {
 				return nil, err
 			}
 		}
-		return screen{r.place, r.agent, there}, nil
+		return screen{r.place, r.agent, workspace}, nil
 	})
 }
 
@@ -82,43 +82,43 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
 	}
-	from, known := strings.CutPrefix(cursor, cursorMark)
-	if !known && r.place.screens.Knows(run.TaskID) {
+	runnerCursor, isRunnerCursor := strings.CutPrefix(cursor, cursorMark)
+	if !isRunnerCursor && r.place.screenRunners.Knows(run.TaskID) {
 		return r.screen(nil).Follow(ctx, run, cursor, sink)
 	}
-	at, err := r.place.recently(ctx, r.agent), error(nil) // the follower requests the workspace when its runner does not answer
-	if at == nil {
-		at, err = r.place.find(ctx, r.agent)
+	w, err := r.place.findRecent(ctx, r.agent), error(nil) // the follower requests the workspace when its runner does not answer
+	if w == nil {
+		w, err = r.place.find(ctx, r.agent)
 	}
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
 	switch {
-	case at == nil:
-		return lost("its workspace was deleted"), nil
-	case at.hasRunner(), known && at.hasNoApp():
-		if !known {
-			from = ""
+	case w == nil:
+		return lostOutcome("its workspace was deleted"), nil
+	case w.hasRunner(), isRunnerCursor && w.hasNoApp():
+		if !isRunnerCursor {
+			runnerCursor = ""
 		}
-		f := &follower{place: r.place, agent: r.agent, run: run, sink: sink, at: at}
-		return f.follow(ctx, from)
-	case known:
-		return lost(withoutRunner), nil
+		f := &follower{place: r.place, agent: r.agent, run: run, sink: sink, w: w}
+		return f.follow(ctx, runnerCursor)
+	case isRunnerCursor:
+		return lostOutcome(reasonWithoutRunner), nil
 	}
-	return r.screen(at).Follow(ctx, run, cursor, sink)
+	return r.screen(w).Follow(ctx, run, cursor, sink)
 }
 
 // Interrupt implements fleet.Runner. Only a workspace that does not run has certainly no runs: an agent that cannot be
 // reached was not interrupted.
 func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
-	at, err := r.place.find(ctx, r.agent)
-	if err != nil || at == nil {
+	w, err := r.place.find(ctx, r.agent)
+	if err != nil || w == nil {
 		return err
 	}
-	if _, ended := r.place.ended(at); ended {
+	if _, ended := r.place.hasStopped(w); ended {
 		return nil
 	}
-	next, err := r.connect(at)
+	next, err := r.connect(w)
 	if err == nil {
 		err = next.Interrupt(ctx, run, kill)
 	}
@@ -130,10 +130,10 @@ func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
 
 // Send implements fleet.Runner.
 func (r runner) Send(ctx context.Context, run fleet.Run, id, text string) error {
-	if r.place.screens.Knows(run.TaskID) {
+	if r.place.screenRunners.Knows(run.TaskID) {
 		return r.screen(nil).Send(ctx, run, id, text)
 	}
-	next, err := r.find(ctx)
+	next, err := r.connectNow(ctx)
 	if err != nil {
 		return err
 	}
@@ -156,16 +156,16 @@ func (r runner) Changes(ctx context.Context, run fleet.Run) (changes *fleet.Chan
 
 // Patch implements fleet.Runner.
 func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {
-	at, err := r.place.find(ctx, r.agent)
+	w, err := r.place.find(ctx, r.agent)
 	switch {
 	case err != nil:
 		return nil, false, err
-	case at == nil:
+	case w == nil:
 		return nil, false, fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the agent %q were deleted with its workspace", r.agent.Name)
-	case !at.hasRunner() && !at.hasNoApp():
-		return r.screen(at).Patch(ctx, c, path, offset, limit)
+	case !w.hasRunner() && !w.hasNoApp():
+		return r.screen(w).Patch(ctx, c, path, offset, limit)
 	}
-	next, err := r.place.remote(r.agent, at)
+	next, err := r.place.remote(r.agent, w)
 	if err != nil {
 		return nil, false, err
 	}
@@ -192,7 +192,7 @@ func (r runner) Check(ctx context.Context, run fleet.Run, c fleet.Check) (result
 
 // Bundle implements fleet.Runner.
 func (r runner) Bundle(ctx context.Context, to io.Writer) error {
-	next, err := r.find(ctx)
+	next, err := r.connectNow(ctx)
 	if err != nil {
 		return err
 	}

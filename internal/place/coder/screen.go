@@ -12,47 +12,47 @@ import (
 type screen struct {
 	place *Place
 	agent fleet.Agent
-	at    *workspace
+	w     *workspace
 }
 
 // Facts implements agentapi.Workspace.
 func (s screen) Facts() agentapi.Facts {
-	f := s.place.facts(s.at)
-	f.Offline = s.place.offline(s.agent, s.at)
+	f := s.place.facts(s.w)
+	f.Offline = s.place.offline(s.agent, s.w)
 	return f
 }
 
 // facts returns the facts about the workspace that package agentapi needs.
-func (p *Place) facts(at *workspace) agentapi.Facts {
-	build := at.ws.LatestBuild
+func (p *Place) facts(w *workspace) agentapi.Facts {
+	build := w.ws.LatestBuild
 	f := agentapi.Facts{
-		Running: build.Transition == "start" && build.Status == "running", Started: build.CreatedAt, Ahead: p.throttle.ahead(),
-		HTTP: &http.Client{Transport: agentProxy{at.account}, CheckRedirect: at.account.http.CheckRedirect},
+		Running: build.Transition == "start" && build.Status == "running", Started: build.CreatedAt, Ahead: p.throttle.clockSkew(),
+		HTTP: &http.Client{Transport: agentProxy{w.account}, CheckRedirect: w.account.http.CheckRedirect},
 	}
-	f.Ended, _ = p.ended(at)
-	_, f.Problem = p.state(at)
-	agent, app := at.agent()
+	f.Ended, _ = p.hasStopped(w)
+	_, f.Problem = p.state(w)
+	agent, app := w.appAgent()
 	if app == nil {
 		return f
 	}
-	if at.hasRunner() { // the template was updated to have fleet-runner
+	if w.hasRunner() { // the template was updated to have fleet-runner
 		f.Ended = "its workspace was restarted, now with " + runnerSlug
 		return f
 	}
-	f.URL = p.url.JoinPath("@"+at.ws.OwnerName, at.ws.Name+"."+agent.Name, "apps", app.Slug)
+	f.URL = p.url.JoinPath("@"+w.ws.OwnerName, w.ws.Name+"."+agent.Name, "apps", app.Slug)
 	for _, s := range app.Statuses {
-		f.Reports = append(f.Reports, agentapi.Report{At: s.CreatedAt, State: string(s.State), Message: plain(s.Message), Location: plain(s.URI)})
+		f.Reports = append(f.Reports, agentapi.Report{At: s.CreatedAt, State: string(s.State), Message: shortLine(s.Message), Location: shortLine(s.URI)})
 	}
 	return f
 }
 
 // Refresh implements agentapi.Workspace.
-func (s screen) Refresh(ctx context.Context) (bool, error) { return s.at.refresh(ctx) }
+func (s screen) Refresh(ctx context.Context) (bool, error) { return s.w.refresh(ctx) }
 
 // Spec implements agentapi.Workspace.
 func (s screen) Spec(ctx context.Context) (string, error) {
-	version, err := s.place.version(ctx, s.at.ws.LatestBuild.TemplateVersionID)
-	if err != nil || s.at.spec(version) != nil {
+	version, err := s.place.version(ctx, s.w.ws.LatestBuild.TemplateVersionID)
+	if err != nil || s.w.findSpecParameter(version) != nil {
 		return "", err
 	}
 	return s.agent.Spec, nil
@@ -74,7 +74,7 @@ func (p agentProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusSeeOther, http.StatusTemporaryRedirect:
 		drain(res.Body)
-		return nil, p.account.refused()
+		return nil, p.account.newTokenError()
 	}
 	return res, nil
 }

@@ -11,39 +11,39 @@ import (
 	"fleet/internal/waittest"
 )
 
-// send sends a message to the run in the background. It returns when the message waits for the agent. sent receives the
+// sendInBackground sends a message to the run in the background. It returns when the message waits for the agent. sent receives the
 // result.
-func (x *world) send(p *coder.Place, r fleet.Run, id, text string) (sent chan error) {
+func (x *fakeCoder) sendInBackground(p *coder.Place, r fleet.Run, id, text string) (sent chan error) {
 	sent = make(chan error, 1)
 	go func() { sent <- p.Connect(x.agent()).Send(x.Context(), r, id, text) }()
-	x.waiting(p, r)
+	x.awaitWaitingMessage(p, r)
 	return sent
 }
 
-// waiting polls until a message waits for the agent.
-func (x *world) waiting(p *coder.Place, r fleet.Run) {
+// awaitWaitingMessage polls until a message waits for the agent.
+func (x *fakeCoder) awaitWaitingMessage(p *coder.Place, r fleet.Run) {
 	waittest.Until(x.T, "a waiting message gives no signal", func() bool { return p.Waiting(r.TaskID) == 1 })
 }
 
 func TestMessagesWait(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	p := x.newPlace()
 	r := x.run("work")
 	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
-	x.says("* working 1/9", "running")
-	outputs, done := x.follow(p, r, "")
+	x.showScreen("* working 1/9", "running")
+	outputs, done := x.followInBackground(p, r, "")
 	<-outputs
-	sent := x.send(p, r, "m1", "use tabs")
+	sent := x.sendInBackground(p, r, "m1", "use tabs")
 	x.Len(x.prompts(), 1)
-	x.says("answer i", "stable")
+	x.showScreen("answer i", "stable")
 	x.NoError(<-sent)
 	x.Len(x.prompts(), 2)
 	x.NoError(p.Connect(x.agent()).Send(t.Context(), r, "m1", "use tabs"), "a message that was delivered must not be sent again")
-	sent = x.send(p, r, "m2", "use tabs") // another message with the same text
-	x.says("answer ii", "stable")
+	sent = x.sendInBackground(p, r, "m2", "use tabs") // another message with the same text
+	x.showScreen("answer ii", "stable")
 	x.NoError(<-sent)
-	x.says("the end", "stable")
+	x.showScreen("the end", "stable")
 	o := <-done
 	x.NoError(o.err)
 	x.Equal(fleet.TaskCompleted, o.Status)
@@ -58,33 +58,33 @@ func TestMessagesWait(t *testing.T) {
 // order although their texts are equal, and does not end the run before the remaining messages are delivered.
 func TestMessagesOfAnotherProcess(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	first := x.newPlace()
 	r := x.run("work")
 	x.NoError(first.Connect(x.agent()).Dispatch(t.Context(), r))
-	x.says("answer i", "stable")
+	x.showScreen("answer i", "stable")
 	x.NoError(first.Connect(x.agent()).Send(t.Context(), r, "m1", "go on"))
-	x.says("answer ii", "stable")
+	x.showScreen("answer ii", "stable")
 	x.NoError(first.Connect(x.agent()).Send(t.Context(), r, "m2", "go on")) // the next process does not know whether this message was delivered
 
 	second := x.newPlace()
 	r.Again, r.Messages = true, []fleet.Message{{ID: "m1", Text: "go on"}}
 	x.NoError(second.Connect(x.agent()).Send(t.Context(), r, "m2", "go on"))
 	x.Len(x.prompts(), 3, "the message must not be delivered again")
-	x.says("answer iii", "stable")
+	x.showScreen("answer iii", "stable")
 	r.Messages = append(r.Messages, fleet.Message{ID: "m2", Text: "go on"})
 	x.NoError(second.Connect(x.agent()).Send(t.Context(), r, "m3", "go on"))
 	x.Len(x.prompts(), 4)
 
 	third := x.newPlace()
 	r.Messages = append(r.Messages, fleet.Message{ID: "m3", Text: "go on"})
-	x.says("answer iv", "stable")
+	x.showScreen("answer iv", "stable")
 	sent := make(chan error, 1)
 	go func() { sent <- third.Connect(x.agent()).Send(t.Context(), r, "m4", "and report") }()
 	x.NoError(<-sent)
 	x.Len(x.prompts(), 5)
-	_, done := x.follow(third, r, "")
-	x.says("the end", "stable")
+	_, done := x.followInBackground(third, r, "")
+	x.showScreen("the end", "stable")
 	o := <-done
 	x.NoError(o.err)
 	x.Equal("the end", o.Summary)
@@ -95,11 +95,11 @@ func TestMessagesOfAnotherProcess(t *testing.T) {
 // followed to its end. The answer must belong to the run, also for a later process.
 func TestMessageAfterLongIdleTime(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	first := x.newPlace()
 	r := x.run("work")
 	x.NoError(first.Connect(x.agent()).Dispatch(t.Context(), r))
-	x.change(func() {
+	x.update(func() {
 		x.messages[len(x.messages)-1]["time"] = time.Now().Add(-time.Minute)
 		x.messages = append(x.messages, map[string]any{"id": len(x.messages), "role": "agent", "content": "done", "time": time.Now().Add(-time.Minute)})
 		x.status = "stable"
@@ -107,7 +107,7 @@ func TestMessageAfterLongIdleTime(t *testing.T) {
 	r.Started = time.Now().Add(-time.Minute)
 	second := x.newPlace()
 	x.NoError(second.Connect(x.agent()).Send(t.Context(), r, "m1", "one more thing"))
-	x.says("done too", "stable")
+	x.showScreen("done too", "stable")
 	r.Messages = []fleet.Message{{ID: "m1", Text: "one more thing"}}
 	o, err := x.newPlace().Connect(x.agent()).Follow(t.Context(), r, "", func(fleet.Output) error { return nil })
 	x.NoError(err)
@@ -117,21 +117,21 @@ func TestMessageAfterLongIdleTime(t *testing.T) {
 // TestUnacceptedMessages sends messages to agents that never accept them.
 func TestUnacceptedMessages(t *testing.T) {
 	t.Parallel()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	p := x.newPlace()
 	r := x.run("work")
 	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
-	x.says("* working 1/9", "running")
+	x.showScreen("* working 1/9", "running")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
 	go func() { gone <- p.Connect(x.agent()).Send(ctx, r, "m0", "never mind") }()
-	x.waiting(p, r)
+	x.awaitWaitingMessage(p, r)
 	cancel()
 	x.ErrorIs(<-gone, context.Canceled)
 	x.Zero(p.Waiting(r.TaskID))
 
-	sent := x.send(p, r, "m1", "use tabs")
+	sent := x.sendInBackground(p, r, "m1", "use tabs")
 	x.NoError(p.Connect(x.agent()).Interrupt(t.Context(), r, false))
 	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(<-sent))
 	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(p.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs")), "a run that is being stopped must refuse messages")

@@ -25,15 +25,15 @@ import (
 	"fleet/internal/waittest"
 )
 
-// hosted is a place whose view of Coder a case of the suite can change.
-type hosted struct {
+// hidingPlace is a place whose view of Coder a case of the suite can change.
+type hidingPlace struct {
 	*coder.Place
 	other  atomic.Bool // whether requests have the admin's token, who sees all workspaces
 	mu     sync.Mutex
 	hidden map[string]bool // ids of workspaces that Coder does not show
 }
 
-func (h *hosted) token(own func(context.Context) (string, error)) func(context.Context) (string, error) {
+func (h *hidingPlace) token(own func(context.Context) (string, error)) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		if h.other.Load() {
 			return os.Getenv("TESTBED_ADMIN_TOKEN"), nil
@@ -42,8 +42,8 @@ func (h *hosted) token(own func(context.Context) (string, error)) func(context.C
 	}
 }
 
-// hides returns a transport that answers 404 for hidden workspaces, as Coder does to a user who may not see them.
-func (h *hosted) hides(next http.RoundTripper) http.RoundTripper {
+// hideTransport returns a transport that answers 404 for hidden workspaces, as Coder does to a user who may not see them.
+func (h *hidingPlace) hideTransport(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -114,17 +114,17 @@ func giveAway(t *testing.T, p fleet.Place, a fleet.Agent) {
 	await(other, fleet.StateRunning)
 }
 
-func hostOf(p fleet.Place) *hosted {
-	if s, ok := p.(screens); ok {
+func hostOf(p fleet.Place) *hidingPlace {
+	if s, ok := p.(screenPlace); ok {
 		p = s.Place
 	}
-	return p.(*hosted)
+	return p.(*hidingPlace)
 }
 
-// screens is a place whose workspaces have only AgentAPI.
-type screens struct{ fleet.Place }
+// screenPlace is a place whose workspaces have only AgentAPI.
+type screenPlace struct{ fleet.Place }
 
-func (s screens) Traits() fleet.Traits {
+func (s screenPlace) Traits() fleet.Traits {
 	t := s.Place.Traits()
 	t.Asks, t.Changes, t.Output, t.Checks, t.Bundles = false, false, false, false, false
 	return t
@@ -134,7 +134,7 @@ func (s screens) Traits() fleet.Traits {
 // and deletes workspaces with the prefix e2e-. They have the template setup-devcontainer, which has AgentAPI.
 func TestSuite(t *testing.T) {
 	real := realPlace(t)
-	open := func(t *testing.T) fleet.Place { return screens{real(t)} }
+	open := func(t *testing.T) fleet.Place { return screenPlace{real(t)} }
 	placetest.Run(t, placetest.Harness{
 		New:    open,
 		Reopen: func(t *testing.T, _ fleet.Place) fleet.Place { return open(t) },
@@ -195,15 +195,15 @@ func realPlace(t *testing.T) func(t *testing.T) fleet.Place {
 	_, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
 	prefix := "e2e-"
-	var stored remembered
+	var stored userIDStore
 	return func(t *testing.T) fleet.Place {
 		level := slog.LevelWarn
 		if testing.Verbose() {
 			level = slog.LevelDebug
 		}
-		h := &hosted{hidden: map[string]bool{}}
+		h := &hidingPlace{hidden: map[string]bool{}}
 		p, err := coder.New(coder.Config{
-			URL: os.Getenv("CODER_URL"), Token: h.token(coder.FindToken(os.Getenv, "", "")), Remember: stored.remember, Wrap: h.hides,
+			URL: os.Getenv("CODER_URL"), Token: h.token(coder.FindToken(os.Getenv, "", "")), Remember: stored.remember, Wrap: h.hideTransport,
 			Settings: coder.Settings{Prefix: &prefix}, RunnerKey: key,
 			Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level})),
 		})

@@ -17,19 +17,19 @@ import (
 func TestRefusedToken(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		file  string
-		env   string
-		world func(w http.ResponseWriter, r *http.Request) bool
-		says  []string
+		file         string
+		env          string
+		world        func(w http.ResponseWriter, r *http.Request) bool
+		messageParts []string
 	}{
-		"revoked, in a file":          {file: "/etc/fleet/coder-token", world: revoked, says: []string{"expired or revoked", "/etc/fleet/coder-token", "coder.token_file"}},
-		"revoked, in the environment": {env: "t", world: revoked, says: []string{"expired or revoked", "CODER_SESSION_TOKEN"}},
-		"revoked, of a login":         {world: revoked, says: []string{"expired or revoked", "coder login"}},
-		"without the needed scopes":   {world: scoped, says: []string{"scopes are limited", "without --scope"}},
+		"revoked, in a file":          {file: "/etc/fleet/coder-token", world: answerRevoked, messageParts: []string{"expired or revoked", "/etc/fleet/coder-token", "coder.token_file"}},
+		"revoked, in the environment": {env: "t", world: answerRevoked, messageParts: []string{"expired or revoked", "CODER_SESSION_TOKEN"}},
+		"revoked, of a login":         {world: answerRevoked, messageParts: []string{"expired or revoked", "coder login"}},
+		"without the needed scopes":   {world: answerScoped, messageParts: []string{"scopes are limited", "without --scope"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newWorld(t)
+			x := newFakeCoder(t)
 			x.fault = c.world
 			p, err := coder.New(coder.Config{
 				URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
@@ -50,7 +50,7 @@ func TestRefusedToken(t *testing.T) {
 				err := call()
 				require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%s: %v", what, err)
 				require.ErrorIs(t, err, coder.ErrToken)
-				for _, words := range c.says {
+				for _, words := range c.messageParts {
 					require.ErrorContains(t, err, words, what)
 				}
 				require.NotContains(t, err.Error(), "secret")
@@ -59,25 +59,25 @@ func TestRefusedToken(t *testing.T) {
 	}
 }
 
-// revoked answers like Coder to a token that was revoked.
-func revoked(w http.ResponseWriter, r *http.Request) bool {
+// answerRevoked answers like Coder to a token that was revoked.
+func answerRevoked(w http.ResponseWriter, r *http.Request) bool {
 	if r.URL.Path == "/api/v2/buildinfo" {
-		return reply(w, codersdk.BuildInfoResponse{Version: "v2.30.0"})
+		return writeJSON(w, codersdk.BuildInfoResponse{Version: "v2.30.0"})
 	}
-	problem(w, http.StatusUnauthorized, "You are signed out or your session has expired. Please sign in again to continue.")
+	writeError(w, http.StatusUnauthorized, "You are signed out or your session has expired. Please sign in again to continue.")
 	return true
 }
 
-// scoped answers like Coder to a token whose only scope is workspace:read.
-func scoped(w http.ResponseWriter, r *http.Request) bool {
+// answerScoped answers like Coder to a token whose only scope is workspace:read.
+func answerScoped(w http.ResponseWriter, r *http.Request) bool {
 	switch path := strings.TrimPrefix(r.URL.Path, "/api/v2/"); path {
 	case "buildinfo":
-		return reply(w, codersdk.BuildInfoResponse{Version: "v2.30.0"})
+		return writeJSON(w, codersdk.BuildInfoResponse{Version: "v2.30.0"})
 	case "templates":
-		return reply(w, []codersdk.Template{})
+		return writeJSON(w, []codersdk.Template{})
 	case "workspaces":
-		return reply(w, codersdk.WorkspacesResponse{})
+		return writeJSON(w, codersdk.WorkspacesResponse{})
 	}
-	problem(w, http.StatusNotFound, "Resource not found or you do not have access to this resource")
+	writeError(w, http.StatusNotFound, "Resource not found or you do not have access to this resource")
 	return true
 }

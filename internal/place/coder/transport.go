@@ -49,8 +49,8 @@ func (e *proxyError) Error() string {
 	return fmt.Sprintf("something in front of Coder answers with status %d, and not Coder itself", e.status)
 }
 
-// ofCoder reports whether an answer of the API is from Coder, which answers with JSON or events.
-func ofCoder(res *http.Response) bool {
+// isFromCoder reports whether an answer of the API is from Coder, which answers with JSON or events.
+func isFromCoder(res *http.Response) bool {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	return kind == "application/json" || kind == "text/event-stream" || res.StatusCode == http.StatusNoContent
 }
@@ -58,13 +58,13 @@ func ofCoder(res *http.Response) bool {
 // throttle sends all requests to a deployment. It respects the deployment's rate limit, and measures the difference
 // between Coder's clock and Fleet's clock.
 type throttle struct {
-	base http.RoundTripper
-	now  func() time.Time
-	wait func(context.Context, time.Duration) error
+	base  http.RoundTripper
+	now   func() time.Time
+	sleep func(context.Context, time.Duration) error
 
-	mu    sync.Mutex
-	until time.Time     // no request is sent before this time
-	skew  time.Duration // how far Coder's clock is ahead of Fleet's
+	mu             sync.Mutex
+	suspendedUntil time.Time     // no request is sent before this time
+	skew           time.Duration // how far Coder's clock is ahead of Fleet's
 }
 
 func newTransport() *http.Transport {
@@ -83,15 +83,15 @@ func newTransport() *http.Transport {
 // roundTrip sends the request. It retries a GET once if there was no answer, or if a proxy reported an error. It
 // returns a throttledError while the rate limit is reached.
 func (g *throttle) roundTrip(r *http.Request) (*http.Response, error) {
-	if err := g.open(); err != nil {
+	if err := g.checkOpen(); err != nil {
 		return nil, err
 	}
 	res, err := g.base.RoundTrip(r)
-	if r.Method == http.MethodGet && r.Context().Err() == nil && again(res, err) {
+	if r.Method == http.MethodGet && r.Context().Err() == nil && shouldRetry(res, err) {
 		if res != nil {
 			drain(res.Body)
 		}
-		if err := g.wait(r.Context(), retryPause); err != nil {
+		if err := g.sleep(r.Context(), retryPause); err != nil {
 			return nil, err
 		}
 		res, err = g.base.RoundTrip(r)
@@ -99,15 +99,15 @@ func (g *throttle) roundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.read(res)
+	g.measureSkew(res)
 	if res.StatusCode == http.StatusTooManyRequests {
 		drain(res.Body)
-		return nil, g.close(res.Header.Get("Retry-After"))
+		return nil, g.suspend(res.Header.Get("Retry-After"))
 	}
 	return res, nil
 }
 
-func again(res *http.Response, err error) bool {
+func shouldRetry(res *http.Response, err error) bool {
 	if err != nil {
 		return true
 	}
@@ -118,33 +118,33 @@ func again(res *http.Response, err error) bool {
 	return false
 }
 
-// open returns a throttledError if no requests may be sent now.
-func (g *throttle) open() error {
+// checkOpen returns a throttledError if no requests may be sent now.
+func (g *throttle) checkOpen() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if left := g.until.Sub(g.now()); left > 0 {
+	if left := g.suspendedUntil.Sub(g.now()); left > 0 {
 		return &throttledError{after: left}
 	}
 	return nil
 }
 
-// close stops requests for the time in Coder's Retry-After, at most maxThrottle, and returns a throttledError.
-func (g *throttle) close(retryAfter string) error {
-	after := 5 * time.Second
+// suspend stops requests for the time in Coder's Retry-After, at most maxThrottle, and returns a throttledError.
+func (g *throttle) suspend(retryAfter string) error {
+	wait := 5 * time.Second
 	if n, err := strconv.Atoi(retryAfter); err == nil && n > 0 {
-		after = min(time.Duration(n)*time.Second, maxThrottle)
+		wait = min(time.Duration(n)*time.Second, maxThrottle)
 	} else if at, err := http.ParseTime(retryAfter); err == nil {
-		after = min(max(at.Sub(g.now()), time.Second), maxThrottle)
+		wait = min(max(at.Sub(g.now()), time.Second), maxThrottle)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.until = g.now().Add(after)
-	return &throttledError{after: after}
+	g.suspendedUntil = g.now().Add(wait)
+	return &throttledError{after: wait}
 }
 
-// read computes the skew from the Date of an answer.
-func (g *throttle) read(res *http.Response) {
-	if toApp(res.Request) {
+// measureSkew computes the skew from the Date of an answer.
+func (g *throttle) measureSkew(res *http.Response) {
+	if isAppRequest(res.Request) {
 		return // an app in a workspace has answered, and the Date is from its clock
 	}
 	skew := agentapi.ClockSkew(res, g.now())
@@ -153,8 +153,8 @@ func (g *throttle) read(res *http.Response) {
 	g.skew = skew
 }
 
-// ahead returns how far Coder's clock is ahead of Fleet's.
-func (g *throttle) ahead() time.Duration {
+// clockSkew returns how far Coder's clock is ahead of Fleet's.
+func (g *throttle) clockSkew() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.skew
@@ -162,17 +162,17 @@ func (g *throttle) ahead() time.Duration {
 
 // account sends requests as one Coder user.
 type account struct {
-	throttle *throttle
-	token    func(context.Context) (string, error)
-	refuse   func(token string) // is called with a token that Coder does not accept; may be nil
-	http     *http.Client
-	sdk      *codersdk.Client
+	throttle  *throttle
+	token     func(context.Context) (string, error)
+	onRefused func(token string) // is called with a token that Coder does not accept; may be nil
+	http      *http.Client
+	sdk       *codersdk.Client
 	// renew says for people what to do if Coder does not accept the token.
-	renew string
+	renewHint string
 }
 
 func (p *Place) newAccount(token func(context.Context) (string, error)) *account {
-	a := &account{throttle: p.throttle, token: token, renew: p.config.Renew}
+	a := &account{throttle: p.throttle, token: token, renewHint: p.config.Renew}
 	a.http = &http.Client{
 		Transport: a,
 		// Without a valid token, Coder redirects to its login page.
@@ -182,9 +182,9 @@ func (p *Place) newAccount(token func(context.Context) (string, error)) *account
 	return a
 }
 
-// refused returns the error for an answer that says that Coder does not accept the token.
-func (a *account) refused() error {
-	return tokenError{errors.New("Coder does not accept the token, which is unknown, expired or revoked, or its user is suspended: " + a.renew)}
+// newTokenError returns the error for an answer that says that Coder does not accept the token.
+func (a *account) newTokenError() error {
+	return tokenError{errors.New("Coder does not accept the token, which is unknown, expired or revoked, or its user is suspended: " + a.renewHint)}
 }
 
 // RoundTrip implements http.RoundTripper. It adds the token. If Coder does not accept the token, it returns the error of
@@ -200,35 +200,35 @@ func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case refuses(res) && a.refuse != nil && (toApp(r) || ofCoder(res)):
-		a.refuse(token)
+	case isTokenRefused(res) && a.onRefused != nil && (isAppRequest(r) || isFromCoder(res)):
+		a.onRefused(token)
 	}
 	switch {
-	case toApp(r):
+	case isAppRequest(r):
 		return res, nil
-	case !ofCoder(res):
+	case !isFromCoder(res):
 		drain(res.Body)
 		return nil, &proxyError{res.StatusCode}
-	case refuses(res):
+	case isTokenRefused(res):
 		drain(res.Body)
-		return nil, a.refused()
+		return nil, a.newTokenError()
 	}
 	return res, nil
 }
 
-// refuses reports whether Coder answers that it does not accept the token. For an app, it redirects to its login page.
-func refuses(res *http.Response) bool {
+// isTokenRefused reports whether Coder answers that it does not accept the token. For an app, it redirects to its login page.
+func isTokenRefused(res *http.Response) bool {
 	switch res.StatusCode {
 	case http.StatusUnauthorized:
 		return true
 	case http.StatusSeeOther, http.StatusTemporaryRedirect:
-		return toApp(res.Request)
+		return isAppRequest(res.Request)
 	}
 	return false
 }
 
-// toApp reports whether the request is for an app in a workspace.
-func toApp(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/@") }
+// isAppRequest reports whether the request is for an app in a workspace.
+func isAppRequest(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/@") }
 
 // drain reads the rest of an answer, up to a limit, so that its connection can be reused.
 func drain(body io.ReadCloser) {
@@ -236,8 +236,8 @@ func drain(body io.ReadCloser) {
 	_ = body.Close()
 }
 
-// pause waits for d, or until ctx is done.
-func pause(ctx context.Context, d time.Duration) error {
+// sleep waits for d, or until ctx is done.
+func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil
@@ -246,8 +246,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ask makes one API call with the time limit requestTime, and translates its error. what names the operation.
-func ask[T any](ctx context.Context, what string, call func(context.Context) (T, error)) (T, error) {
+// callCoder makes one API call with the time limit requestTime, and translates its error. what names the operation.
+func callCoder[T any](ctx context.Context, what string, call func(context.Context) (T, error)) (T, error) {
 	bounded, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	v, err := call(bounded)

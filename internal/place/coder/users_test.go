@@ -17,10 +17,10 @@ import (
 	"fleet/internal/place/coder"
 )
 
-// signedIn maps the ids of Coder users to principals.
-type signedIn map[string]string
+// userMap maps the ids of Coder users to principals.
+type userMap map[string]string
 
-func (s signedIn) UserOf(_ context.Context, principal string) (string, error) {
+func (s userMap) UserOf(_ context.Context, principal string) (string, error) {
 	for id, name := range s {
 		if name == principal {
 			return id, nil
@@ -29,15 +29,15 @@ func (s signedIn) UserOf(_ context.Context, principal string) (string, error) {
 	return "", nil
 }
 
-func (s signedIn) PrincipalOf(_ context.Context, id, _ string) (string, error) { return s[id], nil }
+func (s userMap) PrincipalOf(_ context.Context, id, _ string) (string, error) { return s[id], nil }
 
 // TestWorkspacesOfUsers checks that a workspace is created for the Coder user with whom the principal has signed in,
 // whatever name the user has now, and that List returns the principal as its owner.
 func TestWorkspacesOfUsers(t *testing.T) {
 	t.Parallel()
 	alice := uuid.New()
-	x := newWorld(t)
-	made := make(chan string, 1)
+	x := newFakeCoder(t)
+	created := make(chan string, 1)
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		reply := func(v any) bool {
 			w.Header().Set("Content-Type", "application/json")
@@ -49,12 +49,12 @@ func TestWorkspacesOfUsers(t *testing.T) {
 			w.WriteHeader(http.StatusCreated)
 			return reply(codersdk.GenerateAPIKeyResponse{Key: "key-of-" + user})
 		case what == "workspaces" && r.Method == http.MethodPost:
-			made <- user + " with " + r.Header.Get(codersdk.SessionTokenHeader)
+			created <- user + " with " + r.Header.Get(codersdk.SessionTokenHeader)
 			x.ws.OwnerID, x.ws.OwnerName = alice, "alice2"
 			w.WriteHeader(http.StatusCreated)
 			return reply(x.ws)
 		case strings.HasPrefix(what, "workspace/"):
-			problem(w, http.StatusNotFound, "no")
+			writeError(w, http.StatusNotFound, "no")
 			return true
 		case strings.HasPrefix(what, "keys/"):
 			w.WriteHeader(http.StatusNoContent)
@@ -64,7 +64,7 @@ func TestWorkspacesOfUsers(t *testing.T) {
 	}
 	p, err := coder.New(coder.Config{
 		URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
-		Users: signedIn{alice.String(): "coder:alice"},
+		Users: userMap{alice.String(): "coder:alice"},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
@@ -73,7 +73,7 @@ func TestWorkspacesOfUsers(t *testing.T) {
 	a.Owner, a.WorkspaceID = "coder:alice", ""
 	w, err := p.Provision(t.Context(), a)
 	require.NoError(t, err)
-	require.Equal(t, alice.String()+" with key-of-"+alice.String(), <-made)
+	require.Equal(t, alice.String()+" with key-of-"+alice.String(), <-created)
 	require.Equal(t, "coder:alice", w.Owner)
 	all, err := p.List(t.Context())
 	require.NoError(t, err)
@@ -90,19 +90,19 @@ func TestWorkspacesOfUsers(t *testing.T) {
 func TestRevokedTokenOfOwner(t *testing.T) {
 	t.Parallel()
 	alice := uuid.New()
-	x := newWorld(t)
+	x := newFakeCoder(t)
 	x.ws.OwnerID, x.ws.OwnerName = alice, "alice"
-	var made atomic.Int32
+	var createdTokens atomic.Int32
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/keys/tokens"):
 			w.WriteHeader(http.StatusCreated)
-			return reply(w, codersdk.GenerateAPIKeyResponse{Key: fmt.Sprint("key-", made.Add(1))})
+			return writeJSON(w, codersdk.GenerateAPIKeyResponse{Key: fmt.Sprint("key-", createdTokens.Add(1))})
 		case strings.Contains(r.URL.Path, "/keys/"):
 			w.WriteHeader(http.StatusNoContent)
 			return true
 		case r.Header.Get(codersdk.SessionTokenHeader) == "key-1":
-			problem(w, http.StatusUnauthorized, "You are signed out or your session has expired.")
+			writeError(w, http.StatusUnauthorized, "You are signed out or your session has expired.")
 			return true
 		}
 		return false
@@ -115,5 +115,5 @@ func TestRevokedTokenOfOwner(t *testing.T) {
 	err = p.Stop(t.Context(), x.agent())
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 	require.NoError(t, p.Stop(t.Context(), x.agent()))
-	require.Equal(t, int32(2), made.Load())
+	require.Equal(t, int32(2), createdTokens.Load())
 }

@@ -13,10 +13,10 @@ import (
 
 // readFailure records a failed read.
 type readFailure struct {
-	err   error
-	at    time.Time // when the last attempt failed
-	tries int
-	known *version // the part that could be read; nil if nothing could be read
+	err      error
+	failedAt time.Time // when the last attempt failed
+	tries    int
+	partial  *version // the part that could be read; nil if nothing could be read
 }
 
 // version is the cached part of a template version.
@@ -30,11 +30,11 @@ type version struct {
 func (p *Place) knownVersion(ctx context.Context, id uuid.UUID) (*version, error) {
 	c := &p.catalog
 	c.mu.Lock()
-	u, failed := c.unread[id]
+	u, failed := c.failures[id]
 	c.mu.Unlock()
 	now := p.config.Now()
-	if failed && now.Sub(u.at) < catalogAge {
-		return u.known, u.err
+	if failed && now.Sub(u.failedAt) < catalogAge {
+		return u.partial, u.err
 	}
 	v, err := p.version(ctx, id)
 	if ctx.Err() != nil {
@@ -42,12 +42,12 @@ func (p *Place) knownVersion(ctx context.Context, id uuid.UUID) (*version, error
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.unread, id)
+	delete(c.failures, id)
 	if err != nil && !isThrottled(err) {
-		if len(c.unread) > 1000 {
-			clear(c.unread)
+		if len(c.failures) > 1000 {
+			clear(c.failures)
 		}
-		c.unread[id] = readFailure{err: err, at: now, known: v}
+		c.failures[id] = readFailure{err: err, failedAt: now, partial: v}
 	}
 	return v, err
 }
@@ -64,13 +64,13 @@ func (p *Place) version(ctx context.Context, id uuid.UUID) (*version, error) {
 	}
 	v = &version{}
 	var err error
-	v.parameters, err = ask(ctx, "reading a template's parameters", func(ctx context.Context) ([]codersdk.TemplateVersionParameter, error) {
+	v.parameters, err = callCoder(ctx, "reading a template's parameters", func(ctx context.Context) ([]codersdk.TemplateVersionParameter, error) {
 		return p.self.sdk.TemplateVersionRichParameters(ctx, id)
 	})
 	if err != nil {
 		return nil, err
 	}
-	presets, err := ask(ctx, "reading a template's presets", func(ctx context.Context) ([]codersdk.Preset, error) {
+	presets, err := callCoder(ctx, "reading a template's presets", func(ctx context.Context) ([]codersdk.Preset, error) {
 		return p.self.sdk.TemplateVersionPresets(ctx, id)
 	})
 	if err != nil {
@@ -104,22 +104,22 @@ func (v *version) parameter(names ...string) *codersdk.TemplateVersionParameter 
 	return nil
 }
 
-// role returns the parameter for the agent's role. It returns nil if the version does not have it, or if it has no
+// findRoleParameter returns the parameter for the agent's role. It returns nil if the version does not have it, or if it has no
 // options.
-func (s Settings) role(v *version) *codersdk.TemplateVersionParameter {
-	p := v.parameter(orList(s.RoleParameter, roleParameters)...)
+func (s Settings) findRoleParameter(v *version) *codersdk.TemplateVersionParameter {
+	p := v.parameter(oneOrAll(s.RoleParameter, roleParameters)...)
 	if p == nil || len(p.Options) == 0 {
 		return nil
 	}
 	return p
 }
 
-// spec returns the parameter for the agent's specification, or nil if the version does not have it.
-func (s Settings) spec(v *version) *codersdk.TemplateVersionParameter {
-	return v.parameter(orList(s.SpecParameter, specParameters)...)
+// findSpecParameter returns the parameter for the agent's specification, or nil if the version does not have it.
+func (s Settings) findSpecParameter(v *version) *codersdk.TemplateVersionParameter {
+	return v.parameter(oneOrAll(s.SpecParameter, specParameters)...)
 }
 
-// hosts reports whether the version has one of the parameters of templates that can host agents.
-func (s Settings) hosts(v *version) bool {
-	return s.spec(v) != nil || v.parameter(orList(s.RoleParameter, roleParameters)...) != nil || v.parameter(hostParameters...) != nil
+// canHost reports whether the version has one of the parameters of templates that can host agents.
+func (s Settings) canHost(v *version) bool {
+	return s.findSpecParameter(v) != nil || v.parameter(oneOrAll(s.RoleParameter, roleParameters)...) != nil || v.parameter(hostParameters...) != nil
 }

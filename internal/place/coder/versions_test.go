@@ -13,9 +13,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// versions is a world whose template has an old version, which the workspace has, and a new one.
-type versions struct {
-	*world
+// versionedCoder is a world whose template has an old version, which the workspace has, and a new one.
+type versionedCoder struct {
+	*fakeCoder
 	parameters map[uuid.UUID][]codersdk.TemplateVersionParameter // by version
 	values     []codersdk.WorkspaceBuildParameter                // of the workspace's last build
 	builds     []codersdk.CreateWorkspaceBuildRequest
@@ -24,19 +24,19 @@ type versions struct {
 
 var newVersionID = uuid.MustParse("20000000-0000-4000-8000-000000000001")
 
-func options(values ...string) (list []codersdk.TemplateVersionParameterOption) {
+func parameterOptions(values ...string) (list []codersdk.TemplateVersionParameterOption) {
 	for _, v := range values {
 		list = append(list, codersdk.TemplateVersionParameterOption{Name: v, Value: v})
 	}
 	return list
 }
 
-func newVersions(t *testing.T) *versions {
-	x := &versions{world: newWorld(t)}
-	region := codersdk.TemplateVersionParameter{Name: "region", Type: "string", Description: "Where it runs", Required: true, Options: options("eu", "us")}
+func newVersionedCoder(t *testing.T) *versionedCoder {
+	x := &versionedCoder{fakeCoder: newFakeCoder(t)}
+	region := codersdk.TemplateVersionParameter{Name: "region", Type: "string", Description: "Where it runs", Required: true, Options: parameterOptions("eu", "us")}
 	x.parameters = map[uuid.UUID][]codersdk.TemplateVersionParameter{
-		versionID:    {{Name: "role", Mutable: true, Options: options("coder", "manager")}},
-		newVersionID: {{Name: "role", Mutable: true, Options: options("coder", "ops")}, region},
+		versionID:    {{Name: "role", Mutable: true, Options: parameterOptions("coder", "manager")}},
+		newVersionID: {{Name: "role", Mutable: true, Options: parameterOptions("coder", "ops")}, region},
 	}
 	x.values = []codersdk.WorkspaceBuildParameter{{Name: "role", Value: "coder"}}
 	x.ws.TemplateActiveVersionID, x.ws.Outdated = newVersionID, true
@@ -71,7 +71,7 @@ func newVersions(t *testing.T) *versions {
 			w.WriteHeader(http.StatusCreated)
 			return reply(x.ws)
 		case strings.Contains(path, "/workspace/"):
-			problem(w, http.StatusNotFound, "no")
+			writeError(w, http.StatusNotFound, "no")
 			return true
 		case path == "buildinfo":
 			return reply(codersdk.BuildInfoResponse{DashboardURL: "https://coder.example.com/"})
@@ -85,7 +85,7 @@ func newVersions(t *testing.T) *versions {
 	return x
 }
 
-func (x *versions) stop() {
+func (x *versionedCoder) stop() {
 	x.ws.LatestBuild.Status, x.ws.LatestBuild.Transition, x.ws.LatestBuild.Resources = codersdk.WorkspaceStatusStopped, codersdk.WorkspaceTransitionStop, nil
 }
 
@@ -94,15 +94,15 @@ func TestStartChecks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		agent   func(*fleet.Agent)
-		world   func(*versions)
+		world   func(*versionedCoder)
 		reason  fleet.Reason
 		says    string
 		version uuid.UUID
 		sends   []codersdk.WorkspaceBuildParameter
 	}{
 		"nothing changes":                       {},
-		"a role that was changed in Coder":      {world: func(x *versions) { x.values[0].Value = "manager" }},
-		"a role that the version no longer has": {world: func(x *versions) { x.values[0].Value = "removed" }, agent: func(a *fleet.Agent) { a.Role = "removed" }},
+		"a role that was changed in Coder":      {world: func(x *versionedCoder) { x.values[0].Value = "manager" }},
+		"a role that the version no longer has": {world: func(x *versionedCoder) { x.values[0].Value = "removed" }, agent: func(a *fleet.Agent) { a.Role = "removed" }},
 		"a role of the new version": {
 			agent:  func(a *fleet.Agent) { a.Role, a.Next.Role = "ops", true },
 			reason: fleet.ReasonRoleNotFound, says: "coder, manager",
@@ -113,7 +113,7 @@ func TestStartChecks(t *testing.T) {
 		},
 		"a role that is set once": {
 			agent:  func(a *fleet.Agent) { a.Role, a.Next.Role = "manager", true },
-			world:  func(x *versions) { x.parameters[versionID][0].Mutable = false },
+			world:  func(x *versionedCoder) { x.parameters[versionID][0].Mutable = false },
 			reason: fleet.ReasonInvalidArgument, says: "set once",
 		},
 		"an update without a required value": {
@@ -133,7 +133,7 @@ func TestStartChecks(t *testing.T) {
 		},
 		"a template that requires its newest version": {
 			agent:   func(a *fleet.Agent) { a.Parameters = map[string]string{"region": "us"} },
-			world:   func(x *versions) { x.ws.TemplateRequireActiveVersion = true },
+			world:   func(x *versionedCoder) { x.ws.TemplateRequireActiveVersion = true },
 			version: newVersionID, sends: []codersdk.WorkspaceBuildParameter{{Name: "role", Value: "coder"}, {Name: "region", Value: "us"}},
 		},
 		"a value that is not an option": {
@@ -144,7 +144,7 @@ func TestStartChecks(t *testing.T) {
 		},
 		"a value that is set once": {
 			agent: func(a *fleet.Agent) { a.Parameters, a.Next.Parameters = map[string]string{"region": "us"}, true },
-			world: func(x *versions) {
+			world: func(x *versionedCoder) {
 				x.parameters[versionID] = x.parameters[newVersionID]
 				x.values = append(x.values, codersdk.WorkspaceBuildParameter{Name: "region", Value: "eu"})
 			},
@@ -157,7 +157,7 @@ func TestStartChecks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newVersions(t)
+			x := newVersionedCoder(t)
 			if c.world != nil {
 				c.world(x)
 			}
@@ -186,7 +186,7 @@ func TestStartChecks(t *testing.T) {
 // TestCreateWithParameters creates an agent whose template requires a value. One listing of templates is enough.
 func TestCreateWithParameters(t *testing.T) {
 	t.Parallel()
-	x := newVersions(t)
+	x := newVersionedCoder(t)
 	p := x.newPlace()
 	projects, err := p.Projects(t.Context())
 	x.NoError(err)
@@ -204,7 +204,7 @@ func TestCreateWithParameters(t *testing.T) {
 // TestHostFacts checks the links of a workspace, the times at which Coder acts, and the role that Coder has.
 func TestHostFacts(t *testing.T) {
 	t.Parallel()
-	x := newVersions(t)
+	x := newVersionedCoder(t)
 	at := time.Date(2030, 1, 2, 3, 4, 0, 0, time.UTC)
 	x.ws.LatestBuild.Deadline = codersdk.NewNullTime(at.Add(5*time.Second), true)
 	x.ws.DormantAt, x.ws.DeletingAt = new(at), new(at.Add(time.Hour))

@@ -36,15 +36,15 @@ func (p *Place) findIn(ctx context.Context, a fleet.Agent, proj *project) (*work
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	id, known := p.known.workspace(a.UID)
+	id, isKnown := p.index.workspace(a.UID)
 	if a.WorkspaceID != "" {
 		var err error
 		if id, err = uuid.Parse(a.WorkspaceID); err != nil {
 			return nil, nil // the workspace is in another kind of place
 		}
-		known = true
+		isKnown = true
 	}
-	if !known {
+	if !isKnown {
 		user, acc, err := p.owner(ctx, a)
 		if err != nil {
 			return nil, err
@@ -55,21 +55,21 @@ func (p *Place) findIn(ctx context.Context, a fleet.Agent, proj *project) (*work
 	if err != nil {
 		return nil, err
 	}
-	begun := p.config.Now()
+	started := p.config.Now()
 	ws, err := getWorkspace(ctx, p.self, id)
 	if err != nil || ws == nil {
 		p.recent.forget(id)
 		return nil, err
 	}
-	p.recent.see(*ws, begun)
+	p.recent.record(*ws, started)
 	if p.config.Owner == OwnerSelf && ws.OwnerID != me.ID { // only an admin's token sees it
-		return nil, notShown("its workspace %s belongs to the Coder user %s", ws.Name, ws.OwnerName)
+		return nil, newNotShownError("its workspace %s belongs to the Coder user %s", ws.Name, ws.OwnerName)
 	}
 	acc, err := p.accountOf(ws.OwnerID.String(), me)
 	if err != nil {
 		return nil, err
 	}
-	p.known.set(a.UID, id)
+	p.index.set(a.UID, id)
 	return p.workspace(*ws, acc), nil
 }
 
@@ -78,7 +78,7 @@ func (p *Place) findIn(ctx context.Context, a fleet.Agent, proj *project) (*work
 func (p *Place) findByName(ctx context.Context, a fleet.Agent, proj *project, user string, acc *account) (*workspace, error) {
 	if proj == nil {
 		var err error
-		proj, err = p.project(ctx, a.Project)
+		proj, err = p.findProject(ctx, a.Project)
 		if fleet.ReasonOf(err) == fleet.ReasonProjectNotFound {
 			return nil, nil
 		}
@@ -86,25 +86,25 @@ func (p *Place) findByName(ctx context.Context, a fleet.Agent, proj *project, us
 			return nil, err
 		}
 	}
-	ws, err := p.byName(ctx, user, acc, proj.prefix()+a.Name)
-	if err != nil || ws == nil || !p.madeFor(a, proj, *ws) {
+	ws, err := p.getByName(ctx, user, acc, proj.prefix()+a.Name)
+	if err != nil || ws == nil || !p.wasCreatedFor(a, proj, *ws) {
 		return nil, err
 	}
-	p.known.set(a.UID, ws.ID)
+	p.index.set(a.UID, ws.ID)
 	return p.workspace(*ws, acc), nil
 }
 
-// madeFor reports whether a workspace with the agent's name and owner was created for the agent: it has the agent's
+// wasCreatedFor reports whether a workspace with the agent's name and owner was created for the agent: it has the agent's
 // project, is not older than the agent, and does not belong to another agent.
-func (p *Place) madeFor(a fleet.Agent, proj *project, ws codersdk.Workspace) bool {
-	if other := p.known.agent(ws.ID); other != "" {
+func (p *Place) wasCreatedFor(a fleet.Agent, proj *project, ws codersdk.Workspace) bool {
+	if other := p.index.agent(ws.ID); other != "" {
 		return other == a.UID
 	}
-	return ws.TemplateID == proj.template.ID && !ws.CreatedAt.Before(a.CreatedAt.Add(p.throttle.ahead()-createSkew))
+	return ws.TemplateID == proj.template.ID && !ws.CreatedAt.Before(a.CreatedAt.Add(p.throttle.clockSkew()-createSkew))
 }
 
-func (p *Place) byName(ctx context.Context, user string, acc *account, name string) (*codersdk.Workspace, error) {
-	ws, err := ask(ctx, "looking for the workspace "+name, func(ctx context.Context) (codersdk.Workspace, error) {
+func (p *Place) getByName(ctx context.Context, user string, acc *account, name string) (*codersdk.Workspace, error) {
+	ws, err := callCoder(ctx, "looking for the workspace "+name, func(ctx context.Context) (codersdk.Workspace, error) {
 		ws, err := acc.sdk.WorkspaceByOwnerAndName(ctx, user, name, codersdk.WorkspaceOptions{})
 		return ws, ifGone(err)
 	})
@@ -118,13 +118,13 @@ func (p *Place) byName(ctx context.Context, user string, acc *account, name stri
 // if Coder does not find the workspace: Coder answers so to everybody who may not see it.
 func getWorkspace(ctx context.Context, acc *account, id uuid.UUID) (*codersdk.Workspace, error) {
 	deleted := false
-	ws, err := ask(ctx, "reading a workspace", func(ctx context.Context) (codersdk.Workspace, error) {
+	ws, err := callCoder(ctx, "reading a workspace", func(ctx context.Context) (codersdk.Workspace, error) {
 		ws, err := acc.sdk.Workspace(ctx, id)
 		switch {
-		case saysDeleted(err, id):
+		case isDeletedError(err, id):
 			deleted, err = true, nil
-		case gone(err):
-			err = notShown("Coder does not show its workspace %s to the user of Fleet's token, and does not say that it was deleted", id)
+		case isNotFound(err):
+			err = newNotShownError("Coder does not show its workspace %s to the user of Fleet's token, and does not say that it was deleted", id)
 		}
 		return ws, err
 	})
@@ -139,8 +139,8 @@ func getWorkspace(ctx context.Context, acc *account, id uuid.UUID) (*codersdk.Wo
 	return &ws, nil
 }
 
-// saysDeleted reports whether Coder says of the workspace with the id that it was deleted. Coder's answer names the workspace.
-func saysDeleted(err error, id uuid.UUID) bool {
+// isDeletedError reports whether Coder says of the workspace with the id that it was deleted. Coder's answer names the workspace.
+func isDeletedError(err error, id uuid.UUID) bool {
 	var answer *codersdk.Error
 	return errors.As(err, &answer) && answer.StatusCode() == http.StatusGone && strings.Contains(answer.Message, id.String())
 }
@@ -148,15 +148,15 @@ func saysDeleted(err error, id uuid.UUID) bool {
 // errNotShown is the cause of errors about a workspace that Coder does not show. It may exist.
 var errNotShown = errors.New("the workspace is not shown")
 
-// notShown returns the error about a workspace that Coder does not show. Callers retry, because the workspace may be shown
+// newNotShownError returns the error about a workspace that Coder does not show. Callers retry, because the workspace may be shown
 // again.
-func notShown(format string, args ...any) error {
+func newNotShownError(format string, args ...any) error {
 	return unavailable(format, args...).WithCause(errNotShown)
 }
 
 // ifGone returns nil if err means that something does not exist, else err.
 func ifGone(err error) error {
-	if gone(err) {
+	if isNotFound(err) {
 		return nil
 	}
 	return err
@@ -178,22 +178,22 @@ func (p *Place) settingsOf(ws codersdk.Workspace) Settings {
 }
 
 // refresh reads the workspace again. It returns false if Coder says that the workspace was deleted.
-func (at *workspace) refresh(ctx context.Context) (bool, error) {
-	ws, err := getWorkspace(ctx, at.account, at.ws.ID)
+func (w *workspace) refresh(ctx context.Context) (bool, error) {
+	ws, err := getWorkspace(ctx, w.account, w.ws.ID)
 	if err != nil || ws == nil {
 		return false, err
 	}
-	at.ws = *ws
+	w.ws = *ws
 	return true, nil
 }
 
-// agent returns the workspace's agent that has a usable app, and the app. If no agent has one, it returns the first
+// appAgent returns the workspace's agent that has a usable app, and the app. If no agent has one, it returns the first
 // agent and no app.
-func (at *workspace) agent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp) {
+func (w *workspace) appAgent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp) {
 	var first *codersdk.WorkspaceAgent
-	for _, slug := range at.slugs() {
-		for i := range at.ws.LatestBuild.Resources {
-			r := &at.ws.LatestBuild.Resources[i]
+	for _, slug := range w.slugs() {
+		for i := range w.ws.LatestBuild.Resources {
+			r := &w.ws.LatestBuild.Resources[i]
 			for j := range r.Agents {
 				a := &r.Agents[j]
 				if first == nil {
@@ -210,13 +210,13 @@ func (at *workspace) agent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp) 
 	return first, nil
 }
 
-// neverConnected is how long a workspace's agent may take to connect, and its app to answer, before the workspace
+// connectTimeout is how long a workspace's agent may take to connect, and its app to answer, before the workspace
 // counts as unhealthy. A template can allow the agent more time.
-const neverConnected = 2 * time.Minute
+const connectTimeout = 2 * time.Minute
 
 // state returns the state of the workspace, from its build, its agent and the app.
-func (p *Place) state(at *workspace) (fleet.State, string) {
-	build := at.ws.LatestBuild
+func (p *Place) state(w *workspace) (fleet.State, string) {
+	build := w.ws.LatestBuild
 	switch build.Status {
 	case codersdk.WorkspaceStatusPending:
 		if q := build.Job.QueuePosition; q > 0 {
@@ -240,18 +240,18 @@ func (p *Place) state(at *workspace) (fleet.State, string) {
 	case codersdk.WorkspaceStatusDeleted:
 		return fleet.StateDeleted, ""
 	case codersdk.WorkspaceStatusRunning:
-		return p.agentState(at)
+		return p.agentState(w)
 	}
-	return fleet.StateUnhealthy, fmt.Sprintf("Coder reports the status %q, which this version of Fleet does not know", plain(string(build.Status)))
+	return fleet.StateUnhealthy, fmt.Sprintf("Coder reports the status %q, which this version of Fleet does not know", shortLine(string(build.Status)))
 }
 
-// ended reports whether the workspace does not run any more, which ends all its runs, and why.
-func (p *Place) ended(at *workspace) (why string, ended bool) {
-	switch state, reason := p.state(at); state {
+// hasStopped reports whether the workspace does not run any more, which ends all its runs, and why.
+func (p *Place) hasStopped(w *workspace) (why string, ended bool) {
+	switch state, reason := p.state(w); state {
 	case fleet.StateRunning, fleet.StateStarting, fleet.StateUnhealthy:
 		return "", false
 	case fleet.StatePending:
-		if at.ws.LatestBuild.Transition == "start" {
+		if w.ws.LatestBuild.Transition == "start" {
 			return "", false
 		}
 		return "its workspace was stopped", true
@@ -268,13 +268,13 @@ func (p *Place) ended(at *workspace) (why string, ended bool) {
 }
 
 // offline returns the error that says why the agent cannot be reached, or nil if it can be reached.
-func (p *Place) offline(a fleet.Agent, at *workspace) error {
-	state, reason := p.state(at)
+func (p *Place) offline(a fleet.Agent, w *workspace) error {
+	state, reason := p.state(w)
 	return fleet.Workspace{State: state, Reason: reason}.Offline(a.Name)
 }
 
-// speaker returns the name of the program behind the app, for messages.
-func speaker(app *codersdk.WorkspaceApp) string {
+// programName returns the name of the program behind the app, for messages.
+func programName(app *codersdk.WorkspaceApp) string {
 	if app.Slug == runnerSlug {
 		return runnerSlug
 	}
@@ -282,27 +282,27 @@ func speaker(app *codersdk.WorkspaceApp) string {
 }
 
 func jobError(j codersdk.ProvisionerJob) string {
-	if e := plain(j.Error); e != "" {
+	if e := shortLine(j.Error); e != "" {
 		return e
 	}
 	return "Coder gives no reason; the log of the build may have one"
 }
 
 // agentState returns the state of a workspace whose build has succeeded.
-func (p *Place) agentState(at *workspace) (fleet.State, string) {
-	agent, app := at.agent()
+func (p *Place) agentState(w *workspace) (fleet.State, string) {
+	agent, app := w.appAgent()
 	if agent == nil {
 		return fleet.StateUnhealthy, "its workspace has no agent: the template needs a coder_agent"
 	}
-	since := p.config.Now().Add(p.throttle.ahead())
-	if done := at.ws.LatestBuild.Job.CompletedAt; done != nil {
+	since := p.config.Now().Add(p.throttle.clockSkew())
+	if done := w.ws.LatestBuild.Job.CompletedAt; done != nil {
 		since = *done
 	}
-	age := p.config.Now().Add(p.throttle.ahead()).Sub(since)
+	age := p.config.Now().Add(p.throttle.clockSkew()).Sub(since)
 	switch agent.Status {
 	case codersdk.WorkspaceAgentConnected:
 	case codersdk.WorkspaceAgentConnecting:
-		if age > max(neverConnected, time.Duration(agent.ConnectionTimeoutSeconds)*time.Second) {
+		if age > max(connectTimeout, time.Duration(agent.ConnectionTimeoutSeconds)*time.Second) {
 			return fleet.StateUnhealthy, "its workspace's agent has not connected to Coder: read the log of the agent for the reason"
 		}
 		return fleet.StateStarting, "its workspace's agent is connecting to Coder"
@@ -319,7 +319,7 @@ func (p *Place) agentState(at *workspace) (fleet.State, string) {
 		return fleet.StateUnhealthy, fmt.Sprintf("its workspace's agent is %s", strings.ReplaceAll(string(agent.LifecycleState), "_", " "))
 	}
 	if app == nil {
-		return fleet.StateUnhealthy, fmt.Sprintf("its workspace has no app %s: the template needs a coder_app for fleet-runner or AgentAPI", strings.Join(at.slugs(), " or "))
+		return fleet.StateUnhealthy, fmt.Sprintf("its workspace has no app %s: the template needs a coder_app for fleet-runner or AgentAPI", strings.Join(w.slugs(), " or "))
 	}
 	failed := ""
 	if agent.LifecycleState == codersdk.WorkspaceAgentLifecycleStartError {
@@ -327,12 +327,12 @@ func (p *Place) agentState(at *workspace) (fleet.State, string) {
 	}
 	switch app.Health {
 	case codersdk.WorkspaceAppHealthInitializing:
-		if failed == "" && age <= neverConnected {
-			return fleet.StateStarting, speaker(app) + " is starting"
+		if failed == "" && age <= connectTimeout {
+			return fleet.StateStarting, programName(app) + " is starting"
 		}
-		return fleet.StateUnhealthy, speaker(app) + " does not answer" + failed
+		return fleet.StateUnhealthy, programName(app) + " does not answer" + failed
 	case codersdk.WorkspaceAppHealthUnhealthy:
-		return fleet.StateUnhealthy, speaker(app) + " does not answer" + failed
+		return fleet.StateUnhealthy, programName(app) + " does not answer" + failed
 	}
 	return fleet.StateRunning, ""
 }

@@ -23,9 +23,9 @@ import (
 	"fleet/internal/place/coder"
 )
 
-// world simulates the parts of Coder and AgentAPI that one agent needs. It can produce faults that a real server does
+// fakeCoder simulates the parts of Coder and AgentAPI that one agent needs. It can produce faults that a real server does
 // not produce on demand, and endless streams, which cannot be replayed.
-type world struct {
+type fakeCoder struct {
 	*testing.T
 	*require.Assertions
 	server *httptest.Server
@@ -41,7 +41,7 @@ type world struct {
 	status   string
 	raw      []string
 	statuses []codersdk.WorkspaceAppStatus
-	gone     bool
+	deleted  bool
 	changed  chan struct{} // closed and replaced by a new channel at every change
 	requests map[string]int
 }
@@ -52,8 +52,8 @@ var (
 	versionID  = uuid.MustParse("20000000-0000-4000-8000-000000000000")
 )
 
-func newWorld(t *testing.T) *world {
-	x := &world{T: t, Assertions: require.New(t), status: "stable", changed: make(chan struct{}), requests: map[string]int{}}
+func newFakeCoder(t *testing.T) *fakeCoder {
+	x := &fakeCoder{T: t, Assertions: require.New(t), status: "stable", changed: make(chan struct{}), requests: map[string]int{}}
 	x.messages = []map[string]any{{"id": 0, "role": "agent", "content": "Ready.", "time": time.Now()}}
 	build := codersdk.WorkspaceBuild{
 		ID: uuid.New(), TemplateVersionID: versionID, Status: codersdk.WorkspaceStatusRunning, Transition: codersdk.WorkspaceTransitionStart,
@@ -72,7 +72,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // newPlace returns a place that uses the world.
-func (x *world) newPlace() *coder.Place {
+func (x *fakeCoder) newPlace() *coder.Place {
 	p, err := coder.New(coder.Config{
 		URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
 		RunnerKey: x.key,
@@ -91,16 +91,16 @@ func (x *world) newPlace() *coder.Place {
 	return p
 }
 
-func (x *world) agent() fleet.Agent {
+func (x *fakeCoder) agent() fleet.Agent {
 	return fleet.Agent{UID: "uid", Name: "papi", Owner: "fleet", Project: "setup", Role: "coder", Spec: "A spec.", WorkspaceID: x.ws.ID.String()}
 }
 
-func (x *world) run(prompt string) fleet.Run {
+func (x *fakeCoder) run(prompt string) fleet.Run {
 	return fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: time.Hour, Started: time.Now()}
 }
 
-// change changes the world and notifies all watchers.
-func (x *world) change(do func()) {
+// update changes the world and notifies all watchers.
+func (x *fakeCoder) update(do func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	do()
@@ -108,9 +108,9 @@ func (x *world) change(do func()) {
 	x.changed = make(chan struct{})
 }
 
-// says shows the text on the agent's screen, and sets the status of the agent.
-func (x *world) says(text, status string) {
-	x.change(func() {
+// showScreen shows the text on the agent's screen, and sets the status of the agent.
+func (x *fakeCoder) showScreen(text, status string) {
+	x.update(func() {
 		if last := x.messages[len(x.messages)-1]; last["role"] == "user" {
 			x.messages = append(x.messages, map[string]any{"id": len(x.messages), "role": "agent"})
 		}
@@ -121,7 +121,7 @@ func (x *world) says(text, status string) {
 }
 
 // prompts returns the prompts that the agent has received.
-func (x *world) prompts() (prompts []string) {
+func (x *fakeCoder) prompts() (prompts []string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, m := range x.messages {
@@ -132,13 +132,13 @@ func (x *world) prompts() (prompts []string) {
 	return prompts
 }
 
-func (x *world) count(request string) int {
+func (x *fakeCoder) count(request string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.requests[request]
 }
 
-func (x *world) serve(w http.ResponseWriter, r *http.Request) {
+func (x *fakeCoder) serve(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	x.mu.Lock()
 	x.requests[r.Method+" "+path[strings.LastIndex(path, "/")+1:]]++
@@ -159,7 +159,7 @@ func (x *world) serve(w http.ResponseWriter, r *http.Request) {
 	if len(ws.LatestBuild.Resources) > 0 { // empty if the workspace is stopped
 		ws.LatestBuild.Resources = []codersdk.WorkspaceResource{x.resource()}
 	}
-	gone, status := x.gone, x.status
+	gone, status := x.deleted, x.status
 	messages := append([]map[string]any{}, x.messages...)
 	x.mu.Unlock()
 	switch app := strings.TrimPrefix(path, "/@fleet/agent-papi.main/apps/agentapi/"); {
@@ -172,7 +172,7 @@ func (x *world) serve(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(path, "/presets"):
 		_, _ = io.WriteString(w, `[{"ID":"30000000-0000-4000-8000-000000000000","Name":null},{"ID":"40000000-0000-4000-8000-000000000000","Name":"Coder","Parameters":[{"Name":"system_prompt","Value":"Be good."}]}]`)
 	case strings.HasPrefix(path, "/api/v2/workspaces/") && r.Method == http.MethodGet && gone:
-		problem(w, http.StatusGone, "Workspace \""+ws.ID.String()+"\" was deleted, you can view this workspace by specifying '?deleted=true' and trying again.")
+		writeError(w, http.StatusGone, "Workspace \""+ws.ID.String()+"\" was deleted, you can view this workspace by specifying '?deleted=true' and trying again.")
 	case path == "/api/v2/workspaces/"+ws.ID.String():
 		reply(ws)
 	case path == "/api/v2/workspaces/"+ws.ID.String()+"/builds":
@@ -185,16 +185,16 @@ func (x *world) serve(w http.ResponseWriter, r *http.Request) {
 	case app == "messages":
 		reply(map[string]any{"messages": messages})
 	case app == "message":
-		x.take(w, r)
+		x.acceptMessage(w, r)
 	case app == "events":
-		x.stream(w, r)
+		x.streamConversation(w, r)
 	default:
-		problem(w, http.StatusNotFound, "Resource not found or you do not have access to this resource")
+		writeError(w, http.StatusNotFound, "Resource not found or you do not have access to this resource")
 	}
 }
 
 // resource returns a copy of the workspace's resource, with the latest reports of the agent.
-func (x *world) resource() codersdk.WorkspaceResource {
+func (x *fakeCoder) resource() codersdk.WorkspaceResource {
 	r := x.ws.LatestBuild.Resources[0]
 	r.Agents = slices.Clone(r.Agents)
 	r.Agents[0].Apps = slices.Clone(r.Agents[0].Apps)
@@ -202,52 +202,52 @@ func (x *world) resource() codersdk.WorkspaceResource {
 	return r
 }
 
-func problem(w http.ResponseWriter, status int, message string) {
+func writeError(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(codersdk.Response{Message: message})
 }
 
-// refuse answers like AgentAPI when it refuses a message.
-func refuse(w http.ResponseWriter, words string) {
+// refuseMessage answers like AgentAPI when it refuses a message.
+func refuseMessage(w http.ResponseWriter, words string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(http.StatusInternalServerError)
 	_, _ = fmt.Fprintf(w, `{"title":"Internal Server Error","status":500,"detail":"unexpected error occurred","errors":[{"message":%q}]}`, words)
 }
 
-// page answers with a web page, like a proxy.
-func page(w http.ResponseWriter, status int) {
+// writePage answers with a web page, like a proxy.
+func writePage(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, "<!doctype html><html><body>the inside of a proxy</body></html>")
 }
 
-// take accepts a message for the agent.
-func (x *world) take(w http.ResponseWriter, r *http.Request) {
+// acceptMessage accepts a message for the agent.
+func (x *fakeCoder) acceptMessage(w http.ResponseWriter, r *http.Request) {
 	var m struct{ Type, Content string }
 	_ = json.NewDecoder(r.Body).Decode(&m)
 	if m.Type == "raw" {
-		x.change(func() { x.raw = append(x.raw, m.Content) })
+		x.update(func() { x.raw = append(x.raw, m.Content) })
 		_, _ = io.WriteString(w, `{"ok":true}`)
 		return
 	}
 	ok := false
-	x.change(func() {
+	x.update(func() {
 		if ok = x.status == "stable"; ok {
 			x.messages = append(x.messages, map[string]any{"id": len(x.messages), "role": "user", "content": m.Content, "time": time.Now()})
 			x.status = "running"
 		}
 	})
 	if !ok {
-		refuse(w, "failed to send message: message can only be sent when the agent is waiting for user input")
+		refuseMessage(w, "failed to send message: message can only be sent when the agent is waiting for user input")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"ok":true}`)
 }
 
-// stream sends the whole conversation at first and after every change.
-func (x *world) stream(w http.ResponseWriter, r *http.Request) {
+// streamConversation sends the whole conversation at first and after every change.
+func (x *fakeCoder) streamConversation(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for id := 0; ; id++ {
 		x.mu.Lock()
@@ -267,8 +267,8 @@ func (x *world) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reply answers with the value as JSON.
-func reply(w http.ResponseWriter, v any) bool {
+// writeJSON answers with the value as JSON.
+func writeJSON(w http.ResponseWriter, v any) bool {
 	w.Header().Set("Content-Type", "application/json")
 	return json.NewEncoder(w).Encode(v) == nil
 }
