@@ -25,7 +25,7 @@ func acpProjects(t *testing.T, roles ...local.Role) func(*local.Config) {
 	return func(c *local.Config) {
 		for _, how := range []string{"plain", "load", "v2", "deaf"} {
 			c.Projects = append(c.Projects, local.Project{
-				Name: how, Driver: "acp", Command: []string{self(t), "peer", how}, Roles: roles,
+				Name: how, Driver: "acp", Command: []string{testBinary(t), "peer", how}, Roles: roles,
 			})
 		}
 	}
@@ -33,9 +33,9 @@ func acpProjects(t *testing.T, roles ...local.Role) func(*local.Config) {
 
 func TestACP(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, acpProjects(t, local.Role{Name: "coder", Prompt: "You write code.", AllowedTools: []string{"Bash(ls *)"}}))
-	a := w.agent("load")
-	output, o := w.do(a, "say Let me see.\ntool t1 execute go test\ndone t1 ok\nask t2 execute ls -l\nask t3 execute rm -rf x\ncost 0.25\nsay All well.")
+	w := newTestPlace(t, acpProjects(t, local.Role{Name: "coder", Prompt: "You write code.", AllowedTools: []string{"Bash(ls *)"}}))
+	a := w.provisionIn("load")
+	output, o := w.runTask(a, "say Let me see.\ntool t1 execute go test\ndone t1 ok\nask t2 execute ls -l\nask t3 execute rm -rf x\ncost 0.25\nsay All well.")
 	require.Equal(t, "Let me see.\n<execute: go test>\n<terminal: ls -l>\nselected yes\n<terminal: rm -rf x>\n"+
 		"<denied: terminal: rm -rf x: no rule allows it>\nselected no\nAll well.\n", output)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
@@ -46,13 +46,13 @@ func TestACP(t *testing.T) {
 	require.Equal(t, 1, o.Turns)
 
 	// The next task continues the session and reports only its own cost.
-	output, o = w.do(a, "say Go on.\ncost 0.75")
+	output, o = w.runTask(a, "say Go on.\ncost 0.75")
 	require.Equal(t, "Go on.\n", output)
 	require.InDelta(t, 0.5, o.CostUSD, 1e-9)
 
 	// A lost session is reported, and the agent receives its instructions again.
 	require.NoError(t, os.WriteFile(w.home(a, "session"), []byte("lost 0 0.75"), 0o600))
-	output, o = w.do(a, "say Anew.\ncost 0.1")
+	output, o = w.runTask(a, "say Anew.\ncost 0.1")
 	require.Equal(t, "<a new conversation starts: no such session>\nAnew.\n", output)
 	require.InDelta(t, 0.1, o.CostUSD, 1e-9)
 
@@ -61,19 +61,19 @@ func TestACP(t *testing.T) {
 		"die":                    "ended by itself (exit status 3) before it had answered",
 		"stop refusal":           "the model refused the task",
 	} {
-		_, o = w.do(a, prompt)
+		_, o = w.runTask(a, prompt)
 		require.Equal(t, fleet.TaskFailed, o.Status)
 		require.Contains(t, o.Reason, reason)
 	}
-	_, o = w.do(w.agent("v2"), "say x")
+	_, o = w.runTask(w.provisionIn("v2"), "say x")
 	require.Contains(t, o.Reason, "speaks version 2 of the Agent Client Protocol, but Fleet speaks version 1")
 }
 
 // TestACPAgentConfig checks that an agent without a project may do only what its configuration allows.
 func TestACPAgentConfig(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	command := []string{self(t), "peer", "plain"}
+	w := newTestPlace(t, nil)
+	command := []string{testBinary(t), "peer", "plain"}
 	script := "ask t1 execute ls -l\nask t2 execute ls secret\nask t3 execute make\nask t4 edit a.go"
 	for want, agentConfig := range map[string]fleet.AgentConfig{
 		"yes no no no":  {Allow: []string{"Bash(ls *)"}, Deny: []string{"Bash(ls secret*)"}},
@@ -82,7 +82,7 @@ func TestACPAgentConfig(t *testing.T) {
 		"yes yes no no": {Allow: []string{"Bash(ls *)"}},
 	} {
 		agentConfig.Driver, agentConfig.Command = "acp", command
-		output, o := w.do(w.provision(configuredAgent(agentConfig)), script)
+		output, o := w.runTask(w.provision(configuredAgent(agentConfig)), script)
 		require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 		var answers []string
 		for line := range strings.Lines(output) {
@@ -96,12 +96,12 @@ func TestACPAgentConfig(t *testing.T) {
 
 func TestACPMessages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, acpProjects(t))
+	w := newTestPlace(t, acpProjects(t))
 	// A message that comes after the turn is refused, and nothing shows that it has come before that.
 	waittest.Growing(t, 100*time.Millisecond, func(pause time.Duration) (tidy bool) {
-		a := w.agent("plain")
+		a := w.provisionIn("plain")
 		r := w.start(a, "say First.\npause\nuntil sent")
-		w.until(a, r, "First.")
+		w.followUntil(a, r, "First.")
 		sent := make(chan error, 2)
 		for range 2 { // the second message has the same id and must not be delivered again
 			go func() { sent <- w.Connect(a).Send(w.ctx, r, "m1", "say Second,\nsay  on two lines.") }()
@@ -121,21 +121,21 @@ func TestACPMessages(t *testing.T) {
 
 func TestACPStop(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		acpProjects(t)(c)
 		c.StopGrace = 2 * time.Second
 	})
 	for _, how := range []string{"plain", "deaf"} {
-		a := w.agent(how)
+		a := w.provisionIn(how)
 		r := w.start(a, "say Working.\npause\nhang")
-		w.until(a, r, "Working.")
+		w.followUntil(a, r, "Working.")
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 		if how == "deaf" {
 			require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 		}
 		_, o := w.follow(a, r)
 		require.Equal(t, fleet.TaskStopped, o.Status)
-		require.Empty(t, children(t, w.home(a)), "processes that are left")
+		require.Empty(t, runProcessesIn(t, w.home(a)), "processes that are left")
 	}
 }
 
@@ -143,8 +143,8 @@ func TestACPStop(t *testing.T) {
 // later.
 func TestACPOpenToolCalls(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, acpProjects(t))
-	a := w.agent("plain")
+	w := newTestPlace(t, acpProjects(t))
+	a := w.provisionIn("plain")
 	r := w.start(a, "tool t1 execute sleep\ntool t2 fetch page\nthink Hm\npause\ndone t1\ndone t2\nsay Over.")
 	outputs, _ := w.outputs(a, r, "")
 	var open []int
@@ -154,14 +154,14 @@ func TestACPOpenToolCalls(t *testing.T) {
 		}
 	}
 	require.Equal(t, []int{0, 1, 2, 1, 0}, open)
-	require.True(t, strings.HasSuffix(said(outputs), "Over.\n"))
+	require.True(t, strings.HasSuffix(outputText(outputs), "Over.\n"))
 }
 
 // TestACPOpenToolCallOnReconnect checks that a follower that connects during a tool call learns that the call is open.
 func TestACPOpenToolCallOnReconnect(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, acpProjects(t))
-	a := w.agent("plain")
+	w := newTestPlace(t, acpProjects(t))
+	a := w.provisionIn("plain")
 	r := w.start(a, "tool t1 execute sleep\nhang")
 	open := func(cursor string) (last fleet.Output) {
 		ctx, cancel := context.WithCancel(w.ctx)
@@ -186,14 +186,14 @@ func TestACPOpenToolCallOnReconnect(t *testing.T) {
 // TestACPSecrets checks that the secrets of MCP servers are removed with the run.
 func TestACPSecrets(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := fleet.Agent{Config: &fleet.AgentConfig{Driver: "acp", Command: []string{self(t), "peer", "plain"}, MCPServers: []fleet.MCPServer{
+	w := newTestPlace(t, nil)
+	a := fleet.Agent{Config: &fleet.AgentConfig{Driver: "acp", Command: []string{testBinary(t), "peer", "plain"}, MCPServers: []fleet.MCPServer{
 		{Name: "tracker", Command: "tracker", Env: map[string]string{"TOKEN": "s3cret"}},
 	}}, UID: "u1", Name: "papi", Role: "coder"}
 	_, err := w.Provision(w.ctx, a)
 	require.NoError(t, err)
 	r := w.start(a, "say Hi.\npause\nhang")
-	w.until(a, r, "Hi.")
+	w.followUntil(a, r, "Hi.")
 	data, err := os.ReadFile(w.runDir(a, r, "acp.json"))
 	require.NoError(t, err)
 	require.Contains(t, string(data), "s3cret")
@@ -209,10 +209,10 @@ func TestACPSecrets(t *testing.T) {
 // rules of the role answer, or people do.
 func TestACPQuestions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, acpProjects(t, local.Role{Name: "coder", Permissions: &driver.Permissions{
+	w := newTestPlace(t, acpProjects(t, local.Role{Name: "coder", Permissions: &driver.Permissions{
 		Allow: []string{"execute(ls *)"}, Deny: []string{"Bash(rm *)"}, Timeout: waittest.Limit,
 	}}))
-	a := w.agent("plain")
+	a := w.provisionIn("plain")
 	r := w.start(a, "ask t1 execute ls -l\nask t2 execute rm -rf x\nask t3 execute make\nnested t4 make install\nsay Done.")
 	var mu sync.Mutex
 	asked := map[string]fleet.Question{}
@@ -263,5 +263,5 @@ func TestACPQuestions(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskStopped, o.Status)
 	require.Equal(t, fleet.QuestionWithdrawn, last.Status)
-	require.Empty(t, children(t, w.home(a)), "processes that are left")
+	require.Empty(t, runProcessesIn(t, w.home(a)), "processes that are left")
 }

@@ -11,8 +11,8 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// kinds describes what drivers can do, by kind of driver.
-var kinds = map[string]fleet.Driver{
+// driversByKind describes what drivers can do, by kind of driver.
+var driversByKind = map[string]fleet.Driver{
 	"claude":  {Tools: true, LimitsTools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
 	"codex":   {Remembers: true, AddsArguments: true},
 	"acp":     {Tools: true, Asks: true, MCPServers: true, Remembers: true, NeedsCommand: true},
@@ -25,7 +25,7 @@ var kinds = map[string]fleet.Driver{
 func Drivers() []fleet.Driver {
 	var all []fleet.Driver
 	add := func(name, kind string) {
-		d := kinds[kind]
+		d := driversByKind[kind]
 		d.Name = name
 		all = append(all, d)
 	}
@@ -45,9 +45,9 @@ func Drivers() []fleet.Driver {
 // hasConfig reports whether the agent's work is described by a configuration, not by a project.
 func hasConfig(a fleet.Agent) bool { return a.Config != nil && a.Config.Driver != "" }
 
-// kind returns the project that describes how the agent works. For an agent with a configuration, it makes a project of
+// agentProject returns the project that describes how the agent works. For an agent with a configuration, it makes a project of
 // the configuration. models are the models that a task of the agent names.
-func (p *Place) kind(a fleet.Agent, models ...string) (project, error) {
+func (p *Place) agentProject(a fleet.Agent, models ...string) (project, error) {
 	proj, err := project{}, error(nil)
 	switch {
 	case !hasConfig(a):
@@ -64,7 +64,7 @@ func (p *Place) kind(a fleet.Agent, models ...string) (project, error) {
 		return proj, err
 	}
 	if a.Config.Keep > 0 && proj.dir == "" && proj.Repository == "" {
-		proj.dir, proj.results = p.results(a.UID), true
+		proj.dir, proj.worksInResults = p.resultsDir(a.UID), true
 	}
 	if a.Config.Edits {
 		proj.Roles = slices.Clone(proj.Roles)
@@ -98,7 +98,7 @@ func configProject(a fleet.Agent) (project, error) {
 	if err != nil {
 		return refuse("the agent's configuration is invalid: %s", err)
 	}
-	can := kinds[o.Kind]
+	can := driversByKind[o.Kind]
 	if r.Ask != nil && !can.Asks {
 		return refuse("the driver %q does not ask for permissions: leave out ask, or use claude", r.Driver)
 	}
@@ -115,7 +115,7 @@ func configProject(a fleet.Agent) (project, error) {
 	if role.MCPServers, err = configServers(r); err != nil {
 		return project{}, err
 	}
-	role.Tools, role.AllowedTools = toolbox(r)
+	role.Tools, role.AllowedTools = toolLists(r)
 	if r.Ask != nil {
 		role.Permissions = &driver.Permissions{Deny: r.Deny, Ask: r.Ask, Timeout: r.AskTimeout}
 	}
@@ -146,7 +146,7 @@ func configOptions(r *fleet.AgentConfig) (o driver.Options, known bool) {
 			return o, true
 		}
 	}
-	o = withKnown(driver.Options{Kind: r.Driver, Command: r.Command})
+	o = withProgramDefaults(driver.Options{Kind: r.Driver, Command: r.Command})
 	if r.Driver == "codex" { // the arguments of the configuration follow the program codex
 		o.Command = append([]string{"codex"}, r.Command...)
 	}
@@ -156,11 +156,11 @@ func configOptions(r *fleet.AgentConfig) (o driver.Options, known bool) {
 	return o, slices.Contains(driver.Kinds, r.Driver)
 }
 
-// toolbox returns two lists: tools are Claude Code's own tools that the agent has, and allowed are the tools that need
+// toolLists returns two lists: tools are Claude Code's own tools that the agent has, and allowed are the tools that need
 // no permission. The agent has the tools that its configuration allows, or for which it may ask. It may also use all
 // tools of its MCP servers. If the configuration allows single tools of a server, it may use only these tools of the
 // server. An empty list in the configuration means no tools.
-func toolbox(r *fleet.AgentConfig) (tools, allowed []string) {
+func toolLists(r *fleet.AgentConfig) (tools, allowed []string) {
 	allowed = slices.Clone(r.Allow)
 	if r.Allow == nil || len(r.Allow) > 0 {
 		for _, s := range r.MCPServers {
@@ -228,7 +228,7 @@ func (p *Place) expandAll(server string, texts map[string]string) (map[string]st
 	}
 	filled := make(map[string]string, len(texts))
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
-		value, err := fleet.Expand(texts[key], p.lookup)
+		value, err := fleet.Expand(texts[key], p.lookUpVariable)
 		if err != nil {
 			return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "%s of the MCP server %q: %s", key, server, fleet.PublicMessage(err))
 		}
@@ -237,8 +237,8 @@ func (p *Place) expandAll(server string, texts map[string]string) (map[string]st
 	return filled, nil
 }
 
-// lookup returns a variable of the server's environment. It does not find variables that agents may not have.
-func (p *Place) lookup(name string) (string, bool) {
+// lookUpVariable returns a variable of the server's environment. It does not find variables that agents may not have.
+func (p *Place) lookUpVariable(name string) (string, bool) {
 	if runner.Reserved(name) {
 		return "", false
 	}

@@ -23,7 +23,7 @@ func configuredAgent(r fleet.AgentConfig) fleet.Agent {
 	return fleet.Agent{UID: uuid.NewString(), Name: "web-search-1", Owner: "alice", Toolset: fleet.ToolsetSubagents, Config: &r}
 }
 
-func (w *world) provision(a fleet.Agent) fleet.Agent {
+func (w *testPlace) provision(a fleet.Agent) fleet.Agent {
 	w.t.Helper()
 	ws, err := w.Provision(w.ctx, a)
 	require.NoError(w.t, err)
@@ -37,7 +37,7 @@ var withoutDuration = regexp.MustCompile(`,"duration":\d+`)
 func TestAgentConfig(t *testing.T) {
 	t.Parallel()
 	const secret = "brave-s3cret"
-	w := newClaudeWorld(t, local.Role{}, "BRAVE_API_KEY="+secret, "EXTRA=passed on", "NOT_NAMED=stays")
+	w := newClaudePlace(t, local.Role{}, "BRAVE_API_KEY="+secret, "EXTRA=passed on", "NOT_NAMED=stays")
 	a := configuredAgent(fleet.AgentConfig{
 		Driver: "claude", System: "You search the web.", SystemOnly: true, Model: "haiku",
 		Allow: []string{"Bash(curl:*)", "Bash(wget:*)", "Read"}, Deny: []string{"Bash(rm:*)"}, PassEnv: []string{"EXTRA"},
@@ -55,7 +55,7 @@ func TestAgentConfig(t *testing.T) {
 		Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, Conversation: true, SessionID: "s-1", ExitCode: new(int),
 		Usage: fleet.Usage{Model: "opus", InputTokens: 112, OutputTokens: 34, ToolCalls: 1},
 	}, o)
-	require.Equal(t, "I will look.\n<Bash: ls -l>\n", said(outputs))
+	require.Equal(t, "I will look.\n<Bash: ls -l>\n", outputText(outputs))
 	require.JSONEq(t, `{"type":"tool_call","id":"t1","name":"Bash","arguments":{"command":"ls\n  -l","description":"List"}}`, string(outputs[2].Data))
 	require.JSONEq(t, `{"type":"tool_result","id":"t1","name":"Bash","result":"file"}`, withoutDuration.ReplaceAllString(string(outputs[3].Data), ""))
 
@@ -108,7 +108,7 @@ func TestAgentConfigTools(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := newClaudeWorld(t, local.Role{})
+			w := newClaudePlace(t, local.Role{})
 			a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude", Allow: tc.allow, MCPServers: servers}))
 			w.script("s-1", "", claudeDone)
 			r := newRun("go")
@@ -138,7 +138,7 @@ func TestAgentConfigTools(t *testing.T) {
 
 func TestAgentConfigIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newClaudeWorld(t, local.Role{})
+	w := newClaudePlace(t, local.Role{})
 	for _, tc := range []struct {
 		want        string
 		agentConfig fleet.AgentConfig
@@ -172,7 +172,7 @@ func TestAgentConfigIsRefused(t *testing.T) {
 // starts.
 func TestAgentConfigVariables(t *testing.T) {
 	t.Parallel()
-	w := newClaudeWorld(t, local.Role{})
+	w := newClaudePlace(t, local.Role{})
 	for text, want := range map[string]string{
 		"${MISSING}": "MISSING is not set", "${FLEET_TOKEN}": "FLEET_TOKEN is not set", "${": "is not followed by", "${A-b}": "is not followed by",
 	} {
@@ -188,12 +188,12 @@ func TestAgentConfigVariables(t *testing.T) {
 
 func TestAgentConfigConversation(t *testing.T) {
 	t.Parallel()
-	w := newClaudeWorld(t, local.Role{})
+	w := newClaudePlace(t, local.Role{})
 	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude", System: "You review."}))
 	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
-	w.do(a, "one")
+	w.runTask(a, "one")
 	require.NotContains(t, w.argv(), "--resume")
-	w.do(a, "two")
+	w.runTask(a, "two")
 	require.Contains(t, w.file("initialize"), `"appendSystemPrompt":"You review.`)
 	require.Contains(t, strings.Join(w.argv(), " "), "--resume s-1")
 	require.Equal(t, "two", w.prompt())
@@ -201,14 +201,14 @@ func TestAgentConfigConversation(t *testing.T) {
 	// A text that is both the specification and the system prompt is passed only once.
 	both := configuredAgent(fleet.AgentConfig{Driver: "claude", System: "You review."})
 	both.Spec = "You review."
-	w.do(w.provision(both), "three")
+	w.runTask(w.provision(both), "three")
 	require.Contains(t, w.file("initialize"), `"appendSystemPrompt":"You review."`)
 }
 
 func TestAgentConfigOfCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	w := newWorld(t, nil)
+	w := newTestPlace(t, nil)
 	report := &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
 	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", Dir: dir}))
 	r := newRun(`pwd; echo "$FLEET_REPORT_URL"; stat -c %a "$FLEET_REPORT_TOKEN_FILE"; cat "$FLEET_REPORT_TOKEN_FILE"; env | grep -c t0ken || true`)
@@ -226,10 +226,10 @@ func TestAgentConfigOfCommand(t *testing.T) {
 	require.DirExists(t, dir, "Delete must not remove a directory that is not the agent's own")
 
 	cat := w.provision(configuredAgent(fleet.AgentConfig{Driver: "command", Command: []string{"cat"}, System: "You are a cat."}))
-	output, _ = w.do(cat, "Purr.")
+	output, _ = w.runTask(cat, "Purr.")
 	require.Equal(t, "You are a cat.\n\nYour task now:\n\nPurr.", output, "a command without templates must receive the instructions and the task on its standard input")
 	echo := w.provision(configuredAgent(fleet.AgentConfig{Driver: "command", Command: []string{"printf", "%s|", "{{.Model}}", "{{.Prompt}}"}, Model: "m"}))
-	output, _ = w.do(echo, "--Hi")
+	output, _ = w.runTask(echo, "--Hi")
 	require.Equal(t, "m|--Hi|", output)
 }
 
@@ -237,7 +237,7 @@ func TestAgentConfigOfCommand(t *testing.T) {
 // sets Reports.
 func TestReportingConfig(t *testing.T) {
 	t.Parallel()
-	w := newClaudeWorld(t, local.Role{Prompt: "You write code."})
+	w := newClaudePlace(t, local.Role{Prompt: "You write code."})
 	a := configuredAgent(fleet.AgentConfig{Reports: true})
 	a.Project, a.Role = "claude", "coder"
 	w.provision(a)
@@ -259,16 +259,16 @@ func TestAgentConfigOfKnownCLI(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "codex"), []byte(`#!/usr/bin/env bash
 printf '{"type":"item.completed","item":{"type":"agent_message","text":"%s"}}\n{"type":"turn.completed"}\n' "$*, $(cat)"
 `), 0o700))
-	w := newWorld(t, func(c *local.Config) { c.Environ = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir} })
+	w := newTestPlace(t, func(c *local.Config) { c.Environ = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir} })
 	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "codex", Model: "o9"}))
-	_, o := w.do(a, "go")
+	_, o := w.runTask(a, "go")
 	require.Regexp(t, "^exec --json --skip-git-repo-check --sandbox [a-z-]+ --model o9 -, go$", o.Summary)
 	require.Contains(t, w.Traits().DriverNames(), "codex")
 }
 
-// asks is a script for the fake claude. It prints the events of a request to the model, of a tool call when the test
+// requestsScript is a script for the fake claude. It prints the events of a request to the model, of a tool call when the test
 // opens the gate, and of another request after the tool's result.
-const asks = `
+const requestsScript = `
 say() { printf '%s\n' "$@"; }
 trap 'say "{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"got TERM\"}]},\"session_id\":\"s\"}"; exit 143' TERM
 say '{"type":"system","subtype":"status","status":"requesting"}'
@@ -282,8 +282,8 @@ say '{"type":"stream_event","event":{"type":"message_stop"},"parent_tool_use_id"
 say '{"type":"result","subtype":"success","result":"all done","session_id":"s"}'
 `
 
-// interrupted is a script for the fake claude. A tool call is active until the client interrupts the turn.
-const interrupted = `
+// interruptedScript is a script for the fake claude. A tool call is active until the client interrupts the turn.
+const interruptedScript = `
 say() { printf '%s\n' "$@"; }
 end() {
   say '{"type":"control_response","response":{"subtype":"success","request_id":"fleet-2"}}'
@@ -301,19 +301,19 @@ sleep 3600 & wait $!
 // TestSoftInterrupt checks that an interrupt waits until the agent is between two requests to its model.
 func TestSoftInterrupt(t *testing.T) {
 	t.Parallel()
-	begin := func(t *testing.T, grace time.Duration, stop string, report bool) (*claudeWorld, fleet.Agent, fleet.Run) {
-		w := newClaudeWorldWith(t, local.Role{}, func(c *local.Config) { c.StopGrace = grace })
+	begin := func(t *testing.T, grace time.Duration, stop string, report bool) (*claudePlace, fleet.Agent, fleet.Run) {
+		w := newClaudePlaceWith(t, local.Role{}, func(c *local.Config) { c.StopGrace = grace })
 		a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude"}))
-		w.script("s", "STOP="+stop+"\n"+asks)
+		w.script("s", "STOP="+stop+"\n"+requestsScript)
 		r := newRun("go")
 		if report {
 			r.Report = &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t"}
 		}
 		require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
-		w.until(a, r, "asking")
+		w.followUntil(a, r, "asking")
 		return w, a, r
 	}
-	open := func(w *claudeWorld) {
+	open := func(w *claudePlace) {
 		require.NoError(w.t, os.WriteFile(filepath.Join(w.homeDir, "open"), nil, 0o600))
 	}
 	t.Run("the answer in flight is waited for", func(t *testing.T) {
@@ -340,20 +340,20 @@ func TestSoftInterrupt(t *testing.T) {
 		t.Parallel()
 		w, a, r := begin(t, waittest.Limit, "tool_use", true)
 		open(w)
-		w.until(a, r, "answered")
+		w.followUntil(a, r, "answered")
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 		output, _ := w.follow(a, r)
 		require.Equal(t, "asking\nanswered\ngot TERM\n", output)
 	})
 	t.Run("and returns when the turn has ended", func(t *testing.T) {
 		t.Parallel()
-		w := newClaudeWorldWith(t, local.Role{}, func(c *local.Config) { c.StopGrace = waittest.Limit })
+		w := newClaudePlaceWith(t, local.Role{}, func(c *local.Config) { c.StopGrace = waittest.Limit })
 		a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude"}))
-		w.script("s", interrupted)
+		w.script("s", interruptedScript)
 		r := newRun("go")
 		r.Report = &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t"}
 		require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
-		w.until(a, r, "working")
+		w.followUntil(a, r, "working")
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 		output, err := os.ReadFile(filepath.Join(w.runDir(a, r), "output"))
 		require.NoError(t, err)
@@ -429,7 +429,7 @@ func TestSoftInterrupt(t *testing.T) {
 // the MCP server through which it asks.
 func TestAgentConfigQuestions(t *testing.T) {
 	t.Parallel()
-	w := newClaudeWorld(t, local.Role{})
+	w := newClaudePlace(t, local.Role{})
 	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude", Allow: []string{"Read"}, Ask: []string{"Bash(git *)", "Edit"}, Deny: []string{"Bash(rm *)"}, AskTimeout: waittest.Limit}))
 	w.script("s-1", "", claudeDone)
 	_, o := w.follow(a, w.start(a, "go"))

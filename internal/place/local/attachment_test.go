@@ -13,8 +13,8 @@ import (
 // TestAttachments checks that the agent can read the files of its task, but not change them, and that they are removed.
 func TestAttachments(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	r := newRun(`cd "$FLEET_ATTACHMENTS"; cat "notes ä.txt"; ls | wc -l; rm -f "notes ä.txt" 2>/dev/null || echo kept`)
 	r.Attachments = []fleet.Attachment{
 		{Name: "notes ä.txt", MediaType: "text/plain", Content: []byte("hello\n")}, {Name: strings.Repeat("x", 255), MediaType: "image/png", Content: []byte("\x00\xff")},
@@ -36,10 +36,10 @@ func TestAttachments(t *testing.T) {
 // TestAttachmentsInPrompt checks that a program that is not a shell reads the paths of the files in its prompt.
 func TestAttachmentsInPrompt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Projects = []local.Project{{Name: "cat", Driver: "command", Command: []string{"printf", "%s", "{{.Prompt}}"}}}
 	})
-	a := w.agent("cat")
+	a := w.provisionIn("cat")
 	r := newRun("Read this.")
 	r.Attachments = []fleet.Attachment{{Name: "notes.txt", MediaType: "text/plain", Content: []byte("hello")}}
 	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))

@@ -17,7 +17,7 @@ import (
 func TestBundleHasAllWork(t *testing.T) {
 	t.Parallel()
 	repository := t.TempDir()
-	git(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	runGit(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
 	for name, tc := range map[string]struct {
 		script string
 		want   fleet.TaskStatus
@@ -29,13 +29,13 @@ func TestBundleHasAllWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, func(c *local.Config) {
+			w := newTestPlace(t, func(c *local.Config) {
 				c.Projects = append(c.Projects, local.Project{Name: "repository", Repository: repository})
 			})
-			a := w.agent("repository")
+			a := w.provisionIn("repository")
 			r := w.start(a, "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b\n"+tc.script)
 			if tc.kill {
-				w.until(a, r, "done")
+				w.followUntil(a, r, "done")
 				require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 			}
 			_, o := w.follow(a, r)
@@ -53,7 +53,7 @@ func TestBundleHasAllWork(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "bundle")
 			require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
 			clone := t.TempDir()
-			git(t, clone, "git clone -q --single-branch -b main "+repository+" .; git fetch -q "+file+" +refs/fleet/"+a.UID+"/last:refs/heads/rescued; git checkout -q rescued")
+			runGit(t, clone, "git clone -q --single-branch -b main "+repository+" .; git fetch -q "+file+" +refs/fleet/"+a.UID+"/last:refs/heads/rescued; git checkout -q rescued")
 			for name, want := range map[string]string{"file": "two\n", "new": "new\n"} {
 				got, err := os.ReadFile(filepath.Join(clone, name))
 				require.NoError(t, err)
@@ -67,11 +67,11 @@ func TestBundleHasAllWork(t *testing.T) {
 func TestBundleOfBrokenTree(t *testing.T) {
 	t.Parallel()
 	repository := t.TempDir()
-	git(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
-	w := newWorld(t, func(c *local.Config) {
+	runGit(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Projects = append(c.Projects, local.Project{Name: "repository", Repository: repository})
 	})
-	a := w.agent("repository")
+	a := w.provisionIn("repository")
 	r := w.start(a, "git commit -q --allow-empty -m two")
 	w.follow(a, r)
 	ws, err := w.Inspect(w.ctx, a)
@@ -82,5 +82,5 @@ func TestBundleOfBrokenTree(t *testing.T) {
 	require.NotEmpty(t, b.Bytes())
 	file := filepath.Join(t.TempDir(), "bundle")
 	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
-	require.Equal(t, "two", git(t, repository, "git fetch -q "+file+" refs/fleet/"+a.UID+"/last; git log -1 --format=%s FETCH_HEAD"))
+	require.Equal(t, "two", runGit(t, repository, "git fetch -q "+file+" refs/fleet/"+a.UID+"/last; git log -1 --format=%s FETCH_HEAD"))
 }

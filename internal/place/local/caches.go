@@ -41,18 +41,18 @@ const (
 // cache is a cache of a program that agents share. It never contains programs that are found through PATH. So the whole GOPATH,
 // CARGO_HOME and npm's directory, whose _npx has programs, cannot be shared.
 type cache struct {
-	dir      string            // the name of its directory
-	variable string            // tells the program where the cache is
-	unless   string            // a variable with which the program puts its cache elsewhere
-	links    map[string]string // of a program without such a variable: paths in the agent's home, and where they lead in the cache
+	dir              string            // the name of its directory
+	variable         string            // tells the program where the cache is
+	overrideVariable string            // a variable with which the program puts its cache elsewhere
+	links            map[string]string // of a program without such a variable: paths in the agent's home, and where they lead in the cache
 }
 
-var caches = []cache{
-	{dir: "go-build", variable: "GOCACHE", unless: "XDG_CACHE_HOME"},
-	{dir: "go-mod", variable: "GOMODCACHE", unless: "GOPATH"},
-	{dir: "pip", variable: "PIP_CACHE_DIR", unless: "XDG_CACHE_HOME"},
-	{dir: "uv", variable: "UV_CACHE_DIR", unless: "XDG_CACHE_HOME"},
-	{dir: "ccache", variable: "CCACHE_DIR", unless: "XDG_CACHE_HOME"},
+var programCaches = []cache{
+	{dir: "go-build", variable: "GOCACHE", overrideVariable: "XDG_CACHE_HOME"},
+	{dir: "go-mod", variable: "GOMODCACHE", overrideVariable: "GOPATH"},
+	{dir: "pip", variable: "PIP_CACHE_DIR", overrideVariable: "XDG_CACHE_HOME"},
+	{dir: "uv", variable: "UV_CACHE_DIR", overrideVariable: "XDG_CACHE_HOME"},
+	{dir: "ccache", variable: "CCACHE_DIR", overrideVariable: "XDG_CACHE_HOME"},
 	{dir: "npm", links: map[string]string{".npm/_cacache": "."}},
 	// cargo unpacks crates into the registry under a lock that is beside it.
 	{dir: "cargo", links: map[string]string{
@@ -81,7 +81,7 @@ func (p *Place) shareCaches(proj project, r *record, c *confinement) (filetree.C
 		}
 	}
 	c.caches = map[string]string{}
-	for _, k := range caches {
+	for _, k := range programCaches {
 		for link, target := range k.links {
 			links.Links[link] = ""
 			if shared {
@@ -105,10 +105,10 @@ func (c *confinement) addCaches(env map[string]string) {
 	if env["HOME"] != c.env["HOME"] {
 		return
 	}
-	for _, k := range caches {
+	for _, k := range programCaches {
 		dir := c.caches[k.variable]
 		_, set := env[k.variable]
-		_, moved := env[k.unless]
+		_, moved := env[k.overrideVariable]
 		if dir != "" && !set && !moved {
 			env[k.variable] = dir
 		}
@@ -118,9 +118,9 @@ func (c *confinement) addCaches(env map[string]string) {
 // useCache creates the directories of a shared cache and notes that it is used. Agents can write the directories of the programs, but
 // not replace them.
 func (p *Place) useCache(dir string) error {
-	p.caching.Lock()
-	defer p.caching.Unlock()
-	for _, k := range caches {
+	p.cachesMu.Lock()
+	defer p.cachesMu.Unlock()
+	for _, k := range programCaches {
 		if err := os.MkdirAll(filepath.Join(dir, k.dir), 0o700); err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func (p *Place) tidyCaches(ctx context.Context, now time.Time) error {
 	var errs []error
 	for _, e := range entries {
 		dir := filepath.Join(p.cachesDir(), e.Name())
-		if !strings.HasPrefix(e.Name(), removed) {
+		if !strings.HasPrefix(e.Name(), removedPrefix) {
 			idle, err := p.retireCache(dir, now)
 			switch {
 			case err != nil:
@@ -149,7 +149,7 @@ func (p *Place) tidyCaches(ctx context.Context, now time.Time) error {
 				}
 				continue
 			}
-			dir = filepath.Join(p.cachesDir(), removed+e.Name())
+			dir = filepath.Join(p.cachesDir(), removedPrefix+e.Name())
 		}
 		errs = append(errs, sandbox.Remove(ctx, dir))
 		if ctx.Err() != nil {
@@ -162,14 +162,14 @@ func (p *Place) tidyCaches(ctx context.Context, now time.Time) error {
 // retireCache returns for how long the cache was not used. After cacheRetention, it renames the cache, so that the next run
 // creates another one.
 func (p *Place) retireCache(dir string, now time.Time) (idle time.Duration, err error) {
-	p.caching.Lock()
-	defer p.caching.Unlock()
+	p.cachesMu.Lock()
+	defer p.cachesMu.Unlock()
 	info, err := os.Stat(dir)
 	if err != nil {
 		return 0, err
 	}
 	if idle = now.Sub(info.ModTime()); idle >= cacheRetention {
-		err = os.Rename(dir, filepath.Join(filepath.Dir(dir), removed+filepath.Base(dir)))
+		err = os.Rename(dir, filepath.Join(filepath.Dir(dir), removedPrefix+filepath.Base(dir)))
 	}
 	return idle, err
 }
@@ -198,7 +198,7 @@ func (p *Place) shrinkCache(ctx context.Context, dir string) error {
 	}
 	log.WarnContext(ctx, "agents' cache cannot be shrunk, emptying it", "error", err)
 	var errs []error
-	for _, k := range caches {
+	for _, k := range programCaches {
 		errs = append(errs, sandbox.Empty(ctx, filepath.Join(dir, k.dir)))
 	}
 	return errors.Join(errs...)

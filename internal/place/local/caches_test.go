@@ -15,12 +15,12 @@ import (
 	"fleet/internal/place/local"
 )
 
-// shared prints where the tools of an agent have their caches.
-const shared = `for v in GOCACHE GOMODCACHE PIP_CACHE_DIR UV_CACHE_DIR CCACHE_DIR; do echo "${!v}"; done
+// printCaches prints where the tools of an agent have their caches.
+const printCaches = `for v in GOCACHE GOMODCACHE PIP_CACHE_DIR UV_CACHE_DIR CCACHE_DIR; do echo "${!v}"; done
 for l in .npm/_cacache .cargo/registry .cargo/.package-cache; do readlink "$HOME/$l" || echo; done`
 
-// agentOf provisions an agent of the owner.
-func (w *world) agentOf(owner, project string) fleet.Agent {
+// provisionFor provisions an agent of the owner.
+func (w *testPlace) provisionFor(owner, project string) fleet.Agent {
 	w.t.Helper()
 	a := fleet.Agent{UID: uuid.NewString(), Name: "papi", Owner: owner, Project: project, Role: "coder"}
 	_, err := w.Provision(w.ctx, a)
@@ -28,10 +28,10 @@ func (w *world) agentOf(owner, project string) fleet.Agent {
 	return a
 }
 
-// must runs a task that must complete, and returns what it prints.
-func (w *world) must(a fleet.Agent, script string) string {
+// mustRun runs a task that must complete, and returns what it prints.
+func (w *testPlace) mustRun(a fleet.Agent, script string) string {
 	w.t.Helper()
-	out, o := w.do(a, script)
+	out, o := w.runTask(a, script)
 	require.Equal(w.t, fleet.TaskCompleted, o.Status, "%s: %s", o.Reason, out)
 	return strings.TrimSpace(out)
 }
@@ -39,43 +39,43 @@ func (w *world) must(a fleet.Agent, script string) string {
 // TestCaches checks that the agents of one owner in one project share the caches, and no others.
 func TestCaches(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
-	w := newWorld(t, func(c *local.Config) {
+	requireSandbox(t)
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Projects = append(c.Projects, local.Project{Name: "other"}, local.Project{Name: "apart", Caches: local.CachesOfAgent},
 			local.Project{Name: "set", Env: map[string]string{"GOCACHE": "/own", "GOPATH": "/path", "XDG_CACHE_HOME": "/xdg"}},
 			local.Project{Name: "home", Env: map[string]string{"HOME": "/"}}, local.Project{Name: "free", Sandbox: "none"})
 	})
-	one, two := w.agentOf("alice", "shell"), w.agentOf("alice", "shell")
-	dirs := strings.Fields(w.must(one, shared))
+	one, two := w.provisionFor("alice", "shell"), w.provisionFor("alice", "shell")
+	dirs := strings.Fields(w.mustRun(one, printCaches))
 	require.Len(t, dirs, 8)
-	require.Equal(t, dirs, strings.Fields(w.must(two, shared)))
-	w.must(one, `for d in "$GOCACHE" "$GOMODCACHE" "$PIP_CACHE_DIR" "$UV_CACHE_DIR" "$CCACHE_DIR" "$HOME/.npm/_cacache" "$HOME/.cargo/registry"; do echo warm >"$d/file"; done
+	require.Equal(t, dirs, strings.Fields(w.mustRun(two, printCaches)))
+	w.mustRun(one, `for d in "$GOCACHE" "$GOMODCACHE" "$PIP_CACHE_DIR" "$UV_CACHE_DIR" "$CCACHE_DIR" "$HOME/.npm/_cacache" "$HOME/.cargo/registry"; do echo warm >"$d/file"; done
 		exec 9>"$HOME/.cargo/.package-cache"; flock -n 9; mkdir -p "$HOME/.cargo/bin" "$HOME/.npm/_npx"`)
-	require.Equal(t, strings.Repeat("warm", 7), w.must(two, `for d in "$GOCACHE" "$GOMODCACHE" "$PIP_CACHE_DIR" "$UV_CACHE_DIR" "$CCACHE_DIR" "$HOME/.npm/_cacache" "$HOME/.cargo/registry"; do printf %s "$(cat "$d/file")"; done
+	require.Equal(t, strings.Repeat("warm", 7), w.mustRun(two, `for d in "$GOCACHE" "$GOMODCACHE" "$PIP_CACHE_DIR" "$UV_CACHE_DIR" "$CCACHE_DIR" "$HOME/.npm/_cacache" "$HOME/.cargo/registry"; do printf %s "$(cat "$d/file")"; done
 		[ -f "$HOME/.cargo/registry/.package-cache" ]; [ ! -e "$HOME/.cargo/bin" ]; [ ! -e "$HOME/.npm/_npx" ]`))
 
-	for _, foreign := range []fleet.Agent{w.agentOf("bob", "shell"), w.agentOf("alice", "other"), w.agentOf("alice", "apart")} {
-		require.NotContains(t, w.must(foreign, shared), dirs[0])
+	for _, foreign := range []fleet.Agent{w.provisionFor("bob", "shell"), w.provisionFor("alice", "other"), w.provisionFor("alice", "apart")} {
+		require.NotContains(t, w.mustRun(foreign, printCaches), dirs[0])
 		for _, dir := range []string{dirs[0], filepath.Dir(dirs[0]), filepath.Join(w.dir, "caches")} {
-			w.must(foreign, "! ls "+dir+" | grep -q . && ! cat "+dir+"/file && ! echo poison >"+dir+"/file")
+			w.mustRun(foreign, "! ls "+dir+" | grep -q . && ! cat "+dir+"/file && ! echo poison >"+dir+"/file")
 		}
 	}
-	require.Empty(t, strings.Fields(w.must(w.agentOf("alice", "apart"), shared)))
-	require.Equal(t, "/own\n\n\n\n", strings.Join(strings.SplitAfter(w.must(w.agentOf("alice", "set"), shared), "\n")[:4], ""))
-	require.NotContains(t, w.must(w.agentOf("alice", "home"), "echo $GOCACHE,"), "caches")
-	require.NotContains(t, w.must(w.agentOf("alice", "free"), "echo $GOCACHE,"), "caches")
+	require.Empty(t, strings.Fields(w.mustRun(w.provisionFor("alice", "apart"), printCaches)))
+	require.Equal(t, "/own\n\n\n\n", strings.Join(strings.SplitAfter(w.mustRun(w.provisionFor("alice", "set"), printCaches), "\n")[:4], ""))
+	require.NotContains(t, w.mustRun(w.provisionFor("alice", "home"), "echo $GOCACHE,"), "caches")
+	require.NotContains(t, w.mustRun(w.provisionFor("alice", "free"), "echo $GOCACHE,"), "caches")
 
 	// An agent cannot replace the directory of a tool, by which it would change what the others write.
-	w.must(one, `! mv "$GOCACHE" "$GOCACHE.old"; ! rmdir "$CCACHE_DIR"; ! ln -s / "$(dirname "$GOCACHE")/link"; ! touch "$(dirname "$GOCACHE")/file"`)
+	w.mustRun(one, `! mv "$GOCACHE" "$GOCACHE.old"; ! rmdir "$CCACHE_DIR"; ! ln -s / "$(dirname "$GOCACHE")/link"; ! touch "$(dirname "$GOCACHE")/file"`)
 	// What an agent has itself put in the place of a link stays.
-	w.must(one, `rm "$HOME/.cargo/registry"; mkdir "$HOME/.cargo/registry"; rm -r "$HOME/.npm"; echo file >"$HOME/.npm"`)
-	w.must(one, `[ ! -L "$HOME/.cargo/registry" ]; [ -f "$HOME/.npm" ]`)
+	w.mustRun(one, `rm "$HOME/.cargo/registry"; mkdir "$HOME/.cargo/registry"; rm -r "$HOME/.npm"; echo file >"$HOME/.npm"`)
+	w.mustRun(one, `[ ! -L "$HOME/.cargo/registry" ]; [ -f "$HOME/.npm" ]`)
 }
 
 // TestCachesOfOrdinaryUser checks the same, and the limit, with a server that is not root.
 func TestCachesOfOrdinaryUser(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
+	requireSandbox(t)
 	if ordinary.Again(t) {
 		return
 	}
@@ -86,10 +86,10 @@ func TestCachesOfOrdinaryUser(t *testing.T) {
 // TestCachesAfterReload checks that agents stop and begin to share caches when the configuration says so.
 func TestCachesAfterReload(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
-	w := newWorld(t, nil)
-	a := w.agentOf("alice", "shell")
-	before := w.must(a, shared)
+	requireSandbox(t)
+	w := newTestPlace(t, nil)
+	a := w.provisionFor("alice", "shell")
+	before := w.mustRun(a, printCaches)
 	require.Contains(t, before, filepath.Join(w.dir, "caches"))
 	for _, s := range []struct {
 		caches local.Caches
@@ -98,7 +98,7 @@ func TestCachesAfterReload(t *testing.T) {
 		apply, err := w.Reload([]local.Project{{Name: "shell", Caches: s.caches}}, nil)
 		require.NoError(t, err)
 		apply()
-		require.Equal(t, s.want, w.must(a, shared))
+		require.Equal(t, s.want, w.mustRun(a, printCaches))
 	}
 	_, err := w.Reload([]local.Project{{Name: "shell", Caches: "all"}}, nil)
 	require.ErrorContains(t, err, `caches is "all": use owner`)
@@ -108,13 +108,13 @@ func TestCachesAfterReload(t *testing.T) {
 // cannot be limited, so it is emptied. The last is not used any more, so it is removed.
 func TestCacheLimit(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
-	w := newWorld(t, func(c *local.Config) { c.CacheMax = 5 << 20 })
-	a := w.agentOf("alice", "shell")
+	requireSandbox(t)
+	w := newTestPlace(t, func(c *local.Config) { c.CacheMax = 5 << 20 })
+	a := w.provisionFor("alice", "shell")
 	run := w.start(a, `mkdir -p "$GOMODCACHE/x/m@v1/sub" "$GOCACHE/aa"; head -c 3000000 /dev/zero >"$GOMODCACHE/x/m@v1/sub/f"; chmod 500 "$GOMODCACHE/x/m@v1/sub" "$GOMODCACHE/x/m@v1"
 		find "$GOMODCACHE" -exec touch -d -3days {} +; head -c 3000000 /dev/zero >"$GOCACHE/aa/new"
 		echo ready; until [ ! -e "$GOMODCACHE/x/m@v1" ]; do sleep 0.05; done; [ -s "$GOCACHE/aa/new" ]; echo again >"$GOCACHE/aa/more"`)
-	w.until(a, run, "ready")
+	w.followUntil(a, run, "ready")
 	require.NoError(t, w.Tidy(w.ctx, time.Now()))
 	_, o := w.follow(a, run)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
@@ -123,17 +123,17 @@ func TestCacheLimit(t *testing.T) {
 		`for i in $(seq 1500); do mkdir -p "$CCACHE_DIR/$i/sub"; done`,                    // nothing but directories
 		`head -c 6000000 /dev/zero >"$HOME/.cargo/.package-cache"; touch "$GOCACHE/file"`, // a file that is not removed by itself
 	} {
-		w.must(a, fill)
+		w.mustRun(a, fill)
 		require.NoError(t, w.Tidy(w.ctx, time.Now()))
-		require.Empty(t, w.must(a, `find -H "$GOCACHE" "$CCACHE_DIR" "$HOME/.cargo/registry" -mindepth 1`))
+		require.Empty(t, w.mustRun(a, `find -H "$GOCACHE" "$CCACHE_DIR" "$HOME/.cargo/registry" -mindepth 1`))
 	}
 
 	for idle, left := range map[time.Duration]int{6 * 24 * time.Hour: 1, 8 * 24 * time.Hour: 0} {
-		w.must(a, "true")
+		w.mustRun(a, "true")
 		require.NoError(t, w.Tidy(w.ctx, time.Now().Add(idle)))
 		entries, err := os.ReadDir(filepath.Join(w.dir, "caches"))
 		require.NoError(t, err)
 		require.Len(t, entries, left)
 	}
-	w.must(a, `echo >"$GOCACHE/file"`)
+	w.mustRun(a, `echo >"$GOCACHE/file"`)
 }

@@ -13,6 +13,6 @@ type Checks struct {
 	Retries  *int          `yaml:"retries"`       // how often the agent may try again after a failed check; nil: once
 }
 
-func (c Checks) plan() fleet.Checks {
+func (c Checks) fleetChecks() fleet.Checks {
 	return fleet.Checks{Commands: c.Commands, Timeout: c.Timeout, Retries: c.Retries}
 }

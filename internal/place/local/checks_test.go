@@ -28,7 +28,7 @@ roles:
     retries: 0
 `), &proj, yaml.Strict()))
 	require.Equal(t, 2*time.Hour, proj.Timeout)
-	w := newWorld(t, func(c *local.Config) { c.Projects = []local.Project{proj} })
+	w := newTestPlace(t, func(c *local.Config) { c.Projects = []local.Project{proj} })
 	projects, err := w.Projects(w.ctx)
 	require.NoError(t, err)
 	require.Equal(t, fleet.Checks{Commands: []string{"make test"}, Timeout: 5 * time.Minute}, projects[0].Checks)
@@ -44,9 +44,9 @@ roles:
 // TestCheckIsConfined checks that a check runs in the sandbox of its agent, with the agent's files and variables.
 func TestCheckIsConfined(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
-	_, o := w.do(a, "echo made >file")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
+	_, o := w.runTask(a, "echo made >file")
 	require.Equal(t, fleet.TaskCompleted, o.Status)
 	r := w.start(a, "echo done")
 	_, _ = w.follow(a, r)
@@ -67,8 +67,8 @@ func TestCheckIsConfined(t *testing.T) {
 // TestFeedbackOfChecks checks that a script runs unchanged after failed checks, and can read their results from a file.
 func TestFeedbackOfChecks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	r := newRun(`cat "$FLEET_FEEDBACK_FILE"`)
 	r.Feedback = "$ make test\nno compiler"
 	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))

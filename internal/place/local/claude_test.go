@@ -41,40 +41,40 @@ const (
 	claudeDone = `{"type":"result","subtype":"success","is_error":false,"num_turns":3,"result":"All is well.","total_cost_usd":0.0421,"session_id":"SESSION"}`
 )
 
-type claudeWorld struct {
-	*world
+type claudePlace struct {
+	*testPlace
 	homeDir string
 }
 
-func newClaudeWorld(t *testing.T, role local.Role, environ ...string) *claudeWorld {
+func newClaudePlace(t *testing.T, role local.Role, environ ...string) *claudePlace {
 	t.Helper()
-	return newClaudeWorldWith(t, role, func(c *local.Config) { c.Environ = append(c.Environ, environ...) })
+	return newClaudePlaceWith(t, role, func(c *local.Config) { c.Environ = append(c.Environ, environ...) })
 }
 
-func newClaudeWorldWith(t *testing.T, role local.Role, change func(*local.Config)) *claudeWorld {
+func newClaudePlaceWith(t *testing.T, role local.Role, change func(*local.Config)) *claudePlace {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "claude")
 	require.NoError(t, os.WriteFile(program, []byte(fakeClaude), 0o700))
 	role.Name = "coder"
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Environ = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "ANTHROPIC_API_KEY=key", "OPENAI_API_KEY=other", "FLEET_TOKEN=secret"}
 		c.Projects = []local.Project{{Name: "claude", Driver: "claude", Roles: []local.Role{role}}}
 		c.Sandbox = sandbox.None // the fake must read its script from the user's home
 		change(c)
 	})
-	return &claudeWorld{world: w, homeDir: dir}
+	return &claudePlace{testPlace: w, homeDir: dir}
 }
 
 // script makes the fake print the lines, with the session id in place of SESSION, and then run the shell commands in
 // then.
-func (w *claudeWorld) script(session, then string, lines ...string) {
+func (w *claudePlace) script(session, then string, lines ...string) {
 	w.t.Helper()
 	s := "cat <<'END'\n" + strings.ReplaceAll(strings.Join(lines, "\n"), "SESSION", session) + "\nEND\n" + then + "\n"
 	require.NoError(w.t, os.WriteFile(filepath.Join(w.homeDir, "script"), []byte(s), 0o600))
 }
 
-func (w *claudeWorld) file(name string) string {
+func (w *claudePlace) file(name string) string {
 	w.t.Helper()
 	b, err := os.ReadFile(filepath.Join(w.homeDir, name))
 	require.NoError(w.t, err)
@@ -82,7 +82,7 @@ func (w *claudeWorld) file(name string) string {
 }
 
 // prompt returns the text of the first message.
-func (w *claudeWorld) prompt() string {
+func (w *claudePlace) prompt() string {
 	w.t.Helper()
 	var m struct {
 		Message struct{ Content []struct{ Text string } }
@@ -92,17 +92,17 @@ func (w *claudeWorld) prompt() string {
 	return m.Message.Content[0].Text
 }
 
-func (w *claudeWorld) argv() []string {
+func (w *claudePlace) argv() []string {
 	return strings.Split(strings.TrimSuffix(w.file("argv"), "\x00"), "\x00")
 }
 
 func TestClaude(t *testing.T) {
 	t.Parallel()
-	w := newClaudeWorld(t, local.Role{
+	w := newClaudePlace(t, local.Role{
 		Prompt: "You write code.", Model: "opus", Limits: driver.Limits{Effort: "high", MaxTurns: 20, MaxCostUSD: 2.5}, AllowedTools: []string{"Bash(git *)", "Edit"}, DisallowedTools: []string{"WebFetch"},
 		PermissionMode: "acceptEdits", MCPServers: map[string]driver.MCPServer{"tickets": {Type: "http", URL: "https://example.com", Headers: map[string]string{"Authorization": "Bearer s3cret"}}},
 	})
-	a := w.agent("claude")
+	a := w.provisionIn("claude")
 	w.script("s-1", "echo warning: old node >&2", claudeInit, claudeSays, claudeTool, claudeSub, `{"type":"stream_event"}`, "not json at all", `{"type":`, `{"kind":"new"}`, `[1]`, claudeDone)
 	r := w.start(a, "--help me")
 	output, o := w.follow(a, r)
@@ -135,8 +135,8 @@ func TestClaude(t *testing.T) {
 
 func TestClaudeResumes(t *testing.T) {
 	t.Parallel()
-	w := newClaudeWorld(t, local.Role{})
-	a, other := w.agent("claude"), w.agent("claude")
+	w := newClaudePlace(t, local.Role{})
+	a, other := w.provisionIn("claude"), w.provisionIn("claude")
 	resumed := func() string {
 		argv := w.argv()
 		for i, arg := range argv {
@@ -147,11 +147,11 @@ func TestClaudeResumes(t *testing.T) {
 		return ""
 	}
 	w.script("s-1", "", claudeInit, claudeDone)
-	w.do(a, "one")
+	w.runTask(a, "one")
 	require.Empty(t, resumed())
 	w.script("s-2", "sleep 3600", claudeInit, claudeSays)
 	r := w.start(a, "two")
-	w.until(a, r, "I will look.")
+	w.followUntil(a, r, "I will look.")
 	require.Equal(t, "s-1", resumed())
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 	output, o := w.follow(a, r)
@@ -160,18 +160,18 @@ func TestClaudeResumes(t *testing.T) {
 	require.Equal(t, "I will look.", o.Summary)
 
 	w.script("s-3", "", claudeInit, claudeDone)
-	w.do(other, "one")
+	w.runTask(other, "one")
 	require.Empty(t, resumed(), "an agent must not continue the conversation of another agent")
-	w.do(a, "three")
+	w.runTask(a, "three")
 	require.Equal(t, "s-2", resumed(), "the next run must continue the conversation of a stopped run")
 
 	w.script("s-4", "echo 'No conversation found with session ID: s-3' >&2; exit 1")
-	_, o = w.do(a, "four")
+	_, o = w.runTask(a, "four")
 	require.Equal(t, "s-3", resumed())
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Equal(t, "exit code 1: No conversation found with session ID: s-3; the agent's next task begins a new conversation", o.Reason)
 	w.script("s-5", "", claudeInit, claudeDone)
-	w.do(a, "five")
+	w.runTask(a, "five")
 	require.Empty(t, resumed())
 }
 
@@ -179,23 +179,23 @@ func TestClaudeResumes(t *testing.T) {
 // with which a conversation started.
 func TestClaudeRoleChange(t *testing.T) {
 	t.Parallel()
-	w := newClaudeWorld(t, local.Role{})
-	a := w.agent("claude")
+	w := newClaudePlace(t, local.Role{})
+	a := w.provisionIn("claude")
 	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
-	w.do(a, "one")
+	w.runTask(a, "one")
 	require.Equal(t, "one", w.prompt())
-	w.do(a, "two")
+	w.runTask(a, "two")
 	require.Equal(t, "two", w.prompt())
 	a.Spec = "Keep the tests red."
 	w.script("s-1", "exit 1", claudeInit)
-	w.do(a, "three")
+	w.runTask(a, "three")
 	require.Contains(t, w.prompt(), "has changed")
 	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
-	w.do(a, "four")
+	w.runTask(a, "four")
 	require.Contains(t, w.prompt(), "has changed", "the prompt must repeat the new role, because the model has not received it yet")
 	require.Contains(t, w.prompt(), "Keep the tests red.")
 	require.Contains(t, w.prompt(), "Your task now:\n\nfour")
-	w.do(a, "five")
+	w.runTask(a, "five")
 	require.Equal(t, "five", w.prompt())
 }
 
@@ -203,14 +203,14 @@ func TestClaudeRoleChange(t *testing.T) {
 // since the first of several results.
 func TestClaudeCost(t *testing.T) {
 	t.Parallel()
-	w := newClaudeWorld(t, local.Role{})
+	w := newClaudePlace(t, local.Role{})
 	result := func(total, since string) string {
 		return `{"type":"result","subtype":"success","num_turns":2,"result":"` + total + `","total_cost_usd":` + total + `,"session_id":"SESSION"` + since + `}`
 	}
 	w.script("s-1", "", claudeInit,
 		result("0.5", `,"model_usage_since_last_result":{"opus":{"costUSD":0.25},"haiku":{"costUSD":0.125}}`),
 		result("0.75", `,"model_usage_since_last_result":{"opus":{"costUSD":0.25}}`), result("0.75", `,"model_usage_since_last_result":{}`))
-	_, o := w.do(w.agent("claude"), "task")
+	_, o := w.runTask(w.provisionIn("claude"), "task")
 	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "0.75", Payload: []byte("0.75"), EndedAt: o.EndedAt, CostUSD: 0.625, Turns: 6, Conversation: true, SessionID: "s-1", ExitCode: new(int), Usage: fleet.Usage{Model: "opus"}}, o)
 }
 
@@ -241,9 +241,9 @@ func TestClaudeOutcomes(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := newClaudeWorld(t, local.Role{})
+			w := newClaudePlace(t, local.Role{})
 			w.script("s-1", tc.then, tc.lines...)
-			_, o := w.do(w.agent("claude"), "task")
+			_, o := w.runTask(w.provisionIn("claude"), "task")
 			require.Equal(t, tc.status, o.Status)
 			require.Equal(t, tc.reason, o.Reason)
 			require.Equal(t, tc.summary, o.Summary)
@@ -257,17 +257,17 @@ func TestClaudeOutcomes(t *testing.T) {
 // TestClaudeLongTexts checks prompts and specifications that would be too long for a command-line argument.
 func TestClaudeLongTexts(t *testing.T) {
 	t.Parallel()
-	w := newClaudeWorld(t, local.Role{Tools: []string{}})
-	a := w.agent("claude")
+	w := newClaudePlace(t, local.Role{Tools: []string{}})
+	a := w.provisionIn("claude")
 	w.script("s-1", "", claudeDone)
 	long := strings.Repeat("long task ", 100_000)
-	_, o := w.do(a, long)
+	_, o := w.runTask(a, long)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, long, w.prompt())
 	require.Contains(t, w.file("argv"), "--tools\x00\x00", "an empty list of tools must mean no tools")
 
 	a.Spec = strings.Repeat("long spec ", 20_000)
-	_, o = w.do(a, "short")
+	_, o = w.runTask(a, "short")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Contains(t, w.file("initialize"), "long spec")
 	require.Contains(t, w.prompt(), "has changed")
@@ -276,11 +276,11 @@ func TestClaudeLongTexts(t *testing.T) {
 // TestClaudeLimit checks that Fleet finds the result after output that is too long to be kept.
 func TestClaudeLimit(t *testing.T) {
 	t.Parallel()
-	w := newClaudeWorld(t, local.Role{})
+	w := newClaudePlace(t, local.Role{})
 	big, err := json.Marshal(map[string]any{"type": "user", "message": strings.Repeat("x", 1000)})
 	require.NoError(t, err)
 	w.script("s-1", "for i in $(seq 30000); do echo '"+string(big)+"'; done; echo '"+claudeDone+"'", claudeInit)
-	_, o := w.do(w.agent("claude"), "task")
+	_, o := w.runTask(w.provisionIn("claude"), "task")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, "All is well.", o.Summary)
 }

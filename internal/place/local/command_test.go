@@ -31,7 +31,7 @@ func TestCommand(t *testing.T) {
 			Text: "[type=text].part.text", Step: "[type=tool_use].part.tool", Detail: "part.state.title", Cost: "[type=step_finish].part.cost",
 		}),
 	}
-	w := newWorld(t, func(c *local.Config) { c.Projects = projects })
+	w := newTestPlace(t, func(c *local.Config) { c.Projects = projects })
 	for _, tc := range []struct{ project, prompt, output, summary, reason string }{
 		{"words", "do $(it); `now`\n\"and\" 'well' {{.Spec}}", "papi words coder small\ndo $(it); `now`\n\"and\" 'well' {{.Spec}}\nKeep the tests green.\nYou write code.\n", "You write code.", ""},
 		{"files", "do it\n", "do it\nKeep the tests green.You write code.", "Keep the tests green.You write code.", ""},
@@ -58,7 +58,7 @@ plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.", "",
 	} {
 		t.Run(tc.project, func(t *testing.T) {
 			t.Parallel()
-			output, o := w.do(w.agent(tc.project), tc.prompt)
+			output, o := w.runTask(w.provisionIn(tc.project), tc.prompt)
 			require.Equal(t, tc.output, output)
 			require.Equal(t, tc.summary, o.Summary)
 			require.Equal(t, tc.reason, o.Reason)
@@ -70,14 +70,14 @@ plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.", "",
 	}
 	t.Run("too long for an argument", func(t *testing.T) {
 		t.Parallel()
-		a := w.agent("argument")
+		a := w.provisionIn("argument")
 		r := newRun(strings.Repeat("x", driver.MaxArgument+1))
 		err := w.Connect(a).Dispatch(w.ctx, r)
 		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%v", err)
 		require.Contains(t, fleet.PublicMessage(err), "{{.PromptFile}}")
 		_, err = w.Connect(a).Follow(w.ctx, r, "", nil)
 		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
-		_, o := w.do(a, strings.Repeat("x", driver.MaxArgument))
+		_, o := w.runTask(a, strings.Repeat("x", driver.MaxArgument))
 		require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 		err = w.Connect(a).Dispatch(w.ctx, newRun("a\x00b"))
 		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%v", err)
@@ -87,8 +87,8 @@ plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.", "",
 // TestProgramCannotStart dispatches runs whose program cannot start. Such a run must not be recorded as dispatched.
 func TestProgramCannotStart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	r := newRun("#!/no/such/interpreter\n")
 	for range 2 {
 		err := w.Connect(a).Dispatch(w.ctx, r)
@@ -97,15 +97,15 @@ func TestProgramCannotStart(t *testing.T) {
 		_, err = w.Connect(a).Follow(w.ctx, r, "", nil)
 		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
 	}
-	_, o := w.do(a, "echo next")
+	_, o := w.runTask(a, "echo next")
 	require.Equal(t, "next", o.Summary)
 
-	broken := newWorld(t, func(c *local.Config) { c.Program = "/no/such/shim" })
-	err := broken.Connect(broken.agent("shell")).Dispatch(broken.ctx, newRun("true"))
+	broken := newTestPlace(t, func(c *local.Config) { c.Program = "/no/such/shim" })
+	err := broken.Connect(broken.provisionIn("shell")).Dispatch(broken.ctx, newRun("true"))
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 
-	silent := newWorld(t, func(c *local.Config) { c.Program = "false" })
-	b := silent.agent("shell")
+	silent := newTestPlace(t, func(c *local.Config) { c.Program = "false" })
+	b := silent.provisionIn("shell")
 	never := newRun("true")
 	err = silent.Connect(b).Dispatch(silent.ctx, never)
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
@@ -118,14 +118,14 @@ func TestPromptFile(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/role.md"
 	require.NoError(t, os.WriteFile(path, []byte("Be quick."), 0o600))
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Projects = []local.Project{{Name: "shell", Roles: []local.Role{{Name: "Coder", PromptFile: path}}}}
 	})
-	a := w.agent("shell") // the agent's role is "coder"
-	_, o := w.do(a, "cat $FLEET_ROLE_FILE")
+	a := w.provisionIn("shell") // the agent's role is "coder"
+	_, o := w.runTask(a, "cat $FLEET_ROLE_FILE")
 	require.Equal(t, "Be quick.", o.Summary)
 	require.NoError(t, os.WriteFile(path, []byte("Be thorough."), 0o600))
-	_, o = w.do(a, "cat $FLEET_ROLE_FILE")
+	_, o = w.runTask(a, "cat $FLEET_ROLE_FILE")
 	require.Equal(t, "Be thorough.", o.Summary)
 	require.NoError(t, os.Remove(path))
 	err := w.Connect(a).Dispatch(w.ctx, newRun("true"))

@@ -138,13 +138,13 @@ type project struct {
 	Project
 	driver driver.Driver
 	dir    string // the directory in which its agents work; empty: each agent has its own directory
-	// results is true if dir was returned by Place.results.
-	results bool
-	config  *fleet.AgentConfig // of an agent on a model; nil: another driver does its work
+	// worksInResults is true if dir was returned by Place.resultsDir.
+	worksInResults bool
+	config         *fleet.AgentConfig // of an agent on a model; nil: another driver does its work
 }
 
-// check validates the configuration, fills in the defaults, and returns the projects, sorted by name.
-func (c *Config) check() ([]project, error) {
+// validate validates the configuration, fills in the defaults, and returns the projects, sorted by name.
+func (c *Config) validate() ([]project, error) {
 	if c.Dir == "" || c.Program == "" {
 		return nil, errors.New("a place needs Dir and Program")
 	}
@@ -180,7 +180,7 @@ func (c *Config) check() ([]project, error) {
 	var ready []project
 	for i, proj := range c.Projects {
 		proj.Sandbox = cmp.Or(proj.Sandbox, c.Sandbox)
-		r, err := proj.check()
+		r, err := proj.validate()
 		if err != nil {
 			return nil, fmt.Errorf("project %d %q: %w", i+1, proj.Name, err)
 		}
@@ -193,7 +193,7 @@ func (c *Config) check() ([]project, error) {
 	return ready, nil
 }
 
-func (proj Project) check() (project, error) {
+func (proj Project) validate() (project, error) {
 	if !namePattern.MatchString(proj.Name) {
 		return project{}, errors.New("a project needs a name of letters, digits, spaces, dots, underscores and hyphens")
 	}
@@ -201,7 +201,7 @@ func (proj Project) check() (project, error) {
 		proj.Driver = "shell"
 	}
 	o := driver.Options{Kind: proj.Driver, Command: proj.Command, Stdin: proj.Stdin, Output: proj.Output, Fields: proj.Fields}
-	d, err := driver.New(withKnown(o))
+	d, err := driver.New(withProgramDefaults(o))
 	if err != nil {
 		return project{}, err
 	}
@@ -237,7 +237,7 @@ func (proj Project) check() (project, error) {
 	if err := checkVariables("env", slices.Sorted(maps.Keys(proj.Env))); err != nil {
 		return project{}, err
 	}
-	if err := proj.plan().Validate(); err != nil {
+	if err := proj.fleetChecks().Validate(); err != nil {
 		return project{}, errors.New(fleet.PublicMessage(err))
 	}
 	if len(proj.Roles) == 0 {
@@ -253,7 +253,7 @@ func (proj Project) check() (project, error) {
 		return project{}, err
 	}
 	for _, r := range proj.Roles {
-		if err := r.checkFor(d, mode); err != nil {
+		if err := r.checkDriver(d, mode); err != nil {
 			return project{}, fmt.Errorf("role %q: %w", r.Name, err)
 		}
 	}
@@ -272,7 +272,7 @@ func checkRoles(roles []Role, d driver.Driver) error {
 				return fmt.Errorf("there are two roles named %q: rename one of them", r.Name)
 			}
 		}
-		if err := r.plan().Validate(); err != nil {
+		if err := r.fleetChecks().Validate(); err != nil {
 			return fmt.Errorf("role %q: %s", r.Name, fleet.PublicMessage(err))
 		}
 		if r.Prompt != "" && r.PromptFile != "" {
@@ -308,8 +308,8 @@ func checkRoles(roles []Role, d driver.Driver) error {
 	return nil
 }
 
-// checkFor returns an error if the driver's program has no such permission_mode, or cannot follow repository_permissions.
-func (r Role) checkFor(d driver.Driver, mode sandbox.Mode) error {
+// checkDriver returns an error if the driver's program has no such permission_mode, or cannot follow repository_permissions.
+func (r Role) checkDriver(d driver.Driver, mode sandbox.Mode) error {
 	if m, ok := d.(driver.ModesDriver); ok && r.PermissionMode != "" && !slices.Contains(m.Modes(), r.PermissionMode) {
 		return fmt.Errorf("permission_mode is %q: use one of %s", r.PermissionMode, strings.Join(m.Modes(), ", "))
 	}

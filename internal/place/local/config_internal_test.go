@@ -27,7 +27,7 @@ func TestDefaultRoles(t *testing.T) {
 		{Project{Driver: "claude", Roles: []Role{{Name: "coder"}}}, ""},
 	} {
 		c.project.Name = "webshop"
-		p, err := c.project.check()
+		p, err := c.project.validate()
 		require.NoError(t, err)
 		for _, r := range p.Roles {
 			require.Equal(t, c.want, r.PermissionMode, "%+v", c.project)

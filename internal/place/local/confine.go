@@ -14,9 +14,9 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// logins lists, for each program, the files in a user's home that hold the program's login. The program may write these
+// loginFiles lists, for each program, the files in a user's home that hold the program's login. The program may write these
 // files, because it renews its login.
-var logins = map[string][]string{
+var loginFiles = map[string][]string{
 	"claude":   {".claude/.credentials.json"},
 	"codex":    {".codex/auth.json"},
 	"gemini":   {".gemini/oauth_creds.json"},
@@ -38,13 +38,13 @@ var versionManagers = []versionManager{
 	{"VOLTA_HOME", ".volta", ".volta/bin"},
 }
 
-// managed returns the directory of the user's versions if PATH has the programs of the manager, or "".
-func (p *Place) managed(m versionManager) string {
-	home, dir := p.variable("HOME"), p.variable(m.variable)
+// managedDir returns the directory of the user's versions if PATH has the programs of the manager, or "".
+func (p *Place) managedDir(m versionManager) string {
+	home, dir := p.serverVariable("HOME"), p.serverVariable(m.variable)
 	if dir == "" && home != "" {
 		dir = filepath.Join(home, m.dir)
 	}
-	onPath := slices.ContainsFunc(filepath.SplitList(p.variable("PATH")), func(entry string) bool {
+	onPath := slices.ContainsFunc(filepath.SplitList(p.serverVariable("PATH")), func(entry string) bool {
 		return home != "" && filepath.Clean(entry) == filepath.Join(home, m.programs) || dir != "" && filepath.Clean(entry) == filepath.Join(dir, filepath.Base(m.programs))
 	})
 	if info, err := os.Stat(dir); !onPath || err != nil || !info.IsDir() || !filepath.IsAbs(dir) {
@@ -71,7 +71,7 @@ func (p *Place) sandboxOf(proj project) (sandbox.Mode, error) {
 
 // Unconfined implements fleet.Confiner.
 func (p *Place) Unconfined(a fleet.Agent) string {
-	proj, err := p.kind(a)
+	proj, err := p.agentProject(a)
 	if err != nil {
 		return "" // without a project, nothing can run
 	}
@@ -102,16 +102,16 @@ func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 	if mode == sandbox.None {
 		return nil, nil
 	}
-	own, tmp := h.path("home"), h.path("tmp")
+	homeDir, tmpDir := h.join("home"), h.join("tmp")
 	c := &confinement{
-		policy: sandbox.Policy{Write: []string{h.work(), own, tmp}, Read: slices.Clone(sandbox.System()), Mounts: true, Hide: []string{p.config.Dir}, Network: proj.Network},
+		policy: sandbox.Policy{Write: []string{h.work(), homeDir, tmpDir}, Read: slices.Clone(sandbox.System()), Mounts: true, Hide: []string{p.config.Dir}, Network: proj.Network},
 		env: map[string]string{
-			"HOME": own, "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp, "CLAUDE_CONFIG_DIR": filepath.Join(own, ".claude"), "CLAUDE_CODE_TMPDIR": tmp,
+			"HOME": homeDir, "TMPDIR": tmpDir, "TMP": tmpDir, "TEMP": tmpDir, "CLAUDE_CONFIG_DIR": filepath.Join(homeDir, ".claude"), "CLAUDE_CODE_TMPDIR": tmpDir,
 			"IS_SANDBOX": "1", // otherwise Claude Code refuses bypassPermissions to root
 		},
 	}
 	for _, m := range versionManagers {
-		if dir := p.managed(m); dir != "" {
+		if dir := p.managedDir(m); dir != "" {
 			c.env[m.variable] = dir
 			c.policy.Read = append(c.policy.Read, dir)
 		}
@@ -131,7 +131,7 @@ func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 	}
 	c.policy.Read = slices.Concat(c.policy.Read, p.config.Read, proj.Read)
 	c.policy.Write = slices.Concat(c.policy.Write, p.config.Write, proj.Write)
-	for _, dir := range []string{own, tmp} {
+	for _, dir := range []string{homeDir, tmpDir} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, runner.HostError("cannot create the agent's own directory", err)
 		}
@@ -150,26 +150,26 @@ func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 			e.New[name] = []byte(text)
 		}
 	}
-	for _, login := range logins[filepath.Base(proj.driver.Program())] {
-		from := filepath.Join(p.variable("HOME"), login)
-		if info, err := os.Stat(from); err != nil || !info.Mode().IsRegular() || p.variable("HOME") == "" {
+	for _, login := range loginFiles[filepath.Base(proj.driver.Program())] {
+		userFile := filepath.Join(p.serverVariable("HOME"), login)
+		if info, err := os.Stat(userFile); err != nil || !info.Mode().IsRegular() || p.serverVariable("HOME") == "" {
 			continue // the user has not logged in
 		}
-		real, err := filepath.EvalSymlinks(from) // no agent can change the path, see checkPaths
+		real, err := filepath.EvalSymlinks(userFile) // no agent can change the path, see checkPaths
 		if err != nil {
 			return nil, runner.HostError("cannot find the login of the agent's program", err)
 		}
-		e.Links[login] = from
+		e.Links[login] = userFile
 		c.policy.Write = append(c.policy.Write, real)
 	}
-	if err := runner.Equip(context.Background(), own, e); err != nil {
+	if err := runner.Equip(context.Background(), homeDir, e); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// variable returns a variable of the server's environment, or "" if it is not set or agents may not have it.
-func (p *Place) variable(name string) string {
-	value, _ := p.lookup(name)
+// serverVariable returns a variable of the server's environment, or "" if it is not set or agents may not have it.
+func (p *Place) serverVariable(name string) string {
+	value, _ := p.lookUpVariable(name)
 	return value
 }

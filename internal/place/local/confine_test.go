@@ -20,7 +20,7 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-func needSandbox(t *testing.T) {
+func requireSandbox(t *testing.T) {
 	t.Helper()
 	if err := sandbox.Available(); err != nil {
 		t.Skip(err)
@@ -31,22 +31,22 @@ func needSandbox(t *testing.T) {
 // attack, and must fail.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
+	requireSandbox(t)
 	user := t.TempDir() // the home of the user who runs the server
 	for _, name := range []string{".bashrc", ".ssh/id_ed25519", ".ssh/authorized_keys"} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(user, name)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(user, name), []byte("whole"), 0o600))
 	}
-	w := newWorld(t, func(c *local.Config) { c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + user} })
+	w := newTestPlace(t, func(c *local.Config) { c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + user} })
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "fleet.db"), []byte("whole"), 0o600))
-	other := w.agent("shell")
-	_, o := w.do(other, `echo whole >file; echo whole >"$HOME/file"`)
+	other := w.provisionIn("shell")
+	_, o := w.runTask(other, `echo whole >file; echo whole >"$HOME/file"`)
 	require.Equal(t, fleet.TaskCompleted, o.Status)
 	working := w.start(other, `echo begun; sleep 3600`)
-	w.until(other, working, "begun")
+	w.followUntil(other, working, "begun")
 	theirs := shim.Run(w.runDir(other, working))
 
-	a := w.agent("shell")
+	a := w.provisionIn("shell")
 	attacks := []string{
 		"cat " + filepath.Join(w.dir, "fleet.db"),
 		"ls " + w.dir,
@@ -78,8 +78,8 @@ func TestAttacks(t *testing.T) {
 		"cat /proc/$PPID/environ",
 		fmt.Sprintf("kill -STOP %d", os.Getpid()),
 		fmt.Sprintf("cat /proc/%d/environ", os.Getpid()),
-		fmt.Sprintf("kill -KILL %d", shimOf(t, theirs)),
-		fmt.Sprintf("cat /proc/%d/environ", shimOf(t, theirs)),
+		fmt.Sprintf("kill -KILL %d", supervisorPID(t, theirs)),
+		fmt.Sprintf("cat /proc/%d/environ", supervisorPID(t, theirs)),
 		"echo attacked >>" + theirs.Path("messages"),
 		`perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) && connect(S, pack_sockaddr_un($ARGV[0])) or exit 1' ` + theirs.Path("control"),
 		"mv output " + theirs.Path("output"),
@@ -90,7 +90,7 @@ func TestAttacks(t *testing.T) {
 		"chmod u+s program",
 		"unshare -U true",
 	}
-	w.attack(a, `RUN=$(dirname "$FLEET_RUN_DIR"); touch program; mkdir work-of-others`, attacks)
+	w.runAttacks(a, `RUN=$(dirname "$FLEET_RUN_DIR"); touch program; mkdir work-of-others`, attacks)
 	for _, path := range []string{filepath.Join(w.dir, "fleet.db"), filepath.Join(user, ".bashrc"), filepath.Join(user, ".ssh/authorized_keys")} {
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -103,14 +103,14 @@ func TestAttacks(t *testing.T) {
 // author that the server's user has configured.
 func TestOwnDirectories(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
+	requireSandbox(t)
 	user := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(user, ".gitconfig"), []byte("[user]\n\tname = Ada\n\temail = ada@example.com\n[core]\n\tpager = /home/secret\n"), 0o600))
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + user, "XDG_CONFIG_HOME=" + user}
 	})
-	a := w.agent("shell")
-	_, o := w.do(a, `touch "$HOME/x" "$(mktemp)" && cat <<<here && env; git config --global --list; git init -q . && git commit -q --allow-empty -m one && git log --format='%an <%ae>'`)
+	a := w.provisionIn("shell")
+	_, o := w.runTask(a, `touch "$HOME/x" "$(mktemp)" && cat <<<here && env; git config --global --list; git init -q . && git commit -q --allow-empty -m one && git log --format='%an <%ae>'`)
 	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 	require.Equal(t, "Ada <ada@example.com>", o.Summary)
 	said := string(o.Payload)
@@ -125,17 +125,17 @@ func TestOwnDirectories(t *testing.T) {
 // it after the agents were created.
 func TestGitAuthorConfiguredLater(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
+	requireSandbox(t)
 	user := t.TempDir()
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + user}
 	})
-	a := w.agent("shell")
+	a := w.provisionIn("shell")
 	script := `git config user.name`
-	_, o := w.do(a, script)
+	_, o := w.runTask(a, script)
 	require.Equal(t, "papi (Fleet)", o.Summary, "%+v", o)
 	require.NoError(t, os.WriteFile(filepath.Join(user, ".gitconfig"), []byte("[user]\n\tname = \"Ada \\\"Countess\\\" L\"\n"), 0o600))
-	_, o = w.do(a, script)
+	_, o = w.runTask(a, script)
 	require.Equal(t, `Ada "Countess" L`, o.Summary, "%+v", o)
 }
 
@@ -143,7 +143,7 @@ func TestGitAuthorConfiguredLater(t *testing.T) {
 // project lists.
 func TestNetworkNone(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
+	requireSandbox(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -151,20 +151,20 @@ func TestNetworkNone(t *testing.T) {
 	require.NoError(t, err)
 	docs := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(docs, "manual"), []byte("read me"), 0o600))
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Projects = []local.Project{{Name: "full"}, {Name: "offline", Network: sandbox.Offline, Read: []string{docs}}, {Name: "open", Sandbox: sandbox.None}}
 	})
 	dial := "exec 9<>/dev/tcp/127.0.0.1/" + port + "; echo connected"
-	_, o := w.do(w.agent("full"), dial)
+	_, o := w.runTask(w.provisionIn("full"), dial)
 	require.Equal(t, "connected", o.Summary, "%+v", o)
-	_, o = w.do(w.agent("full"), "cat "+filepath.Join(docs, "manual"))
+	_, o = w.runTask(w.provisionIn("full"), "cat "+filepath.Join(docs, "manual"))
 	require.Equal(t, fleet.TaskFailed, o.Status)
-	_, o = w.do(w.agent("offline"), dial)
+	_, o = w.runTask(w.provisionIn("offline"), dial)
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Contains(t, o.Reason, "Permission denied")
-	_, o = w.do(w.agent("offline"), "cat "+filepath.Join(docs, "manual"))
+	_, o = w.runTask(w.provisionIn("offline"), "cat "+filepath.Join(docs, "manual"))
 	require.Equal(t, "read me", o.Summary)
-	_, o = w.do(w.agent("open"), "cat "+filepath.Join(docs, "manual"))
+	_, o = w.runTask(w.provisionIn("open"), "cat "+filepath.Join(docs, "manual"))
 	require.Equal(t, "read me", o.Summary)
 }
 
@@ -172,7 +172,7 @@ func TestNetworkNone(t *testing.T) {
 // delay the end of a run.
 func TestNetworkAllow(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
+	requireSandbox(t)
 	if _, err := sandbox.Choose("", sandbox.Allow()); err != nil {
 		t.Skip(err)
 	}
@@ -185,20 +185,20 @@ func TestNetworkAllow(t *testing.T) {
 		return s.URL
 	}
 	allowed, other := serve(), serve()
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Projects = []local.Project{{Name: "some", Network: sandbox.Allow(strings.TrimPrefix(allowed, "http://"))}}
 	})
-	a := w.agent("some")
-	_, o := w.do(a, "curl -sS -f "+allowed)
+	a := w.provisionIn("some")
+	_, o := w.runTask(a, "curl -sS -f "+allowed)
 	require.Equal(t, "reached", o.Summary, "%+v", o)
-	_, o = w.do(a, "curl -sS "+other)
+	_, o = w.runTask(a, "curl -sS "+other)
 	require.Contains(t, o.Summary, "the project does not allow "+strings.TrimPrefix(other, "http://"))
-	_, o = w.do(a, "curl -sS --noproxy '*' "+allowed)
+	_, o = w.runTask(a, "curl -sS --noproxy '*' "+allowed)
 	require.Equal(t, fleet.TaskFailed, o.Status)
 
 	r := w.start(a, "echo begun; sleep 3600")
-	w.until(a, r, "begun")
-	require.True(t, slices.ContainsFunc(within(t, ""), func(line string) bool {
+	w.followUntil(a, r, "begun")
+	require.True(t, slices.ContainsFunc(processesIn(t, ""), func(line string) bool {
 		pid, command, _ := strings.Cut(line, " ")
 		if !strings.HasPrefix(command, "fleet-proxy") || !strings.Contains(command, strings.TrimPrefix(allowed, "http://")) {
 			return false
@@ -209,7 +209,7 @@ func TestNetworkAllow(t *testing.T) {
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 	_, o = w.follow(a, r)
 	require.Equal(t, fleet.TaskStopped, o.Status)
-	require.False(t, slices.ContainsFunc(within(t, ""), func(line string) bool {
+	require.False(t, slices.ContainsFunc(processesIn(t, ""), func(line string) bool {
 		return strings.Contains(line, "fleet-proxy") && strings.Contains(line, strings.TrimPrefix(allowed, "http://"))
 	}), "the proxy runs after its program")
 }
@@ -217,7 +217,7 @@ func TestNetworkAllow(t *testing.T) {
 // TestUnconfined checks that Unconfined reports agents that are not confined.
 func TestUnconfined(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Projects = []local.Project{{Name: "shell"}, {Name: "open", Sandbox: sandbox.None}}
 	})
 	require.NotEmpty(t, w.Unconfined(fleet.Agent{Project: "open"}))
@@ -233,7 +233,7 @@ func TestUnconfined(t *testing.T) {
 // BenchmarkStart measures runs of a program that does nothing, with and without a repository.
 func BenchmarkStart(b *testing.B) {
 	repo := b.TempDir()
-	git(b, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	runGit(b, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
 	for _, mode := range []sandbox.Mode{sandbox.Auto, sandbox.None} {
 		for _, project := range []string{"shell", "repo"} {
 			b.Run(string(mode)+" "+project, func(b *testing.B) {
@@ -260,15 +260,15 @@ func BenchmarkStart(b *testing.B) {
 // a symbolic link of the agent.
 func TestHomeSettings(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
+	requireSandbox(t)
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	program := filepath.Join(dir, "gemini")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700))
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Projects = []local.Project{{Name: "gemini", Driver: "acp", Command: []string{program, "--acp"}}}
 	})
-	a := w.agent("gemini")
-	_, o := w.do(a, "go")
+	a := w.provisionIn("gemini")
+	_, o := w.runTask(a, "go")
 	require.Contains(t, o.Reason, "tested with 0.61.0")
 	settings := w.home(a, "home", ".gemini", "settings.json")
 	text, err := os.ReadFile(settings)
@@ -276,7 +276,7 @@ func TestHomeSettings(t *testing.T) {
 	require.Contains(t, string(text), "sessionRetention")
 
 	require.NoError(t, os.WriteFile(settings, []byte("{}"), 0o600))
-	w.do(a, "go")
+	w.runTask(a, "go")
 	text, err = os.ReadFile(settings)
 	require.NoError(t, err)
 	require.Equal(t, "{}", string(text), "existing files must not change")
@@ -292,24 +292,24 @@ func TestHomeSettings(t *testing.T) {
 // with a link, and that only this agent is affected.
 func TestHomeIsNotFollowed(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
+	requireSandbox(t)
 	user := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(user, ".claude"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(user, ".claude", ".credentials.json"), []byte("{}"), 0o600))
 	program := filepath.Join(user, "claude")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+`readlink $HOME/.claude/.credentials.json
 		if [ "$1" = attack ]; then rm -r ~/.claude; ln -s `+user+` ~/.claude; fi`), 0o700))
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Environ, c.Read = append(os.Environ(), "HOME="+user), []string{program}
 		c.Projects = []local.Project{{Name: "p", Driver: "command", Command: []string{program, "{{.Prompt}}"}}}
 	})
-	a, other := w.agent("p"), w.agent("p")
-	_, o := w.do(a, "attack")
+	a, other := w.provisionIn("p"), w.provisionIn("p")
+	_, o := w.runTask(a, "attack")
 	require.Equal(t, filepath.Join(user, ".claude", ".credentials.json"), o.Summary, "%+v", o)
 	err := w.Connect(a).Dispatch(w.ctx, newRun("one"))
 	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
 	require.ErrorContains(t, err, "replaced .claude")
 	require.NoFileExists(t, filepath.Join(user, ".credentials.json"))
-	_, o = w.do(other, "two")
+	_, o = w.runTask(other, "two")
 	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 }

@@ -18,7 +18,7 @@ import (
 // These tests create the state that a killed server leaves in the middle of a call, and check that the next call
 // completes the work.
 
-func crashed(t *testing.T) (*Place, fleet.Agent, context.Context) {
+func newCrashPlace(t *testing.T) (*Place, fleet.Agent, context.Context) {
 	t.Helper()
 	exe, err := sandbox.Executable()
 	require.NoError(t, err)
@@ -42,18 +42,18 @@ func crashed(t *testing.T) (*Place, fleet.Agent, context.Context) {
 
 func TestCrashInProvision(t *testing.T) {
 	t.Parallel()
-	p, a, ctx := crashed(t)
+	p, a, ctx := newCrashPlace(t)
 	h := p.home(a.UID)
 	r, err := h.record()
 	require.NoError(t, err)
 	r.Ready = false
-	require.NoError(t, h.write(r))
+	require.NoError(t, h.writeRecord(r))
 	w, err := p.Inspect(ctx, a)
 	require.NoError(t, err)
 	require.Equal(t, fleet.StatePending, w.State)
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(p.Connect(a).Dispatch(ctx, fleet.Run{TaskID: "x", Timeout: time.Minute})))
 
-	require.NoError(t, os.Remove(h.path("agent.json")))
+	require.NoError(t, os.Remove(h.join("agent.json")))
 	w, err = p.Inspect(ctx, a)
 	require.NoError(t, err)
 	require.Equal(t, fleet.StatePending, w.State)
@@ -71,7 +71,7 @@ func TestCrashInProvision(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fleet.StateRunning, w.State)
 
-	require.NoError(t, os.WriteFile(h.path("agent.json"), []byte("{"), 0o600))
+	require.NoError(t, os.WriteFile(h.join("agent.json"), []byte("{"), 0o600))
 	all, err := p.List(ctx)
 	require.NoError(t, err)
 	require.Equal(t, fleet.StateUnhealthy, all[0].State)
@@ -79,12 +79,12 @@ func TestCrashInProvision(t *testing.T) {
 
 func TestCrashInDelete(t *testing.T) {
 	t.Parallel()
-	p, a, ctx := crashed(t)
+	p, a, ctx := newCrashPlace(t)
 	h := p.home(a.UID)
 	r, err := h.record()
 	require.NoError(t, err)
 	r.Kept = "the commits are kept"
-	require.NoError(t, h.write(r))
+	require.NoError(t, h.writeRecord(r))
 	require.NoError(t, os.Rename(string(h), filepath.Join(filepath.Dir(string(h)), ".deleted-"+a.UID)))
 	all, err := p.List(ctx)
 	require.NoError(t, err)
@@ -100,8 +100,8 @@ func TestCrashInDelete(t *testing.T) {
 // TestCrashInTidy checks that the remains of a kept home, whose removal was interrupted, are removed.
 func TestCrashInTidy(t *testing.T) {
 	t.Parallel()
-	p, _, ctx := crashed(t)
-	trash := filepath.Join(p.config.Dir, "kept", removed+"other")
+	p, _, ctx := newCrashPlace(t)
+	trash := filepath.Join(p.config.Dir, "kept", removedPrefix+"other")
 	require.NoError(t, os.MkdirAll(filepath.Join(trash, "work"), 0o700))
 	require.NoError(t, p.Tidy(ctx, time.Now()))
 	require.NoDirExists(t, trash)
@@ -110,7 +110,7 @@ func TestCrashInTidy(t *testing.T) {
 // TestReadOnlyWork deletes an agent that has left read-only directories, like those of Go's module cache.
 func TestReadOnlyWork(t *testing.T) {
 	t.Parallel()
-	p, a, ctx := crashed(t)
+	p, a, ctx := newCrashPlace(t)
 	dir := filepath.Join(p.home(a.UID).work(), "cache")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "sub"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "sub", "file"), nil, 0o400))
@@ -124,16 +124,16 @@ func TestReadOnlyWork(t *testing.T) {
 // next call completes the work.
 func TestCrashInRestore(t *testing.T) {
 	t.Parallel()
-	p, a, ctx := crashed(t)
+	p, a, ctx := newCrashPlace(t)
 	h, k := p.home(a.UID), p.keptHome(a.UID)
-	require.NoError(t, os.Mkdir(h.path("work", "repo"), 0o700))
+	require.NoError(t, os.Mkdir(h.join("work", "repo"), 0o700))
 	for _, name := range []string{"work/file", "work/repo/HEAD"} {
-		require.NoError(t, os.WriteFile(h.path(name), []byte("work"), 0o600))
+		require.NoError(t, os.WriteFile(h.join(name), []byte("work"), 0o600))
 	}
 	intact := func() {
 		t.Helper()
 		for _, name := range []string{"work/file", "work/repo/HEAD"} {
-			text, err := os.ReadFile(h.path(name))
+			text, err := os.ReadFile(h.join(name))
 			require.NoError(t, err)
 			require.Equal(t, "work", string(text))
 		}

@@ -52,19 +52,19 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 		}
 	}
 	if !r.Deleting {
-		if err := p.decide(ctx, a, h, r); err != nil {
+		if err := p.decideKept(ctx, a, h, r); err != nil {
 			return "", err
 		}
 	}
 	if r.Unsaved != "" {
-		return p.keep(ctx, h, r)
+		return p.moveToKept(ctx, h, r)
 	}
 	if r.Repository != "" && p.git.Check(ctx, r.Repository) == nil {
 		if err := p.git.Remove(ctx, h.tree(r), r.Branches); err != nil {
 			return "", gitError(ctx, "cannot remove the agent's worktree", err)
 		}
 	}
-	p.forget(ctx, a, h)
+	p.removeConversations(ctx, a, h)
 	// The rename makes the removal atomic: a home is either complete or removed.
 	if _, err := p.deleteHome(ctx, trash); err != nil {
 		return "", err
@@ -75,46 +75,46 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	return p.deleteHome(ctx, trash)
 }
 
-// decide decides what is kept, and writes the decision to the record.
-func (p *Place) decide(ctx context.Context, a fleet.Agent, h home, r *record) error {
+// decideKept decides what is kept, and writes the decision to the record.
+func (p *Place) decideKept(ctx context.Context, a fleet.Agent, h home, r *record) error {
 	e, err := p.examine(ctx, h, r)
 	if err != nil {
 		return err
 	}
-	if r.Unsaved == "" && !disposable(a, r) {
+	if r.Unsaved == "" && !hasTemporaryFiles(a, r) {
 		r.Unsaved = e.unsaved()
 	}
 	if e.work.Commits > 0 {
-		r.Kept = fmt.Sprintf("the commits of agent %q (%d) are kept on the %s of %s", r.Name, e.work.Commits, branches(e.work.Branches), r.Repository)
+		r.Kept = fmt.Sprintf("the commits of agent %q (%d) are kept on the %s of %s", r.Name, e.work.Commits, branchesText(e.work.Branches), r.Repository)
 	}
 	r.Branches = e.work.Branches
 	if r.Unsaved != "" {
-		r.KeptAt, r.Size = time.Now().UTC(), e.look.Bytes
+		r.KeptAt, r.Size = time.Now().UTC(), e.survey.Bytes
 	}
 	r.Deleting = true
 	// After a crash, the next call reads the decision from the record. On a full disk, the deletion must continue although the
 	// record cannot be written.
-	if err := h.write(r); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+	if err := h.writeRecord(r); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return runner.HostError("cannot write the agent's record", err)
 	}
 	return nil
 }
 
-// disposable reports whether the files of the agent are temporary. The configurations of other toolsets say which files outlive
+// hasTemporaryFiles reports whether the files of the agent are temporary. The configurations of other toolsets say which files outlive
 // their agents: see fleet.AgentConfig.Keep.
-func disposable(a fleet.Agent, r *record) bool {
+func hasTemporaryFiles(a fleet.Agent, r *record) bool {
 	return (hasConfig(a) || r.Config != nil) && r.Repository == ""
 }
 
 // examination says what may exist only in an agent's home.
 type examination struct {
-	look filetree.Survey
-	work worktree.Work
-	also []string // what may exist only there, besides work.Unsaved
+	survey    filetree.Survey
+	work      worktree.Work
+	otherWork []string // what may exist only there, besides work.Unsaved
 }
 
 func (e examination) unsaved() string {
-	return strings.Join(slices.Concat(e.work.Unsaved, e.also), ", ")
+	return strings.Join(slices.Concat(e.work.Unsaved, e.otherWork), ", ")
 }
 
 // Unsaved implements fleet.Examiner.
@@ -127,7 +127,7 @@ func (p *Place) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
 	if err != nil || r == nil {
 		return "", runner.HostError("cannot read the agent's record", err)
 	}
-	if disposable(a, r) {
+	if hasTemporaryFiles(a, r) {
 		return "", nil
 	}
 	e, err := p.examine(ctx, h, r)
@@ -142,49 +142,49 @@ func (p *Place) examine(ctx context.Context, h home, r *record) (e examination, 
 		}
 		return e, ctx.Err()
 	}
-	if e.look, err = sandbox.Look(ctx, string(h)); err != nil {
+	if e.survey, err = sandbox.Look(ctx, string(h)); err != nil {
 		if ctx.Err() != nil {
 			return e, ctx.Err()
 		}
-		e.also = append(e.also, "files that cannot be examined")
+		e.otherWork = append(e.otherWork, "files that cannot be examined")
 		p.config.Logger.WarnContext(ctx, "home not examined", "agent", r.Name, "error", err)
 	}
 	files := func(dirs ...string) (n int64) {
 		for _, dir := range dirs {
-			n += e.look.Parts[dir].Files
+			n += e.survey.Parts[dir].Files
 		}
 		return n
 	}
 	switch n := files(filepath.Base(h.work())); {
 	case r.Repository == "" && n > 0:
-		e.also = append(e.also, fmt.Sprintf("files in its directory (%d)", n))
+		e.otherWork = append(e.otherWork, fmt.Sprintf("files in its directory (%d)", n))
 	case r.Repository != "":
-		e.work, err = p.git.Examine(ctx, h.tree(r), e.look)
+		e.work, err = p.git.Examine(ctx, h.tree(r), e.survey)
 		if ctx.Err() != nil {
 			return e, ctx.Err()
 		}
 		if err != nil {
 			p.config.Logger.WarnContext(ctx, "worktree not examined", "agent", r.Name, "error", err)
-			e.also = append(e.also, "a working copy that git cannot compare with its repository")
+			e.otherWork = append(e.otherWork, "a working copy that git cannot compare with its repository")
 		}
 	}
 	if n := files("tmp"); n > 0 {
-		e.also = append(e.also, fmt.Sprintf("files in its directory for temporary files (%d)", n))
+		e.otherWork = append(e.otherWork, fmt.Sprintf("files in its directory for temporary files (%d)", n))
 	}
-	visible, repositories := files("home"), e.look.Parts["home"].Repositories
-	for path, part := range e.look.Parts {
+	visible, repositories := files("home"), e.survey.Parts["home"].Repositories
+	for path, part := range e.survey.Parts {
 		if name, ok := strings.CutPrefix(path, "home/"); ok && strings.HasPrefix(name, ".") {
 			visible -= part.Files // programs store their settings, caches and conversations in hidden files
 		}
 	}
 	if visible > 0 || repositories > 0 {
-		e.also = append(e.also, "files in its home")
+		e.otherWork = append(e.otherWork, "files in its home")
 	}
 	return e, nil
 }
 
-// branches returns the names of branches as a part of a sentence.
-func branches(names []string) string {
+// branchesText returns the names of branches as a part of a sentence.
+func branchesText(names []string) string {
 	if len(names) == 1 {
 		return "branch " + names[0]
 	}
@@ -212,7 +212,7 @@ func (p *Place) deleteHome(ctx context.Context, trash home) (string, error) {
 		if err := ctx.Err(); err != nil {
 			return "", err
 		}
-		if err := worktree.RemoveAll(trash.path(e.Name())); err != nil {
+		if err := worktree.RemoveAll(trash.join(e.Name())); err != nil {
 			return "", runner.HostError("cannot remove the agent's directory", err)
 		}
 	}

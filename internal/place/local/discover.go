@@ -62,8 +62,8 @@ func defaultRoles(driver string, edits bool) []Role {
 	return roles
 }
 
-// withKnown returns the options, with Fleet's default options for the program added if it is a supported agent CLI.
-func withKnown(o driver.Options) driver.Options {
+// withProgramDefaults returns the options, with Fleet's default options for the program added if it is a supported agent CLI.
+func withProgramDefaults(o driver.Options) driver.Options {
 	if len(o.Command) == 0 {
 		return o
 	}

@@ -8,12 +8,12 @@ import (
 )
 
 // environ returns the environment of a run. It has the basic variables, the variables of the driver and of the
-// configuration, and own, the variables that describe the task. It leaves out all other variables of the server.
-func (p *Place) environ(proj project, c *confinement, own map[string]string) []string {
+// configuration, and taskVariables, which describe the task. It leaves out all other variables of the server.
+func (p *Place) environ(proj project, c *confinement, taskVariables map[string]string) []string {
 	keys, all := proj.driver.Keys(), p.config.PassEnv
 	if proj.config != nil { // a definition names its variables
 		all = nil
-		if own["FLEET_CHECK"] != "" { // a check runs what the agent has written, which must not get the key of the model
+		if taskVariables["FLEET_CHECK"] != "" { // a check runs what the agent has written, which must not get the key of the model
 			keys = nil
 		}
 	}
@@ -26,7 +26,7 @@ func (p *Place) environ(proj project, c *confinement, own map[string]string) []s
 	if c != nil {
 		c.addCaches(env)
 	}
-	maps.Copy(env, own)
+	maps.Copy(env, taskVariables)
 	return runner.Environ(env)
 }
 

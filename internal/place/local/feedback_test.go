@@ -13,10 +13,10 @@ import (
 // the agent has lost its conversation, it must receive its task again.
 func TestClaudeRetriesFailedChecks(t *testing.T) {
 	t.Parallel()
-	w := newClaudeWorld(t, local.Role{})
-	a := w.agent("claude")
+	w := newClaudePlace(t, local.Role{})
+	a := w.provisionIn("claude")
 	w.script("s-1", "", claudeInit, claudeDone)
-	_, o := w.do(a, "fix the login")
+	_, o := w.runTask(a, "fix the login")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 
 	again := newRun("fix the login")
@@ -27,7 +27,7 @@ func TestClaudeRetriesFailedChecks(t *testing.T) {
 	require.Contains(t, w.argv(), "s-1")
 	require.Equal(t, again.Feedback, w.prompt())
 
-	b := w.agent("claude")
+	b := w.provisionIn("claude")
 	w.script("s-2", "", claudeInit, claudeDone)
 	fresh := newRun("fix the login")
 	fresh.Feedback = again.Feedback

@@ -12,11 +12,11 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// forget removes the conversations that the agent's program stores outside the agent's directory. It does nothing if
+// removeConversations removes the conversations that the agent's program stores outside the agent's directory. It does nothing if
 // the agent does not work in its own directory, because other programs may have conversations for the other directory.
 // It only logs errors, so that the deletion of the agent continues.
-func (p *Place) forget(ctx context.Context, a fleet.Agent, h home) {
-	proj, err := p.kind(a)
+func (p *Place) removeConversations(ctx context.Context, a fleet.Agent, h home) {
+	proj, err := p.agentProject(a)
 	if err != nil || proj.dir != "" {
 		return
 	}

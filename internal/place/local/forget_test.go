@@ -13,7 +13,7 @@ import (
 // keepTranscript is a shell script that stores a transcript where Claude Code does.
 const keepTranscript = `dir="$HOME/.claude/projects/$(pwd -P | tr -c 'A-Za-z0-9\n' -)"; mkdir -p "$dir"; echo said >"$dir/s-1.jsonl"`
 
-func transcripts(t *testing.T, w *claudeWorld) []string {
+func transcripts(t *testing.T, w *claudePlace) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(w.homeDir, ".claude", "projects", "*", "s-1.jsonl"))
 	require.NoError(t, err)
@@ -22,8 +22,8 @@ func transcripts(t *testing.T, w *claudeWorld) []string {
 
 func TestDeleteRemovesTranscripts(t *testing.T) {
 	t.Parallel()
-	w := newClaudeWorld(t, local.Role{})
-	a, other := w.agent("claude"), w.agent("claude")
+	w := newClaudePlace(t, local.Role{})
+	a, other := w.provisionIn("claude"), w.provisionIn("claude")
 	w.script("s-1", keepTranscript, claudeInit, claudeDone)
 	w.follow(a, w.start(a, "one"))
 	w.follow(other, w.start(other, "two"))
@@ -37,8 +37,8 @@ func TestDeleteRemovesTranscripts(t *testing.T) {
 
 func TestDeleteDoesNotFollowSymlinks(t *testing.T) {
 	t.Parallel()
-	w := newClaudeWorld(t, local.Role{})
-	a := w.agent("claude")
+	w := newClaudePlace(t, local.Role{})
+	a := w.provisionIn("claude")
 	w.script("s-1", keepTranscript, claudeInit, claudeDone)
 	w.follow(a, w.start(a, "one"))
 	projects, elsewhere := filepath.Join(w.homeDir, ".claude", "projects"), filepath.Join(t.TempDir(), "elsewhere")

@@ -16,7 +16,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte("null"))
 	h := home(f.TempDir())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		require.NoError(t, os.WriteFile(h.path("agent.json"), data, 0o600))
+		require.NoError(t, os.WriteFile(h.join("agent.json"), data, 0o600))
 		r, err := h.record()
 		if err != nil {
 			require.Contains(t, err.Error(), "agent.json")
@@ -25,7 +25,7 @@ func FuzzRecord(f *testing.F) {
 		w, _, err := h.workspace()
 		require.NoError(t, err)
 		require.NotEmpty(t, w.State)
-		require.NoError(t, h.write(r))
+		require.NoError(t, h.writeRecord(r))
 		again, err := h.record()
 		require.NoError(t, err)
 		require.Equal(t, r, again)

@@ -12,15 +12,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// attack makes the agent run each attack, which is a line of shell. The test fails for each attack that succeeds.
+// runAttacks makes the agent run each attack, which is a line of shell. The test fails for each attack that succeeds.
 // prepare is shell code that sets variables for the attacks.
-func (w *world) attack(a fleet.Agent, prepare string, attacks []string) {
+func (w *testPlace) runAttacks(a fleet.Agent, prepare string, attacks []string) {
 	w.t.Helper()
 	script := "set +e\n" + prepare + "\n"
 	for i, attack := range attacks {
 		script += fmt.Sprintf("if ( %s ) </dev/null >/dev/null 2>&1; then echo %d succeeded; fi\n", attack, i)
 	}
-	_, o := w.do(a, script+"echo done")
+	_, o := w.runTask(a, script+"echo done")
 	require.Equal(w.t, fleet.TaskCompleted, o.Status, "%+v", o)
 	require.Equal(w.t, "done", o.Summary)
 	for line := range strings.Lines(string(o.Payload)) {
@@ -34,16 +34,16 @@ func (w *world) attack(a fleet.Agent, prepare string, attacks []string) {
 // TestGitAttacks runs an agent that attacks the repository of its project and the git directory of another agent.
 func TestGitAttacks(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
-	w, repo := repoWorld(t, false)
-	other, a := w.agent("repo"), w.agent("repo")
-	w.do(other, "git commit -q --allow-empty -m theirs")
-	git(t, repo, `printf '#!/bin/sh\n' >.git/hooks/pre-commit; git branch release; git tag v1; git pack-refs --all; git checkout -q -b work`)
+	requireSandbox(t)
+	w, repo := newRepositoryPlace(t, false)
+	other, a := w.provisionIn("repo"), w.provisionIn("repo")
+	w.runTask(other, "git commit -q --allow-empty -m theirs")
+	runGit(t, repo, `printf '#!/bin/sh\n' >.git/hooks/pre-commit; git branch release; git tag v1; git pack-refs --all; git checkout -q -b work`)
 	state := func() string {
-		return git(t, repo, `find .git "`+w.home(other, "git")+`" -type f -not -path '*/refs/fleet/*' | sort | xargs sha256sum; git status --porcelain`)
+		return runGit(t, repo, `find .git "`+w.home(other, "git")+`" -type f -not -path '*/refs/fleet/*' | sort | xargs sha256sum; git status --porcelain`)
 	}
 	before := state()
-	w.attack(a, `R=`+repo+` O=`+w.home(other, "git")+`; git commit -q --allow-empty -m mine; MINE=$(git rev-parse HEAD); git config --global --add safe.directory '*'; printf '#!/bin/sh\n' >hook; chmod +x hook`, []string{
+	w.runAttacks(a, `R=`+repo+` O=`+w.home(other, "git")+`; git commit -q --allow-empty -m mine; MINE=$(git rev-parse HEAD); git config --global --add safe.directory '*'; printf '#!/bin/sh\n' >hook; chmod +x hook`, []string{
 		"cp hook $R/.git/hooks/post-checkout",
 		"echo : >>$R/.git/hooks/pre-commit",
 		"mv hook $R/.git/hooks/pre-commit",
@@ -84,7 +84,7 @@ func TestGitAttacks(t *testing.T) {
 
 	// The agent can change its own files. That must not affect other agents or Fleet, which checks everything that it
 	// reads there.
-	_, o := w.do(a, `printf '#!/bin/sh\ntouch `+w.home(a, "work", "ran")+`\n' >hook; chmod +x hook
+	_, o := w.runTask(a, `printf '#!/bin/sh\ntouch `+w.home(a, "work", "ran")+`\n' >hook; chmod +x hook
 		for h in reference-transaction post-checkout post-index-change; do cp hook ../git/hooks/$h; done
 		git config core.fsmonitor $PWD/hook; git config core.alternateRefsCommand $PWD/hook; git config uploadpack.packObjectsHook $PWD/hook
 		echo `+w.home(other, "git", "objects")+` >>../git/objects/info/alternates
@@ -95,17 +95,17 @@ func TestGitAttacks(t *testing.T) {
 	require.Contains(t, kept, filepath.Join(w.dir, "kept"), "the uncommitted hook must be kept")
 	require.NoFileExists(t, filepath.Join(w.dir, "kept", a.UID, "work", "ran"))
 	tag := "fleet/papi-" + a.UID[len(a.UID)-8:]
-	require.Equal(t, "one\nevil", git(t, repo, "git show release:file; git show "+tag+"-release:file; git fsck --full >&2"))
+	require.Equal(t, "one\nevil", runGit(t, repo, "git show release:file; git show "+tag+"-release:file; git fsck --full >&2"))
 }
 
 // TestRedirectedWorktree runs an agent that redirects its worktree to the worktree of another agent, in every way that
 // git has. Fleet must read the agent's own worktree.
 func TestRedirectedWorktree(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
-	w, repo := repoWorld(t, false)
-	other := w.agent("repo")
-	w.do(other, "echo secret >secret; git add secret; git commit -qm secret")
+	requireSandbox(t)
+	w, repo := newRepositoryPlace(t, false)
+	other := w.provisionIn("repo")
+	w.runTask(other, "echo secret >secret; git add secret; git commit -qm secret")
 	for name, script := range map[string]string{
 		"the link":        `echo "gitdir: $O" >.git`,
 		"the common one":  `echo "$O" >../git/commondir`,
@@ -120,15 +120,15 @@ func TestRedirectedWorktree(t *testing.T) {
 		"an environment":  `echo "[include] path = $O/config" >>../git/config`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := w.agent("repo")
-			_, o := w.do(a, "O="+w.home(other, "git")+" THEIRS=fleet/papi-"+other.UID[len(other.UID)-8:]+"; "+script)
+			a := w.provisionIn("repo")
+			_, o := w.runTask(a, "O="+w.home(other, "git")+" THEIRS=fleet/papi-"+other.UID[len(other.UID)-8:]+"; "+script)
 			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 			r := newRun("true")
 			_ = w.Connect(a).Dispatch(w.ctx, r)
 			_, _ = w.Connect(a).Changes(w.ctx, r)
 			_, err := w.Delete(w.ctx, a)
 			require.NoError(t, err)
-			require.NotContains(t, git(t, repo, "git for-each-ref --format='%(refname)' refs/heads refs/fleet/"+a.UID+
+			require.NotContains(t, runGit(t, repo, "git for-each-ref --format='%(refname)' refs/heads refs/fleet/"+a.UID+
 				" | while read r; do git ls-tree -r $r; done; git fsck --full >&2"), "secret")
 			require.FileExists(t, w.home(other, "work", "secret"))
 		})
@@ -142,7 +142,7 @@ func TestRedirectedWorktree(t *testing.T) {
 // TestProcessesEndWithRun checks that a stop, a kill or a deletion also ends programs that try to outlive it.
 func TestProcessesEndWithRun(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
+	requireSandbox(t)
 	for name, script := range map[string]string{
 		"a session of its own":       `setsid bash -c 'echo pid $$ >>pids; exec sleep 3600' &`,
 		"forked twice":               `( ( setsid bash -c 'echo pid $$ >>pids; exec sleep 3600' & ) & )`,
@@ -152,22 +152,22 @@ func TestProcessesEndWithRun(t *testing.T) {
 			P=$PPID; env -i bash -c "for i in 1 2 3; do kill -KILL $P; kill -STOP $P; done"`,
 		"it ignores signals and begets": `f() { trap '' TERM INT HUP; echo pid $BASHPID >>pids; sleep 0.2; f & sleep 0.1; }; f &`,
 	} {
-		for how, end := range map[string]func(*world, fleet.Agent, fleet.Run){
-			"stop": func(w *world, a fleet.Agent, r fleet.Run) {
+		for how, end := range map[string]func(*testPlace, fleet.Agent, fleet.Run){
+			"stop": func(w *testPlace, a fleet.Agent, r fleet.Run) {
 				require.NoError(w.t, w.Connect(a).Interrupt(w.ctx, r, false))
 			},
-			"kill": func(w *world, a fleet.Agent, r fleet.Run) {
+			"kill": func(w *testPlace, a fleet.Agent, r fleet.Run) {
 				require.NoError(w.t, w.Connect(a).Interrupt(w.ctx, r, true))
 			},
-			"delete": func(*world, fleet.Agent, fleet.Run) {},
+			"delete": func(*testPlace, fleet.Agent, fleet.Run) {},
 		} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, nil)
-				a := w.agent("shell")
-				script, mark := marked(script)
+				w := newTestPlace(t, nil)
+				a := w.provisionIn("shell")
+				script, mark := markScript(script)
 				r := w.start(a, "set +e; "+script+"\nuntil grep -q pid pids; do :; done; echo begun; sleep 3600")
-				w.until(a, r, "begun")
+				w.followUntil(a, r, "begun")
 				end(w, a, r)
 				if how != "delete" {
 					_, o := w.follow(a, r)
@@ -176,7 +176,7 @@ func TestProcessesEndWithRun(t *testing.T) {
 				_, err := w.Delete(w.ctx, a)
 				require.NoError(t, err)
 				requireGone(t, mark)
-				require.Empty(t, within(t, w.dir))
+				require.Empty(t, processesIn(t, w.dir))
 			})
 		}
 	}

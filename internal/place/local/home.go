@@ -37,7 +37,7 @@ type record struct {
 	Config *fleet.AgentConfig `json:"config,omitempty"` // of an agent on a model
 
 	Dir        string `json:"dir,omitempty"`        // where the agent works; empty: in its own directory
-	Results    bool   `json:"results,omitempty"`    // Dir was returned by Place.results
+	Results    bool   `json:"results,omitempty"`    // Dir was returned by Place.resultsDir
 	Repository string `json:"repository,omitempty"` // the repository of the worktree; empty: no repository
 	Branch     string `json:"branch,omitempty"`
 	Ready      bool   `json:"ready"` // provisioning is complete
@@ -59,11 +59,11 @@ func (p *Place) home(uid string) home {
 	return home(filepath.Join(p.config.Dir, "agents", runner.FileName(uid)))
 }
 
-func (h home) path(parts ...string) string {
+func (h home) join(parts ...string) string {
 	return filepath.Join(append([]string{string(h)}, parts...)...)
 }
 
-func (h home) work() string { return h.path("work") }
+func (h home) work() string { return h.join("work") }
 
 func (h home) exists() bool {
 	info, err := os.Stat(string(h))
@@ -72,7 +72,7 @@ func (h home) exists() bool {
 
 // record reads the agent's record. It returns nil if the record does not exist.
 func (h home) record() (*record, error) {
-	b, err := agentfile.Read(h.path("agent.json"), maxFile)
+	b, err := agentfile.Read(h.join("agent.json"), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -81,31 +81,31 @@ func (h home) record() (*record, error) {
 	}
 	var r record
 	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, fmt.Errorf("%s: %w", h.path("agent.json"), err)
+		return nil, fmt.Errorf("%s: %w", h.join("agent.json"), err)
 	}
 	return &r, nil
 }
 
-func (h home) write(r *record) error {
+func (h home) writeRecord(r *record) error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	return shim.WriteFile(h.path("agent.json"), append(b, '\n'))
+	return shim.WriteFile(h.join("agent.json"), append(b, '\n'))
 }
 
 func (h home) tree(r *record) worktree.Tree {
-	return worktree.Tree{Repository: r.Repository, Dir: h.work(), GitDir: h.path("git"), Branch: r.Branch, UID: r.UID}
+	return worktree.Tree{Repository: r.Repository, Dir: h.work(), GitDir: h.join("git"), Branch: r.Branch, UID: r.UID}
 }
 
-// stopped returns the reason why the agent is stopped, which may be empty, and whether it is stopped.
-func (h home) stopped() (string, bool) {
-	b, err := agentfile.Read(h.path("stopped"), maxFile)
+// stopReason returns the reason why the agent is stopped, which may be empty, and whether it is stopped.
+func (h home) stopReason() (string, bool) {
+	b, err := agentfile.Read(h.join("stopped"), maxFile)
 	return strings.TrimSpace(string(b)), err == nil
 }
 
 func (h home) log(format string, args ...any) {
-	shim.AppendLog(h.path("log"), fmt.Sprintf(format, args...))
+	shim.AppendLog(h.join("log"), fmt.Sprintf(format, args...))
 }
 
 // workspace returns the state of the agent's workspace, and its record, which is nil if there is none or it cannot be read.
@@ -117,7 +117,7 @@ func (h home) workspace() (fleet.Workspace, *record, error) {
 	}
 	r, err := h.record()
 	if err != nil {
-		w.State, w.Reason = fleet.StateUnhealthy, "its record cannot be read: delete the agent, or restore the file "+h.path("agent.json")
+		w.State, w.Reason = fleet.StateUnhealthy, "its record cannot be read: delete the agent, or restore the file "+h.join("agent.json")
 		return w, nil, nil
 	}
 	if r == nil {
@@ -133,7 +133,7 @@ func (h home) workspace() (fleet.Workspace, *record, error) {
 	if r.Repository != "" {
 		w.Metadata["repository"], w.Metadata["branch"] = r.Repository, h.tree(r).PublishedBranch()
 	}
-	reason, stopped := h.stopped()
+	reason, stopped := h.stopReason()
 	switch {
 	case r.Deleting:
 		w.State = fleet.StateDeleting
@@ -165,9 +165,9 @@ func (h home) problem(r *record) string {
 	return ""
 }
 
-// label returns a name for the branch and the kept work of an agent. Unlike the agent's name, it is never reused for
+// uniqueLabel returns a name for the branch and the kept work of an agent. Unlike the agent's name, it is never reused for
 // another agent.
-func label(name, uid string) string {
+func uniqueLabel(name, uid string) string {
 	const tail = 8
 	short := runner.FileName(uid)
 	if len(short) > tail {

@@ -20,9 +20,9 @@ import (
 func TestCommitsWithoutUser(t *testing.T) {
 	t.Parallel()
 	repo, home := t.TempDir(), t.TempDir()
-	git(t, repo, "git init -q -b main; git commit -q --allow-empty -m one; git config commit.gpgsign true; git config user.signingkey nobody")
-	git(t, repo, "git clone -q . unsigned")
-	w := newWorld(t, func(c *local.Config) {
+	runGit(t, repo, "git init -q -b main; git commit -q --allow-empty -m one; git config commit.gpgsign true; git config user.signingkey nobody")
+	runGit(t, repo, "git clone -q . unsigned")
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
 		set := runner.Author{Name: "Webshop Bot", Email: "bot@example.com"}
 		c.Projects = []local.Project{
@@ -40,8 +40,8 @@ func TestCommitsWithoutUser(t *testing.T) {
 		if !strings.HasPrefix(project, "open") && sandbox.Available() != nil {
 			continue
 		}
-		a := w.agent(project)
-		_, o := w.do(a, `[ -e .git ] || git init -q; git commit -q --allow-empty -m two && git log -1 --format='%an <%ae>'`)
+		a := w.provisionIn(project)
+		_, o := w.runTask(a, `[ -e .git ] || git init -q; git commit -q --allow-empty -m two && git log -1 --format='%an <%ae>'`)
 		require.Equal(t, fleet.TaskCompleted, o.Status, "%s: %+v", project, o)
 		require.Equal(t, want, o.Summary, project)
 		lines, _, err := w.Log(w.ctx, a, 100)
@@ -54,12 +54,12 @@ func TestCommitsWithoutUser(t *testing.T) {
 // through links that it has made.
 func TestAgentChangesGitConfiguration(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
-	w := newWorld(t, nil)
-	a := w.agent("shell")
-	_, o := w.do(a, `git config --global user.name Me`)
+	requireSandbox(t)
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
+	_, o := w.runTask(a, `git config --global user.name Me`)
 	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-	_, o = w.do(a, `git config user.name`)
+	_, o = w.runTask(a, `git config user.name`)
 	require.Equal(t, "Me", o.Summary)
 	outside := t.TempDir()
 	require.NoError(t, exec.Command("sh", "-c", `rm -r "$0/.config" && ln -s "$1" "$0/.config"`, w.home(a, "home"), outside).Run())

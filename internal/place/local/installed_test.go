@@ -12,9 +12,9 @@ import (
 	"fleet/internal/place/local"
 )
 
-// installed are the files of a home directory with programs as tools install them, by path. A value "-> PATH" is a link. U
+// installedFiles are the files of a home directory with programs as tools install them, by path. A value "-> PATH" is a link. U
 // stands for the home directory. Each program prints its name after it has used the rest of its installation.
-var installed = map[string]string{
+var installedFiles = map[string]string{
 	// pyenv: scripts that start what they name with absolute paths
 	".pyenv/shims/python3":                      "#!/bin/sh\nexec U/.pyenv/libexec/pyenv exec python3",
 	".pyenv/libexec/pyenv":                      "#!/bin/sh\nexec \"$PYENV_ROOT/versions/$(cat \"$PYENV_ROOT/version\")/bin/$2\"",
@@ -63,10 +63,10 @@ var installed = map[string]string{
 // common tools. Programs on PATH must run, must not be writable, and what is beside them must stay hidden.
 func TestInstalledPrograms(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
+	requireSandbox(t)
 	user := t.TempDir()
 	inUser := strings.NewReplacer("U/", user+"/")
-	for path, text := range installed {
+	for path, text := range installedFiles {
 		path = filepath.Join(user, path)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		if to, ok := strings.CutPrefix(text, "-> "); ok {
@@ -85,24 +85,24 @@ func TestInstalledPrograms(t *testing.T) {
 	} {
 		path = append(path, filepath.Join(user, dir))
 	}
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Environ = []string{"PATH=" + strings.Join(append(path, "/usr/local/bin:/usr/bin:/bin"), ":"), "HOME=" + user}
 	})
-	a := w.agent("shell")
+	a := w.provisionIn("shell")
 	for _, program := range []string{"python3", "npm", "ruby", "deno", "cargo", "go", "black", "deploy"} {
-		_, o := w.do(a, program)
+		_, o := w.runTask(a, program)
 		require.Equal(t, fleet.TaskCompleted, o.Status, "%s: %+v", program, o)
 		require.Equal(t, program, o.Summary, "%s", o.Payload)
 	}
-	for file, text := range installed {
+	for file, text := range installedFiles {
 		file = filepath.Join(user, file)
 		if text == "secret" {
-			_, o := w.do(a, "cat "+file)
+			_, o := w.runTask(a, "cat "+file)
 			require.Equal(t, fleet.TaskFailed, o.Status, "%s can be read: %s", file, o.Payload)
 		}
-		_, o := w.do(a, "echo attacked >>"+file)
+		_, o := w.runTask(a, "echo attacked >>"+file)
 		require.Equal(t, fleet.TaskFailed, o.Status, "%s can be changed", file)
 	}
-	_, o := w.do(a, "touch "+filepath.Join(user, ".cargo/bin/planted"))
+	_, o := w.runTask(a, "touch "+filepath.Join(user, ".cargo/bin/planted"))
 	require.Equal(t, fleet.TaskFailed, o.Status, "a program can be planted")
 }

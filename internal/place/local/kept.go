@@ -30,9 +30,9 @@ func (p *Place) keptHome(uid string) home {
 	return home(filepath.Join(p.config.Dir, "kept", runner.FileName(uid)))
 }
 
-// keep moves the agent's home to the directory of kept homes. A person may look at it there, so git must not recognise the
+// moveToKept moves the agent's home to the directory of kept homes. A person may look at it there, so git must not recognise the
 // agent's repositories, whose configuration can name programs.
-func (p *Place) keep(ctx context.Context, h home, r *record) (string, error) {
+func (p *Place) moveToKept(ctx context.Context, h home, r *record) (string, error) {
 	k := p.keptHome(r.UID)
 	if err := sandbox.Hide(ctx, string(h)); err != nil {
 		return "", runner.HostError("cannot keep the agent's directory", err)
@@ -65,11 +65,11 @@ func (p *Place) keptText(k home) (string, error) {
 
 // Kept implements fleet.Keeper. ModelPlace has those of the agents on models.
 func (p *Place) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
-	return p.kept(ctx, uid, func(r *record) bool { return r.Config == nil })
+	return p.listKept(ctx, uid, func(r *record) bool { return r.Config == nil })
 }
 
-// kept returns the kept homes of which of accepts the record, and those whose record cannot be read if it accepts an empty one.
-func (p *Place) kept(ctx context.Context, uid string, of func(*record) bool) (all []fleet.KeptWork, err error) {
+// listKept returns the kept homes whose record accept accepts, and those whose record cannot be read if it accepts an empty one.
+func (p *Place) listKept(ctx context.Context, uid string, accept func(*record) bool) (all []fleet.KeptWork, err error) {
 	entries, err := os.ReadDir(filepath.Join(p.config.Dir, "kept"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, runner.HostError("cannot read the directory of kept agents", err)
@@ -87,7 +87,7 @@ func (p *Place) kept(ctx context.Context, uid string, of func(*record) bool) (al
 		if err != nil {
 			r = nil
 		}
-		if !of(cmp.Or(r, &record{})) {
+		if !accept(cmp.Or(r, &record{})) {
 			continue
 		}
 		if r != nil {
@@ -120,7 +120,7 @@ func (p *Place) restore(ctx context.Context, a fleet.Agent) error {
 		return runner.HostError("cannot restore the agent's directory", err)
 	}
 	r.Deleting, r.Unsaved, r.Kept = false, "", "" // KeptAt says that it was kept
-	if err := h.write(r); err != nil {
+	if err := h.writeRecord(r); err != nil {
 		return runner.HostError("cannot write the agent's record", err)
 	}
 	h.log("restored after it was deleted")
@@ -129,8 +129,8 @@ func (p *Place) restore(ctx context.Context, a fleet.Agent) error {
 
 // moveBack moves the kept home k to h, if there is one.
 func (p *Place) moveBack(h, k home) error {
-	p.tidying.Lock() // tidyKept must not remove a home that is restored
-	defer p.tidying.Unlock()
+	p.keptMu.Lock() // tidyKept must not remove a home that is restored
+	defer p.keptMu.Unlock()
 	if h.exists() || !k.exists() {
 		return nil
 	}
@@ -143,22 +143,22 @@ func (p *Place) moveBack(h, k home) error {
 	return nil
 }
 
-// removed begins the name of a kept home that is being removed.
-const removed = ".removed-"
+// removedPrefix begins the name of a kept home that is being removed.
+const removedPrefix = ".removed-"
 
 // tidyKept removes kept homes: those whose time is over, and the oldest ones if all of them exceed their size limit. The size
 // limit never removes the newest one.
 func (p *Place) tidyKept(ctx context.Context, now time.Time) error {
-	p.tidying.Lock()
-	defer p.tidying.Unlock()
+	p.keptMu.Lock()
+	defer p.keptMu.Unlock()
 	var errs []error
 	entries, _ := os.ReadDir(filepath.Join(p.config.Dir, "kept")) // Kept reports an error
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), removed) { // the server was killed while it removed it
+		if strings.HasPrefix(e.Name(), removedPrefix) { // the server was killed while it removed it
 			errs = append(errs, worktree.RemoveAll(filepath.Join(p.config.Dir, "kept", e.Name())))
 		}
 	}
-	all, err := p.kept(ctx, "", func(*record) bool { return true })
+	all, err := p.listKept(ctx, "", func(*record) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -174,10 +174,10 @@ func (p *Place) tidyKept(ctx context.Context, now time.Time) error {
 		}
 		total -= w.Size
 		p.config.Logger.InfoContext(ctx, "removing a kept directory", slog.String("agent", w.AgentName), slog.Time("kept_at", w.KeptAt), slog.Bool("expired", expired))
-		trash := filepath.Join(p.config.Dir, "kept", removed+filepath.Base(w.Location))
+		trash := filepath.Join(p.config.Dir, "kept", removedPrefix+filepath.Base(w.Location))
 		err := os.Rename(w.Location, trash) // a kept home is either complete or removed
 		if err == nil {
-			p.forget(ctx, fleet.Agent{UID: w.AgentUID, Name: w.AgentName, Project: w.Project}, p.home(w.AgentUID))
+			p.removeConversations(ctx, fleet.Agent{UID: w.AgentUID, Name: w.AgentName, Project: w.Project}, p.home(w.AgentUID))
 			err = worktree.RemoveAll(trash)
 		}
 		errs = append(errs, err)

@@ -24,8 +24,8 @@ type handover struct {
 	Text   string
 }
 
-// serve starts a server that creates an agent, dispatches and follows a run, and then waits to be killed.
-func serve(dir string) {
+// serveUntilKilled starts a server that creates an agent, dispatches and follows a run, and then waits to be killed.
+func serveUntilKilled(dir string) {
 	exe, err := sandbox.Executable()
 	if err != nil {
 		panic(err)

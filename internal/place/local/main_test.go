@@ -30,20 +30,20 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
 		case "forge":
-			os.Exit(forge(os.Args[2], os.Args[3]))
+			os.Exit(forgeAnswer(os.Args[2], os.Args[3]))
 		case "peer":
 			acptest.Peer(os.Args[2])
 			os.Exit(0)
 		case "server":
-			serve(os.Args[2])
+			serveUntilKilled(os.Args[2])
 		}
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets shims end at once under the race detector
 	goleak.VerifyTestMain(m)
 }
 
-// self returns the path of the test binary.
-func self(t testing.TB) string {
+// testBinary returns the path of the test binary.
+func testBinary(t testing.TB) string {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	return exe
@@ -71,19 +71,19 @@ func newPlace(t testing.TB, dir string, change func(*local.Config)) *local.Place
 	return p
 }
 
-// world is a place with its directory. Both are removed at the end of the test. The test fails if a process is left
+// testPlace is a place with its directory. Both are removed at the end of the test. The test fails if a process is left
 // then.
-type world struct {
+type testPlace struct {
 	*local.Place
 	t   *testing.T
 	dir string
 	ctx context.Context
 }
 
-func newWorld(t *testing.T, change func(*local.Config)) *world {
+func newTestPlace(t *testing.T, change func(*local.Config)) *testPlace {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
-	w := &world{t: t, dir: t.TempDir(), ctx: ctx}
+	w := &testPlace{t: t, dir: t.TempDir(), ctx: ctx}
 	w.Place = newPlace(t, w.dir, change)
 	t.Cleanup(func() {
 		defer cancel()
@@ -94,13 +94,13 @@ func newWorld(t *testing.T, change func(*local.Config)) *world {
 			require.NoError(t, err)
 		}
 		require.NoError(t, w.Close())
-		require.Empty(t, within(t, w.dir), "no process may be left")
+		require.Empty(t, processesIn(t, w.dir), "no process may be left")
 	})
 	return w
 }
 
-// within returns the command lines of processes that work in dir, or have its path in their environment.
-func within(t testing.TB, dir string) []string {
+// processesIn returns the command lines of processes that work in dir, or have its path in their environment.
+func processesIn(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -121,17 +121,17 @@ func within(t testing.TB, dir string) []string {
 	return found
 }
 
-// children is like within, but leaves out shims, which end shortly after their runs.
-func children(t testing.TB, dir string) []string {
+// runProcessesIn is like processesIn, but leaves out shims, which end shortly after their runs.
+func runProcessesIn(t testing.TB, dir string) []string {
 	shim := supervisor(t)
-	return slices.DeleteFunc(within(t, dir), func(line string) bool {
+	return slices.DeleteFunc(processesIn(t, dir), func(line string) bool {
 		args := strings.Fields(line)
 		return len(args) > 2 && args[1] == shim && args[2] == "shim"
 	})
 }
 
-// agent provisions an agent of the project.
-func (w *world) agent(project string) fleet.Agent {
+// provisionIn provisions an agent of the project.
+func (w *testPlace) provisionIn(project string) fleet.Agent {
 	w.t.Helper()
 	uid := uuid.NewString()
 	a := fleet.Agent{UID: uid, Name: "papi", Owner: "alice", Project: project, Role: "coder", Spec: "Keep the tests green."}
@@ -142,7 +142,7 @@ func (w *world) agent(project string) fleet.Agent {
 }
 
 // start dispatches a task with the prompt.
-func (w *world) start(a fleet.Agent, prompt string) fleet.Run {
+func (w *testPlace) start(a fleet.Agent, prompt string) fleet.Run {
 	w.t.Helper()
 	r := newRun(prompt)
 	require.NoError(w.t, w.Connect(a).Dispatch(w.ctx, r))
@@ -154,13 +154,13 @@ func newRun(prompt string) fleet.Run {
 }
 
 // follow follows the run to its end, and returns its output as text and its outcome.
-func (w *world) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
+func (w *testPlace) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 	w.t.Helper()
 	outputs, o := w.outputs(a, r, "")
-	return said(outputs), o
+	return outputText(outputs), o
 }
 
-func (w *world) outputs(a fleet.Agent, r fleet.Run, cursor string) ([]fleet.Output, fleet.Outcome) {
+func (w *testPlace) outputs(a fleet.Agent, r fleet.Run, cursor string) ([]fleet.Output, fleet.Outcome) {
 	w.t.Helper()
 	var outputs []fleet.Output
 	o, err := w.Connect(a).Follow(w.ctx, r, cursor, func(out fleet.Output) error {
@@ -171,8 +171,8 @@ func (w *world) outputs(a fleet.Agent, r fleet.Run, cursor string) ([]fleet.Outp
 	return outputs, o
 }
 
-// said returns the text of the outputs, with steps in angle brackets and without details.
-func said(outputs []fleet.Output) string {
+// outputText returns the text of the outputs, with steps in angle brackets and without details.
+func outputText(outputs []fleet.Output) string {
 	var b strings.Builder
 	for _, o := range outputs {
 		if step := fleet.ParseStep(o.Data); step != nil && step.Type.Detail() {
@@ -187,20 +187,20 @@ func said(outputs []fleet.Output) string {
 	return b.String()
 }
 
-// do runs a task with the prompt, and returns its output and its outcome.
-func (w *world) do(a fleet.Agent, prompt string) (string, fleet.Outcome) {
+// runTask runs a task with the prompt, and returns its output and its outcome.
+func (w *testPlace) runTask(a fleet.Agent, prompt string) (string, fleet.Outcome) {
 	w.t.Helper()
 	return w.follow(a, w.start(a, prompt))
 }
 
-// until follows the run until it prints the line. The run continues afterwards.
-func (w *world) until(a fleet.Agent, r fleet.Run, line string) {
+// followUntil follows the run until it prints the line. The run continues afterwards.
+func (w *testPlace) followUntil(a fleet.Agent, r fleet.Run, line string) {
 	w.t.Helper()
-	require.True(w.t, w.prints(a, r, line), "the run ended before it printed %q", line)
+	require.True(w.t, w.followPrints(a, r, line), "the run ended before it printed %q", line)
 }
 
-// prints follows the run until it prints the line or ends. It reports whether the run has printed the line.
-func (w *world) prints(a fleet.Agent, r fleet.Run, line string) (printed bool) {
+// followPrints follows the run until it prints the line or ends. It reports whether the run has printed the line.
+func (w *testPlace) followPrints(a fleet.Agent, r fleet.Run, line string) (printed bool) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
@@ -220,10 +220,10 @@ func (w *world) prints(a fleet.Agent, r fleet.Run, line string) (printed bool) {
 }
 
 // home returns a path in the agent's directory.
-func (w *world) home(a fleet.Agent, parts ...string) string {
+func (w *testPlace) home(a fleet.Agent, parts ...string) string {
 	return filepath.Join(append([]string{w.dir, "agents", a.UID}, parts...)...)
 }
 
-func (w *world) runDir(a fleet.Agent, r fleet.Run, parts ...string) string {
+func (w *testPlace) runDir(a fleet.Agent, r fleet.Run, parts ...string) string {
 	return w.home(a, append([]string{"runs", r.TaskID}, parts...)...)
 }

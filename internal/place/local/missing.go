@@ -11,8 +11,8 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// keys names, for each program, the environment variables of which one gives it access to its model.
-var keys = map[string][]string{
+// keyVariables names, for each program, the environment variables of which one gives it access to its model.
+var keyVariables = map[string][]string{
 	"claude": {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_*"},
 	"codex":  {"OPENAI_API_KEY", "CODEX_API_KEY", "AZURE_OPENAI_API_KEY", "OPENAI_BASE_URL"},
 	"gemini": {"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_GENAI_USE_*"},
@@ -22,12 +22,12 @@ var keys = map[string][]string{
 // none and the server's user has not logged in. It returns "" if nothing is missing, or if Fleet does not know the program.
 func MissingKey(proj Project, environ, passEnv []string) string {
 	o := driver.Options{Kind: proj.Driver, Command: proj.Command, Stdin: proj.Stdin, Output: proj.Output, Fields: proj.Fields}
-	d, err := driver.New(withKnown(o))
+	d, err := driver.New(withProgramDefaults(o))
 	if err != nil {
 		return ""
 	}
 	name := filepath.Base(d.Program())
-	wanted := keys[name]
+	wanted := keyVariables[name]
 	if len(wanted) == 0 {
 		return ""
 	}
@@ -42,7 +42,7 @@ func MissingKey(proj Project, environ, passEnv []string) string {
 		}
 	}
 	home := runner.Pick(environ, []string{"HOME"})["HOME"]
-	for _, file := range logins[name] {
+	for _, file := range loginFiles[name] {
 		if _, err := os.Stat(filepath.Join(home, file)); home != "" && err == nil {
 			return ""
 		}

@@ -72,7 +72,7 @@ func (m ModelPlace) Roles(ctx context.Context, project string) ([]fleet.Role, er
 	if err != nil {
 		return nil, err
 	}
-	needs, err := m.needs(&fleet.AgentConfig{Document: f.Document})
+	needs, err := m.modelNeeds(&fleet.AgentConfig{Document: f.Document})
 	return needs.Agents, err
 }
 
@@ -155,7 +155,7 @@ func (m ModelPlace) List(ctx context.Context) ([]fleet.Workspace, error) { retur
 
 // Kept implements fleet.Keeper.
 func (m ModelPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
-	return m.kept(ctx, uid, func(r *record) bool { return r.Config != nil })
+	return m.listKept(ctx, uid, func(r *record) bool { return r.Config != nil })
 }
 
 // Tidy implements fleet.Tidier. The Place tidies what its agents have left.
@@ -168,7 +168,7 @@ func (m ModelPlace) Unconfined(a fleet.Agent) string {
 	if err != nil {
 		return "" // without a project, nothing can run
 	}
-	if needs, err := m.needs(a.Config); err != nil || needs.Starts == "" {
+	if needs, err := m.modelNeeds(a.Config); err != nil || needs.Starts == "" {
 		return ""
 	}
 	return m.Place.Unconfined(a)
@@ -183,7 +183,7 @@ func (m ModelPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	if err != nil {
 		return nil //nolint:nilerr // the task fails, and says why
 	}
-	needs, err := m.needs(a.Config)
+	needs, err := m.modelNeeds(a.Config)
 	if err != nil {
 		return nil //nolint:nilerr // as above
 	}
@@ -200,7 +200,7 @@ func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 	refuse := func(format string, args ...any) (project, error) {
 		return project{}, fleet.Errorf(fleet.ReasonProvisioningFailed, format, args...)
 	}
-	needs, err := p.needs(c, models...)
+	needs, err := p.modelNeeds(c, models...)
 	if err != nil {
 		return refuse("invalid agent definition: %v", err)
 	}
@@ -230,10 +230,10 @@ func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 	}
 	job := driver.ModelJob{
 		UID: a.UID, Config: c, Spec: a.Spec, Work: cmp.Or(proj.dir, p.home(a.UID).work()), Plain: proj.dir != "",
-		State: p.home(a.UID).path("state"), Memory: p.memory(a), Settings: p.config.Models.Settings,
+		State: p.home(a.UID).join("state"), Memory: p.memoryDir(a), Settings: p.config.Models.Settings,
 	}
 	proj.Write = append(slices.Clone(proj.Write), job.State, job.Memory)
-	if home := p.variable("HOME"); home != "" && len(needs.Skills) > 0 {
+	if home := p.serverVariable("HOME"); home != "" && len(needs.Skills) > 0 {
 		job.Skills = home
 		for _, dir := range needs.Skills {
 			proj.Read = append(slices.Clone(proj.Read), filepath.Join(home, dir))
@@ -243,27 +243,27 @@ func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 	return proj, nil
 }
 
-// needs returns what a run with the configuration needs.
-func (p *Place) needs(c *fleet.AgentConfig, models ...string) (driver.ModelNeeds, error) {
-	return p.config.Models.Needs(c, p.config.Models.Settings, p.lookup, models...)
+// modelNeeds returns what a run with the configuration needs.
+func (p *Place) modelNeeds(c *fleet.AgentConfig, models ...string) (driver.ModelNeeds, error) {
+	return p.config.Models.Needs(c, p.config.Models.Settings, p.lookUpVariable, models...)
 }
 
-// memory returns the directory of the agent's memories. All agents of an owner with the same named definition share a directory. An agent
+// memoryDir returns the directory of the agent's memories. All agents of an owner with the same named definition share a directory. An agent
 // whose definition has no name has its own directory.
-func (p *Place) memory(a fleet.Agent) string {
+func (p *Place) memoryDir(a fleet.Agent) string {
 	if a.Config.Name == "" {
-		return p.home(a.UID).path("state")
+		return p.home(a.UID).join("state")
 	}
 	sum := sha256.Sum256([]byte(a.Owner + "\x00" + a.Config.Name))
-	return filepath.Join(p.memories(), hex.EncodeToString(sum[:]))
+	return filepath.Join(p.memoriesDir(), hex.EncodeToString(sum[:]))
 }
 
-func (p *Place) memories() string { return filepath.Join(p.config.Dir, "memory") }
+func (p *Place) memoriesDir() string { return filepath.Join(p.config.Dir, "memory") }
 
-// makeStores creates the directories in which the agent on a model stores its conversation, its todos and its memories.
-func (p *Place) makeStores(a fleet.Agent) error {
-	err := os.MkdirAll(p.home(a.UID).path("state"), 0o700)
-	if err = errors.Join(err, os.MkdirAll(p.memory(a), 0o700)); err != nil {
+// createStores creates the directories in which the agent on a model stores its conversation, its todos and its memories.
+func (p *Place) createStores(a fleet.Agent) error {
+	err := os.MkdirAll(p.home(a.UID).join("state"), 0o700)
+	if err = errors.Join(err, os.MkdirAll(p.memoryDir(a), 0o700)); err != nil {
 		return runner.HostError("cannot create the directories of the agent's conversation and memories", err)
 	}
 	return nil

@@ -25,7 +25,7 @@ func TestMountsOfOrdinaryUser(t *testing.T) {
 	if ordinary.Again(t) {
 		return
 	}
-	needSandbox(t)
+	requireSandbox(t)
 	for name, network := range map[string]sandbox.Network{"full": sandbox.Full, "none": sandbox.Offline, "allow": sandbox.Allow("example.com:443")} {
 		t.Run(name, func(t *testing.T) { testMounts(t, network) })
 	}
@@ -33,8 +33,8 @@ func TestMountsOfOrdinaryUser(t *testing.T) {
 
 func testMounts(t *testing.T, network sandbox.Network) {
 	t.Helper()
-	w := newWorld(t, func(c *local.Config) { c.Projects = []local.Project{{Name: "shell", Network: network}} })
-	a := w.agent("shell")
+	w := newTestPlace(t, func(c *local.Config) { c.Projects = []local.Project{{Name: "shell", Network: network}} })
+	a := w.provisionIn("shell")
 	theirs := filepath.Join(t.TempDir(), "theirs")
 	require.NoError(t, os.WriteFile(theirs, nil, 0o600))
 	own := w.home(a, "agent.json")

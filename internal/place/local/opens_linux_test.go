@@ -72,22 +72,22 @@ func watchOpens(t *testing.T, dir string) (opened func() []string) {
 // TestServerOpensNoFilesOfAgents checks that this process opens nothing in the directories that an agent can write: the sandbox
 // helper and git, which are confined, do that.
 func TestServerOpensNoFilesOfAgents(t *testing.T) {
-	needSandbox(t)
+	requireSandbox(t)
 	repo := t.TempDir()
-	git(t, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	runGit(t, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
 	home := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(home, ".claude"), 0o700))
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Environ, c.CacheMax = append(os.Environ(), "HOME="+home), 1
 		c.Projects = append(c.Projects, local.Project{Name: "repo", Repository: repo})
 	})
-	a, b := w.agent("repo"), w.agent("shell")
+	a, b := w.provisionIn("repo"), w.provisionIn("shell")
 	opened := watchOpens(t, w.dir)
-	_, o := w.do(a, `echo two >file; git commit -qam two; echo three >file; echo new >untracked; mkfifo pipe; git checkout -q --detach
+	_, o := w.runTask(a, `echo two >file; git commit -qam two; echo three >file; echo new >untracked; mkfifo pipe; git checkout -q --detach
 		git worktree add -q "$TMPDIR/tree"; git update-index --split-index; mkdir -p "$(git rev-parse --git-dir)/lfs/objects/aa/bb"; ln -s / link; touch "$(git rev-parse --git-dir)/HEAD.lock"
 		mkdir -p deep/er "$HOME/x"; echo sum >"$FLEET_SUMMARY"`)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	_, o = w.do(b, `mkdir -p a/b; echo >a/b/c`)
+	_, o = w.runTask(b, `mkdir -p a/b; echo >a/b/c`)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	r := newRun("echo again >>file")
 	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
@@ -98,7 +98,7 @@ func TestServerOpensNoFilesOfAgents(t *testing.T) {
 	_, _, err = w.Connect(a).Patch(w.ctx, *c, "", 0, 1<<20)
 	require.NoError(t, err)
 	require.NoError(t, w.Connect(a).Bundle(w.ctx, new(strings.Builder)))
-	_, o = w.do(a, `mkdir -p "$GOMODCACHE/m@v1/sub" "$HOME/.npm/_cacache/x"; echo >"$GOMODCACHE/m@v1/sub/file"; echo >"$GOCACHE/file"; chmod 500 "$GOMODCACHE/m@v1"`)
+	_, o = w.runTask(a, `mkdir -p "$GOMODCACHE/m@v1/sub" "$HOME/.npm/_cacache/x"; echo >"$GOMODCACHE/m@v1/sub/file"; echo >"$GOCACHE/file"; chmod 500 "$GOMODCACHE/m@v1"`)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	for _, later := range []time.Duration{0, 8 * 24 * time.Hour} {
 		require.NoError(t, w.Tidy(w.ctx, time.Now().Add(later)))

@@ -7,7 +7,7 @@ import (
 
 // CheckOptions implements fleet.Optioner.
 func (p *Place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
-	proj, err := p.kind(a)
+	proj, err := p.agentProject(a)
 	if err != nil {
 		return err
 	}

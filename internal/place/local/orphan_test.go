@@ -24,7 +24,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestNoProcessIsLeft checks that every process that a program leaves behind ends with the run. newWorld also looks for
+// TestNoProcessIsLeft checks that every process that a program leaves behind ends with the run. newTestPlace also looks for
 // processes, but this test looks for the programs themselves.
 func TestNoProcessIsLeft(t *testing.T) {
 	t.Parallel()
@@ -42,9 +42,9 @@ func TestNoProcessIsLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, nil)
-			script, mark := marked(script)
-			_, o := w.do(w.agent("shell"), script)
+			w := newTestPlace(t, nil)
+			script, mark := markScript(script)
+			_, o := w.runTask(w.provisionIn("shell"), script)
 			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 			require.Equal(t, "done", o.Summary)
 			requireGone(t, mark)
@@ -52,9 +52,9 @@ func TestNoProcessIsLeft(t *testing.T) {
 	}
 }
 
-// marked returns the script with a mark in the command line of each program that sleeps for an hour, and the mark.
+// markScript returns the script with a mark in the command line of each program that sleeps for an hour, and the mark.
 // Programs of a run can have pids of their own, so a test cannot find them by the pids that they print.
-func marked(script string) (marked, mark string) {
+func markScript(script string) (marked, mark string) {
 	mark = fmt.Sprintf("3600.%d%04d", os.Getpid(), marks.Add(1))
 	return strings.ReplaceAll(script, "3600", mark), mark
 }
@@ -74,40 +74,40 @@ func requireGone(t *testing.T, mark string) {
 
 func TestForkStorm(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	// 40 process families fork as fast as they can, each in its own process group.
 	r := w.start(a, `
 		f() { local n=$1; while [ $n -gt 0 ]; do ( exec sleep 0.02 ); n=$((n-1)); done; }
 		for i in $(seq 40); do ( set -m; trap '' TERM; while true; do f 3 & wait; done ) & done
 		echo storm; wait`)
-	w.until(a, r, "storm")
+	w.followUntil(a, r, "storm")
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 	_, o := w.follow(a, r)
 	require.Equal(t, fleet.TaskStopped, o.Status)
-	require.Empty(t, children(t, w.dir))
+	require.Empty(t, runProcessesIn(t, w.dir))
 }
 
 // TestShimKilled checks that a run whose supervisor was killed fails, and that all its processes have ended.
 func TestShimKilled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	r := w.start(a, `setsid sleep 3600 & echo begun; sleep 3600`)
-	w.until(a, r, "begun")
+	w.followUntil(a, r, "begun")
 
-	require.NoError(t, syscall.Kill(shimOf(t, shim.Run(w.runDir(a, r))), syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(supervisorPID(t, shim.Run(w.runDir(a, r))), syscall.SIGKILL))
 	output, o := w.follow(a, r)
 	require.Equal(t, "begun\n", output)
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Contains(t, o.Reason, "the process that supervised the run was killed")
 	require.Equal(t, fleet.CodeRunnerLost, o.ReasonCode)
-	require.Empty(t, children(t, w.dir))
+	require.Empty(t, runProcessesIn(t, w.dir))
 	_, same := w.follow(a, r)
 	require.Equal(t, o, same)
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true), "an interrupt of a run that has ended must succeed")
 
-	_, o = w.do(a, "echo next")
+	_, o = w.runTask(a, "echo next")
 	require.Equal(t, "next", o.Summary)
 }
 
@@ -115,7 +115,7 @@ func TestShimKilled(t *testing.T) {
 // programs of a run see no other processes.
 func TestShimKilledWithHiddenProcess(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
+	requireSandbox(t)
 	if o, separate := killWithHiddenProcess(t, ""); separate {
 		require.Contains(t, o.Reason, "all processes of the run were killed too")
 	} else {
@@ -128,7 +128,7 @@ func TestHiddenProcessOfOrdinaryUser(t *testing.T) {
 	if ordinary.Again(t) {
 		return
 	}
-	needSandbox(t)
+	requireSandbox(t)
 	if _, separate := killWithHiddenProcess(t, ""); !separate {
 		t.Skip("this machine allows no user namespaces")
 	}
@@ -145,7 +145,7 @@ func TestHiddenProcessWithoutNamespace(t *testing.T) {
 	if ordinary.WithoutNamespaces(t) {
 		return
 	}
-	needSandbox(t)
+	requireSandbox(t)
 	_, separate = killWithHiddenProcess(t, "")
 	require.False(t, separate)
 }
@@ -154,15 +154,15 @@ func TestHiddenProcessWithoutNamespace(t *testing.T) {
 // program survives. separate reports whether the run had a pid namespace of its own.
 func killWithHiddenProcess(t *testing.T, mode sandbox.Mode) (o fleet.Outcome, separate bool) {
 	t.Helper()
-	w := newWorld(t, func(c *local.Config) { c.Sandbox = mode })
-	a := w.agent("shell")
-	script, mark := marked(`( env -i setsid bash -c 'cd /; echo hidden; exec sleep 3600' & ); sleep 0.1; cat /proc/[0-9]*/cmdline | grep -aq '[-]test\.' && echo seen; echo begun; sleep 3600`)
+	w := newTestPlace(t, func(c *local.Config) { c.Sandbox = mode })
+	a := w.provisionIn("shell")
+	script, mark := markScript(`( env -i setsid bash -c 'cd /; echo hidden; exec sleep 3600' & ); sleep 0.1; cat /proc/[0-9]*/cmdline | grep -aq '[-]test\.' && echo seen; echo begun; sleep 3600`)
 	r := w.start(a, script)
-	w.until(a, r, "begun")
+	w.followUntil(a, r, "begun")
 	run := shim.Run(w.runDir(a, r))
 	c, err := run.Claim()
 	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(shimOf(t, run), syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(supervisorPID(t, run), syscall.SIGKILL))
 	output, o := w.follow(a, r)
 	requireGone(t, mark)
 	if c.Separate {
@@ -177,24 +177,24 @@ func TestShimHangs(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it needs /proc to find out whether a process is stopped")
 	}
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	r := w.start(a, "echo begun; sleep 3600")
-	w.until(a, r, "begun")
-	w.suspend(a, r)
+	w.followUntil(a, r, "begun")
+	w.suspendSupervisor(a, r)
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 	_, o := w.follow(a, r)
 	require.Equal(t, fleet.TaskFailed, o.Status)
 }
 
-// suspend suspends the supervisor of the run.
-func (w *world) suspend(a fleet.Agent, r fleet.Run) {
+// suspendSupervisor suspends the supervisor of the run.
+func (w *testPlace) suspendSupervisor(a fleet.Agent, r fleet.Run) {
 	w.t.Helper()
-	require.True(w.t, suspended(shimOf(w.t, shim.Run(w.runDir(a, r)))))
+	require.True(w.t, suspendProcess(supervisorPID(w.t, shim.Run(w.runDir(a, r)))))
 }
 
-// suspended suspends the process and waits until it is suspended. It returns false if the process has ended.
-func suspended(pid int) bool {
+// suspendProcess suspends the process and waits until it is suspended. It returns false if the process has ended.
+func suspendProcess(pid int) bool {
 	err := syscall.Kill(pid, syscall.SIGSTOP)
 	for status := []byte(nil); err == nil && !bytes.Contains(status, []byte("T (stopped)")); runtime.Gosched() {
 		if bytes.Contains(status, []byte("Z (zombie)")) {
@@ -209,18 +209,18 @@ func suspended(pid int) bool {
 // for the run's end, so it has failed.
 func TestShimTerminated(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *local.Config) { c.StopGrace = waittest.Limit })
-	a := w.agent("shell")
+	w := newTestPlace(t, func(c *local.Config) { c.StopGrace = waittest.Limit })
+	a := w.provisionIn("shell")
 	r := w.start(a, "trap 'echo tidied up; exit 0' TERM; echo begun; while true; do sleep 0.05; done")
-	w.until(a, r, "begun")
-	require.NoError(t, syscall.Kill(shimOf(t, shim.Run(w.runDir(a, r))), syscall.SIGTERM))
+	w.followUntil(a, r, "begun")
+	require.NoError(t, syscall.Kill(supervisorPID(t, shim.Run(w.runDir(a, r))), syscall.SIGTERM))
 	output, o := w.follow(a, r)
 	require.Equal(t, "begun\ntidied up\n", strings.ReplaceAll(output, "Terminated\n", "")) // bash prints "Terminated" for its sleep
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Equal(t, "the process that supervised the run was told to end, for example by a shutdown of its machine, and has ended the run", o.Reason)
 }
 
-func shimOf(t *testing.T, run shim.Run) int {
+func supervisorPID(t *testing.T, run shim.Run) int {
 	t.Helper()
 	c, err := run.Claim()
 	require.NoError(t, err)
@@ -231,8 +231,8 @@ func shimOf(t *testing.T, run shim.Run) int {
 // TestServerKilled kills a server during a run. The next server takes over, and no output is lost or repeated.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	cmd := exec.Command(self(t), "server", w.dir)
+	w := newTestPlace(t, nil)
+	cmd := exec.Command(testBinary(t), "server", w.dir)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	cmd.Stderr = os.Stderr
@@ -258,9 +258,9 @@ func TestServerKilled(t *testing.T) {
 }
 
 // followFrom lets the run continue by a message, follows it from the cursor, and returns its output and outcome.
-func (w *world) followFrom(a fleet.Agent, r fleet.Run, cursor string) (string, fleet.Outcome) {
+func (w *testPlace) followFrom(a fleet.Agent, r fleet.Run, cursor string) (string, fleet.Outcome) {
 	w.t.Helper()
 	require.NoError(w.t, w.Connect(a).Send(w.ctx, r, "go", "go on"))
 	outputs, o := w.outputs(a, r, cursor)
-	return said(outputs), o
+	return outputText(outputs), o
 }

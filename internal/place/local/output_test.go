@@ -21,8 +21,8 @@ import (
 func TestHugeOutput(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
-	w := newWorld(t, func(c *local.Config) { c.MaxOutput, c.OutputMax = limit, limit })
-	a := w.agent("shell")
+	w := newTestPlace(t, func(c *local.Config) { c.MaxOutput, c.OutputMax = limit, limit })
+	a := w.provisionIn("shell")
 	r := w.start(a, "echo begin; head -c 100000000 /dev/zero | tr '\\0' x | fold -w 99; echo; echo the end")
 	output, o := w.follow(a, r)
 	require.Equal(t, fleet.TaskCompleted, o.Status)
@@ -56,8 +56,8 @@ func TestLongOutput(t *testing.T) {
 	script := "for i in $(seq 300000); do echo line $i; done; echo the end"
 	var payloads [][]byte
 	for _, most := range []int64{limit, 8 * limit} {
-		w := newWorld(t, func(c *local.Config) { c.MaxOutput, c.OutputMax = limit, most })
-		a := w.agent("shell")
+		w := newTestPlace(t, func(c *local.Config) { c.MaxOutput, c.OutputMax = limit, most })
+		a := w.provisionIn("shell")
 		r := w.start(a, script)
 		output, o := w.follow(a, r)
 		require.Equal(t, fleet.TaskCompleted, o.Status)
@@ -78,8 +78,8 @@ func TestLongOutput(t *testing.T) {
 // report the problem once, after the output.
 func TestProblemOfRun(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	r := w.start(a, "echo kept")
 	before, _ := w.outputs(a, r, "")
 	path := w.runDir(a, r, "exit.json")
@@ -93,9 +93,9 @@ func TestProblemOfRun(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 	all, o := w.outputs(a, r, "")
 	require.Equal(t, fleet.TaskCompleted, o.Status)
-	require.Equal(t, "kept\n<the output could not be kept: no space left on device>\n", said(all))
+	require.Equal(t, "kept\n<the output could not be kept: no space left on device>\n", outputText(all))
 	rest, _ := w.outputs(a, r, before[len(before)-1].Cursor)
-	require.Equal(t, "<the output could not be kept: no space left on device>\n", said(rest))
+	require.Equal(t, "<the output could not be kept: no space left on device>\n", outputText(rest))
 	rest, _ = w.outputs(a, r, all[len(all)-1].Cursor)
 	require.Empty(t, rest)
 }
@@ -103,8 +103,8 @@ func TestProblemOfRun(t *testing.T) {
 // TestInvalidUTF8 runs a program that prints invalid UTF-8.
 func TestInvalidUTF8(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	r := w.start(a, `head -c 300000 /dev/urandom; printf '\nh\303\251 \360\237\230\200 \303(\n\000\377 end\n'`)
 	outputs, o := w.outputs(a, r, "")
 	for _, out := range outputs {
@@ -112,19 +112,19 @@ func TestInvalidUTF8(t *testing.T) {
 		require.NotContains(t, out.Text, "\x00")
 		require.LessOrEqual(t, len(out.Text), 3*32<<10)
 	}
-	require.True(t, strings.HasSuffix(said(outputs), "\nhé 😀 \uFFFD(\n\uFFFD\uFFFD end\n"))
+	require.True(t, strings.HasSuffix(outputText(outputs), "\nhé 😀 \uFFFD(\n\uFFFD\uFFFD end\n"))
 	require.True(t, bytes.HasSuffix(o.Payload, []byte("\nh\xc3\xa9 \xf0\x9f\x98\x80 \xc3(\n\x00\xff end\n")), "the payload must have the output byte for byte")
 	for i, out := range outputs {
 		rest, _ := w.outputs(a, r, out.Cursor)
-		require.Equal(t, said(outputs[i+1:]), said(rest))
+		require.Equal(t, outputText(outputs[i+1:]), outputText(rest))
 	}
 }
 
 // TestHangingReader checks that a follower that hangs does not slow down the program.
 func TestHangingReader(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	r := w.start(a, "seq 200000; touch done; read -r x <$FLEET_MESSAGES")
 	taken := make(chan struct{})
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -138,7 +138,7 @@ func TestHangingReader(t *testing.T) {
 		ended <- err
 	}()
 	<-taken
-	w.until(a, r, "200000\n")
+	w.followUntil(a, r, "200000\n")
 	require.NoError(t, w.Connect(a).Send(w.ctx, r, "1", "end"))
 	output, o := w.follow(a, r)
 	require.Equal(t, fleet.TaskCompleted, o.Status)
@@ -149,17 +149,17 @@ func TestHangingReader(t *testing.T) {
 
 func TestCursors(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	r := w.start(a, "echo one; printf two; read -r x <$FLEET_MESSAGES; echo three")
-	w.until(a, r, "two") // an incomplete line has its own cursor
+	w.followUntil(a, r, "two") // an incomplete line has its own cursor
 	require.NoError(t, w.Connect(a).Send(w.ctx, r, "1", "go"))
 	w.follow(a, r)
 	for cursor, want := range map[string]string{
 		"": "one\ntwothree\n", "0": "one\ntwothree\n", "4": "twothree\n", "7": "three\n", "13": "", "9999": "",
 	} {
 		outputs, o := w.outputs(a, r, cursor)
-		require.Equal(t, want, said(outputs), "after %q", cursor)
+		require.Equal(t, want, outputText(outputs), "after %q", cursor)
 		require.Equal(t, "twothree", o.Summary)
 	}
 	for _, cursor := range []string{"x", "-1", "1.x", "1.-1", "1.2.3", "99999999999999999999"} {
@@ -171,12 +171,12 @@ func TestCursors(t *testing.T) {
 // TestOutputOfOldRunsIsRemoved checks that only the output of old runs is removed, and that their outcomes remain.
 func TestOutputOfOldRunsIsRemoved(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	first := w.start(a, "echo once >>times; echo first")
 	w.follow(a, first)
 	for range 21 {
-		w.do(a, "true")
+		w.runTask(a, "true")
 	}
 	output, o := w.follow(a, first)
 	require.Empty(t, output)

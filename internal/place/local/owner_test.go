@@ -14,17 +14,17 @@ import (
 // TestRepositoryOfAnotherUser runs agents of root in a repository of another user.
 func TestRepositoryOfAnotherUser(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
+	requireSandbox(t)
 	if os.Geteuid() != 0 {
 		t.Skip("only root can work in repositories of other users")
 	}
 	repo := t.TempDir()
-	git(t, repo, "git init -q -b main; git commit -q --allow-empty -m one; chown -R nobody . ..")
-	w := newWorld(t, func(c *local.Config) { c.Projects = []local.Project{{Name: "theirs", Repository: repo}} })
+	runGit(t, repo, "git init -q -b main; git commit -q --allow-empty -m one; chown -R nobody . ..")
+	w := newTestPlace(t, func(c *local.Config) { c.Projects = []local.Project{{Name: "theirs", Repository: repo}} })
 	_, err := w.Provision(w.ctx, fleet.Agent{UID: "uid-hidden", Name: "papi", Project: "theirs", Role: "coder"})
 	require.ErrorContains(t, err, "confined agents may not read "+filepath.Dir(repo)+",")
 	require.NoError(t, os.Chmod(filepath.Dir(repo), 0o755)) //nolint:gosec // everybody may read it
-	a := w.agent("theirs")
+	a := w.provisionIn("theirs")
 	r := newRun("echo two >file; git add file; git commit -qm two; git log -1 --format=%s")
 	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 	_, o := w.follow(a, r)
@@ -32,5 +32,5 @@ func TestRepositoryOfAnotherUser(t *testing.T) {
 	c, err := w.Connect(a).Changes(w.ctx, r)
 	require.NoError(t, err)
 	require.Equal(t, 1, c.Commits)
-	git(t, repo, "git -c safe.directory='*' log -1 --format=%s "+c.Branch+" | grep two; [ -z \"$(find .git/refs ! -user nobody)\" ]")
+	runGit(t, repo, "git -c safe.directory='*' log -1 --format=%s "+c.Branch+" | grep two; [ -z \"$(find .git/refs ! -user nobody)\" ]")
 }

@@ -49,7 +49,7 @@ func (c *Config) checkPaths(projects []project) (all paths, err error) {
 	if err := all.addConfig(c); err != nil {
 		return all, err
 	}
-	return all, all.check(filepath.Join(c.Dir, "agents"), filepath.Join(c.Dir, "caches"), filepath.Join(c.Dir, "memory"))
+	return all, all.firstConflict(filepath.Join(c.Dir, "agents"), filepath.Join(c.Dir, "caches"), filepath.Join(c.Dir, "memory"))
 }
 
 // checkDir returns an error if there is no such directory, or if the sandboxes of agents depend on it, so that no agent may work in it.
@@ -60,7 +60,7 @@ func (p *Place) checkDir(dir string) error {
 	if mode, err := sandbox.Choose(p.config.Sandbox, ""); err != nil || mode == sandbox.None {
 		return nil //nolint:nilerr // see Unconfined
 	}
-	if err := p.current.Load().paths.checkDir(dir); err != nil {
+	if err := p.setup.Load().paths.checkDir(dir); err != nil {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", err)
 	}
 	return nil
@@ -70,15 +70,15 @@ func (p *Place) checkDir(dir string) error {
 func (s *paths) checkDir(dir string) error {
 	w := pathUse{path: dir, why: "the agent's working directory"}
 	for _, f := range s.fixed {
-		for _, at := range trail(f.path) {
-			if contains(dir, at) || !f.contents && contains(at, dir) {
-				return conflict(w, pathUse{path: at, why: f.why})
+		for _, at := range linkTrail(f.path) {
+			if isInside(dir, at) || !f.contents && isInside(at, dir) {
+				return conflictError(w, pathUse{path: at, why: f.why})
 			}
 		}
 	}
 	for _, other := range s.write {
-		if dir != other.path && (contains(dir, other.path) || contains(other.path, dir)) {
-			return conflict(w, other)
+		if dir != other.path && (isInside(dir, other.path) || isInside(other.path, dir)) {
+			return conflictError(w, other)
 		}
 	}
 	return nil
@@ -92,7 +92,7 @@ func (s *paths) addConfig(c *Config) error {
 	s.addReadable(c.Read, "which local.read names")
 	s.addReadable(slices.Clone(sandbox.System()), "which all agents may read")
 	for _, m := range versionManagers {
-		if dir := (&Place{config: *c}).managed(m); dir != "" {
+		if dir := (&Place{config: *c}).managedDir(m); dir != "" {
 			s.addReadable([]string{dir}, "which has versions of programs on PATH")
 		}
 	}
@@ -103,7 +103,7 @@ func (s *paths) addConfig(c *Config) error {
 	if git, err := worktree.Program(); err == nil {
 		s.addFixed(git, "a program that the server runs")
 	}
-	for _, files := range logins {
+	for _, files := range loginFiles {
 		for _, name := range files {
 			path := filepath.Join(runner.Pick(c.Environ, []string{"HOME"})["HOME"], name)
 			if _, err := os.Stat(path); err == nil {
@@ -167,7 +167,7 @@ func (s *paths) addWritable(list []string, why string) error {
 func (s *paths) addReadable(list []string, why string) {
 	for i, path := range list {
 		s.fixed = append(s.fixed, pathUse{path: path, why: why, contents: true})
-		list[i] = last(trail(path))
+		list[i] = lastOf(linkTrail(path))
 		s.read = append(s.read, pathUse{path: list[i], why: why})
 	}
 }
@@ -176,7 +176,7 @@ func (s *paths) addReadable(list []string, why string) {
 func (s *paths) addVariables(env []string, program, why string) {
 	for _, path := range runner.Readable(env, program) {
 		s.addFixed(path, why)
-		s.read = append(s.read, pathUse{path: last(trail(path)), why: why, variable: true})
+		s.read = append(s.read, pathUse{path: lastOf(linkTrail(path)), why: why, variable: true})
 	}
 }
 
@@ -184,36 +184,36 @@ func (s *paths) addFixed(path, why string) {
 	s.fixed = append(s.fixed, pathUse{path: path, why: why})
 }
 
-// check returns the first conflict between the paths. own is the directory with the agents' own directories, and shared are those
+// firstConflict returns the first conflict between the paths. agentsDir is the directory with the agents' own directories, and sharedDirs are those
 // with the caches and memories that they share.
-func (s *paths) check(own string, shared ...string) error {
+func (s *paths) firstConflict(agentsDir string, sharedDirs ...string) error {
 	for _, f := range s.fixed {
-		for _, at := range trail(f.path) {
-			for _, dir := range append(shared, own) {
-				if contains(dir, at) {
+		for _, at := range linkTrail(f.path) {
+			for _, dir := range append(sharedDirs, agentsDir) {
+				if isInside(dir, at) {
 					return fmt.Errorf("%s, %s, is in the directory of agents %s, where an agent could replace it: move it", at, f.why, dir)
 				}
 			}
 			for _, w := range s.write {
-				if contains(w.path, at) || contains(at, w.path) {
-					return conflict(w, pathUse{path: at, why: f.why})
+				if isInside(w.path, at) || isInside(at, w.path) {
+					return conflictError(w, pathUse{path: at, why: f.why})
 				}
 			}
 		}
 	}
 	for i, a := range s.write {
 		for _, b := range s.write[:i] {
-			if a.path != b.path && (contains(a.path, b.path) || contains(b.path, a.path)) {
-				return conflict(a, b)
+			if a.path != b.path && (isInside(a.path, b.path) || isInside(b.path, a.path)) {
+				return conflictError(a, b)
 			}
 		}
 	}
 	for _, p := range s.private {
 		for _, r := range s.read {
-			if r.variable && contains(r.path, own) {
+			if r.variable && isInside(r.path, agentsDir) {
 				continue
 			}
-			if contains(r.path, last(trail(p.path))) {
+			if isInside(r.path, lastOf(linkTrail(p.path))) {
 				return fmt.Errorf("%s is %s, which agents can read, because they can read %s, %s: choose another path, such as one below /var/lib or your home directory", p.why, p.path, r.path, r.why)
 			}
 		}
@@ -221,30 +221,30 @@ func (s *paths) check(own string, shared ...string) error {
 	return nil
 }
 
-// conflict returns the error for a path that agents may write, and another path that they could replace through it.
-func conflict(w, other pathUse) error {
+// conflictError returns the error for a path that agents may write, and another path that they could replace through it.
+func conflictError(w, other pathUse) error {
 	relation := "is in"
-	if contains(w.path, other.path) {
+	if isInside(w.path, other.path) {
 		relation = "contains"
 	}
 	return fmt.Errorf("agents may write %s, %s, but it %s %s, %s: an agent could change what other agents or the server run and read; allow only directories that nothing else uses, such as a cache",
 		w.path, w.why, relation, other.path, other.why)
 }
 
-// contains reports whether the path is the directory or in it.
-func contains(dir, path string) bool {
+// isInside reports whether the path is the directory or in it.
+func isInside(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-func last(s []string) string { return s[len(s)-1] }
+func lastOf(s []string) string { return s[len(s)-1] }
 
 // maxLinks is how many symbolic links trail follows, as in the kernel.
 const maxLinks = 40
 
-// trail returns the path of each symbolic link that the system follows when it opens the path, and at the end the path
+// linkTrail returns the path of each symbolic link that the system follows when it opens the path, and at the end the path
 // to which they lead.
-func trail(path string) (all []string) {
+func linkTrail(path string) (all []string) {
 	path = filepath.Clean(path)
 	for range maxLinks {
 		link, target := firstLink(path)

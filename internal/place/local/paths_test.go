@@ -107,7 +107,7 @@ func TestPathsOfTheConfiguration(t *testing.T) {
 // works nowhere else if another agent replaces a part of its path by a link.
 func TestDirectoryOfCaller(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
+	requireSandbox(t)
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	at := func(path string) string { return filepath.Join(root, path) }
@@ -117,7 +117,7 @@ func TestDirectoryOfCaller(t *testing.T) {
 	for _, file := range []string{"keys/tls.key", "prompts/role.md"} {
 		require.NoError(t, os.WriteFile(at(file), nil, 0o600))
 	}
-	git(t, at("src/app"), "git init -q")
+	runGit(t, at("src/app"), "git init -q")
 	p, err := local.New(local.Config{
 		Dir: at("data"), Program: supervisor(t), Environ: []string{"PATH=" + at("tools/bin") + ":/usr/bin:/bin"},
 		Private: map[string]string{"tls.key": at("keys/tls.key")}, Read: []string{at("docs")}, Write: []string{at("cache")},
@@ -145,8 +145,8 @@ func TestDirectoryOfCaller(t *testing.T) {
 // of its working directory.
 func TestLinkInDirectoryOfCaller(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
-	w := newWorld(t, nil)
+	requireSandbox(t)
+	w := newTestPlace(t, nil)
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	dir, secret := filepath.Join(root, "project"), filepath.Join(root, "secret")

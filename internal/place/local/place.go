@@ -18,14 +18,14 @@ import (
 
 // Place runs agents on this machine. It implements fleet.Place.
 type Place struct {
-	config  Config // Reload does not change it; its Projects are those of the start
-	current atomic.Pointer[setup]
-	git     *worktree.Git
-	host    *runner.Host
-	temp    *scratch.Dir
-	tidying sync.Mutex // only one call removes or restores kept homes
-	caching sync.Mutex // no run begins to use a shared cache while it is retired
-	closing func() error
+	config    Config // Reload does not change it; its Projects are those of the start
+	setup     atomic.Pointer[setup]
+	git       *worktree.Git
+	host      *runner.Host
+	temp      *scratch.Dir
+	keptMu    sync.Mutex // only one call removes or restores kept homes
+	cachesMu  sync.Mutex // no run begins to use a shared cache while it is retired
+	closeHost func() error
 }
 
 var (
@@ -40,7 +40,7 @@ var (
 
 // New validates the configuration and creates a Place. The caller must close it.
 func New(c Config) (*Place, error) {
-	projects, err := c.check()
+	projects, err := c.validate()
 	if err != nil {
 		return nil, err
 	}
@@ -59,21 +59,21 @@ func New(c Config) (*Place, error) {
 		return nil, fmt.Errorf("cannot create the directory for temporary files: %w", err)
 	}
 	for _, p := range projects {
-		c.sweep(p)
+		c.removeTemporaryFiles(p)
 	}
 	p := &Place{config: c, temp: temp, git: worktree.New(gitEnviron(c), temp.Path()), host: runner.New(runner.Config{
 		Program: c.Program, MaxOutput: c.MaxOutput, OutputMax: c.OutputMax, StopGrace: c.StopGrace, Logger: c.Logger,
 	})}
-	p.current.Store(&setup{projects: projects, paths: all})
-	p.closing = sync.OnceValue(func() error {
+	p.setup.Store(&setup{projects: projects, paths: all})
+	p.closeHost = sync.OnceValue(func() error {
 		p.host.Close()
 		return p.temp.Close()
 	})
 	return p, nil
 }
 
-// sweep removes the temporary files that an earlier server has left in the project's repository.
-func (c *Config) sweep(p project) {
+// removeTemporaryFiles removes the temporary files that an earlier server has left in the project's repository.
+func (c *Config) removeTemporaryFiles(p project) {
 	repository := p.Repository
 	if isRemote(repository) {
 		repository = worktree.Mirror(filepath.Join(c.Dir, "repositories"), repository)
@@ -96,22 +96,22 @@ func (p *Place) Traits() fleet.Traits {
 
 // Projects implements fleet.Place.
 func (p *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
-	projects := p.current.Load().projects
+	projects := p.setup.Load().projects
 	all := make([]fleet.Project, 0, len(projects))
 	for _, proj := range projects {
-		all = append(all, proj.public())
+		all = append(all, proj.fleetProject())
 	}
 	return all, ctx.Err()
 }
 
-func (p project) public() fleet.Project {
+func (p project) fleetProject() fleet.Project {
 	display := p.DisplayName
 	if display == "" {
 		display = p.Name
 	}
 	return fleet.Project{
 		Name: p.Name, DisplayName: display, Description: p.Description,
-		TemplateID: "local/" + p.Name, TemplateName: p.Name, Checks: p.plan(), Groups: p.Access.List(),
+		TemplateID: "local/" + p.Name, TemplateName: p.Name, Checks: p.fleetChecks(), Groups: p.Access.List(),
 	}
 }
 
@@ -127,7 +127,7 @@ func (p *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
 		if display == "" {
 			display = r.Name
 		}
-		roles = append(roles, fleet.Role{Name: r.Name, DisplayName: display, Description: r.Description, Default: r.Default, Checks: r.plan()})
+		roles = append(roles, fleet.Role{Name: r.Name, DisplayName: display, Description: r.Description, Default: r.Default, Checks: r.fleetChecks()})
 	}
 	return roles, ctx.Err()
 }
@@ -135,7 +135,7 @@ func (p *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
 // project returns the project with the name. It returns PROJECT_NOT_FOUND if the configuration does not have it.
 func (p *Place) project(name string) (project, error) {
 	var known []string
-	for _, proj := range p.current.Load().projects {
+	for _, proj := range p.setup.Load().projects {
 		if proj.Name == name {
 			return proj, nil
 		}
@@ -163,4 +163,4 @@ func (p project) role(name string) (Role, error) {
 }
 
 // Close implements fleet.Place.
-func (p *Place) Close() error { return p.closing() }
+func (p *Place) Close() error { return p.closeHost() }

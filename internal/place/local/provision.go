@@ -30,21 +30,21 @@ func (p *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 		return fleet.Workspace{}, runner.HostError("cannot read the agent's record", err)
 	}
 	if r == nil || !r.Ready || r.Deleting {
-		if err := p.make(ctx, a, h); err != nil {
+		if err := p.createHome(ctx, a, h); err != nil {
 			return fleet.Workspace{}, err
 		}
 	}
 	return p.workspace(h)
 }
 
-// make creates the agent's home and its working directory.
-func (p *Place) make(ctx context.Context, a fleet.Agent, h home) error {
-	proj, err := p.kind(a)
+// createHome creates the agent's home and its working directory.
+func (p *Place) createHome(ctx context.Context, a fleet.Agent, h home) error {
+	proj, err := p.agentProject(a)
 	if err == nil {
 		_, err = proj.role(a.Role)
 	}
 	if err == nil && proj.config == nil {
-		if closed := p.closed(a.Project, a.Role); closed != "" {
+		if closed := p.closedReason(a.Project, a.Role); closed != "" {
 			err = errors.New(closed)
 		}
 	}
@@ -56,7 +56,7 @@ func (p *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	}
 	r := &record{
 		UID: a.UID, Name: a.Name, Owner: a.Owner, Project: proj.Name, Role: a.Role, Spec: a.Spec, CreatedAt: time.Now().UTC().Truncate(time.Second),
-		Dir: proj.dir, Results: proj.results, Config: proj.config,
+		Dir: proj.dir, Results: proj.worksInResults, Config: proj.config,
 	}
 	if r.Repository = proj.Repository; proj.Repository != "" {
 		if isRemote(proj.Repository) {
@@ -64,22 +64,22 @@ func (p *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 		}
 	}
 	if err = runner.Home(h).Make(); err == nil {
-		err = h.write(r)
+		err = h.writeRecord(r)
 	}
 	if err != nil {
 		return runner.HostError("cannot create the agent's directory", err)
 	}
-	if err := p.makeWork(ctx, proj, h, r); err != nil {
+	if err := p.createWorkDir(ctx, proj, h, r); err != nil {
 		if ctx.Err() == nil {
 			h.log("the workspace could not be created: %s", fleet.PublicMessage(err))
 			// Without Failed, a listing would show the workspace as still being created.
 			r.Failed = fleet.PublicMessage(err)
-			err = errors.Join(err, h.write(r))
+			err = errors.Join(err, h.writeRecord(r))
 		}
 		return err
 	}
 	r.Ready = true
-	if err := h.write(r); err != nil {
+	if err := h.writeRecord(r); err != nil {
 		return runner.HostError("cannot create the agent's directory", err)
 	}
 	if r.Repository != "" {
@@ -90,12 +90,12 @@ func (p *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	return nil
 }
 
-// makeWork creates the working directory of a new agent. It replaces a worktree that an interrupted call has left
+// createWorkDir creates the working directory of a new agent. It replaces a worktree that an interrupted call has left
 // there.
-func (p *Place) makeWork(ctx context.Context, proj project, h home, r *record) error {
+func (p *Place) createWorkDir(ctx context.Context, proj project, h home, r *record) error {
 	if r.Repository == "" {
 		err := os.MkdirAll(h.work(), 0o700)
-		if err == nil && proj.results {
+		if err == nil && proj.worksInResults {
 			err = os.MkdirAll(proj.dir, 0o700)
 		}
 		if err != nil {
@@ -110,12 +110,12 @@ func (p *Place) makeWork(ctx context.Context, proj project, h home, r *record) e
 	} else if err := p.git.Check(ctx, r.Repository); err != nil {
 		return gitError(ctx, "cannot use the project's repository", err)
 	}
-	branch, err := p.git.FreeBranch(ctx, r.Repository, label(r.Name, r.UID))
+	branch, err := p.git.FreeBranch(ctx, r.Repository, uniqueLabel(r.Name, r.UID))
 	if err != nil {
 		return gitError(ctx, "cannot use the project's repository", err)
 	}
 	r.Branch = branch
-	if err := h.write(r); err != nil { // so that a deletion finds the branch if this call is interrupted
+	if err := h.writeRecord(r); err != nil { // so that a deletion finds the branch if this call is interrupted
 		return runner.HostError("cannot create the agent's directory", err)
 	}
 	t, err := p.newTree(ctx, proj, h, r)
@@ -179,13 +179,13 @@ func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 	case err != nil:
 		return runner.HostError("cannot read the agent's record", err)
 	case r == nil || !r.Ready || r.Deleting:
-		return p.make(ctx, a, h)
+		return p.createHome(ctx, a, h)
 	}
 	if _, err := os.Stat(h.work()); errors.Is(err, fs.ErrNotExist) {
 		if r.Repository == "" {
 			err = os.MkdirAll(h.work(), 0o700)
 		} else {
-			err = p.addAgain(ctx, a, h, r)
+			err = p.restoreWorktree(ctx, a, h, r)
 		}
 		if err != nil {
 			return gitError(ctx, "cannot create the agent's directory again", err)
@@ -193,11 +193,11 @@ func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 	}
 	if r.Role != a.Role || r.Spec != a.Spec {
 		r.Role, r.Spec = a.Role, a.Spec
-		if err := h.write(r); err != nil {
+		if err := h.writeRecord(r); err != nil {
 			return runner.HostError("cannot write the agent's record", err)
 		}
 	}
-	switch err := os.Remove(h.path("stopped")); {
+	switch err := os.Remove(h.join("stopped")); {
 	case err == nil:
 		h.log("started")
 	case !errors.Is(err, fs.ErrNotExist):
@@ -206,9 +206,9 @@ func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 	return ctx.Err()
 }
 
-// addAgain restores a missing worktree from the agent's branch.
-func (p *Place) addAgain(ctx context.Context, a fleet.Agent, h home, r *record) error {
-	proj, err := p.kind(a)
+// restoreWorktree restores a missing worktree from the agent's branch.
+func (p *Place) restoreWorktree(ctx context.Context, a fleet.Agent, h home, r *record) error {
+	proj, err := p.agentProject(a)
 	if err != nil {
 		return err
 	}
@@ -228,9 +228,9 @@ func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	if !h.exists() {
 		return nil
 	}
-	if _, stopped := h.stopped(); !stopped {
+	if _, stopped := h.stopReason(); !stopped {
 		// The file is written before the run is ended, so that no new run starts.
-		if err := shim.WriteFile(h.path("stopped"), nil); err != nil {
+		if err := shim.WriteFile(h.join("stopped"), nil); err != nil {
 			return runner.HostError("cannot stop the agent", err)
 		}
 		h.log("stopped")
@@ -263,7 +263,7 @@ func (p *Place) list(ctx context.Context, models bool) ([]fleet.Workspace, error
 		if !e.IsDir() || e.Name()[0] == '.' {
 			continue
 		}
-		w, onModel, err := p.look(home(filepath.Join(p.config.Dir, "agents", e.Name())))
+		w, onModel, err := p.inspectHome(home(filepath.Join(p.config.Dir, "agents", e.Name())))
 		if err != nil {
 			return nil, err
 		}

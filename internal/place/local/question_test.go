@@ -16,16 +16,16 @@ import (
 	"fleet/internal/waittest"
 )
 
-// asking is a change of the configuration: it sets a project whose agents may ask questions.
-func asking(c *local.Config) {
+// addAskingProject is a change of the configuration: it sets a project whose agents may ask questions.
+func addAskingProject(c *local.Config) {
 	c.Projects = []local.Project{{Name: "shell", Roles: []local.Role{{Name: "coder", Permissions: &driver.Permissions{
 		Allow: []string{"Bash(echo *)", "Write"}, Deny: []string{"Bash(rm *)"}, Ask: []string{"Write(*secret*)"}, Timeout: waittest.Limit,
 	}}}}}
 }
 
-// forge answers a question over the control socket of the run, like an agent that answers its own question. It returns
+// forgeAnswer answers a question over the control socket of the run, like an agent that answers its own question. It returns
 // an exit code.
-func forge(run, id string) int {
+func forgeAnswer(run, id string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
 	defer cancel()
 	if err := shim.Run(run).Answer(ctx, id, fleet.AnswerAllow, "", "alice", false); err != nil {
@@ -35,9 +35,9 @@ func forge(run, id string) int {
 	return 0
 }
 
-// answering follows the run and answers its questions with the results of answer. It returns the output, the last
+// followAnswering follows the run and answers its questions with the results of answer. It returns the output, the last
 // report of each question, and the outcome.
-func (w *world) answering(a fleet.Agent, r fleet.Run, answer func(fleet.Question) string) (string, map[string]fleet.Question, fleet.Outcome) {
+func (w *testPlace) followAnswering(a fleet.Agent, r fleet.Run, answer func(fleet.Question) string) (string, map[string]fleet.Question, fleet.Outcome) {
 	w.t.Helper()
 	said, asked := "", map[string]fleet.Question{}
 	o, err := w.Connect(a).Follow(w.ctx, r, "", func(out fleet.Output) error {
@@ -65,8 +65,8 @@ func (w *world) answering(a fleet.Agent, r fleet.Run, answer func(fleet.Question
 // matches.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking)
-	a := w.agent("shell")
+	w := newTestPlace(t, addAskingProject)
+	a := w.provisionIn("shell")
 	long := strings.Repeat("x", 100_000)
 	r := w.start(a, `set +e
 for input in '{"command":"echo one"}' '{"command":"rm x"}' '{"command":"echo $(rm x)"}' '{"command":"make"}'; do "$FLEET_ASK" permission Bash "$input" | head -1; done
@@ -74,7 +74,7 @@ for input in '{"command":"echo one"}' '{"command":"rm x"}' '{"command":"echo $(r
 "$FLEET_ASK" permission Write '{"file_path":"/a/b","content":"`+long+`"}' | head -1
 "$FLEET_ASK" permission Read 'no JSON' 2>&1
 "$FLEET_ASK" sing for me 2>/dev/null || echo usage $?`)
-	said, asked, o := w.answering(a, r, func(fleet.Question) string { return fleet.AnswerAllow })
+	said, asked, o := w.followAnswering(a, r, func(fleet.Question) string { return fleet.AnswerAllow })
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, "allow\ndeny\ndeny\nallow\nallow\nallow\nthe input of the tool must be JSON\nusage 2\n", said)
 	var by []string
@@ -93,13 +93,13 @@ for input in '{"command":"echo one"}' '{"command":"rm x"}' '{"command":"echo $(r
 // reported.
 func TestAgentCannotAnswerItself(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
-	exe := self(t)
-	w := newWorld(t, func(c *local.Config) {
-		asking(c)
+	requireSandbox(t)
+	exe := testBinary(t)
+	w := newTestPlace(t, func(c *local.Config) {
+		addAskingProject(c)
 		c.Read = []string{exe}
 	})
-	a := w.agent("shell")
+	a := w.provisionIn("shell")
 	attacks := []string{
 		exe + ` forge "$RUN" 1`,
 		`echo '{"status":"answered","answer":"allow"}' >"$RUN/answers/mine"`,
@@ -115,7 +115,7 @@ until [ -s "$RUN/questions" ]; do sleep 0.01; done
 		script += fmt.Sprintf("if ( %s ) >/dev/null 2>&1; then echo %d succeeded; fi\n", attack, i)
 	}
 	r := w.start(a, script+"kill $!; wait; cat asked; echo done")
-	said, asked, o := w.answering(a, r, func(fleet.Question) string { return "" })
+	said, asked, o := w.followAnswering(a, r, func(fleet.Question) string { return "" })
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	for line := range strings.Lines(said) {
 		var i int
@@ -133,8 +133,8 @@ until [ -s "$RUN/questions" ]; do sleep 0.01; done
 // must continue to work and process valid questions.
 func TestHostileQuestions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking)
-	a := w.agent("shell")
+	w := newTestPlace(t, addAskingProject)
+	a := w.provisionIn("shell")
 	r := w.start(a, `set +e; ASKS=$(dirname "$FLEET_RUN_DIR")/asks; cd "$ASKS"
 mkfifo fifo.json; ln -s /dev/zero link.json; mkdir dir.json; head -c 2000000 /dev/zero >huge.json; echo '{' >torn.json; echo '[]' >list.json
 echo '{"kind":"order"}' >kind.json; echo '{"kind":"permission"}' >tool.json; echo '{"kind":"question","text":" "}' >empty.json
@@ -143,7 +143,7 @@ head -c 100000 /dev/zero >pipe; echo >pipe; echo "ask ../../spec" >pipe; echo "s
 for name in fifo link dir huge torn list kind tool empty missing; do until [ -e ../answers/$name ]; do sleep 0.01; done; cat ../answers/$name; echo; done
 printf '{"kind":"question","text":"\377 \\u0000 odd"}' >odd.json; echo "ask odd" >pipe; until [ -e ../answers/odd ]; do sleep 0.01; done; echo "got odd" >pipe
 "$FLEET_ASK" question "Still there?"`)
-	said, asked, o := w.answering(a, r, func(fleet.Question) string { return "yes" })
+	said, asked, o := w.followAnswering(a, r, func(fleet.Question) string { return "yes" })
 	require.Equal(t, fleet.TaskCompleted, o.Status, "%s: %s", o.Reason, said)
 	require.Equal(t, 10, strings.Count(said, `"status":"refused"`), said)
 	require.True(t, strings.HasSuffix(said, "\nyes\n"), said)
@@ -155,14 +155,14 @@ printf '{"kind":"question","text":"\377 \\u0000 odd"}' >odd.json; echo "ask odd"
 // TestTooManyQuestions checks that a run can have only a limited number of open questions.
 func TestTooManyQuestions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking)
-	a := w.agent("shell")
+	w := newTestPlace(t, addAskingProject)
+	a := w.provisionIn("shell")
 	r := w.start(a, `ASKS=$(dirname "$FLEET_RUN_DIR")/asks
 for i in $(seq 30); do echo '{"kind":"question","text":"?"}' >"$ASKS/q$i.json"; echo "ask q$i" >"$ASKS/pipe"; done
 for i in $(seq 21 30); do until [ -e "$ASKS/../answers/q$i" ]; do sleep 0.01; done; cat "$ASKS/../answers/q$i"; done; echo; echo full
 for i in $(seq 20); do echo "drop q$i" >"$ASKS/pipe"; done
 "$FLEET_ASK" question "And now?"`)
-	said, asked, o := w.answering(a, r, func(q fleet.Question) string {
+	said, asked, o := w.followAnswering(a, r, func(q fleet.Question) string {
 		if q.Text == "And now?" {
 			return "yes"
 		}
@@ -184,17 +184,17 @@ for i in $(seq 20); do echo "drop q$i" >"$ASKS/pipe"; done
 // not report that the question was answered.
 func TestUnconfinedForger(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *local.Config) {
-		asking(c)
+	w := newTestPlace(t, func(c *local.Config) {
+		addAskingProject(c)
 		c.Projects[0].Sandbox = sandbox.None
 	})
-	a := w.agent("shell")
+	a := w.provisionIn("shell")
 	r := w.start(a, `set +e; RUN=$(dirname "$FLEET_RUN_DIR")
 "$FLEET_ASK" permission Bash '{"command":"make"}' >"$FLEET_RUN_DIR/asked" & until [ -s "$RUN/questions" ]; do sleep 0.01; done
 NAME=$(basename "$RUN"/asks/*.json .json)
 echo '{"status":"answered","answer":"allow"}' >"$RUN/answers/tmp"; mv "$RUN/answers/tmp" "$RUN/answers/$NAME"
 wait; cat "$FLEET_RUN_DIR/asked"`)
-	said, asked, o := w.answering(a, r, func(fleet.Question) string { return "" })
+	said, asked, o := w.followAnswering(a, r, func(fleet.Question) string { return "" })
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, "allow\n", said)
 	require.Equal(t, fleet.QuestionWithdrawn, asked["1"].Status)

@@ -14,7 +14,7 @@ type setup struct {
 	paths    paths
 	// gone are the projects that an earlier setup of this process had and this one does not have, by name, and those
 	// that have lost a role. Runs and checks of tasks that have begun with them still need them.
-	gone map[string]project
+	retired map[string]project
 }
 
 // Reload validates the projects and returns a function that makes the place use them in place of its present ones. private
@@ -23,36 +23,36 @@ type setup struct {
 func (p *Place) Reload(projects []Project, private map[string]string) (apply func(), err error) {
 	c := p.config
 	c.Projects, c.Private = projects, private
-	next := &setup{gone: map[string]project{}}
-	if next.projects, err = c.check(); err != nil {
+	next := &setup{retired: map[string]project{}}
+	if next.projects, err = c.validate(); err != nil {
 		return nil, err
 	}
 	if next.paths, err = c.checkPaths(next.projects); err != nil {
 		return nil, err
 	}
 	return func() {
-		now := p.current.Load()
+		now := p.setup.Load()
 		has := map[string]bool{}
 		for _, proj := range now.projects {
 			has[proj.Name] = true
 		}
 		for _, proj := range next.projects {
 			if !has[proj.Name] {
-				p.config.sweep(proj)
+				p.config.removeTemporaryFiles(proj)
 			}
 		}
-		maps.Copy(next.gone, now.gone)
+		maps.Copy(next.retired, now.retired)
 		for _, proj := range now.projects { // the last setup that had a role counts
-			old := next.gone[proj.Name]
+			old := next.retired[proj.Name]
 			for _, r := range old.Roles {
 				if _, err := proj.role(r.Name); err != nil {
 					r.Default = false
 					proj.Roles = append(proj.Roles[:len(proj.Roles):len(proj.Roles)], r)
 				}
 			}
-			next.gone[proj.Name] = proj
+			next.retired[proj.Name] = proj
 		}
-		p.current.Store(next)
+		p.setup.Store(next)
 	}, nil
 }
 
@@ -65,7 +65,7 @@ func (p *Place) projectOf(name, role string) (project, error) {
 			return proj, nil
 		}
 	}
-	if old, ok := p.current.Load().gone[name]; ok {
+	if old, ok := p.setup.Load().retired[name]; ok {
 		if _, lost := old.role(role); lost == nil {
 			return old, nil
 		}
@@ -73,14 +73,14 @@ func (p *Place) projectOf(name, role string) (project, error) {
 	return proj, err
 }
 
-// closed returns why an agent of the project and role accepts no tasks, or "" if it does. An agent without a project is
+// closedReason returns why an agent of the project and role accepts no tasks, or "" if it does. An agent without a project is
 // described by its own configuration.
-func (p *Place) closed(name, role string) string {
+func (p *Place) closedReason(name, role string) string {
 	if name == "" {
 		return ""
 	}
 	var names []string
-	for _, proj := range p.current.Load().projects {
+	for _, proj := range p.setup.Load().projects {
 		if proj.Name == name {
 			if _, err := proj.role(role); err != nil && role != "" {
 				return fmt.Sprintf("its role %q is no longer a role of the project %s in fleet.yaml", role, name)
@@ -97,17 +97,17 @@ func (p *Place) closed(name, role string) string {
 
 // workspace returns the state of the agent's workspace, and whether the agent accepts tasks.
 func (p *Place) workspace(h home) (fleet.Workspace, error) {
-	w, _, err := p.look(h)
+	w, _, err := p.inspectHome(h)
 	return w, err
 }
 
-// look returns the state of the agent's workspace, and whether the agent is an agent on a model.
-func (p *Place) look(h home) (w fleet.Workspace, onModel bool, err error) {
+// inspectHome returns the state of the agent's workspace, and whether the agent is an agent on a model.
+func (p *Place) inspectHome(h home) (w fleet.Workspace, onModel bool, err error) {
 	w, r, err := h.workspace()
 	if onModel = r != nil && r.Config != nil; onModel || err != nil || w.State == fleet.StateDeleted || w.State == fleet.StateDeleting {
 		return w, onModel, err
 	}
-	if w.Host.Closed = p.closed(w.Project, w.Role); w.Host.Closed != "" && w.Reason == "" {
+	if w.Host.Closed = p.closedReason(w.Project, w.Role); w.Host.Closed != "" && w.Reason == "" {
 		w.Reason = w.Host.Closed
 	}
 	w.Host.Credential = p.Credential(w.Project)

@@ -41,8 +41,8 @@ func TestReplacedFiles(t *testing.T) {
 			t.Run(how+" "+file, func(t *testing.T) {
 				t.Parallel()
 				// The sandbox would prevent this, so the test runs without it: Fleet must not depend on the sandbox.
-				w := newWorld(t, func(c *local.Config) { c.Sandbox = sandbox.None })
-				a := w.agent("shell")
+				w := newTestPlace(t, func(c *local.Config) { c.Sandbox = sandbox.None })
+				a := w.provisionIn("shell")
 				marker := filepath.Join(t.TempDir(), "replaced")
 				path := filepath.Join(w.home(a), file)
 				if name, own := strings.CutPrefix(file, "run/"); own {
@@ -80,13 +80,13 @@ func TestSuspendedSupervisor(t *testing.T) {
 		t.Skip("only on Linux can the supervisor adopt orphaned processes")
 	}
 	waittest.Growing(t, 500*time.Millisecond, func(limit time.Duration) (inTime bool) {
-		w := newWorld(t, func(c *local.Config) {
+		w := newTestPlace(t, func(c *local.Config) {
 			c.Projects = []local.Project{{Name: "shell", Timeout: limit}}
 		})
-		a := w.agent("shell")
-		script, mark := marked(`( env -i setsid bash -c 'echo pid $$; exec sleep 3600' & ); sleep 3600`)
+		a := w.provisionIn("shell")
+		script, mark := markScript(`( env -i setsid bash -c 'echo pid $$; exec sleep 3600' & ); sleep 3600`)
 		r := w.start(a, script)
-		if !w.prints(a, r, "pid ") || !suspended(shimOf(t, shim.Run(w.runDir(a, r)))) {
+		if !w.followPrints(a, r, "pid ") || !suspendProcess(supervisorPID(t, shim.Run(w.runDir(a, r)))) {
 			return false
 		}
 		_, o := w.follow(a, r)
@@ -104,11 +104,11 @@ func TestKilledSupervisor(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux can the supervisor adopt orphaned processes")
 	}
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	r := w.start(a, `echo begun; sleep 3600`)
-	w.until(a, r, "begun")
-	require.NoError(t, syscall.Kill(shimOf(t, shim.Run(w.runDir(a, r))), syscall.SIGKILL))
+	w.followUntil(a, r, "begun")
+	require.NoError(t, syscall.Kill(supervisorPID(t, shim.Run(w.runDir(a, r))), syscall.SIGKILL))
 	_, o := w.follow(a, r)
 	c, err := shim.Run(w.runDir(a, r)).Claim()
 	require.NoError(t, err)
@@ -117,8 +117,8 @@ func TestKilledSupervisor(t *testing.T) {
 	}[c.Separate]+" were killed too", o.Reason)
 
 	r = w.start(a, `echo begun; sleep 3600`)
-	w.until(a, r, "begun")
-	w.suspend(a, r)
+	w.followUntil(a, r, "begun")
+	w.suspendSupervisor(a, r)
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 	_, o = w.follow(a, r)
 	require.Equal(t, "the process that supervised the run did not answer and was killed; all processes of the run were killed too", o.Reason)

@@ -14,8 +14,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// git runs a shell script in the directory, with an author for commits, and returns its output.
-func git(t testing.TB, dir, script string) string {
+// runGit runs a shell script in the directory, with an author for commits, and returns its output.
+func runGit(t testing.TB, dir, script string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "-ec", script)
 	cmd.Dir = dir
@@ -25,12 +25,12 @@ func git(t testing.TB, dir, script string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// repoWorld returns a world whose project "repo" has a repository with one commit, and the path of the repository.
-func repoWorld(t *testing.T, remote bool) (*world, string) {
+// newRepositoryPlace returns a place whose project "repo" has a repository with one commit, and the path of the repository.
+func newRepositoryPlace(t *testing.T, remote bool) (*testPlace, string) {
 	t.Helper()
 	repo := t.TempDir()
-	git(t, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
-	return newWorld(t, func(c *local.Config) {
+	runGit(t, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	return newTestPlace(t, func(c *local.Config) {
 		proj := local.Project{Name: "repo", Repository: repo, Env: map[string]string{
 			"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.com", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.com",
 		}}
@@ -46,16 +46,16 @@ func TestRepository(t *testing.T) {
 	for name, remote := range map[string]bool{"on this machine": false, "elsewhere": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, repo := repoWorld(t, remote)
-			a, b := w.agent("repo"), w.agent("repo")
-			_, o := w.do(a, "git branch --show-current; cat file")
+			w, repo := newRepositoryPlace(t, remote)
+			a, b := w.provisionIn("repo"), w.provisionIn("repo")
+			_, o := w.runTask(a, "git branch --show-current; cat file")
 			branch := "fleet/papi-" + a.UID[len(a.UID)-8:]
 			require.Equal(t, branch+"\none\n", string(o.Payload))
-			_, o = w.do(a, "echo two >>file; git commit -qam two; git status --porcelain; git log --oneline | wc -l")
+			_, o = w.runTask(a, "echo two >>file; git commit -qam two; git status --porcelain; git log --oneline | wc -l")
 			require.Equal(t, "2", strings.TrimSpace(o.Summary))
-			_, o = w.do(b, "cat file") // the other agent works on another branch
+			_, o = w.runTask(b, "cat file") // the other agent works on another branch
 			require.Equal(t, "one", o.Summary)
-			require.Equal(t, "main", git(t, repo, "git branch --show-current"))
+			require.Equal(t, "main", runGit(t, repo, "git branch --show-current"))
 
 			ws, err := w.Inspect(w.ctx, a)
 			require.NoError(t, err)
@@ -99,18 +99,18 @@ func TestDeleteKeepsWork(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			needSandbox(t)
-			w, repo := repoWorld(t, false)
-			a := w.agent("repo")
-			_, o := w.do(a, tc.script)
+			requireSandbox(t)
+			w, repo := newRepositoryPlace(t, false)
+			a := w.provisionIn("repo")
+			_, o := w.runTask(a, tc.script)
 			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 			unsaved, err := w.Unsaved(w.ctx, a)
 			require.NoError(t, err)
 			require.Contains(t, unsaved, tc.unsaved)
 			require.Equal(t, tc.unsaved == "", unsaved == "", unsaved)
-			w.until(a, w.start(a, "echo at work; sleep 3600"), "at work") // a running task does not prevent the deletion
+			w.followUntil(a, w.start(a, "echo at work; sleep 3600"), "at work") // a running task does not prevent the deletion
 			files := "find . -path ./runs -prune -o -type f -print | grep -v '^./\\(agent.json\\|log\\|active\\)' | sort | xargs -d '\n' sha256sum"
-			before := git(t, w.home(a), files)
+			before := runGit(t, w.home(a), files)
 
 			kept, err := w.Delete(w.ctx, a)
 			require.NoError(t, err)
@@ -119,14 +119,14 @@ func TestDeleteKeepsWork(t *testing.T) {
 			require.NoDirExists(t, w.home(a))
 			tag := "fleet/papi-" + a.UID[len(a.UID)-8:]
 			if tc.branch {
-				require.Contains(t, git(t, repo, "git branch"), tag)
+				require.Contains(t, runGit(t, repo, "git branch"), tag)
 				require.Contains(t, kept, repo)
 			}
 			found, err := w.Kept(w.ctx, a.UID)
 			require.NoError(t, err)
 			if tc.unsaved == "" {
 				require.Equal(t, strings.Contains(tc.script, commit), kept != "", kept)
-				require.Equal(t, tc.branch, strings.Contains(git(t, repo, "git branch"), tag), "whether the branch is kept")
+				require.Equal(t, tc.branch, strings.Contains(runGit(t, repo, "git branch"), tag), "whether the branch is kept")
 				require.Empty(t, found)
 				err := w.Start(w.ctx, a)
 				require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "nothing must be created in place of lost work: %v", err)
@@ -140,14 +140,14 @@ func TestDeleteKeepsWork(t *testing.T) {
 			require.Contains(t, kept, "fleet agent restore papi")
 			require.Positive(t, found[0].Size)
 			require.Equal(t, a.Owner, found[0].Owner)
-			require.NotContains(t, git(t, repo, "git worktree list"), w.dir)
+			require.NotContains(t, runGit(t, repo, "git worktree list"), w.dir)
 
 			require.NoError(t, w.Start(w.ctx, a))
-			require.Equal(t, before, git(t, w.home(a), files))
+			require.Equal(t, before, runGit(t, w.home(a), files))
 			found, err = w.Kept(w.ctx, "")
 			require.NoError(t, err)
 			require.Empty(t, found)
-			_, o = w.do(a, "git status >/dev/null; echo works")
+			_, o = w.runTask(a, "git status >/dev/null; echo works")
 			require.Equal(t, "works", o.Summary, "%+v", o)
 		})
 	}
@@ -156,10 +156,10 @@ func TestDeleteKeepsWork(t *testing.T) {
 // TestKeptDirectoryIsSafe checks that git runs no program that an agent configured when a person looks at a kept directory.
 func TestKeptDirectoryIsSafe(t *testing.T) {
 	t.Parallel()
-	w, _ := repoWorld(t, false)
-	a := w.agent("repo")
+	w, _ := newRepositoryPlace(t, false)
+	a := w.provisionIn("repo")
 	trap := filepath.Join(w.home(a, "work"), "ran")
-	_, o := w.do(a, `git init -q inner; git init -q --bare bare; for d in . inner bare; do git -C $d config core.fsmonitor 'touch `+trap+` `+w.dir+`/ran; false'; done; rm -f ran`)
+	_, o := w.runTask(a, `git init -q inner; git init -q --bare bare; for d in . inner bare; do git -C $d config core.fsmonitor 'touch `+trap+` `+w.dir+`/ran; false'; done; rm -f ran`)
 	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 	_, err := w.Delete(w.ctx, a)
 	require.NoError(t, err)
@@ -167,7 +167,7 @@ func TestKeptDirectoryIsSafe(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	for _, dir := range []string{"work", "work/inner", "work/bare", "git"} {
-		out := git(t, filepath.Join(found[0].Location, dir), "export GIT_CEILING_DIRECTORIES="+w.dir+"; git status 2>&1 || true; git log 2>&1 || true; git diff 2>&1 || true")
+		out := runGit(t, filepath.Join(found[0].Location, dir), "export GIT_CEILING_DIRECTORIES="+w.dir+"; git status 2>&1 || true; git log 2>&1 || true; git diff 2>&1 || true")
 		require.Contains(t, out, "not a git repository", dir)
 	}
 	require.NoFileExists(t, filepath.Join(w.dir, "ran"))
@@ -177,15 +177,15 @@ func TestKeptDirectoryIsSafe(t *testing.T) {
 // TestKeptRetention checks when kept directories are removed.
 func TestKeptRetention(t *testing.T) {
 	t.Parallel()
-	deleted := func(t *testing.T, w *world) fleet.Agent {
-		a := w.agent("shell")
-		_, o := w.do(a, "head -c 3000000 /dev/urandom >file; mkdir -p a/b; chmod 500 a")
+	deleted := func(t *testing.T, w *testPlace) fleet.Agent {
+		a := w.provisionIn("shell")
+		_, o := w.runTask(a, "head -c 3000000 /dev/urandom >file; mkdir -p a/b; chmod 500 a")
 		require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 		_, err := w.Delete(w.ctx, a)
 		require.NoError(t, err)
 		return a
 	}
-	uids := func(t *testing.T, w *world) (all []string) {
+	uids := func(t *testing.T, w *testPlace) (all []string) {
 		found, err := w.Kept(w.ctx, "")
 		require.NoError(t, err)
 		for _, k := range found {
@@ -195,7 +195,7 @@ func TestKeptRetention(t *testing.T) {
 	}
 	t.Run("time", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, func(c *local.Config) { c.KeptRetention = 48 * time.Hour })
+		w := newTestPlace(t, func(c *local.Config) { c.KeptRetention = 48 * time.Hour })
 		a := deleted(t, w)
 		require.NoError(t, w.Tidy(w.ctx, time.Now().Add(47*time.Hour)))
 		require.Equal(t, []string{a.UID}, uids(t, w))
@@ -207,7 +207,7 @@ func TestKeptRetention(t *testing.T) {
 	})
 	t.Run("size", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, func(c *local.Config) { c.KeptMax = 5 << 20 })
+		w := newTestPlace(t, func(c *local.Config) { c.KeptMax = 5 << 20 })
 		deleted(t, w)
 		second := deleted(t, w)
 		require.Len(t, uids(t, w), 1, "the oldest is removed")
@@ -215,7 +215,7 @@ func TestKeptRetention(t *testing.T) {
 	})
 	t.Run("the newest", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, func(c *local.Config) { c.KeptMax = 1 })
+		w := newTestPlace(t, func(c *local.Config) { c.KeptMax = 1 })
 		a := deleted(t, w)
 		require.Equal(t, []string{a.UID}, uids(t, w), "a deletion never removes what it has just kept")
 	})
@@ -232,10 +232,10 @@ func TestDeleteWithoutRepository(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, repo := repoWorld(t, false)
-			a := w.agent("repo")
-			w.do(a, "echo precious >>file")
-			git(t, w.dir, `REPO="`+repo+`" WORK="`+w.home(a, "work")+`"; `+damage)
+			w, repo := newRepositoryPlace(t, false)
+			a := w.provisionIn("repo")
+			w.runTask(a, "echo precious >>file")
+			runGit(t, w.dir, `REPO="`+repo+`" WORK="`+w.home(a, "work")+`"; `+damage)
 
 			ws, err := w.Inspect(w.ctx, a)
 			require.NoError(t, err)
@@ -257,25 +257,25 @@ func TestDeleteWithoutRepository(t *testing.T) {
 
 func TestRestoreWorktree(t *testing.T) {
 	t.Parallel()
-	w, _ := repoWorld(t, false)
-	a := w.agent("repo")
-	w.do(a, "echo two >>file; git commit -qam two")
+	w, _ := newRepositoryPlace(t, false)
+	a := w.provisionIn("repo")
+	w.runTask(a, "echo two >>file; git commit -qam two")
 	require.NoError(t, os.RemoveAll(w.home(a, "work")))
 	require.NoError(t, w.Stop(w.ctx, a))
 	require.NoError(t, w.Start(w.ctx, a))
-	_, o := w.do(a, "cat file")
+	_, o := w.runTask(a, "cat file")
 	require.Equal(t, "two", o.Summary)
 
 	require.NoError(t, os.WriteFile(w.home(a, "work", ".git"), []byte("gitdir: /elsewhere\n"), 0o600))
-	_, o = w.do(a, "git log -1 --format=%s")
+	_, o = w.runTask(a, "git log -1 --format=%s")
 	require.Equal(t, "two", o.Summary, "the link to its git directory is restored")
 }
 
 func TestProvisionFailures(t *testing.T) {
 	t.Parallel()
 	emptyRepo := t.TempDir()
-	git(t, emptyRepo, "git init -q")
-	w := newWorld(t, func(c *local.Config) {
+	runGit(t, emptyRepo, "git init -q")
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Projects = []local.Project{
 			{Name: "nowhere", Repository: filepath.Join(emptyRepo, "no")},
 			{Name: "no commit", Repository: emptyRepo},
@@ -314,9 +314,9 @@ func TestProvisionFailures(t *testing.T) {
 	a := fleet.Agent{UID: "uid-again", Name: "papi", Project: "no commit", Role: "coder"}
 	_, err := w.Provision(w.ctx, a)
 	require.Error(t, err)
-	git(t, emptyRepo, "git commit -q --allow-empty -m one")
+	runGit(t, emptyRepo, "git commit -q --allow-empty -m one")
 	require.NoError(t, w.Start(w.ctx, a))
-	_, o := w.do(a, "git log -1 --format=%s")
+	_, o := w.runTask(a, "git log -1 --format=%s")
 	require.Equal(t, "one", o.Summary)
 }
 
@@ -330,16 +330,16 @@ func TestChangesOfBrokenTree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			needSandbox(t)
-			w, repo := repoWorld(t, false)
-			a := w.agent("repo")
+			requireSandbox(t)
+			w, repo := newRepositoryPlace(t, false)
+			a := w.provisionIn("repo")
 			r := w.start(a, "echo two >>file; git commit -qam two; git rev-parse HEAD; "+script)
 			said, o := w.follow(a, r)
 			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 			c, err := w.Connect(a).Changes(w.ctx, r)
 			require.NoError(t, err)
 			require.Equal(t, 1, c.Commits)
-			require.Contains(t, git(t, repo, "git log --all --format=%H"), strings.Fields(said)[0])
+			require.Contains(t, runGit(t, repo, "git log --all --format=%H"), strings.Fields(said)[0])
 		})
 	}
 }

@@ -21,9 +21,9 @@ import (
 // directory is kept.
 const untilSuffix = ".until"
 
-// results returns the working directory of an agent whose files outlive the agent, see fleet.AgentConfig.Keep. The
+// resultsDir returns the working directory of an agent whose files outlive the agent, see fleet.AgentConfig.Keep. The
 // agent works there from the start, so that no files have to be moved later.
-func (p *Place) results(uid string) string {
+func (p *Place) resultsDir(uid string) string {
 	return filepath.Join(p.config.Dir, "results", runner.FileName(uid))
 }
 
@@ -31,7 +31,7 @@ func (p *Place) results(uid string) string {
 // for the configured time. If there are none, it removes the directory. It derives the path from the agent's uid, not
 // from a file, because the agent could have changed any file.
 func (p *Place) keepResults(ctx context.Context, a fleet.Agent, r *record) error {
-	dir := p.results(a.UID)
+	dir := p.resultsDir(a.UID)
 	if !r.Deleting {
 		found, err := hasFiles(ctx, dir)
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 // configuration.
 func TestResults(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newTestPlace(t, nil)
 	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", Keep: time.Hour}))
 	ws, err := w.Inspect(w.ctx, a)
 	require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestResults(t *testing.T) {
 		require.NoError(t, err)
 		return string(b)
 	}
-	_, o := w.do(a, "pwd; mkdir sub; echo made >sub/file; chmod 500 sub")
+	_, o := w.runTask(a, "pwd; mkdir sub; echo made >sub/file; chmod 500 sub")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, "made\n", text(filepath.Join(dir, "sub", "file")))
 	// The agent could have changed its record, so Delete must not trust the record.
@@ -50,7 +50,7 @@ func TestResults(t *testing.T) {
 	require.Empty(t, left)
 
 	a = w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", Keep: time.Hour}))
-	w.do(a, "mkdir -p an/empty/tree")
+	w.runTask(a, "mkdir -p an/empty/tree")
 	kept, err := w.Delete(w.ctx, a)
 	require.NoError(t, err)
 	require.Empty(t, kept)
@@ -80,14 +80,14 @@ func TestEditPermissions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newClaudeWorld(t, tc.role)
+			w := newClaudePlace(t, tc.role)
 			a := configuredAgent(tc.agentConfig)
 			if tc.agentConfig.Driver == "" {
 				a.Project, a.Role = "claude", "coder"
 			}
 			w.provision(a)
 			w.script("s-1", "", claudeInit, claudeSays, claudeDone)
-			w.do(a, "go")
+			w.runTask(a, "go")
 			require.Equal(t, tc.want, strings.Contains(strings.Join(w.argv(), " "), flag), w.argv())
 		})
 	}

@@ -32,9 +32,9 @@ func (s workspace) Ready() error {
 
 // Work implements runner.Workspace.
 func (s workspace) Work(r fleet.Run) (runner.Work, error) {
-	p, err := s.place.kind(s.agent, r.Options.Model)
+	p, err := s.place.agentProject(s.agent, r.Options.Model)
 	if err == nil && p.config != nil {
-		err = s.place.makeStores(s.agent)
+		err = s.place.createStores(s.agent)
 	}
 	if err != nil {
 		return runner.Work{}, err

@@ -17,8 +17,8 @@ import (
 
 func TestShell(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	three, zero := 3, 0
 	for _, tc := range []struct {
 		name, script, output string
@@ -42,7 +42,7 @@ func TestShell(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			begun := time.Now()
-			output, o := w.do(a, tc.script)
+			output, o := w.runTask(a, tc.script)
 			if tc.want.Status == "" {
 				tc.want.Status, tc.want.ExitCode = fleet.TaskCompleted, &zero
 			}
@@ -59,13 +59,13 @@ func TestShell(t *testing.T) {
 
 func TestShellDirectory(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a, other := w.agent("shell"), w.agent("shell")
-	_, o := w.do(a, "echo hello >file; pwd -P")
+	w := newTestPlace(t, nil)
+	a, other := w.provisionIn("shell"), w.provisionIn("shell")
+	_, o := w.runTask(a, "echo hello >file; pwd -P")
 	require.Equal(t, w.home(a, "work"), o.Summary)
-	_, o = w.do(a, "cat file") // the next task must find the files of this task
+	_, o = w.runTask(a, "cat file") // the next task must find the files of this task
 	require.Equal(t, "hello", o.Summary)
-	_, o = w.do(other, "ls -A | wc -l")
+	_, o = w.runTask(other, "ls -A | wc -l")
 	require.Equal(t, "0", strings.TrimSpace(o.Summary))
 	info, err := os.Stat(w.home(a))
 	require.NoError(t, err)
@@ -78,25 +78,25 @@ func TestSignals(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it needs /proc to find out which signals are ignored")
 	}
-	w := newWorld(t, nil)
-	_, o := w.do(w.agent("shell"), "grep -E 'Sig(Ign|Blk)' /proc/self/status; yes | head -1")
+	w := newTestPlace(t, nil)
+	_, o := w.runTask(w.provisionIn("shell"), "grep -E 'Sig(Ign|Blk)' /proc/self/status; yes | head -1")
 	// Signals from 32 on belong to the C library. The parent of this test may have ignored them.
 	require.Regexp(t, `^SigBlk:\t0{16}\nSigIgn:\t0{7}[0-9a-f]{1}[08]0{7}\ny\n$`, string(o.Payload))
 }
 
 func TestShellMessages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	r := w.start(a, `printf 'name? '; read -r name <"$FLEET_MESSAGES"; echo "hello $name"; cat "$FLEET_MESSAGES"`)
-	w.until(a, r, "name? ") // output without a newline is reported too
+	w.followUntil(a, r, "name? ") // output without a newline is reported too
 	require.NoError(t, w.Connect(a).Send(w.ctx, r, "1", "world"))
-	w.until(a, r, "hello world")
+	w.followUntil(a, r, "hello world")
 
 	// If a program does not read its messages, further messages are refused at some point, and the program continues.
-	deaf := w.agent("shell")
+	deaf := w.provisionIn("shell")
 	d := w.start(deaf, "echo up; sleep 3600")
-	w.until(deaf, d, "up")
+	w.followUntil(deaf, d, "up")
 	err := w.Connect(deaf).Send(w.ctx, d, "big", strings.Repeat("x", 1<<20))
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 	require.NoError(t, w.Connect(deaf).Interrupt(w.ctx, d, false))
@@ -115,7 +115,7 @@ func TestShellMessages(t *testing.T) {
 // TestEnvironment checks that agents get the basic and the configured variables, and no other variables of the server.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Environ = []string{
 			"PATH=" + os.Getenv("PATH"), "HOME=/home/alice", "LC_TIME=C", "https_proxy=http://proxy", "MALFORMED",
 			"FLEET_TOKEN=secret", "FLEET_DATABASE_URL=secret", "CODER_SESSION_TOKEN=secret", "AWS_SECRET_ACCESS_KEY=secret",
@@ -128,8 +128,8 @@ func TestEnvironment(t *testing.T) {
 		}
 	})
 	env := func(project, script string) map[string]string {
-		a := w.agent(project)
-		_, o := w.do(a, script)
+		a := w.provisionIn(project)
+		_, o := w.runTask(a, script)
 		vars := map[string]string{}
 		for v := range strings.SplitSeq(strings.TrimSpace(string(o.Payload)), "\n") {
 			name, value, _ := strings.Cut(v, "=")
@@ -159,7 +159,7 @@ func TestEnvironment(t *testing.T) {
 	require.NotContains(t, env("codex", "x"), "ANTHROPIC_API_KEY", "the program env is not an agent CLI, so it must not get keys, whatever the name of the project")
 
 	// No variable may be written to a file.
-	a := w.agent("shell")
+	a := w.provisionIn("shell")
 	r := w.start(a, "true")
 	w.follow(a, r)
 	files, err := os.ReadDir(w.runDir(a, r))
@@ -177,10 +177,10 @@ func TestEnvironment(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	waittest.Growing(t, 300*time.Millisecond, func(limit time.Duration) (begun bool) {
-		w := newWorld(t, func(c *local.Config) {
+		w := newTestPlace(t, func(c *local.Config) {
 			c.Projects = []local.Project{{Name: "shell", Timeout: limit}}
 		})
-		_, o := w.do(w.agent("shell"), "echo begun; sleep 3600") // the time limit of the task itself is longer
+		_, o := w.runTask(w.provisionIn("shell"), "echo begun; sleep 3600") // the time limit of the task itself is longer
 		require.Equal(t, fleet.TaskFailed, o.Status)
 		require.Equal(t, fmt.Sprintf("it ran longer than its time limit of %s", limit), o.Reason)
 		return o.Summary == "begun"
@@ -188,12 +188,12 @@ func TestTimeout(t *testing.T) {
 
 	// A program that ignores SIGTERM must end at its limit too.
 	waittest.Growing(t, 300*time.Millisecond, func(limit time.Duration) (interrupted bool) {
-		w := newWorld(t, func(c *local.Config) {
+		w := newTestPlace(t, func(c *local.Config) {
 			c.Projects = []local.Project{{Name: "shell", Timeout: limit}}
 		})
-		a := w.agent("shell")
+		a := w.provisionIn("shell")
 		r := w.start(a, "trap '' TERM; echo begun; while true; do sleep 0.1; done")
-		if !w.prints(a, r, "begun") {
+		if !w.followPrints(a, r, "begun") {
 			return false
 		}
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))

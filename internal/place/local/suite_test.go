@@ -14,7 +14,7 @@ import (
 
 func TestSuite(t *testing.T) {
 	repository := t.TempDir()
-	git(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	runGit(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
 	talker := placetest.NewFakeClaude(t)
 	var dirs sync.Map // the directories of the places
 	open := func(t *testing.T, dir string) fleet.Place {

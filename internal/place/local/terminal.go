@@ -10,7 +10,7 @@ import (
 
 // CheckAttach implements fleet.Attacher.
 func (p *Place) CheckAttach(a fleet.Agent) error {
-	proj, err := p.kind(a)
+	proj, err := p.agentProject(a)
 	if err != nil {
 		return err
 	}

@@ -11,27 +11,27 @@ import (
 	"fleet/internal/place/local"
 )
 
-// prompt is what the shell of a test shows before it reads a line. The shell computes it, so that it differs from what a person types.
-const prompt = "<42> "
+// shellPrompt is what the shell of a test shows before it reads a line. The shell computes it, so that it differs from what a person types.
+const shellPrompt = "<42> "
 
 // person is a person at a terminal that is connected with a run.
 type person struct {
-	w      *world
-	input  chan fleet.TerminalInput
-	left   chan error // gets the result of Attach
-	screen chan string
-	seen   string // what was on the screen after the text for which sees waited last
+	w         *testPlace
+	input     chan fleet.TerminalInput
+	result    chan error // gets the result of Attach
+	screen    chan string
+	unmatched string // what was on the screen after the text for which sees waited last
 }
 
 // attach starts a run for a person, and connects the person's terminal with it.
-func (w *world) attach(a fleet.Agent) (fleet.Run, *person) {
+func (w *testPlace) attach(a fleet.Agent) (fleet.Run, *person) {
 	w.t.Helper()
 	r := newRun("alice uses the program on a terminal")
 	r.Options.Attached = &fleet.Attached{By: "alice", Type: "xterm-test", Columns: 101, Rows: 33}
-	p := &person{w: w, input: make(chan fleet.TerminalInput), left: make(chan error, 1), screen: make(chan string)}
-	go func() { p.left <- w.Attach(w.ctx, a, r, p.input, p.show) }() // it waits for the run
+	p := &person{w: w, input: make(chan fleet.TerminalInput), result: make(chan error, 1), screen: make(chan string)}
+	go func() { p.result <- w.Attach(w.ctx, a, r, p.input, p.show) }() // it waits for the run
 	require.NoError(w.t, w.Connect(a).Dispatch(w.ctx, r))
-	p.types(`PS1="<$((40+2))> "`)
+	p.typeLine(`PS1="<$((40+2))> "`)
 	return r, p
 }
 
@@ -44,62 +44,62 @@ func (p *person) show(output []byte) error {
 	}
 }
 
-// sends sends something from the terminal. Meanwhile it watches the screen, as a terminal does.
-func (p *person) sends(i fleet.TerminalInput) {
+// send sends input from the terminal. Meanwhile it watches the screen, as a terminal does.
+func (p *person) send(i fleet.TerminalInput) {
 	p.w.t.Helper()
 	for {
 		select {
 		case p.input <- i:
 			return
 		case s := <-p.screen:
-			p.seen += s
+			p.unmatched += s
 		case <-p.w.ctx.Done():
-			require.Fail(p.w.t, "nobody reads the terminal", "%q is on the screen", p.seen)
+			require.Fail(p.w.t, "nobody reads the terminal", "%q is on the screen", p.unmatched)
 		}
 	}
 }
 
-// sees waits until the screen shows the text after the one before.
-func (p *person) sees(text string) {
+// waitFor waits until the screen shows the text after the one before.
+func (p *person) waitFor(text string) {
 	p.w.t.Helper()
 	for {
-		_, rest, found := strings.Cut(p.seen, text)
+		_, rest, found := strings.Cut(p.unmatched, text)
 		if found {
-			p.seen = rest
+			p.unmatched = rest
 			return
 		}
 		select {
 		case s := <-p.screen:
-			p.seen += s
-		case err := <-p.left:
-			require.Fail(p.w.t, "the program has ended", "with %v, and %q is not in %q", err, text, p.seen)
+			p.unmatched += s
+		case err := <-p.result:
+			require.Fail(p.w.t, "the program has ended", "with %v, and %q is not in %q", err, text, p.unmatched)
 		case <-p.w.ctx.Done():
-			require.Fail(p.w.t, "not on the screen", "%q is not in %q", text, p.seen)
+			require.Fail(p.w.t, "not on the screen", "%q is not in %q", text, p.unmatched)
 		}
 	}
 }
 
-// types enters a line, and waits for the texts and the next prompt.
-func (p *person) types(line string, texts ...string) {
+// typeLine enters a line, and waits for the texts and the next prompt.
+func (p *person) typeLine(line string, texts ...string) {
 	p.w.t.Helper()
-	p.sends(fleet.TerminalInput{Data: []byte(line + "\n")})
-	for _, text := range append(texts, prompt) {
-		p.sees(text)
+	p.send(fleet.TerminalInput{Data: []byte(line + "\n")})
+	for _, text := range append(texts, shellPrompt) {
+		p.waitFor(text)
 	}
 }
 
-// leaves waits until the run has ended.
-func (p *person) leaves() {
+// waitEnd waits until the run has ended.
+func (p *person) waitEnd() {
 	p.w.t.Helper()
 	for {
 		select {
 		case s := <-p.screen:
-			p.seen += s
-		case err := <-p.left:
-			require.NoError(p.w.t, err, p.seen)
+			p.unmatched += s
+		case err := <-p.result:
+			require.NoError(p.w.t, err, p.unmatched)
 			return
 		case <-p.w.ctx.Done():
-			require.Fail(p.w.t, "the terminal is still connected", "%q is on the screen", p.seen)
+			require.Fail(p.w.t, "the terminal is still connected", "%q is on the screen", p.unmatched)
 		}
 	}
 }
@@ -107,17 +107,17 @@ func (p *person) leaves() {
 // TestTerminal uses the program of an agent on a terminal, in the agent's directory, environment and sandbox.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	require.NoError(t, w.CheckAttach(a))
 	r, p := w.attach(a)
-	p.types(`echo "[$(stty size) $TERM $FLEET_AGENT]"; pwd -P`, "[33 101 xterm-test papi]\r\n"+w.home(a, "work"))
-	p.sends(fleet.TerminalInput{Columns: 50, Rows: 20})
-	p.types(`echo "[$(stty size)]"`, "[20 50]")
-	p.types(`echo kept >file; echo "[$(tty -s && echo a terminal)]"`, "[a terminal]")
-	p.sends(fleet.TerminalInput{Data: []byte(`sh -c 'trap "echo caught \$((40+3)); exit" INT; echo "[$((40+2))]"; while :; do sleep 0.05; done'` + "\n")})
-	p.sees("[42]")
-	p.types("\x03", "caught 43") // Ctrl-C reaches the program in the foreground
+	p.typeLine(`echo "[$(stty size) $TERM $FLEET_AGENT]"; pwd -P`, "[33 101 xterm-test papi]\r\n"+w.home(a, "work"))
+	p.send(fleet.TerminalInput{Columns: 50, Rows: 20})
+	p.typeLine(`echo "[$(stty size)]"`, "[20 50]")
+	p.typeLine(`echo kept >file; echo "[$(tty -s && echo a terminal)]"`, "[a terminal]")
+	p.send(fleet.TerminalInput{Data: []byte(`sh -c 'trap "echo caught \$((40+3)); exit" INT; echo "[$((40+2))]"; while :; do sleep 0.05; done'` + "\n")})
+	p.waitFor("[42]")
+	p.typeLine("\x03", "caught 43") // Ctrl-C reaches the program in the foreground
 
 	// Nobody else gets the terminal, and nothing else runs.
 	err := w.Attach(w.ctx, a, r, nil, p.show)
@@ -125,12 +125,12 @@ func TestTerminal(t *testing.T) {
 	err = w.Connect(a).Dispatch(w.ctx, newRun("true"))
 	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(err), "%v", err)
 
-	p.sends(fleet.TerminalInput{Data: []byte("exit 3\n")})
-	p.leaves()
+	p.send(fleet.TerminalInput{Data: []byte("exit 3\n")})
+	p.waitEnd()
 	output, o := w.follow(a, r)
 	require.Empty(t, output, "nobody stores what was on the screen")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	_, o = w.do(a, "cat file")
+	_, o = w.runTask(a, "cat file")
 	require.Equal(t, "kept", o.Summary)
 	require.NoError(t, w.Attach(w.ctx, a, r, nil, p.show), "the run has ended")
 }
@@ -138,43 +138,43 @@ func TestTerminal(t *testing.T) {
 // TestTerminalOutput checks that a person who reads slowly gets all output, and that the program waits for them.
 func TestTerminalOutput(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	a := w.agent("shell")
+	w := newTestPlace(t, nil)
+	a := w.provisionIn("shell")
 	_, p := w.attach(a)
-	p.sends(fleet.TerminalInput{Data: []byte("stty -onlcr -echo; head -c 20000000 /dev/zero | tr '\\0' x; echo\n")})
-	for n := 0; n < 20_000_000; n += strings.Count(p.seen, "x") {
+	p.send(fleet.TerminalInput{Data: []byte("stty -onlcr -echo; head -c 20000000 /dev/zero | tr '\\0' x; echo\n")})
+	for n := 0; n < 20_000_000; n += strings.Count(p.unmatched, "x") {
 		select {
-		case p.seen = <-p.screen:
+		case p.unmatched = <-p.screen:
 		case <-w.ctx.Done():
 			require.Fail(t, "output is missing", "only %d bytes came", n)
 		}
 	}
-	p.sees(prompt)
-	p.sends(fleet.TerminalInput{Data: []byte("exit\n")})
-	p.leaves()
+	p.waitFor(shellPrompt)
+	p.send(fleet.TerminalInput{Data: []byte("exit\n")})
+	p.waitEnd()
 }
 
 // TestTerminalEnds checks that nothing is left of a program that loses its terminal or is stopped, even if it ignores signals.
 func TestTerminalEnds(t *testing.T) {
 	t.Parallel()
 	const stubborn = `trap '' HUP TERM; (trap '' HUP TERM; sleep 1000) & setsid sleep 1000 &`
-	for name, end := range map[string]func(*world, fleet.Agent, fleet.Run, *person){
-		"disconnected": func(_ *world, _ fleet.Agent, _ fleet.Run, p *person) { close(p.input) },
-		"stopped": func(w *world, a fleet.Agent, r fleet.Run, _ *person) {
+	for name, end := range map[string]func(*testPlace, fleet.Agent, fleet.Run, *person){
+		"disconnected": func(_ *testPlace, _ fleet.Agent, _ fleet.Run, p *person) { close(p.input) },
+		"stopped": func(w *testPlace, a fleet.Agent, r fleet.Run, _ *person) {
 			require.NoError(w.t, w.Connect(a).Interrupt(w.ctx, r, true))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(c *local.Config) { c.StopGrace = 50 * time.Millisecond })
-			a := w.agent("shell")
+			w := newTestPlace(t, func(c *local.Config) { c.StopGrace = 50 * time.Millisecond })
+			a := w.provisionIn("shell")
 			r, p := w.attach(a)
-			p.types(stubborn)
+			p.typeLine(stubborn)
 			end(w, a, r, p)
-			p.leaves()
+			p.waitEnd()
 			_, o := w.follow(a, r)
 			require.Equal(t, fleet.TaskStopped, o.Status, o.Reason)
-			require.Empty(t, children(t, w.home(a)))
-			_, o = w.do(a, "echo free")
+			require.Empty(t, runProcessesIn(t, w.home(a)))
+			_, o = w.runTask(a, "echo free")
 			require.Equal(t, "free", o.Summary)
 		})
 	}
@@ -182,10 +182,10 @@ func TestTerminalEnds(t *testing.T) {
 
 func TestTerminalOfOtherPrograms(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *local.Config) {
+	w := newTestPlace(t, func(c *local.Config) {
 		c.Projects = append(c.Projects, local.Project{Name: "mine", Driver: "command", Command: []string{"true"}})
 	})
-	err := w.CheckAttach(w.agent("mine"))
+	err := w.CheckAttach(w.provisionIn("mine"))
 	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
 	require.ErrorContains(t, err, "the driver command")
 }

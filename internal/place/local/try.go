@@ -30,18 +30,18 @@ func (d *DeniedError) Error() string {
 	return fmt.Sprintf("%s does not work in the sandbox: %s", d.Program, d.Message)
 }
 
-// maxTried limits how much of a tried program's output is kept, in bytes.
-const maxTried = 16 << 10
+// maxTryOutput limits how much of a tried program's output is kept, in bytes.
+const maxTryOutput = 16 << 10
 
 // Try runs the program of the project with --version, confined like a program of an agent. It returns a DeniedError if the program
 // fails, and nil if programs of the project are not confined.
 func Try(ctx context.Context, c Config, name string) error {
-	projects, err := c.check()
+	projects, err := c.validate()
 	if err != nil {
 		return err
 	}
 	p := &Place{config: c}
-	p.current.Store(&setup{projects: projects})
+	p.setup.Store(&setup{projects: projects})
 	proj, err := p.project(name)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func Try(ctx context.Context, c Config, name string) error {
 	policy.Read = append(policy.Read, runner.Readable(env, program)...)
 	policy.Network = sandbox.Offline
 	cmd := exec.CommandContext(ctx, program, "--version")
-	out := &process.Head{Max: maxTried}
+	out := &process.Head{Max: maxTryOutput}
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = home(dir).work(), env, out, out
 	cmd.SysProcAttr = process.Attributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -92,49 +92,49 @@ func Try(ctx context.Context, c Config, name string) error {
 		return err
 	}
 	d := &DeniedError{Program: program}
-	d.Message, d.Read = denial(out.String(), policy)
+	d.Message, d.Read = findDenial(out.String(), policy)
 	return d
 }
 
 var (
-	denied   = regexp.MustCompile(`(?i)permission denied|operation not permitted|EACCES|EPERM`)
-	absolute = regexp.MustCompile(`/[^\s:;,'"()<>]+`)
+	denialPattern       = regexp.MustCompile(`(?i)permission denied|operation not permitted|EACCES|EPERM`)
+	absolutePathPattern = regexp.MustCompile(`/[^\s:;,'"()<>]+`)
 )
 
-// denial returns the line of the output that says why the program failed, and the directory that it could not read.
-func denial(output string, p sandbox.Policy) (line, read string) {
+// findDenial returns the line of the output that says why the program failed, and the directory that it could not read.
+func findDenial(output string, p sandbox.Policy) (line, read string) {
 	for l := range strings.Lines(output) {
-		if l = strings.TrimSpace(l); line == "" || denied.MatchString(l) && !denied.MatchString(line) {
+		if l = strings.TrimSpace(l); line == "" || denialPattern.MatchString(l) && !denialPattern.MatchString(line) {
 			line = l
 		}
-		if !denied.MatchString(l) {
+		if !denialPattern.MatchString(l) {
 			continue
 		}
-		for _, path := range absolute.FindAllString(l, -1) {
+		for _, path := range absolutePathPattern.FindAllString(l, -1) {
 			info, err := os.Stat(path)
-			if err != nil || allows(p, path) {
+			if err != nil || allowsReading(p, path) {
 				continue
 			}
 			if !info.IsDir() {
 				path = filepath.Dir(path)
 			}
-			return fleet.Shorten(l, maxWhy), path
+			return fleet.Shorten(l, maxDenialLine), path
 		}
 	}
-	return fleet.Shorten(line, maxWhy), ""
+	return fleet.Shorten(line, maxDenialLine), ""
 }
 
-// maxWhy limits a line of a program's output that is shown, in characters.
-const maxWhy = 300
+// maxDenialLine limits a line of a program's output that is shown, in characters.
+const maxDenialLine = 300
 
-// allows reports whether the policy allows reading the path.
-func allows(p sandbox.Policy, path string) bool {
+// allowsReading reports whether the policy allows reading the path.
+func allowsReading(p sandbox.Policy, path string) bool {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
 	for _, list := range [][]string{p.Read, p.Write} {
 		for _, dir := range list {
-			if contains(dir, path) || contains(last(trail(dir)), path) {
+			if isInside(dir, path) || isInside(lastOf(linkTrail(dir)), path) {
 				return true
 			}
 		}
