@@ -14,7 +14,7 @@ const (
 	pruneAudit = `DELETE FROM audit WHERE n IN (SELECT n FROM audit WHERE time < $1 ORDER BY time LIMIT $2 FOR UPDATE SKIP LOCKED)`
 )
 
-var insertAudit = numbered(`INSERT INTO audit (` + record.AuditColumns + `) VALUES (` + record.Marks(record.AuditColumns) + `) RETURNING n`)
+var insertAudit = numberPlaceholders(`INSERT INTO audit (` + record.AuditColumns + `) VALUES (` + record.Placeholders(record.AuditColumns) + `) RETURNING n`)
 
 // queueAudit queues the write of the call's entry in the audit log, unless the call has none or it was already written.
 // read reads the result of the write. settle must be called with the error of the commit, or nil.
@@ -45,7 +45,7 @@ func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error 
 	if err := s.enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.exit()
 	b := &pgx.Batch{} // a batch without BEGIN runs as one transaction
 	for i := range entries {
 		if e := &entries[i]; e.ID != 0 {
@@ -55,7 +55,7 @@ func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error 
 		}
 	}
 	return s.retry(ctx, func() (again bool, err error) {
-		err = answering(ctx, answerLimit, func(ctx context.Context) error { return s.side.SendBatch(ctx, b).Close() })
+		err = withAnswerLimit(ctx, answerLimit, func(ctx context.Context) error { return s.sidePool.SendBatch(ctx, b).Close() })
 		return false, translate(err)
 	})
 }
@@ -65,7 +65,7 @@ func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entr
 	c := &clause{}
 	record.AuditConditions(f, c.add)
 	query := record.SelectAudit + c.where + `true ORDER BY n DESC LIMIT ` + c.arg(limit)
-	err = s.one(ctx, s.reader, func(row scanner) error {
+	err = s.runStatement(ctx, s.reader, func(row scanner) error {
 		e, err := record.ScanAudit(row)
 		entries = append(entries, e)
 		return err

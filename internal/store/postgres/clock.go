@@ -16,7 +16,7 @@ type clock struct {
 }
 
 // measurement has one moment by both clocks.
-type measurement struct{ here, there time.Time }
+type measurement struct{ local, database time.Time }
 
 func newClock(local func() time.Time) *clock {
 	if local == nil {
@@ -31,34 +31,34 @@ func (c *clock) measure(ctx context.Context, pool *pgxpool.Pool) error {
 	begun := c.local()
 	err := pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&there)
 	if err == nil {
-		c.set(begun, there)
+		c.adjust(begun, there)
 	}
 	return err
 }
 
-// set corrects the clock. A statement that was sent at begun, by the local clock, and has just been answered has read the
-// time there from the database, so the right clock shows that time between these two moments. set moves the clock no
+// adjust corrects the clock. A statement that was sent at begun, by the local clock, and has just been answered has read the
+// time there from the database, so the right clock shows that time between these two moments. adjust moves the clock no
 // further than that requires: then even a slow answer cannot make it worse.
-func (c *clock) set(begun, there time.Time) {
+func (c *clock) adjust(begun, there time.Time) {
 	ended := c.local()
 	here := begun.Add(ended.Sub(begun) / 2)
 	if c.last.Load() != nil {
 		switch {
-		case c.at(begun).After(there):
+		case c.databaseTime(begun).After(there):
 			here = begun
-		case c.at(ended).Before(there):
+		case c.databaseTime(ended).Before(there):
 			here = ended
 		default:
 			return
 		}
 	}
-	c.last.Store(&measurement{here: here, there: there})
+	c.last.Store(&measurement{local: here, database: there})
 }
 
-func (c *clock) at(here time.Time) time.Time {
+func (c *clock) databaseTime(here time.Time) time.Time {
 	m := c.last.Load()
-	return m.there.Add(here.Sub(m.here))
+	return m.database.Add(here.Sub(m.local))
 }
 
 // Now returns the database's time, see fleet.Store.
-func (s *Store) Now() time.Time { return s.clock.at(s.clock.local()) }
+func (s *Store) Now() time.Time { return s.clock.databaseTime(s.clock.local()) }

@@ -29,11 +29,11 @@ func TestClock(t *testing.T) {
 			t.Parallel()
 			local := zero
 			clk := newClock(func() time.Time { return local })
-			clk.set(zero, zero.Add(c.ahead))
+			clk.adjust(zero, zero.Add(c.ahead))
 			begun := local
 			local = local.Add(10 * time.Second)
-			clk.set(begun, begun.Add(c.read))
-			require.Equal(t, c.want, clk.at(local).Sub(local))
+			clk.adjust(begun, begun.Add(c.read))
+			require.Equal(t, c.want, clk.databaseTime(local).Sub(local))
 		})
 	}
 }

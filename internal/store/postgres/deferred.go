@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// mostDeferred is the number of deferred writes at which they are sent.
-const mostDeferred = 100
+// maxDeferred is the number of deferred writes at which they are sent.
+const maxDeferred = 100
 
 // deferredWrite is a write that is sent together with the next statement of its transaction, at the latest with the commit.
 // This saves a round trip to the database. If the write fails, that statement fails.
@@ -37,7 +37,7 @@ func (w *deferredWrite) read(r pgx.BatchResults) (err error) {
 	switch {
 	case err == nil:
 		return nil
-	case code(err) == codeDivision:
+	case errorCode(err) == codeDivision:
 		err = errors.New("it is not in the store")
 	}
 	return w.explain(err)
@@ -54,7 +54,7 @@ func (t *tx) reviseLater(revision *int64, explain func(error) error, query strin
 		return t.err
 	}
 	t.wrote = true
-	if t.later = append(t.later, deferredWrite{query, args, revision, explain}); len(t.later) < mostDeferred {
+	if t.later = append(t.later, deferredWrite{query, args, revision, explain}); len(t.later) < maxDeferred {
 		return nil
 	}
 	return t.flush()
@@ -72,14 +72,14 @@ func (t *tx) paused() bool {
 
 // flush sends the deferred writes.
 func (t *tx) flush() error {
-	err := answering(t.ctx, answerLimit, func(ctx context.Context) error {
+	err := withAnswerLimit(t.ctx, answerLimit, func(ctx context.Context) error {
 		b := &pgx.Batch{}
 		before := t.queueBefore(b)
 		r := t.conn.SendBatch(ctx, b)
 		return errors.Join(before(r), r.Close())
 	})
 	if err != nil {
-		return t.failed(plain(t.ctx, translate(err)))
+		return t.fail(contextError(t.ctx, translate(err)))
 	}
 	return nil
 }

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitSilence makes a connection fail if sent data is not acknowledged within silence. Keep-alive probes do not do
+// setAckTimeout makes a connection fail if sent data is not acknowledged within ackTimeout. Keep-alive probes do not do
 // that, because they are sent only while no data is unacknowledged.
-func limitSilence(network, _ string, c syscall.RawConn) error {
+func setAckTimeout(network, _ string, c syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil
 	}
 	var failed error
 	err := c.Control(func(fd uintptr) {
-		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds()))
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(ackTimeout.Milliseconds()))
 	})
 	return errors.Join(err, failed)
 }

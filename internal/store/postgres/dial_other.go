@@ -4,6 +4,6 @@ package postgres
 
 import "syscall"
 
-// limitSilence does nothing on this system. Here only connections without unacknowledged data fail early, by
+// setAckTimeout does nothing on this system. Here only connections without unacknowledged data fail early, by
 // keep-alive.
-func limitSilence(string, string, syscall.RawConn) error { return nil }
+func setAckTimeout(string, string, syscall.RawConn) error { return nil }

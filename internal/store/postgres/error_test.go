@@ -15,28 +15,28 @@ func TestFullness(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var f fullness
-		shown := func() bool { _, full := f.within(fullShown); return full }
+		shown := func() bool { _, full := f.fullWithin(fullReported); return full }
 		noSpace := &pgconn.PgError{Code: codeDiskFull}
 		require.False(t, shown())
-		f.saw(noSpace, false)
+		f.recordWrite(noSpace, false)
 		begun := time.Now().UTC()
-		time.Sleep(fullFor + 1)
-		f.saw(nil, false)
-		f.saw(noSpace, true)
-		since, full := f.within(fullFor)
+		time.Sleep(fullRecheck + 1)
+		f.recordWrite(nil, false)
+		f.recordWrite(noSpace, true)
+		since, full := f.fullWithin(fullRecheck)
 		require.True(t, full)
 		require.Equal(t, begun, since)
-		f.saw(nil, true) // it may have begun before the disk was full
+		f.recordWrite(nil, true) // it may have begun before the disk was full
 		require.True(t, shown())
-		time.Sleep(fullFor + 1)
-		_, full = f.within(fullFor)
+		time.Sleep(fullRecheck + 1)
+		_, full = f.fullWithin(fullRecheck)
 		require.False(t, full, "the next write must be tried")
 		require.True(t, shown())
-		f.saw(nil, true)
+		f.recordWrite(nil, true)
 		require.False(t, shown())
 
-		f.saw(noSpace, true)
-		time.Sleep(fullShown + 1)
+		f.recordWrite(noSpace, true)
+		time.Sleep(fullReported + 1)
 		require.False(t, shown())
 	})
 }

@@ -27,8 +27,8 @@ const (
 		ORDER BY n RETURNING id`
 )
 
-// byKeys applies keyedSettings to the rest of the transaction.
-var byKeys = func() string {
+// setKeyedSettings applies keyedSettings to the rest of the transaction.
+var setKeyedSettings = func() string {
 	var settings []string
 	for _, name := range slices.Sorted(maps.Keys(keyedSettings)) {
 		settings = append(settings, `set_config('`+name+`', '`+keyedSettings[name]+`', true)`)
@@ -44,22 +44,22 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	if err := s.enter(); err != nil {
 		return 0, err
 	}
-	defer s.leave()
+	defer s.exit()
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	read := func(ctx context.Context) error { return s.reader.QueryRow(ctx, lastSeq).Scan(&seq) }
-	err = answering(ctx, answerLimit, read)
+	err = withAnswerLimit(ctx, answerLimit, read)
 	if errors.Is(err, errNoAnswer) {
 		s.replaceConns()
 	}
-	if unreachable(err) && ctx.Err() == nil { // the connection may have been lost while it was idle, so try another one
-		err = answering(ctx, answerLimit, read)
+	if isUnreachable(err) && ctx.Err() == nil { // the connection may have been lost while it was idle, so try another one
+		err = withAnswerLimit(ctx, answerLimit, read)
 	}
-	return seq, plain(ctx, translate(err))
+	return seq, contextError(ctx, translate(err))
 }
 
-func (t *readTx) LastSeq() (int64, error) { return first(t, scanInt64, lastSeq) }
+func (t *readTx) LastSeq() (int64, error) { return queryFirst(t, scanInt64, lastSeq) }
 
 // LastSeq returns the Seq of the newest event, including the events that this transaction has appended. Events that
 // other transactions commit meanwhile can make the real numbers higher.
@@ -73,36 +73,36 @@ func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event
 		return nil, t.err
 	}
 	c := conditions(f)
-	if err := t.whole(f, c); err != nil {
+	if err := t.checkComplete(f, c); err != nil {
 		return nil, err
 	}
 	if !w.Newest {
-		return all(t, scanEvent, selectEvents+c.where+`seq > `+c.arg(w.After)+` ORDER BY seq LIMIT `+c.arg(w.Limit), c.args...)
+		return queryAll(t, scanEvent, selectEvents+c.where+`seq > `+c.arg(w.After)+` ORDER BY seq LIMIT `+c.arg(w.Limit), c.args...)
 	}
-	events, err := all(t, scanEvent, selectEvents+c.where+`seq > 0 ORDER BY seq DESC LIMIT `+c.arg(w.Limit), c.args...)
+	events, err := queryAll(t, scanEvent, selectEvents+c.where+`seq > 0 ORDER BY seq DESC LIMIT `+c.arg(w.Limit), c.args...)
 	slices.Reverse(events)
 	return events, err
 }
 
-// whole returns errEarly, which makes View repeat the view, if the view shows changes of the filter's agent or task
+// checkComplete returns errEarly, which makes View repeat the view, if the view shows changes of the filter's agent or task
 // whose events are not in the log yet.
-func (t *readTx) whole(f fleet.EventFilter, c *clause) error {
+func (t *readTx) checkComplete(f fleet.EventFilter, c *clause) error {
 	if !t.view || t.last || f.AgentUID == "" && f.TaskID == "" {
 		return nil
 	}
-	early, err := first(t, func(row scanner) (early bool, err error) { return early, row.Scan(&early) }, inInbox+c.where+`true)`, c.args...)
+	early, err := queryFirst(t, func(row scanner) (early bool, err error) { return early, row.Scan(&early) }, inInbox+c.where+`true)`, c.args...)
 	if err == nil && early {
-		err = t.failed(errEarly)
+		err = t.fail(errEarly)
 	}
 	return err
 }
 
 func (t *readTx) ChangedAgents(after int64, others []string, worker string) (changed []fleet.ChangedAgent, last int64, err error) {
 	scan := func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.Foreign) }
-	err = t.ask(query{text: byKeys, each: func(scanner) error { return nil }},
+	err = t.queryTogether(query{text: setKeyedSettings, each: func(scanner) error { return nil }},
 		query{text: lastSeq, each: func(row scanner) error { return row.Scan(&last) }},
-		query{text: changedAgents, args: []any{after, worker, others}, each: into(&changed, scan)})
-	return changed, last, t.failed(err)
+		query{text: changedAgents, args: []any{after, worker, others}, each: appendTo(&changed, scan)})
+	return changed, last, t.fail(err)
 }
 
 func (t *tx) Append(e *fleet.Event) error {
@@ -110,7 +110,7 @@ func (t *tx) Append(e *fleet.Event) error {
 		return t.err
 	}
 	if e.Type == fleet.EventTaskOutput || len(e.Data)+len(e.Text) > smallEvent {
-		if err := t.grow(); err != nil {
+		if err := t.checkSpace(); err != nil {
 			return err
 		}
 	}
@@ -144,7 +144,7 @@ type clause struct {
 // arg adds an argument and returns its placeholder.
 func (c *clause) arg(v any) string {
 	c.args = append(c.args, v)
-	return mark(len(c.args))
+	return placeholder(len(c.args))
 }
 
 // add adds a condition in which each question mark stands for v.
@@ -201,7 +201,7 @@ func conditions(f fleet.EventFilter) *clause {
 		c.add(`type <> ?`, string(fleet.EventTaskDetail))
 	}
 	if f.Quiet {
-		c.add(`(type NOT IN (`+record.Quoted(fleet.OutputEvents)+`) OR task_id <> '' AND task_id = ANY(?))`, f.OutputOf)
+		c.add(`(type NOT IN (`+record.QuoteList(fleet.OutputEvents)+`) OR task_id <> '' AND task_id = ANY(?))`, f.OutputOf)
 	}
 	if len(f.Types) > 0 {
 		types := make([]string, len(f.Types))

@@ -24,10 +24,10 @@ func Examine(ctx context.Context, url string) (x Examination, err error) {
 	}
 	defer pool.Close()
 	if _, x.Schema, err = inspect(ctx, pool); err != nil {
-		return x, plain(ctx, translate(err))
+		return x, contextError(ctx, translate(err))
 	}
 	begun := time.Now()
 	err = pool.QueryRow(ctx, `SELECT clock_timestamp(), pg_database_size(current_database()), current_setting('server_version')`).Scan(&x.Clock, &x.Size, &x.Version)
 	x.Latency = time.Since(begun)
-	return x, plain(ctx, translate(err))
+	return x, contextError(ctx, translate(err))
 }

@@ -1,4 +1,4 @@
 package postgres
 
 // Imported is imported for tests.
-var Imported = imported
+var Imported = importedTables

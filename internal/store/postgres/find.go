@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// planEach makes the database plan each later query of the transaction for its values. The best plan for finding a
+	// setCustomPlans makes the database plan each later query of the transaction for its values. The best plan for finding a
 	// text depends on how frequent the text is. With a plan for any text, a search for a short text reads a whole index.
-	planEach = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`
+	setCustomPlans = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`
 
-	tasksNumbered = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n = ANY($1)` + newestFirst
+	selectByNumbers = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n = ANY($1)` + newestFirst
 )
 
-// fewNewest is how many of the newest tasks are searched for a text at first.
-const fewNewest = 5_000
+// firstSample is how many of the newest tasks are searched for a text at first.
+const firstSample = 5_000
 
 // longText is the smallest number of characters of a long text. Its words can be frequent although the text is rare. Then the
 // index finds many tasks that must be examined, which takes longer than examining four times as many of the newest tasks as
@@ -30,33 +30,33 @@ const longText = 9
 // and the index finds them quickly.
 type textSearch struct {
 	*readTx
-	filter fleet.TaskFilter
-	long   bool
-	few    int // how many of the newest tasks are read first
-	many   int // the largest number of newest tasks to read then; to read more would take longer than using the index
-	most   int // tasks are counted up to this number, among those that are read
+	filter     fleet.TaskFilter
+	long       bool
+	firstRead  int // how many of the newest tasks are read first
+	maxRead    int // the largest number of newest tasks to read then; to read more would take longer than using the index
+	countLimit int // tasks are counted up to this number, among those that are read
 
 	counted bool // total is the exact number of matching tasks, or it is at least most
 	total   int  // at least so many tasks match
 }
 
-func newTextSearch(t *readTx, f fleet.TaskFilter, most int) *textSearch {
-	s := &textSearch{readTx: t, filter: f, long: utf8.RuneCountInString(f.Text) >= longText, few: fewNewest, many: 4 * fewNewest, most: most}
+func newTextSearch(t *readTx, f fleet.TaskFilter, limit int) *textSearch {
+	s := &textSearch{readTx: t, filter: f, long: utf8.RuneCountInString(f.Text) >= longText, firstRead: firstSample, maxRead: 4 * firstSample, countLimit: limit}
 	apart := f.Owner != "" || f.Place != "" || f.Project != "" || len(f.Projects) > 0 || f.Status != "" // such tasks are spread over many disk pages
 	switch {
 	case s.long:
-		s.many *= 4
+		s.maxRead *= 4
 	case apart:
-		s.many = 0
+		s.maxRead = 0
 	}
 	if apart {
-		s.few /= 2
+		s.firstRead /= 2
 	}
 	return s
 }
 
 func (t *readTx) findText(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTasks, error) {
-	if _, err := first(t, scanString, planEach); err != nil {
+	if _, err := queryFirst(t, scanString, setCustomPlans); err != nil {
 		return fleet.FoundTasks{}, err
 	}
 	s := newTextSearch(t, f, max(0, w.Count)+1)
@@ -73,73 +73,73 @@ func (t *readTx) findText(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTa
 		if err != nil || len(ns) == 0 {
 			return nil, err
 		}
-		return all(t, record.ScanTask, tasksNumbered, ns)
+		return queryAll(t, record.ScanTask, selectByNumbers, ns)
 	}, s.count)
 }
 
 // numbers returns the column n of a page of the matching tasks, newest first. The page is among the tasks after the
 // position, or among all tasks if behind is nil.
 func (s *textSearch) numbers(behind *position, limit, offset int) ([]int64, error) {
-	need, most := offset+limit, offset+limit
+	need, maxFound := offset+limit, offset+limit
 	if behind == nil {
-		most = max(most, s.most)
+		maxFound = max(maxFound, s.countLimit)
 	}
-	ns, whole, err := s.among(s.few, behind, most)
-	if read := s.enough(len(ns), need); err == nil && !whole && read > 0 {
-		ns, whole, err = s.among(read, behind, most)
+	ns, whole, err := s.searchNewest(s.firstRead, behind, maxFound)
+	if read := s.estimateSample(len(ns), need); err == nil && !whole && read > 0 {
+		ns, whole, err = s.searchNewest(read, behind, maxFound)
 	}
 	if err == nil && !whole && len(ns) < need {
-		return s.all(behind, limit, offset)
+		return s.searchAll(behind, limit, offset)
 	}
 	return ns[min(offset, len(ns)):min(need, len(ns))], err
 }
 
-// enough estimates how many of the newest tasks must be read to find need matching tasks, if n of the first s.few match.
-// It returns 0 if these are enough, or if more than s.many would be needed.
-func (s *textSearch) enough(n, need int) int {
+// estimateSample estimates how many of the newest tasks must be read to find need matching tasks, if n of the first s.firstRead match.
+// It returns 0 if these are enough, or if more than s.maxRead would be needed.
+func (s *textSearch) estimateSample(n, need int) int {
 	if n == 0 || n >= need {
 		return 0
 	}
-	read := s.few * need / n * 3 / 2
-	if read > s.many {
+	read := s.firstRead * need / n * 3 / 2
+	if read > s.maxRead {
 		return 0
 	}
 	return read
 }
 
-// among reads the newest tasks after the position, as many as read says, and returns the numbers of those that match,
-// at most most. whole says that there are no tasks beyond those that it has read.
-func (s *textSearch) among(read int, behind *position, most int) (ns []int64, whole bool, err error) {
+// searchNewest reads the newest tasks after the position, as many as read says, and returns the numbers of those that match,
+// at most limit. whole says that there are no tasks beyond those that it has read.
+func (s *textSearch) searchNewest(read int, behind *position, limit int) (ns []int64, whole bool, err error) {
 	f := s.filter
 	f.Text = ""
 	c := taskConditions(f)
 	if behind != nil {
-		c.behind(*behind)
+		c.after(*behind)
 	}
 	tasks := `(SELECT n, created_at, search FROM tasks WHERE ` + c.where + `true` + newestFirst + ` LIMIT ` + c.arg(read) + `) AS newest`
 	c.where = ""
 	c.has(strings.ToLower(s.filter.Text))
-	found := `(coalesce(array_agg(n` + newestFirst + `) FILTER (WHERE ` + c.where + `true), '{}'))[:` + c.arg(min(most, read)) + `]`
+	found := `(coalesce(array_agg(n` + newestFirst + `) FILTER (WHERE ` + c.where + `true), '{}'))[:` + c.arg(min(limit, read)) + `]`
 	have := 0
 	if err := s.each(func(row scanner) error { return row.Scan(&ns, &have) }, `SELECT `+found+`, count(*) FROM `+tasks, c.args...); err != nil {
-		return nil, false, s.failed(err)
+		return nil, false, s.fail(err)
 	}
 	whole = have < read
 	if behind == nil {
 		s.total = len(ns)
-		s.counted = whole || s.total >= s.most
+		s.counted = whole || s.total >= s.countLimit
 	}
 	return ns, whole, nil
 }
 
-// all returns the same as numbers by searching all tasks, and sets s.total to the number of matching tasks.
-func (s *textSearch) all(behind *position, limit, offset int) (ns []int64, err error) {
+// searchAll returns the same as numbers by searching all tasks, and sets s.total to the number of matching tasks.
+func (s *textSearch) searchAll(behind *position, limit, offset int) (ns []int64, err error) {
 	c := taskConditions(s.filter)
 	found := `WITH found AS MATERIALIZED (SELECT n, created_at FROM tasks WHERE ` + c.where + `true)
 		SELECT total, page.n FROM (SELECT count(*) AS total FROM found) AS counted LEFT JOIN (SELECT n FROM found WHERE `
 	c.where = ""
 	if behind != nil {
-		c.behind(*behind)
+		c.after(*behind)
 	}
 	page := newestFirst + ` LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(offset) + `) AS page ON true`
 	s.counted = true
@@ -151,21 +151,21 @@ func (s *textSearch) all(behind *position, limit, offset int) (ns []int64, err e
 		ns = append(ns, *n)
 		return nil
 	}, found+c.where+`true`+page, c.args...)
-	return ns, s.failed(err)
+	return ns, s.fail(err)
 }
 
-// count returns how many tasks match, at most most. If some of the newest tasks match, it may count only those. Then more
+// count returns how many tasks match, at most limit. If some of the newest tasks match, it may count only those. Then more
 // is true, which means that further tasks may match.
-func (s *textSearch) count(most int) (n int, more bool, err error) {
+func (s *textSearch) count(limit int) (n int, more bool, err error) {
 	if !s.counted && s.total == 0 {
-		_, _, err = s.among(s.few, nil, most)
+		_, _, err = s.searchNewest(s.firstRead, nil, limit)
 	}
 	switch {
 	case err != nil || s.counted:
-		return min(s.total, most), false, err
+		return min(s.total, limit), false, err
 	case s.total > 0:
 		return s.total, true, nil
 	}
-	n, err = s.countTasks(s.filter, most)
+	n, err = s.countTasks(s.filter, limit)
 	return n, false, err
 }

@@ -53,8 +53,8 @@ func addTasks(t *testing.T, url string, describe func(i int) string) (tasks []*f
 	return tasks
 }
 
-// parts returns words for task i. The words differ in how many of all tasks and how many of the newest tasks have them.
-func parts(i int) string {
+// describeTask returns words for task i. The words differ in how many of all tasks and how many of the newest tasks have them.
+func describeTask(i int) string {
 	words := []string{"everywhere"}
 	for _, every := range []int{7, 150, 400, 3000} {
 		if i%every == 0 {
@@ -76,7 +76,7 @@ func parts(i int) string {
 func TestTextIsFoundAmongMany(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	tasks := addTasks(t, url, parts)
+	tasks := addTasks(t, url, describeTask)
 	conn := dial(t, url)
 	_, err := conn.Exec(t.Context(), `VACUUM ANALYZE tasks`)
 	require.NoError(t, err)
@@ -123,7 +123,7 @@ func textScans(t *testing.T, conn *pgx.Conn, url, text string) int {
 		return err
 	}))
 	require.NoError(t, s.Close())
-	alone(t, conn)
+	waitAlone(t, conn)
 	return scans() - before
 }
 

@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// gather runs concurrent calls together: all calls that arrive during a run share the next run. So many concurrent
+// batcher runs concurrent calls together: all calls that arrive during a run share the next run. So many concurrent
 // calls need only a few commits.
-type gather[T any] struct {
+type batcher[T any] struct {
 	run func([]*T) error // runs the calls and sets their results in them
 
 	mu      sync.Mutex
 	running bool
-	next    *gathered[T] // the waiting calls; nil if no call waits
+	next    *batch[T] // the waiting calls; nil if no call waits
 }
 
-// gathered are the calls that share a run.
-type gathered[T any] struct {
+// batch are the calls that share a run.
+type batch[T any] struct {
 	calls []*T
 	err   error
 	done  chan struct{} // closed after the run
@@ -24,13 +24,13 @@ type gathered[T any] struct {
 
 // do runs the call, together with other waiting calls. If the context ends first, do returns its error, but the call
 // may still be run.
-func (g *gather[T]) do(ctx context.Context, call *T) error {
+func (g *batcher[T]) do(ctx context.Context, call *T) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	g.mu.Lock()
 	if g.next == nil {
-		g.next = &gathered[T]{done: make(chan struct{})}
+		g.next = &batch[T]{done: make(chan struct{})}
 	}
 	mine := g.next
 	mine.calls = append(mine.calls, call)
@@ -48,7 +48,7 @@ func (g *gather[T]) do(ctx context.Context, call *T) error {
 }
 
 // serve runs the waiting calls until no call waits.
-func (g *gather[T]) serve() {
+func (g *batcher[T]) serve() {
 	for {
 		g.mu.Lock()
 		now := g.next

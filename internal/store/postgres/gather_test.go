@@ -14,7 +14,7 @@ import (
 func TestCallsShareTheNextRun(t *testing.T) {
 	t.Parallel()
 	begun, goOn := make(chan int), make(chan error)
-	g := gather[int]{run: func(calls []*int) error {
+	g := batcher[int]{run: func(calls []*int) error {
 		begun <- len(calls)
 		for i, c := range calls {
 			*c = i + 1

@@ -49,21 +49,21 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundT
 			return nil, err
 		}
 		if behind != nil {
-			c.behind(*behind)
+			c.after(*behind)
 			offset = 0
 		}
 		page := newestFirst + ` LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(offset) + `)` + newestFirst
-		return all(t, record.ScanTask, findTasks+c.where+`true`+page, c.args...)
-	}, func(most int) (int, bool, error) {
-		n, err := t.countTasks(f, most)
+		return queryAll(t, record.ScanTask, findTasks+c.where+`true`+page, c.args...)
+	}, func(limit int) (int, bool, error) {
+		n, err := t.countTasks(f, limit)
 		return n, false, err
 	})
 }
 
-// countTasks returns how many tasks match the filter, at most most.
-func (t *readTx) countTasks(f fleet.TaskFilter, most int) (int, error) {
+// countTasks returns how many tasks match the filter, at most limit.
+func (t *readTx) countTasks(f fleet.TaskFilter, limit int) (int, error) {
 	c := taskConditions(f)
-	return first(t, scanInt, countTasks+c.where+`true LIMIT `+c.arg(most)+`) AS counted`, c.args...)
+	return queryFirst(t, scanInt, countTasks+c.where+`true LIMIT `+c.arg(limit)+`) AS counted`, c.args...)
 }
 
 // position is the position of a task in lists, which are ordered from the newest to the oldest task.
@@ -77,14 +77,14 @@ func (t *readTx) position(id string) (*position, error) {
 	if id == "" {
 		return nil, nil //nolint:nilnil // nil means the beginning of the list
 	}
-	return first(t, func(row scanner) (*position, error) {
+	return queryFirst(t, func(row scanner) (*position, error) {
 		p := &position{}
 		return p, row.Scan(&p.createdAt, &p.n)
 	}, positionOf, id)
 }
 
-// behind adds the condition that a task comes after the position in lists.
-func (c *clause) behind(p position) {
+// after adds the condition that a task comes after the position in lists.
+func (c *clause) after(p position) {
 	c.where += `(created_at, n) < (` + c.arg(p.createdAt) + `, ` + c.arg(p.n) + `) AND `
 }
 
@@ -124,7 +124,7 @@ func (c *clause) filter(f fleet.TaskFilter) {
 		c.where += `status NOT IN ('pending', 'running') AND `
 	}
 	if f.Status == fleet.TaskRunning || f.Status == fleet.TaskPending {
-		c.where += record.Active + ` AND ` // a plan for any status could not use the indexes of these tasks
+		c.where += record.ActiveCondition + ` AND ` // a plan for any status could not use the indexes of these tasks
 	}
 	if f.Source != "" {
 		c.add(`source = ?`, string(f.Source))
@@ -152,7 +152,7 @@ func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string
 	c.ofProjects(f.Projects)
 	c.add(`id >= ?`, prefix)
 	c.add(`id < ?`, prefix+lastChar)
-	return all(t, scanString, taskIDs+c.where+`true ORDER BY id LIMIT `+c.arg(limit), c.args...)
+	return queryAll(t, scanString, taskIDs+c.where+`true ORDER BY id LIMIT `+c.arg(limit), c.args...)
 }
 
 // DeleteTask deletes the task. It deletes the rows that refer to the task first. It fails if the task does not exist or
@@ -174,7 +174,7 @@ func (t *tx) deleteTask(id string) error {
 		}
 	}
 	if err != nil {
-		return t.failed(fmt.Errorf("delete task %s: %w", id, err))
+		return t.fail(fmt.Errorf("delete task %s: %w", id, err))
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (t *tx) deleteTask(id string) error {
 func (s *Store) prunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.Update(ctx, func(ftx fleet.Tx) error {
 		t := ftx.(*tx) //nolint:forcetypeassert // Update passes a *tx
-		ids, err := all(&t.readTx, scanString, oldPayloads, before, limit)
+		ids, err := queryAll(&t.readTx, scanString, oldPayloads, before, limit)
 		if err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func (s *Store) prunePayloads(ctx context.Context, before time.Time, limit int) 
 				break
 			}
 			if err := t.exec(query, ids); err != nil {
-				return t.failed(err)
+				return t.fail(err)
 			}
 		}
 		removed = len(ids)

@@ -7,53 +7,53 @@ import (
 	"fleet/internal/store/record"
 )
 
-// ownedThings counts everything in one query, because each start of a task needs these numbers.
+// ownedCounts counts everything in one query, because each start of a task needs these numbers.
 const (
-	ownedThings = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner = $1 AND deleted_at IS NULL GROUP BY toolset UNION ALL ` + ownedTasks
+	ownedCounts = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner = $1 AND deleted_at IS NULL GROUP BY toolset UNION ALL ` + ownedTasks
 	ownedOf     = `SELECT 'agents', $2::text, count(*) FROM agents WHERE owner = $1 AND toolset = $2 AND deleted_at IS NULL`
-	ownedTasks  = `SELECT 'tasks', '', count(*) FROM tasks WHERE owner = $1 AND ` + record.Active + ` AND ` + record.Running + `
+	ownedTasks  = `SELECT 'tasks', '', count(*) FROM tasks WHERE owner = $1 AND ` + record.ActiveCondition + ` AND ` + record.RunningCondition + `
 		UNION ALL SELECT 'bytes', '', ((SELECT coalesce(sum(bytes), 0) FROM stored WHERE owner = $1)
 			+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE owner = $1))::bigint`
 )
 
 const inProject = `SELECT (SELECT count(*) FROM agents WHERE project = $1 AND deleted_at IS NULL),
-	(SELECT count(*) FROM tasks WHERE project = $1 AND ` + record.Active + ` AND ` + record.Running + `),
+	(SELECT count(*) FROM tasks WHERE project = $1 AND ` + record.ActiveCondition + ` AND ` + record.RunningCondition + `),
 	((SELECT coalesce(sum(bytes), 0) FROM stored_projects WHERE project = $1)
 		+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE project = $1 AND project <> ''))::bigint`
 
 func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) {
 	t.lock(record.LockProject, project)
 	err = t.each(func(row scanner) error { return row.Scan(&h.Agents, &h.RunningTasks, &h.StoredBytes) }, inProject, project)
-	return h, t.failed(err)
+	return h, t.fail(err)
 }
 
 // errNear means that a number is too near its limit to be counted while other transactions add to it.
 var errNear = errors.New("the number is near its limit: count it alone")
 
-// counted calls count, which counts the owner's things, while holding a lock. Near a limit, the lock is exclusive, so
+// countLocked calls count, which counts the owner's things, while holding a lock. Near a limit, the lock is exclusive, so
 // that no other transaction adds something meanwhile. Otherwise the lock is shared, so that transactions do not wait
 // for each other's commits. far reports whether the numbers are so far from the limits that all transactions that the
 // server can have at the same time cannot reach them together. Before count is called, the numbers are 0.
-func (t *readTx) counted(owner string, far func() bool, count func() error) error {
+func (t *readTx) countLocked(owner string, isFar func() bool, count func() error) error {
 	alone, shared := t.locks.held[lockKey(record.LockHoldings, owner)]
-	if t.view || t.near || alone || !shared && !far() {
+	if t.view || t.near || alone || !shared && !isFar() {
 		t.lock(record.LockHoldings, owner)
 		return count()
 	}
-	t.share(record.LockHoldings, owner)
+	t.lockShared(record.LockHoldings, owner)
 	err := count()
-	if err == nil && !far() {
+	if err == nil && !isFar() {
 		t.near = true
-		return t.failed(errNear) // repeat with the exclusive lock: two transactions that share it would deadlock if both wanted it
+		return t.fail(errNear) // repeat with the exclusive lock: two transactions that share it would deadlock if both wanted it
 	}
 	return err
 }
 
-// mostBytes is how many stored bytes a transaction may add while it shares the lock: those of a new agent and of its task.
-const mostBytes = 2 * fleet.MaxText
+// maxSharedBytes is how many stored bytes a transaction may add while it shares the lock: those of a new agent and of its task.
+const maxSharedBytes = 2 * fleet.MaxText
 
 func (t *readTx) Holdings(owner string, l fleet.Limits, c fleet.Counted) (h fleet.Holdings, err error) {
-	query, args := ownedThings, []any{owner}
+	query, args := ownedCounts, []any{owner}
 	switch {
 	case c.Toolset != nil:
 		query, args = ownedOf, append(args, string(*c.Toolset))
@@ -64,9 +64,9 @@ func (t *readTx) Holdings(owner string, l fleet.Limits, c fleet.Counted) (h flee
 	far := func() bool {
 		return !c.Alone && (l.Agents == 0 || h.AllAgents() <= l.Agents-t.others) &&
 			(l.RunningTasks == 0 || h.RunningTasks <= l.RunningTasks-t.others) &&
-			(l.StoredBytes == 0 || c.Bytes <= mostBytes && h.StoredBytes <= l.StoredBytes-int64(t.others)*mostBytes)
+			(l.StoredBytes == 0 || c.Bytes <= maxSharedBytes && h.StoredBytes <= l.StoredBytes-int64(t.others)*maxSharedBytes)
 	}
-	err = t.counted(owner, far, func() error {
+	err = t.countLocked(owner, far, func() error {
 		return t.each(func(row scanner) error {
 			var what, toolset string
 			var n int64
@@ -84,5 +84,5 @@ func (t *readTx) Holdings(owner string, l fleet.Limits, c fleet.Counted) (h flee
 			return nil
 		}, query, args...)
 	})
-	return h, t.failed(err)
+	return h, t.fail(err)
 }

@@ -14,15 +14,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// imported are the tables that Import fills. Each table comes after the tables that it refers to.
-var imported = []string{
+// importedTables are the tables that Import fills. Each table comes after the tables that it refers to.
+var importedTables = []string{
 	"agents", "agent_configs", "tasks", "task_descriptions", "task_queue", "payloads", "task_changes", "task_checks", "task_attachments", "messages", "questions", "events",
 	"requests", "audit", "tokens", "identities", "sessions", "tools", "resources", "budget_ledger", "budget_totals", "agent_remains", "notes", "secrets", "stored", "stored_projects",
 	"usage_days",
 }
 
-// replaced are the tables that a server writes to when it starts. Import deletes their rows first.
-var replaced = []string{"notes", "secrets", "stored", "stored_changes", "stored_projects", "usage_days"}
+// replacedTables are the tables that a server writes to when it starts. Import deletes their rows first.
+var replacedTables = []string{"notes", "secrets", "stored", "stored_changes", "stored_projects", "usage_days"}
 
 // Import copies tables of another store into the database in one transaction, and returns the number of rows by table.
 // The database must have no agents, no tasks and no history. rows returns all rows of a table. Their columns must have
@@ -39,42 +39,42 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 		_, err = migrate(ctx, pool, schema)
 	}
 	if err != nil {
-		return nil, plain(ctx, translate(err))
+		return nil, contextError(ctx, translate(err))
 	}
 	counts = map[string]int64{}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if err := requireEmpty(ctx, tx); err != nil {
 			return err
 		}
-		if err := countSums(ctx, tx, "DISABLE"); err != nil {
+		if err := setTriggers(ctx, tx, "DISABLE"); err != nil {
 			return err
 		}
-		for _, table := range imported {
+		for _, table := range importedTables {
 			n, err := copyTable(ctx, tx, table, places, rows)
 			if err != nil {
 				return fmt.Errorf("copy %s: %w", table, err)
 			}
 			counts[table] = n
 		}
-		if err := continueNumbers(ctx, tx); err != nil {
+		if err := advanceSequences(ctx, tx); err != nil {
 			return err
 		}
-		return countSums(ctx, tx, "ENABLE")
+		return setTriggers(ctx, tx, "ENABLE")
 	})
 	if err == nil { // autovacuum would do this later, and queries would be slow until then; so an error can be ignored
-		_, _ = pool.Exec(ctx, `VACUUM (ANALYZE) `+strings.Join(imported, `, `))
+		_, _ = pool.Exec(ctx, `VACUUM (ANALYZE) `+strings.Join(importedTables, `, `))
 	}
-	return counts, plain(ctx, translate(err))
+	return counts, contextError(ctx, translate(err))
 }
 
 // requireEmpty returns an error if the database already has a fleet. It locks the tables, so that no server can add one
 // before the commit, and deletes the rows of the replaced tables.
 func requireEmpty(ctx context.Context, tx pgx.Tx) error {
-	for _, table := range append(slices.Clone(imported), "inbox", "stored_changes") {
+	for _, table := range append(slices.Clone(importedTables), "inbox", "stored_changes") {
 		if _, err := tx.Exec(ctx, `LOCK TABLE `+table+` IN EXCLUSIVE MODE`); err != nil {
 			return err
 		}
-		if slices.Contains(replaced, table) {
+		if slices.Contains(replacedTables, table) {
 			if _, err := tx.Exec(ctx, `DELETE FROM `+table); err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ func copyTable(ctx context.Context, tx pgx.Tx, table string, places map[string]s
 	for i, name := range names {
 		if oid, ok := types[name]; ok {
 			columns = append(columns, name)
-			s.at, s.types = append(s.at, i), append(s.types, oid)
+			s.columns, s.types = append(s.columns, i), append(s.types, oid)
 		}
 	}
 	s.width = len(names)
@@ -148,12 +148,12 @@ func columnsOf(ctx context.Context, tx pgx.Tx, table string) (map[string]uint32,
 
 // source converts rows of another store. It is a pgx.CopyFromSource.
 type source struct {
-	rows   *sql.Rows
-	table  string
-	places map[string]string // new names by old ones
-	width  int               // number of columns of the other store
-	at     []int             // positions of the copied columns in the rows of the other store
-	types  []uint32          // object ids of their types
+	rows    *sql.Rows
+	table   string
+	places  map[string]string // new names by old ones
+	width   int               // number of columns of the other store
+	columns []int             // positions of the copied columns in the rows of the other store
+	types   []uint32          // object ids of their types
 
 	place, projects           int // positions of an agent's place and a token's projects among the copied columns
 	description, summary, seq int // positions in the rows of the other store, for computed columns
@@ -174,8 +174,8 @@ func (s *source) Values() ([]any, error) {
 	if err := s.rows.Scan(dest...); err != nil {
 		return nil, err
 	}
-	values := make([]any, len(s.at), len(s.at)+1)
-	for i, at := range s.at {
+	values := make([]any, len(s.columns), len(s.columns)+1)
+	for i, at := range s.columns {
 		v, err := convert(row[at], s.types[i])
 		if err != nil {
 			return nil, err
@@ -193,7 +193,7 @@ func (s *source) Values() ([]any, error) {
 		}
 	case "tokens":
 		if old, ok := values[s.projects].(string); ok {
-			values[s.projects] = s.renamed(old)
+			values[s.projects] = s.renamePlaces(old)
 		}
 	case "events":
 		values = append(values, row[s.seq])
@@ -201,8 +201,8 @@ func (s *source) Values() ([]any, error) {
 	return values, nil
 }
 
-// renamed replaces the names of places in the projects of a token. Each line is a project: NAME or PLACE/NAME.
-func (s *source) renamed(projects string) string {
+// renamePlaces replaces the names of places in the projects of a token. Each line is a project: NAME or PLACE/NAME.
+func (s *source) renamePlaces(projects string) string {
 	lines := strings.Split(projects, "\n")
 	for i, line := range lines {
 		if place, project, found := strings.Cut(line, "/"); found && s.places[place] != "" {
@@ -238,9 +238,9 @@ func convert(v any, oid uint32) (any, error) {
 	return v, nil
 }
 
-// countSums enables or disables the triggers that write stored_projects and usage_days. They are disabled while Import
+// setTriggers enables or disables the triggers that write stored_projects and usage_days. They are disabled while Import
 // copies these tables. enable is "ENABLE" or "DISABLE".
-func countSums(ctx context.Context, tx pgx.Tx, enable string) error {
+func setTriggers(ctx context.Context, tx pgx.Tx, enable string) error {
 	for table, triggers := range map[string][]string{
 		"stored_changes": {"stored_project_changes", "usage_changes"}, "events": {"stored_project_events"}, "tasks": {"usage_task_added"},
 	} {
@@ -253,9 +253,9 @@ func countSums(ctx context.Context, tx pgx.Tx, enable string) error {
 	return nil
 }
 
-// continueNumbers makes the numbers of new events and rows continue after those of the copied rows. It also deletes the
+// advanceSequences makes the numbers of new events and rows continue after those of the copied rows. It also deletes the
 // changes of sizes that the copying has caused, because the copied table stored already includes them.
-func continueNumbers(ctx context.Context, tx pgx.Tx) error {
+func advanceSequences(ctx context.Context, tx pgx.Tx) error {
 	statements := []string{
 		`DELETE FROM stored_changes`,
 		`UPDATE sequencer SET seq = (SELECT coalesce(max(seq), 0) FROM events) WHERE id = 1`,

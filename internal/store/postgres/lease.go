@@ -55,24 +55,24 @@ const leaseTries = 2
 func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
 	for range leaseTries {
 		c := &leaseCall{key: key, owner: owner, ttl: ttl}
-		if err := s.leasing.do(ctx, c); err != nil {
+		if err := s.leaseBatcher.do(ctx, c); err != nil {
 			return 0, err // the call may still be running
 		}
 		if c.done {
 			return c.epoch, nil
 		}
 	}
-	err = s.one(ctx, s.side, func(row scanner) error { return row.Scan(&epoch) }, takeLease, key, owner, ttl.Microseconds())
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&epoch) }, takeLease, key, owner, ttl.Microseconds())
 	return epoch, err
 }
 
 // Release releases a lease, see fleet.Store. It shares a transaction with concurrent calls unless it must wait.
 func (s *Store) Release(ctx context.Context, key, owner string) error {
 	c := &leaseCall{key: key, owner: owner, release: true}
-	if err := s.leasing.do(ctx, c); err != nil || c.done {
+	if err := s.leaseBatcher.do(ctx, c); err != nil || c.done {
 		return err
 	}
-	return s.one(ctx, s.side, nil, releaseLease, key, owner)
+	return s.runStatement(ctx, s.sidePool, nil, releaseLease, key, owner)
 }
 
 // leaseAll runs the calls in one transaction. It leaves calls undone that would have to wait for transactions that lock
@@ -81,7 +81,7 @@ func (s *Store) leaseAll(calls []*leaseCall) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.exit()
 	var released, taken leaseBatch
 	for _, c := range calls {
 		if c.release {
@@ -91,7 +91,7 @@ func (s *Store) leaseAll(calls []*leaseCall) error {
 		}
 	}
 	return s.retry(context.Background(), func() (again bool, err error) {
-		err = answering(context.Background(), answerLimit, func(ctx context.Context) error {
+		err = withAnswerLimit(context.Background(), answerLimit, func(ctx context.Context) error {
 			b := &pgx.Batch{} // a batch without BEGIN runs as one transaction
 			if len(released.calls) > 0 {
 				b.Queue(releaseFree, released.keys, released.owners).Query(released.read)
@@ -99,9 +99,9 @@ func (s *Store) leaseAll(calls []*leaseCall) error {
 			if len(taken.calls) > 0 {
 				b.Queue(takeFree, taken.keys, taken.owners, taken.ttls).Query(taken.read)
 			}
-			return s.side.SendBatch(ctx, b).Close()
+			return s.sidePool.SendBatch(ctx, b).Close()
 		})
-		return conflict(err), translate(err)
+		return isConflict(err), translate(err)
 	})
 }
 
@@ -135,7 +135,7 @@ func (b *leaseBatch) read(rows pgx.Rows) error {
 // RenewLeases renews leases of an owner in one statement, see fleet.Store.
 func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration, keys []string) (map[string]int64, error) {
 	epochs := map[string]int64{}
-	err := s.one(ctx, s.side, func(row scanner) error {
+	err := s.runStatement(ctx, s.sidePool, func(row scanner) error {
 		var key string
 		var epoch int64
 		err := row.Scan(&key, &epoch)
@@ -148,7 +148,7 @@ func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration
 // Leases returns the owners of the valid leases whose keys have the prefix, see fleet.Store.
 func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]string, err error) {
 	owners = map[string]string{}
-	err = s.one(ctx, s.side, func(row scanner) error {
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error {
 		var key, owner string
 		err := row.Scan(&key, &owner)
 		owners[key] = owner
@@ -157,13 +157,13 @@ func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]st
 	return owners, err
 }
 
-// one runs a single statement as a transaction of its own, and calls f with every row of its result. f may be nil. The
+// runStatement runs a single statement as a transaction of its own, and calls f with every row of its result. f may be nil. The
 // statement must be repeatable, because it may run twice.
-func (s *Store) one(ctx context.Context, pool *pgxpool.Pool, f func(scanner) error, query string, args ...any) error {
+func (s *Store) runStatement(ctx context.Context, pool *pgxpool.Pool, f func(scanner) error, query string, args ...any) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.exit()
 	if f == nil {
 		f = func(scanner) error { return nil }
 	}
@@ -171,15 +171,15 @@ func (s *Store) one(ctx context.Context, pool *pgxpool.Pool, f func(scanner) err
 		return err
 	}
 	err := s.retry(ctx, func() (again bool, err error) {
-		err = answering(ctx, answerLimit, func(ctx context.Context) error {
+		err = withAnswerLimit(ctx, answerLimit, func(ctx context.Context) error {
 			rows, err := pool.Query(ctx, query, encode(args)...)
 			if err != nil {
 				return err
 			}
-			return read(rows, f)
+			return readRows(rows, f)
 		})
-		return conflict(err), translate(err)
+		return isConflict(err), translate(err)
 	})
-	s.full.saw(err, false)
+	s.full.recordWrite(err, false)
 	return err
 }

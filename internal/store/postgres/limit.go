@@ -24,17 +24,17 @@ const (
 // connection, but it could arrive late and cancel the next statement, or make a COMMIT succeed that a standby does not have.
 const abandonAfter = time.Second
 
-// abandon returns what ends the statements of a connection when their contexts end.
-func abandon(c *pgconn.PgConn) ctxwatch.Handler {
+// abandonHandler returns what ends the statements of a connection when their contexts end.
+func abandonHandler(c *pgconn.PgConn) ctxwatch.Handler {
 	return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn(), DeadlineDelay: abandonAfter}
 }
 
 // errNoAnswer means that the database did not answer within the limit.
 var errNoAnswer = errors.New("the database has not answered in time")
 
-// answering calls f with a context that ends after the limit. If f fails after the limit and ctx has not ended, the
-// error of answering contains errNoAnswer.
-func answering(ctx context.Context, limit time.Duration, f func(ctx context.Context) error) error {
+// withAnswerLimit calls f with a context that ends after the limit. If f fails after the limit and ctx has not ended, the
+// error of withAnswerLimit contains errNoAnswer.
+func withAnswerLimit(ctx context.Context, limit time.Duration, f func(ctx context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := f(limited)

@@ -23,7 +23,7 @@ type locks struct {
 
 // lock makes the transaction take exclusive locks on the keys before its next statement. A key consists of the kind and
 // a name. lock reports whether it was not yet holding all of them.
-func (t *readTx) lock(kind string, names ...string) (news bool) {
+func (t *readTx) lock(kind string, names ...string) (acquired bool) {
 	if t.view {
 		return false
 	}
@@ -32,15 +32,15 @@ func (t *readTx) lock(kind string, names ...string) (news bool) {
 		if only, ok := t.locks.held[k]; !ok || !only {
 			t.locks.add(k, true)
 			t.locks.pending = append(t.locks.pending, k)
-			news = true
+			acquired = true
 		}
 	}
-	return news
+	return acquired
 }
 
-// share makes the transaction take a shared lock on the key before its next statement. The lock keeps out transactions
+// lockShared makes the transaction take a shared lock on the key before its next statement. The lock keeps out transactions
 // that lock the key, but not transactions that share it.
-func (t *readTx) share(kind, name string) {
+func (t *readTx) lockShared(kind, name string) {
 	if k := lockKey(kind, name); !t.view {
 		if _, ok := t.locks.held[k]; !ok {
 			t.locks.add(k, false)
@@ -49,19 +49,19 @@ func (t *readTx) share(kind, name string) {
 	}
 }
 
-func (l *locks) add(k int64, only bool) {
+func (l *locks) add(k int64, exclusive bool) {
 	if l.held == nil {
 		l.held = map[int64]bool{}
 	}
-	l.held[k] = only
+	l.held[k] = exclusive
 }
 
 // aloneKey is the lock of transactions that are repeated after a conflict. It sorts before all other keys.
 const aloneKey = math.MinInt64
 
-// alone makes the transaction first wait until no other transaction is being repeated. So transactions that have
+// lockAlone makes the transaction first wait until no other transaction is being repeated. So transactions that have
 // deadlocked do not deadlock with each other again.
-func (l *locks) alone() {
+func (l *locks) lockAlone() {
 	l.add(aloneKey, true)
 	l.pending = append(l.pending, aloneKey)
 }
@@ -89,9 +89,9 @@ func lockKey(kind, name string) int64 {
 	return int64(h.Sum64()) //nolint:gosec // any number is good
 }
 
-// settled calls read until the transaction holds the locks on everything that read returns, and returns the last
+// readLocked calls read until the transaction holds the locks on everything that read returns, and returns the last
 // result. names returns the names that a value must be locked by.
-func settled[T any](t *readTx, kind string, names func(T) []string, read func() ([]T, error)) ([]T, error) {
+func readLocked[T any](t *readTx, kind string, names func(T) []string, read func() ([]T, error)) ([]T, error) {
 	for {
 		got, err := read()
 		if err != nil {

@@ -31,7 +31,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, schema record.Schema) (ver
 	if schema.Have >= schema.Want {
 		return schema.Have, schema.Check(otherStore)
 	}
-	return schema.Want, provide(pool, func(p *goose.Provider) error {
+	return schema.Want, withProvider(pool, func(p *goose.Provider) error {
 		if _, err := p.Up(ctx); err != nil {
 			return fmt.Errorf("upgrade the schema from version %d to %d: %w", schema.Have, schema.Want, err)
 		}
@@ -47,18 +47,18 @@ func Schema(ctx context.Context, url string) (record.Schema, error) {
 	}
 	defer pool.Close()
 	schema, err := schemaOf(ctx, pool)
-	return schema, plain(ctx, translate(err))
+	return schema, contextError(ctx, translate(err))
 }
 
 func schemaOf(ctx context.Context, pool *pgxpool.Pool) (schema record.Schema, err error) {
-	err = provide(pool, func(p *goose.Provider) error {
+	err = withProvider(pool, func(p *goose.Provider) error {
 		var known, applied []int64
 		for _, s := range p.ListSources() {
 			known = append(known, s.Version)
 		}
 		schema.Want = slices.Max(known)
-		var made bool
-		if err := pool.QueryRow(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&made); err != nil || !made {
+		var exists bool
+		if err := pool.QueryRow(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&exists); err != nil || !exists {
 			return err
 		}
 		if err := pool.QueryRow(ctx, `SELECT array_agg(version_id) FROM goose_db_version`).Scan(&applied); err != nil || len(applied) == 0 {
@@ -73,8 +73,8 @@ func schemaOf(ctx context.Context, pool *pgxpool.Pool) (schema record.Schema, er
 	return schema, err
 }
 
-// provide calls f with a goose provider that has the migrations of this program and takes a lock in the database.
-func provide(pool *pgxpool.Pool, f func(*goose.Provider) error) error {
+// withProvider calls f with a goose provider that has the migrations of this program and takes a lock in the database.
+func withProvider(pool *pgxpool.Pool, f func(*goose.Provider) error) error {
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err

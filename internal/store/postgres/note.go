@@ -15,21 +15,21 @@ const (
 
 // Note stores a time, see fleet.Store. It uses the database's clock.
 func (s *Store) Note(ctx context.Context, key string, ago time.Duration) error {
-	return s.one(ctx, s.side, nil, putNote, key, ago.Microseconds())
+	return s.runStatement(ctx, s.sidePool, nil, putNote, key, ago.Microseconds())
 }
 
 // Noted returns the age of a time, see fleet.Store.
 func (s *Store) Noted(ctx context.Context, key string) (ago time.Duration, ok bool, err error) {
 	var micros int64
-	err = s.one(ctx, s.side, func(row scanner) error { ok = true; return row.Scan(&micros) }, getNote, key)
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { ok = true; return row.Scan(&micros) }, getNote, key)
 	return time.Duration(micros) * time.Microsecond, ok, err
 }
 
 // Secret stores a secret unless there is one with the name, and returns the stored secret; see fleet.Store.
 func (s *Store) Secret(ctx context.Context, name string, value []byte) (kept []byte, err error) {
-	if err := s.one(ctx, s.side, nil, putSecret, name, value); err != nil {
+	if err := s.runStatement(ctx, s.sidePool, nil, putSecret, name, value); err != nil {
 		return nil, err
 	}
-	err = s.one(ctx, s.side, func(row scanner) error { return row.Scan(&kept) }, getSecret, name)
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&kept) }, getSecret, name)
 	return kept, err
 }

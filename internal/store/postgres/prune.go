@@ -30,8 +30,8 @@ const (
 			LIMIT $2 FOR UPDATE SKIP LOCKED)`
 )
 
-// pruned has the statements that remove rows of each kind, but for PrunePayloads.
-var pruned = map[fleet.PruneKind][]string{
+// pruneStatements has the statements that remove rows of each kind, but for PrunePayloads.
+var pruneStatements = map[fleet.PruneKind][]string{
 	fleet.PruneHistory: {pruneEvents, pruneRequests, pruneTokens, pruneRefusals, pruneLeases, pruneReplicas},
 	fleet.PruneAudit:   {pruneAudit},
 }
@@ -41,10 +41,10 @@ func (s *Store) Prune(ctx context.Context, kind fleet.PruneKind, before time.Tim
 	if kind == fleet.PrunePayloads {
 		return s.prunePayloads(ctx, before, limit)
 	}
-	for _, query := range pruned[kind] {
+	for _, query := range pruneStatements[kind] {
 		n := 0
 		counting := `WITH gone AS (` + query + ` RETURNING 1) SELECT count(*) FROM gone`
-		if err := s.one(ctx, s.side, func(row scanner) error { return row.Scan(&n) }, counting, before, limit); err != nil {
+		if err := s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&n) }, counting, before, limit); err != nil {
 			return removed, err
 		}
 		removed += n

@@ -18,40 +18,40 @@ import (
 const (
 	listenSQL = `LISTEN fleet`
 	notifySQL = `SELECT pg_notify('fleet', $1)`
-	// changes returns a number that grows with every transaction that writes.
-	changes = `SELECT pg_snapshot_xmax(pg_current_snapshot())::text`
+	// lastTransaction returns a number that grows with every transaction that writes.
+	lastTransaction = `SELECT pg_snapshot_xmax(pg_current_snapshot())::text`
 
 	notifyEvery = 20 * time.Millisecond
-	proveWithin = time.Second // limits the wait for our own notification, which proves that notifications arrive
-	pollLeast   = 100 * time.Millisecond
-	pollMost    = time.Second
-	dialAgain   = time.Second     // the pause before a lost connection is opened again
+	echoTimeout = time.Second // limits the wait for our own notification, which proves that notifications arrive
+	minPoll     = 100 * time.Millisecond
+	maxPoll     = time.Second
+	redialPause = time.Second     // the pause before a lost connection is opened again
 	pingEvery   = 5 * time.Second // how often a connection without notifications is checked, since it may be dead
 )
 
 // pulse notifies subscribers of commits of all replicas, and other replicas of the commits of this replica.
 type pulse struct {
-	pool *pgxpool.Pool
-	poll bool
-	log  *slog.Logger
-	self string        // the payload of our notifications, by which we recognize them
-	ours chan struct{} // has a value while other replicas must be notified
-	open chan struct{} // closed once the pulse listens or polls, or the first attempt to listen has failed
-	once sync.Once
-	stop context.CancelFunc
-	work sync.WaitGroup
-	subs notify.Subscribers
+	pool       *pgxpool.Pool
+	poll       bool
+	log        *slog.Logger
+	origin     string        // the payload of our notifications, by which we recognize them
+	pending    chan struct{} // has a value while other replicas must be notified
+	ready      chan struct{} // closed once the pulse listens or polls, or the first attempt to listen has failed
+	readyOnce  sync.Once
+	stop       context.CancelFunc
+	background sync.WaitGroup
+	subs       notify.Subscribers
 }
 
 // newPulse returns a pulse that notices all commits from now on.
 func newPulse(pool *pgxpool.Pool, poll bool, log *slog.Logger) *pulse {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &pulse{
-		pool: pool, poll: poll, log: log, self: rand.Text(), ours: make(chan struct{}, 1), open: make(chan struct{}), stop: stop,
+		pool: pool, poll: poll, log: log, origin: rand.Text(), pending: make(chan struct{}, 1), ready: make(chan struct{}), stop: stop,
 	}
-	p.work.Go(func() { p.tell(ctx) })
-	p.work.Go(func() { p.hear(ctx) })
-	<-p.open
+	p.background.Go(func() { p.sendNotifications(ctx) })
+	p.background.Go(func() { p.receiveNotifications(ctx) })
+	<-p.ready
 	return p
 }
 
@@ -63,17 +63,17 @@ func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.p
 func (p *pulse) committed() {
 	p.subs.Notify()
 	select {
-	case p.ours <- struct{}{}:
+	case p.pending <- struct{}{}:
 	default: // a notification is about to be sent
 	}
 }
 
-// tell notifies other replicas of our commits until ctx is done. A lost notification does no harm: receivers look for
+// sendNotifications notifies other replicas of our commits until ctx is done. A lost notification does no harm: receivers look for
 // all changes after the next notification and after they have connected again.
-func (p *pulse) tell(ctx context.Context) {
+func (p *pulse) sendNotifications(ctx context.Context) {
 	for {
 		select {
-		case <-p.ours:
+		case <-p.pending:
 		case <-ctx.Done():
 			return
 		}
@@ -87,15 +87,15 @@ func (p *pulse) tell(ctx context.Context) {
 }
 
 func (p *pulse) notify(ctx context.Context) error {
-	return answering(ctx, pingLimit, func(ctx context.Context) error {
-		_, err := p.pool.Exec(ctx, notifySQL, p.self)
+	return withAnswerLimit(ctx, pingLimit, func(ctx context.Context) error {
+		_, err := p.pool.Exec(ctx, notifySQL, p.origin)
 		return err
 	})
 }
 
-// hear notifies subscribers of commits of other replicas until ctx is done. It listens for notifications, and polls if
+// receiveNotifications notifies subscribers of commits of other replicas until ctx is done. It listens for notifications, and polls if
 // no notifications arrive or p.poll is set.
-func (p *pulse) hear(ctx context.Context) {
+func (p *pulse) receiveNotifications(ctx context.Context) {
 	for !p.poll && ctx.Err() == nil {
 		conn, err := p.dial(ctx)
 		if err == nil {
@@ -109,18 +109,18 @@ func (p *pulse) hear(ctx context.Context) {
 				break
 			}
 		}
-		p.opened()
+		p.setReady()
 		if ctx.Err() == nil {
 			p.log.WarnContext(ctx, "connection for notifications lost, retrying", slog.Any("error", err))
 			p.subs.Notify() // a notification may have been lost
-			sleep(ctx, dialAgain)
+			sleep(ctx, redialPause)
 		}
 	}
-	p.look(ctx)
+	p.pollChanges(ctx)
 }
 
-// opened makes newPulse return.
-func (p *pulse) opened() { p.once.Do(func() { close(p.open) }) }
+// setReady makes newPulse return.
+func (p *pulse) setReady() { p.readyOnce.Do(func() { close(p.ready) }) }
 
 // dial opens the connection for notifications. The end of a context ends a wait for a notification at once, since no
 // statement has to be canceled.
@@ -135,7 +135,7 @@ func (p *pulse) dial(ctx context.Context) (*pgx.Conn, error) {
 // listen notifies subscribers of each notification until the connection fails. works is false if not even our own
 // notification arrives.
 func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err error) {
-	err = answering(ctx, answerLimit, func(ctx context.Context) error {
+	err = withAnswerLimit(ctx, answerLimit, func(ctx context.Context) error {
 		_, err := conn.Exec(ctx, listenSQL, pgx.QueryExecModeSimpleProtocol)
 		return err
 	})
@@ -145,7 +145,7 @@ func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err err
 	if err := p.notify(ctx); err != nil {
 		return true, err
 	}
-	proof, cancel := context.WithTimeout(ctx, proveWithin)
+	proof, cancel := context.WithTimeout(ctx, echoTimeout)
 	_, err = conn.WaitForNotification(proof)
 	cancel()
 	switch {
@@ -157,10 +157,10 @@ func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err err
 		return true, err
 	}
 	select {
-	case <-p.open:
+	case <-p.ready:
 		p.subs.Notify() // there may have been commits while we did not listen
 	default:
-		p.opened() // nobody has subscribed yet
+		p.setReady() // nobody has subscribed yet
 	}
 	for {
 		quiet, cancel := context.WithTimeout(ctx, pingEvery)
@@ -168,11 +168,11 @@ func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err err
 		late := quiet.Err() != nil && ctx.Err() == nil
 		cancel()
 		switch {
-		case err == nil && n.Payload != p.self:
+		case err == nil && n.Payload != p.origin:
 			p.subs.Notify()
 		case err == nil:
 		case late && !conn.IsClosed():
-			if err := answering(ctx, pingLimit, conn.Ping); err != nil {
+			if err := withAnswerLimit(ctx, pingLimit, conn.Ping); err != nil {
 				return true, err
 			}
 		default:
@@ -181,15 +181,15 @@ func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err err
 	}
 }
 
-// look polls the database until ctx is done, and notifies subscribers when anything was written to it.
-func (p *pulse) look(ctx context.Context) {
-	seen, pause := "", pollLeast
-	p.opened()
+// pollChanges polls the database until ctx is done, and notifies subscribers when anything was written to it.
+func (p *pulse) pollChanges(ctx context.Context) {
+	seen, pause := "", minPoll
+	p.setReady()
 	for sleep(ctx, pause) {
 		var now string
-		err := answering(ctx, pingLimit, func(ctx context.Context) error { return p.pool.QueryRow(ctx, changes).Scan(&now) })
-		if pause = min(2*pause, pollMost); err != nil || now != seen { // after an error too: subscribers get the error when they read
-			seen, pause = now, pollLeast
+		err := withAnswerLimit(ctx, pingLimit, func(ctx context.Context) error { return p.pool.QueryRow(ctx, lastTransaction).Scan(&now) })
+		if pause = min(2*pause, maxPoll); err != nil || now != seen { // after an error too: subscribers get the error when they read
+			seen, pause = now, minPoll
 			p.subs.Notify()
 		}
 	}
@@ -198,7 +198,7 @@ func (p *pulse) look(ctx context.Context) {
 // close ends the background work and waits for its end.
 func (p *pulse) close() {
 	p.stop()
-	p.work.Wait()
+	p.background.Wait()
 }
 
 // sleep waits for d or until ctx is done. It reports whether it has waited for d.

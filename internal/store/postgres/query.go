@@ -69,16 +69,16 @@ type query struct {
 
 // each calls f with every row of the query's result until f fails.
 func (t *readTx) each(f func(scanner) error, text string, args ...any) error {
-	return t.ask(query{f, text, args})
+	return t.queryTogether(query{f, text, args})
 }
 
-// ask sends the queries in one round trip, and reads their results in order.
-func (t *readTx) ask(queries ...query) error {
+// queryTogether sends the queries in one round trip, and reads their results in order.
+func (t *readTx) queryTogether(queries ...query) error {
 	if t.err != nil {
 		return t.err
 	}
-	err := answering(t.ctx, answerLimit, func(ctx context.Context) error { return t.send(ctx, queries) })
-	return plain(t.ctx, translate(err))
+	err := withAnswerLimit(t.ctx, answerLimit, func(ctx context.Context) error { return t.send(ctx, queries) })
+	return contextError(t.ctx, translate(err))
 }
 
 // send sends the queries together with the statements of queueBefore, and reads the results.
@@ -90,7 +90,7 @@ func (t *readTx) send(ctx context.Context, queries []query) (err error) {
 		if err != nil {
 			return err
 		}
-		return read(rows, queries[0].each)
+		return readRows(rows, queries[0].each)
 	}
 	for _, q := range queries {
 		b.Queue(q.text, encode(q.args)...)
@@ -105,14 +105,14 @@ func (t *readTx) send(ctx context.Context, queries []query) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := read(rows, q.each); err != nil {
+		if err := readRows(rows, q.each); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func read(rows pgx.Rows, f func(scanner) error) error {
+func readRows(rows pgx.Rows, f func(scanner) error) error {
 	defer rows.Close()
 	for rows.Next() {
 		if err := f(row{rows}); err != nil {
@@ -128,17 +128,17 @@ func (t *tx) exec(query string, args ...any) error {
 	return t.each(func(scanner) error { return nil }, query, args...)
 }
 
-// all returns every row of the query's result, converted by scan.
-func all[T any](t *readTx, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
+// queryAll returns every row of the query's result, converted by scan.
+func queryAll[T any](t *readTx, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
 	var out []T
-	if err := t.each(into(&out, scan), text, args...); err != nil {
-		return nil, t.failed(err)
+	if err := t.each(appendTo(&out, scan), text, args...); err != nil {
+		return nil, t.fail(err)
 	}
 	return out, nil
 }
 
-// into returns a function that appends a row, converted by scan, to the list.
-func into[T any](list *[]T, scan func(scanner) (T, error)) func(scanner) error {
+// appendTo returns a function that appends a row, converted by scan, to the list.
+func appendTo[T any](list *[]T, scan func(scanner) (T, error)) func(scanner) error {
 	return func(row scanner) error {
 		v, err := scan(row)
 		*list = append(*list, v)
@@ -146,9 +146,9 @@ func into[T any](list *[]T, scan func(scanner) (T, error)) func(scanner) error {
 	}
 }
 
-// first returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
-func first[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) (T, error) {
-	got, err := all(t, scan, query, args...)
+// queryFirst returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
+func queryFirst[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) (T, error) {
+	got, err := queryAll(t, scan, query, args...)
 	if err != nil || len(got) == 0 {
 		var none T
 		return none, err
@@ -160,12 +160,12 @@ func scanInt(row scanner) (n int, err error)       { return n, row.Scan(&n) }
 func scanInt64(row scanner) (n int64, err error)   { return n, row.Scan(&n) }
 func scanString(row scanner) (s string, err error) { return s, row.Scan(&s) }
 
-// numbered returns the query with its question marks replaced by $1, $2 and so on.
-func numbered(query string) string {
+// numberPlaceholders returns the query with its question marks replaced by $1, $2 and so on.
+func numberPlaceholders(query string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(query, "?") {
 		if i > 0 {
-			b.WriteString(mark(i))
+			b.WriteString(placeholder(i))
 		}
 		b.WriteString(part)
 	}

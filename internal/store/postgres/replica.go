@@ -26,16 +26,16 @@ const (
 func (s *Store) HearReplica(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
 	var now time.Time
 	begun := s.clock.local()
-	err = s.one(ctx, s.side, func(row scanner) error { ok = true; return row.Scan(&now) }, hearReplica, r.Name, r.Machine, r.Address, r.Version, r.Stopped, fresh)
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { ok = true; return row.Scan(&now) }, hearReplica, r.Name, r.Machine, r.Address, r.Version, r.Stopped, fresh)
 	if ok && err == nil {
-		s.clock.set(begun, now)
+		s.clock.adjust(begun, now)
 	}
 	return ok, err
 }
 
 // Replicas returns the servers, see fleet.Store.
 func (s *Store) Replicas(ctx context.Context) (all []fleet.Replica, err error) {
-	err = s.one(ctx, s.side, func(row scanner) error {
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error {
 		r, err := record.ScanReplica(row)
 		all = append(all, r)
 		return err
@@ -45,5 +45,5 @@ func (s *Store) Replicas(ctx context.Context) (all []fleet.Replica, err error) {
 
 // ForgetReplica forgets a server, see fleet.Store.
 func (s *Store) ForgetReplica(ctx context.Context, name string) error {
-	return s.one(ctx, s.side, nil, forgetReplica, name)
+	return s.runStatement(ctx, s.sidePool, nil, forgetReplica, name)
 }

@@ -17,8 +17,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// refused checks that the database at the URL cannot be used, for a reason that contains want.
-func refused(t *testing.T, url, want string) {
+// requireRefused checks that the database at the URL cannot be used, for a reason that contains want.
+func requireRefused(t *testing.T, url, want string) {
 	t.Helper()
 	_, err := postgres.Open(t.Context(), url, postgres.Config{})
 	require.ErrorContains(t, err, want)
@@ -39,15 +39,15 @@ func TestRights(t *testing.T) {
 	}
 	require.NotEqual(t, as("fleet"), as("reader"))
 
-	refused(t, as("reader"), "the role may not create tables: run `fleet migrate up`")
+	requireRefused(t, as("reader"), "the role may not create tables: run `fleet migrate up`")
 	openAt(t, as("fleet"), postgres.Config{})
 	require.NoError(t, server.Exec(t.Context(), "postgres", `GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader`))
-	refused(t, as("reader"), "the role may not read and write all tables")
+	requireRefused(t, as("reader"), "the role may not read and write all tables")
 	require.NoError(t, server.Exec(t.Context(), "postgres", `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO reader`))
 	openAt(t, as("reader"), postgres.Config{})
 
 	only := as("fleet") + "&default_transaction_read_only=on"
-	refused(t, only, "the database only allows reads")
+	requireRefused(t, only, "the database only allows reads")
 	_, err = postgres.Open(t.Context(), only, postgres.Config{})
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "a standby may be promoted")
 }
@@ -88,7 +88,7 @@ pool_mode = %s
 			return err == nil
 		})
 		if mode == "transaction" {
-			refused(t, url, "a pooler between Fleet and the database gives each transaction another connection")
+			requireRefused(t, url, "a pooler between Fleet and the database gives each transaction another connection")
 		} else {
 			s := openAt(t, url, postgres.Config{})
 			_, err := appendEvent(t.Context(), s, "through a pooler")

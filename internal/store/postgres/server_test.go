@@ -35,9 +35,9 @@ func dial(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// alone waits until conn is the only connection to its database. Then the other connections have written their
+// waitAlone waits until conn is the only connection to its database. Then the other connections have written their
 // statistics.
-func alone(t *testing.T, conn *pgx.Conn) {
+func waitAlone(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	waittest.Until(t, "nothing signals that the connections have ended", func() bool {
 		var others int
@@ -82,11 +82,11 @@ func TestUnreachable(t *testing.T) {
 	other, err := postgres.Open(t.Context(), server.URL("postgres"), postgres.Config{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, other.Close()) }()
-	hears(t, s, other)
+	requireNotified(t, s, other)
 }
 
-// hears requires that subscribers of s are notified of a commit of the store other.
-func hears(t *testing.T, s, other fleet.Store) {
+// requireNotified requires that subscribers of s are notified of a commit of the store other.
+func requireNotified(t *testing.T, s, other fleet.Store) {
 	t.Helper()
 	signal, cancel := s.Subscribe()
 	defer cancel()
@@ -175,7 +175,7 @@ func TestActiveTaskIsFoundByItsAgent(t *testing.T) {
 	}))
 	require.NoError(t, s.Close())
 	conn := dial(t, url)
-	alone(t, conn)
+	waitAlone(t, conn)
 	_, err = conn.Exec(t.Context(), `VACUUM ANALYZE`)
 	require.NoError(t, err)
 	scans := func() (n int) {
@@ -196,7 +196,7 @@ func TestActiveTaskIsFoundByItsAgent(t *testing.T) {
 		return nil
 	}))
 	require.NoError(t, s.Close())
-	alone(t, conn)
+	waitAlone(t, conn)
 	require.Equal(t, 2*agents, scans()-before)
 }
 
@@ -233,7 +233,7 @@ func TestRowsAreFoundByKey(t *testing.T) {
 		require.NoError(t, s.Release(t.Context(), key, "r1"))
 	}
 	require.NoError(t, s.Close())
-	alone(t, conn)
+	waitAlone(t, conn)
 	var after int64
 	require.NoError(t, conn.QueryRow(t.Context(), scans).Scan(&after))
 	require.Less(t, after-before, int64(times), "statements of updates must not read whole tables")
@@ -246,7 +246,7 @@ func TestPolling(t *testing.T) {
 	url := pgtest.URL(t)
 	s := openAt(t, url, postgres.Config{Poll: true})
 	for range 3 {
-		hears(t, s, openAt(t, url, postgres.Config{Poll: true}))
+		requireNotified(t, s, openAt(t, url, postgres.Config{Poll: true}))
 	}
 }
 
@@ -271,7 +271,7 @@ func TestConnectionsAreCut(t *testing.T) {
 	seq, err := s.LastSeq(t.Context())
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, seq, int64(acknowledged))
-	hears(t, s, openAt(t, url, postgres.Config{}))
+	requireNotified(t, s, openAt(t, url, postgres.Config{}))
 }
 
 // TestCallersGiveUp lets callers give up while the database executes their statements, which then end soon. Their connections

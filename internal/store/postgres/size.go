@@ -11,12 +11,12 @@ const (
 
 // Size returns the size of the database, see fleet.Store.
 func (s *Store) Size(ctx context.Context) (size int64, err error) {
-	err = s.one(ctx, s.side, func(row scanner) error { return row.Scan(&size) }, getSize)
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&size) }, getSize)
 	return size, err
 }
 
 // Schema returns the versions of the schema, see fleet.Store.
 func (s *Store) Schema(ctx context.Context) (have, want int64, err error) {
-	err = s.one(ctx, s.side, func(row scanner) error { return row.Scan(&have) }, getSchema)
+	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&have) }, getSchema)
 	return have, s.schema, err
 }

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	stamp      = `SELECT stamped_id FROM fleet_stamp($1)`
-	inboxWaits = `SELECT EXISTS (SELECT FROM inbox)`
-	stampMost  = 2000            // the largest number of events that one statement moves
-	stampEvery = time.Second     // how often the stamper runs without a request, for events of replicas that have died
-	stampLimit = 5 * time.Second // limits one statement, and how long an Update waits for its events
-	// If a statement has moved stampMany events or more, the stamper pauses for as long as the statement took, at least
-	// pauseLeast and at most pauseMost. So statements move more events at once, which is cheaper, because much of their
+	stamp          = `SELECT stamped_id FROM fleet_stamp($1)`
+	inboxHasEvents = `SELECT EXISTS (SELECT FROM inbox)`
+	maxStamped     = 2000            // the largest number of events that one statement moves
+	stampEvery     = time.Second     // how often the stamper runs without a request, for events of replicas that have died
+	stampLimit     = 5 * time.Second // limits one statement, and how long an Update waits for its events
+	// If a statement has moved manyStamped events or more, the stamper pauses for as long as the statement took, at least
+	// minPause and at most maxPause. So statements move more events at once, which is cheaper, because much of their
 	// cost does not depend on the number of events. Statements take longer on a busy database, and while those of
 	// several replicas wait for each other.
-	stampMany  = 3
-	pauseLeast = 5 * time.Millisecond
-	pauseMost  = 15 * time.Millisecond
+	manyStamped = 3
+	minPause    = 5 * time.Millisecond
+	maxPause    = 15 * time.Millisecond
 )
 
 // stamper moves events from the inbox into the log. One statement serves all callers that wait at the same time.
@@ -38,11 +38,11 @@ type stamper struct {
 	stop  context.CancelFunc
 	done  chan struct{}
 
-	mu    sync.Mutex
-	next  *round                   // the next round
-	now   *round                   // the running round; nil if none is running
-	last  [rememberedRounds]*round // a ring of the last rounds that have moved events
-	ended int                      // how many rounds have moved events
+	mu      sync.Mutex
+	next    *round                   // the next round
+	running *round                   // the running round; nil if none is running
+	last    [rememberedRounds]*round // a ring of the last rounds that have moved events
+	ended   int                      // how many rounds have moved events
 }
 
 // rememberedRounds is how many rounds the stamper remembers. A caller asks after its commit whether its events are in
@@ -82,15 +82,15 @@ func (s *stamper) stamp(ctx context.Context) error {
 // running round.
 func (s *stamper) await(ctx context.Context, ids []int64) error {
 	s.mu.Lock()
-	r := s.now
-	moved := s.moved(ids)
+	r := s.running
+	moved := s.haveMoved(ids)
 	s.mu.Unlock()
 	if !moved && r != nil {
 		if err := r.wait(ctx); ctx.Err() != nil {
 			return err
 		}
 		s.mu.Lock()
-		moved = s.moved(ids)
+		moved = s.haveMoved(ids)
 		s.mu.Unlock()
 	}
 	if moved {
@@ -99,9 +99,9 @@ func (s *stamper) await(ctx context.Context, ids []int64) error {
 	return s.stamp(ctx)
 }
 
-// moved reports whether all events with these ids were moved into the log by rounds that the stamper remembers. The
+// haveMoved reports whether all events with these ids were moved into the log by rounds that the stamper remembers. The
 // caller must hold mu.
-func (s *stamper) moved(ids []int64) bool {
+func (s *stamper) haveMoved(ids []int64) bool {
 	for _, id := range ids {
 		if !slices.ContainsFunc(s.last[:], func(r *round) bool { return r != nil && r.ids[id] }) {
 			return false
@@ -134,14 +134,14 @@ func (s *stamper) run(ctx context.Context) {
 		}
 		s.mu.Lock()
 		r := s.next
-		s.next, s.now = &round{done: make(chan struct{})}, r
+		s.next, s.running = &round{done: make(chan struct{})}, r
 		s.mu.Unlock()
 		began := time.Now()
-		if r.ids, r.err = s.once(ctx); r.err != nil && ctx.Err() == nil {
+		if r.ids, r.err = s.moveEvents(ctx); r.err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "events not added to the log, retrying", slog.Any("error", r.err))
 		}
 		s.mu.Lock()
-		if s.now = nil; r.err != nil { // after an error, another database may answer, such as a standby, and use the same ids again
+		if s.running = nil; r.err != nil { // after an error, another database may answer, such as a standby, and use the same ids again
 			clear(s.last[:])
 		}
 		if r.err == nil && len(r.ids) > 0 {
@@ -153,13 +153,13 @@ func (s *stamper) run(ctx context.Context) {
 		if asked || len(r.ids) > 0 {
 			s.pulse.committed()
 		} else if r.err == nil {
-			if newest, err := s.newest(ctx); err == nil && newest != seen {
+			if newest, err := s.newestSeq(ctx); err == nil && newest != seen {
 				seen = newest
 				s.pulse.subs.Notify() // the replica that has added the events may have died before it notified others
 			}
 		}
-		if len(r.ids) >= stampMany {
-			sleep(ctx, min(max(time.Since(began), pauseLeast), pauseMost))
+		if len(r.ids) >= manyStamped {
+			sleep(ctx, min(max(time.Since(began), minPause), maxPause))
 		}
 	}
 	s.mu.Lock()
@@ -168,13 +168,13 @@ func (s *stamper) run(ctx context.Context) {
 	close(s.next.done)
 }
 
-// once moves all events from the inbox into the log, and returns their ids in the inbox.
-func (s *stamper) once(ctx context.Context) (map[int64]bool, error) {
+// moveEvents moves all events from the inbox into the log, and returns their ids in the inbox.
+func (s *stamper) moveEvents(ctx context.Context) (map[int64]bool, error) {
 	ids := map[int64]bool{}
 	for {
 		var moved []int64 // if the statement fails at its commit, these have not been moved
-		err := answering(ctx, stampLimit, func(ctx context.Context) error {
-			rows, err := s.pool.Query(ctx, stamp, stampMost)
+		err := withAnswerLimit(ctx, stampLimit, func(ctx context.Context) error {
+			rows, err := s.pool.Query(ctx, stamp, maxStamped)
 			if err != nil {
 				return err
 			}
@@ -190,15 +190,15 @@ func (s *stamper) once(ctx context.Context) (map[int64]bool, error) {
 		for _, id := range moved {
 			ids[id] = true
 		}
-		if len(moved) < stampMost {
+		if len(moved) < maxStamped {
 			return ids, nil
 		}
 	}
 }
 
-// newest returns the Seq of the newest event.
-func (s *stamper) newest(ctx context.Context) (seq int64, err error) {
-	err = answering(ctx, pingLimit, func(ctx context.Context) error { return s.pool.QueryRow(ctx, lastSeq).Scan(&seq) })
+// newestSeq returns the Seq of the newest event.
+func (s *stamper) newestSeq(ctx context.Context) (seq int64, err error) {
+	err = withAnswerLimit(ctx, pingLimit, func(ctx context.Context) error { return s.pool.QueryRow(ctx, lastSeq).Scan(&seq) })
 	return seq, err
 }
 
@@ -211,15 +211,15 @@ func (s *stamper) close() {
 // error, although the events are committed and a replica moves them later. Without the error, callers would learn of
 // changes that reads do not show yet.
 func (s *Store) awaitLog(ctx context.Context, ids []int64) error {
-	err := answering(context.WithoutCancel(ctx), stampLimit, func(ctx context.Context) error {
+	err := withAnswerLimit(context.WithoutCancel(ctx), stampLimit, func(ctx context.Context) error {
 		err := s.stamper.await(ctx, ids)
-		for unreachable(err) && ctx.Err() == nil && sleep(ctx, pollLeast) {
+		for isUnreachable(err) && ctx.Err() == nil && sleep(ctx, minPoll) {
 			err = s.stamper.await(ctx, ids)
 		}
 		return err
 	})
-	if code(err) == codeDiskFull { // not ErrStoreFull, because the transaction is committed
-		s.full.saw(err, false)
+	if errorCode(err) == codeDiskFull { // not ErrStoreFull, because the transaction is committed
+		s.full.recordWrite(err, false)
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the disk of the server's data is full, but the request may have been executed: free space on the disk, and then check").WithCause(err)
 	}
 	return translate(err)

@@ -63,19 +63,19 @@ const dialTimeout = 10 * time.Second
 
 // Store is a fleet.Store in a Postgres database. It is safe for concurrent use.
 type Store struct {
-	log      *slog.Logger
-	clock    *clock
-	writer   *pgxpool.Pool         // for updates; all its connections may be waiting for locks
-	turns    *turn.Queue[struct{}] // decides which update gets the next connection of writer
-	reader   *pgxpool.Pool
-	side     *pgxpool.Pool
-	stamping *pgxpool.Pool
-	pulse    *pulse
-	stamper  *stamper
-	leasing  gather[leaseCall]
-	full     fullness
-	schema   int64 // the version of the schema that this program needs
-	others   int   // how many transactions the server can have at the same time
+	log             *slog.Logger
+	clock           *clock
+	writer          *pgxpool.Pool         // for updates; all its connections may be waiting for locks
+	turns           *turn.Queue[struct{}] // decides which update gets the next connection of writer
+	reader          *pgxpool.Pool
+	sidePool        *pgxpool.Pool
+	stampPool       *pgxpool.Pool
+	pulse           *pulse
+	stamper         *stamper
+	leaseBatcher    batcher[leaseCall]
+	full            fullness
+	schema          int64 // the version of the schema that this program needs
+	maxTransactions int   // how many transactions the server can have at the same time
 
 	mu     sync.Mutex
 	closed bool
@@ -89,11 +89,11 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.leasing.run = s.leaseAll
+	s.leaseBatcher.run = s.leaseAll
 	defer func() {
 		if err != nil {
 			s.closePools()
-			err = fmt.Errorf("open the store %s: %w", Redact(url), plain(ctx, translate(err)))
+			err = fmt.Errorf("open the store %s: %w", Redact(url), contextError(ctx, translate(err)))
 		}
 	}()
 	if s.writer, err = newPool(ctx, url, 0, keyedSettings); err != nil {
@@ -103,28 +103,28 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	if s.reader, err = newPool(ctx, url, 0, nil); err != nil {
 		return nil, err
 	}
-	if s.side, err = newPool(ctx, url, sideConns, keyedSettings); err != nil {
+	if s.sidePool, err = newPool(ctx, url, sideConns, keyedSettings); err != nil {
 		return nil, err
 	}
-	if s.stamping, err = newPool(ctx, url, stampConns, keyedSettings); err != nil {
+	if s.stampPool, err = newPool(ctx, url, stampConns, keyedSettings); err != nil {
 		return nil, err
 	}
-	others, schema, err := inspect(ctx, s.side)
+	others, schema, err := inspect(ctx, s.sidePool)
 	if err != nil {
 		return nil, err
 	}
-	s.others = others
-	if s.schema, err = migrate(ctx, s.side, schema); err != nil {
+	s.maxTransactions = others
+	if s.schema, err = migrate(ctx, s.sidePool, schema); err != nil {
 		return nil, err
 	}
 	if _, err := s.LastSeq(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.clock.measure(ctx, s.side); err != nil {
+	if err := s.clock.measure(ctx, s.sidePool); err != nil {
 		return nil, err
 	}
-	s.pulse = newPulse(s.side, cfg.Poll, s.log)
-	s.stamper = newStamper(s.stamping, s.pulse, s.log)
+	s.pulse = newPulse(s.sidePool, cfg.Poll, s.log)
+	s.stamper = newStamper(s.stampPool, s.pulse, s.log)
 	return s, nil
 }
 
@@ -159,7 +159,7 @@ func newPool(ctx context.Context, url string, n int32, settings map[string]strin
 		if p.IdleDuration < pingIdle {
 			return false
 		}
-		err := answering(ctx, pingLimit, p.Conn.Ping)
+		err := withAnswerLimit(ctx, pingLimit, p.Conn.Ping)
 		if errors.Is(err, errNoAnswer) {
 			pool.Reset() // the other connections are probably dead too
 		}
@@ -169,7 +169,7 @@ func newPool(ctx context.Context, url string, n int32, settings map[string]strin
 		c.ConnConfig.ConnectTimeout = dialTimeout
 	}
 	c.ConnConfig.DialFunc = dial
-	c.ConnConfig.BuildContextWatcherHandler = abandon
+	c.ConnConfig.BuildContextWatcherHandler = abandonHandler
 	if c.ConnConfig.RuntimeParams["application_name"] == "" {
 		c.ConnConfig.RuntimeParams["application_name"] = "fleet"
 	}
@@ -228,7 +228,7 @@ func (s *Store) enter() error {
 	return nil
 }
 
-func (s *Store) leave() { s.calls.Done() }
+func (s *Store) exit() { s.calls.Done() }
 
 // Close waits for pending calls and closes the connections. Closing twice is not an error. The channels of subscribers
 // stay open, but get no further notifications.
@@ -250,13 +250,13 @@ func (s *Store) Close() error {
 // replaceConns replaces all connections. It is called after a connection did not answer, because the others are then
 // probably dead too, and after a connection led to a standby.
 func (s *Store) replaceConns() {
-	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.side, s.stamping} {
+	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.sidePool, s.stampPool} {
 		p.Reset()
 	}
 }
 
 func (s *Store) closePools() {
-	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.side, s.stamping} {
+	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.sidePool, s.stampPool} {
 		if p != nil {
 			p.Close()
 		}

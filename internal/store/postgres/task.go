@@ -9,7 +9,7 @@ import (
 
 const (
 	oneTask = record.SelectTasks + `WHERE id = $1`
-	// isCurrent is the condition of the index tasks_current. It makes Postgres use this index. With record.Active,
+	// isCurrent is the condition of the index tasks_current. It makes Postgres use this index. With record.ActiveCondition,
 	// Postgres could choose another index if it plans the query while few tasks run. It would then read the active tasks
 	// of all agents.
 	isCurrent   = `CASE status WHEN 'running' THEN true ELSE false END`
@@ -29,13 +29,13 @@ const (
 )
 
 var (
-	insertTask = numbered(`INSERT INTO tasks (` + record.TaskColumns + `, search, id, revision, name_key, project, toolset)
-		SELECT ` + record.Marks(record.TaskColumns) + `, ?, ?, 1, coalesce(a.name_key, ''), coalesce(a.project, ?), coalesce(a.toolset, '') FROM (SELECT) AS one LEFT JOIN agents AS a ON a.uid = ?`)
-	changeTask = numbered(`UPDATE tasks SET (` + record.TaskColumns + `) = ROW (` + record.Marks(record.TaskColumns) + `), search = ?, revision = revision + 1
+	insertTask = numberPlaceholders(`INSERT INTO tasks (` + record.TaskColumns + `, search, id, revision, name_key, project, toolset)
+		SELECT ` + record.Placeholders(record.TaskColumns) + `, ?, ?, 1, coalesce(a.name_key, ''), coalesce(a.project, ?), coalesce(a.toolset, '') FROM (SELECT) AS one LEFT JOIN agents AS a ON a.uid = ?`)
+	changeTask = numberPlaceholders(`UPDATE tasks SET (` + record.TaskColumns + `) = ROW (` + record.Placeholders(record.TaskColumns) + `), search = ?, revision = revision + 1
 		WHERE id = ? RETURNING revision`)
 	updateTask = failIfNoRow("", changeTask)
 	// updateShort is for a task whose whole description is in its row.
-	updateShort = failIfNoRow(`dropped AS (DELETE FROM task_descriptions WHERE task_id = `+mark(strings.Count(record.TaskColumns, ",")+3)+`), `, changeTask)
+	updateShort = failIfNoRow(`dropped AS (DELETE FROM task_descriptions WHERE task_id = `+placeholder(strings.Count(record.TaskColumns, ",")+3)+`), `, changeTask)
 )
 
 func (t *readTx) Task(id string) (*fleet.Task, error) {
@@ -44,27 +44,27 @@ func (t *readTx) Task(id string) (*fleet.Task, error) {
 
 // task returns the first task of the query's result.
 func (t *readTx) task(query string, args ...any) (*fleet.Task, error) {
-	got, err := settled(t, record.LockAgent, agentOf, func() ([]*fleet.Task, error) { return all(t, record.ScanTask, query, args...) })
+	got, err := readLocked(t, record.LockAgent, agentOf, func() ([]*fleet.Task, error) { return queryAll(t, record.ScanTask, query, args...) })
 	if err != nil || len(got) == 0 {
 		return nil, err
 	}
 	return got[0], nil
 }
 
-func agentOf(t *fleet.Task) []string { return []string{record.LockedBy(t)} }
+func agentOf(t *fleet.Task) []string { return []string{record.TaskLockName(t)} }
 
 func (t *readTx) ActiveTask(agentUID string) (*fleet.Task, error) {
 	t.lock(record.LockAgent, agentUID)
-	return first(t, record.ScanTask, activeTask, agentUID)
+	return queryFirst(t, record.ScanTask, activeTask, agentUID)
 }
 
 func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, error) {
 	t.lock(record.LockAgent, agentUID)
-	total, err := first(t, scanInt, countOwn, agentUID)
+	total, err := queryFirst(t, scanInt, countOwn, agentUID)
 	if err != nil || limit <= 0 || offset >= total {
 		return nil, total, err
 	}
-	tasks, err := all(t, record.ScanTask, listTasks, agentUID, limit, max(0, offset))
+	tasks, err := queryAll(t, record.ScanTask, listTasks, agentUID, limit, max(0, offset))
 	return tasks, total, err
 }
 
@@ -73,7 +73,7 @@ func (t *readTx) SessionTasks(sessionID string, limit int) ([]*fleet.Task, error
 		return nil, t.err
 	}
 	t.lock(record.LockSession, sessionID)
-	return settled(t, record.LockAgent, agentOf, func() ([]*fleet.Task, error) { return all(t, record.ScanTask, sessionTasks, sessionID, limit) })
+	return readLocked(t, record.LockAgent, agentOf, func() ([]*fleet.Task, error) { return queryAll(t, record.ScanTask, sessionTasks, sessionID, limit) })
 }
 
 func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
@@ -81,18 +81,18 @@ func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 		return nil, t.err
 	}
 	t.lock(record.LockAgent, uids...)
-	return all(t, record.ScanTask, lastTasks, uids)
+	return queryAll(t, record.ScanTask, lastTasks, uids)
 }
 
 func (t *tx) insertTask(task *fleet.Task) error {
-	if err := t.grow(); err != nil {
+	if err := t.checkSpace(); err != nil {
 		return err
 	}
-	t.lock(record.LockAgent, record.LockedBy(task))
+	t.lock(record.LockAgent, record.TaskLockName(task))
 	if task.SessionID != "" {
 		t.lock(record.LockSession, task.SessionID)
 	}
-	t.share(record.LockHoldings, task.Owner)
+	t.lockShared(record.LockHoldings, task.Owner)
 	explain := func(err error) error { return taskError("add", task, err) }
 	err := t.execLater(explain, insertTask, append(record.TaskArgs(task), search(task), task.ID, task.Project, task.AgentUID)...)
 	if rest := task.Description[len(record.Head(task.Description)):]; err == nil && rest != "" {
@@ -103,7 +103,7 @@ func (t *tx) insertTask(task *fleet.Task) error {
 }
 
 func (t *tx) updateTask(task *fleet.Task) error {
-	t.lock(record.LockAgent, record.LockedBy(task))
+	t.lock(record.LockAgent, record.TaskLockName(task))
 	rest := task.Description[len(record.Head(task.Description)):]
 	query := updateShort
 	if rest != "" {
@@ -118,7 +118,7 @@ func (t *tx) updateTask(task *fleet.Task) error {
 }
 
 func taskError(act string, task *fleet.Task, err error) error {
-	return record.TaskError(act, task, err, taken(err, "tasks_active"), refused(err))
+	return record.TaskError(act, task, err, isUniqueViolation(err, "tasks_active"), isRefused(err))
 }
 
 // search returns the text of the task that searches look at: the beginning of its description, and its summary. It is

@@ -10,7 +10,7 @@ import (
 // TokensByHash returns the tokens with the hashes, see fleet.Store.
 func (s *Store) TokensByHash(ctx context.Context, hashes []string) (map[string]*fleet.Token, error) {
 	found := map[string]*fleet.Token{}
-	err := s.one(ctx, s.reader, func(row scanner) error {
+	err := s.runStatement(ctx, s.reader, func(row scanner) error {
 		t, err := record.ScanToken(row)
 		if err == nil {
 			found[t.Hash] = t

@@ -64,17 +64,17 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.exit()
 	var t *tx
 	var ids []int64
 	collided, near := false, false
 	err := s.retry(ctx, func() (again bool, err error) {
-		t = &tx{readTx: readTx{ctx: ctx, begin: beginUpdate, near: near, others: s.others}, full: &s.full}
+		t = &tx{readTx: readTx{ctx: ctx, begin: beginUpdate, near: near, others: s.maxTransactions}, full: &s.full}
 		t.readTx.DB, t.DB = t, t
 		if collided {
-			t.locks.alone()
+			t.locks.lockAlone()
 		}
-		defer func() { collided = conflict(err) }()
+		defer func() { collided = isConflict(err) }()
 		do := func() error {
 			err := fn(t)
 			if err == nil && t.paused() {
@@ -89,7 +89,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 		near = t.near
 		return again || errors.Is(err, errNear), err
 	})
-	s.full.saw(err, t != nil && t.grew)
+	s.full.recordWrite(err, t != nil && t.grew)
 	switch {
 	case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable || fleet.ReasonOf(err) == fleet.ReasonInternal:
 		return err
@@ -110,13 +110,13 @@ func (s *Store) settle(ctx context.Context, t *tx) error {
 		return nil // the transaction has read nothing
 	}
 	var waiting bool
-	err := answering(ctx, answerLimit, func(ctx context.Context) error {
-		return s.reader.QueryRow(ctx, inboxWaits).Scan(&waiting)
+	err := withAnswerLimit(ctx, answerLimit, func(ctx context.Context) error {
+		return s.reader.QueryRow(ctx, inboxHasEvents).Scan(&waiting)
 	})
 	if err == nil && waiting {
 		err = s.stamper.stamp(ctx)
 	}
-	return plain(ctx, translate(err))
+	return contextError(ctx, translate(err))
 }
 
 // View runs fn on one consistent state, see fleet.Store.
@@ -124,7 +124,7 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.exit()
 	for tries := 1; ; tries++ {
 		var t *readTx
 		err := s.retry(ctx, func() (again bool, err error) {
@@ -154,11 +154,11 @@ const maxTries = 20
 func (s *Store) retry(ctx context.Context, f func() (again bool, err error)) error {
 	for tries := 1; ; tries++ {
 		again, err := f()
-		if errors.Is(err, errNoAnswer) || readOnly(err) {
+		if errors.Is(err, errNoAnswer) || isReadOnly(err) {
 			s.replaceConns()
 		}
 		if !again || tries == maxTries || ctx.Err() != nil {
-			return plain(ctx, err)
+			return contextError(ctx, err)
 		}
 		pause := time.Duration(rand.Int64N(int64(min(time.Millisecond<<tries, 200*time.Millisecond)))) //nolint:gosec // to spread retries
 		select {
@@ -198,7 +198,7 @@ func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
 		t.conn.Release()
 	}()
 	if err := f(); err != nil || t.err != nil {
-		if t.err != nil && retryable(t.err) {
+		if t.err != nil && isRetryable(t.err) {
 			return true, t.err
 		}
 		if errors.Is(t.err, errEarly) {
@@ -210,7 +210,7 @@ func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
 		return false, err
 	}
 	if err := commit(); err != nil {
-		return conflict(err), translate(err)
+		return isConflict(err), translate(err)
 	}
 	committed = true
 	return false, nil
@@ -283,7 +283,7 @@ func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
 		t.begin = ""
 		read = append(read, exec)
 		if t.view {
-			b.Queue(inboxWaits)
+			b.Queue(inboxHasEvents)
 			read = append(read, func(r pgx.BatchResults) error { return r.QueryRow().Scan(&t.early) })
 		}
 	}
@@ -314,23 +314,23 @@ func (t *tx) queueLease(b *pgx.Batch) func(pgx.BatchResults) error {
 	b.Queue(holdLease, l.Key, l.Epoch)
 	return func(r pgx.BatchResults) error {
 		_, err := r.Exec()
-		if code(err) == codeDivision {
+		if errorCode(err) == codeDivision {
 			err = fleet.ErrLeaseLost
 		}
 		return err
 	}
 }
 
-// failed records err as the error of the transaction unless there is an earlier one, and returns err. The transaction
+// fail records err as the error of the transaction unless there is an earlier one, and returns err. The transaction
 // cannot commit afterwards.
-func (t *readTx) failed(err error) error {
+func (t *readTx) fail(err error) error {
 	t.err = cmp.Or(t.err, err)
 	return err
 }
 
-// grow returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
-func (t *tx) grow() error {
-	if _, full := t.full.within(fullFor); full {
+// checkSpace returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
+func (t *tx) checkSpace() error {
+	if _, full := t.full.fullWithin(fullRecheck); full {
 		return fleet.ErrStoreFull
 	}
 	t.grew = true

@@ -68,12 +68,12 @@ func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]flee
 		if len(part.Agents) > 0 {
 			c.add(`agent_uid = ANY(?)`, part.Agents)
 		}
-		if part.NotOf != "" {
-			c.add(`owner <> ?`, part.NotOf)
+		if part.ExceptOwner != "" {
+			c.add(`owner <> ?`, part.ExceptOwner)
 		}
 		add(part.Sign, `task_usage`)
 	}
-	rows, err := all(t, record.ScanUsage, fmt.Sprintf(usageQuery, strings.Join(parts, ` UNION ALL `), c.arg(max(0, limit)+1)), c.args...)
+	rows, err := queryAll(t, record.ScanUsage, fmt.Sprintf(usageQuery, strings.Join(parts, ` UNION ALL `), c.arg(max(0, limit)+1)), c.args...)
 	if err != nil {
 		return nil, fleet.UsageRow{}, err
 	}

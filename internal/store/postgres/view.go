@@ -14,7 +14,7 @@ const (
 func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {
 	switch {
 	case f.Live:
-		return t.views(query{text: liveAgents}, query{text: record.SelectTasks + `WHERE ` + record.Running})
+		return t.views(query{text: liveAgents}, query{text: record.SelectTasks + `WHERE ` + record.RunningCondition})
 	case len(f.UIDs) == 0:
 		return nil, t.err
 	}
@@ -30,9 +30,9 @@ func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error)
 func (t *readTx) views(agents, active query) ([]*fleet.AgentView, error) {
 	var views []*fleet.AgentView
 	var tasks []*fleet.Task
-	agents.each, active.each = into(&views, record.ScanView), into(&tasks, record.ScanTask)
-	if err := t.ask(agents, active); err != nil {
-		return nil, t.failed(err)
+	agents.each, active.each = appendTo(&views, record.ScanView), appendTo(&tasks, record.ScanTask)
+	if err := t.queryTogether(agents, active); err != nil {
+		return nil, t.fail(err)
 	}
-	return record.Join(views, tasks), nil
+	return record.JoinTasks(views, tasks), nil
 }

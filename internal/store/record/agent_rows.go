@@ -15,8 +15,8 @@ const NewestAgent = `WHERE name_key = ? AND toolset = '' AND (? = '' OR owner = 
 const insertConfig = `INSERT INTO agent_configs (agent_uid, config) VALUES (?, ?)`
 
 var (
-	insertAgent = `INSERT INTO agents (` + writtenColumns + `, uid, revision) VALUES (` + Marks(writtenColumns) + `, ?, 1)`
-	updateAgent = `UPDATE agents SET (` + writtenColumns + `) = (` + Marks(writtenColumns) + `), revision = revision + 1
+	insertAgent = `INSERT INTO agents (` + agentWriteColumns + `, uid, revision) VALUES (` + Placeholders(agentWriteColumns) + `, ?, 1)`
+	updateAgent = `UPDATE agents SET (` + agentWriteColumns + `) = (` + Placeholders(agentWriteColumns) + `), revision = revision + 1
 		WHERE uid = ? RETURNING revision`
 	uniqueName = Unique{"agents_name", "agents.name_key"}
 )
@@ -24,7 +24,7 @@ var (
 // Agent returns the agent, see fleet.ReadTx.
 func (t ReadTx) Agent(uid string) (*fleet.Agent, error) {
 	t.DB.Lock(LockAgent, uid)
-	return first(t.DB, ScanAgent, SelectAgents+`WHERE uid = ?`, uid)
+	return queryFirst(t.DB, ScanAgent, SelectAgents+`WHERE uid = ?`, uid)
 }
 
 // Agents returns the matching agents, see fleet.ReadTx.
@@ -32,9 +32,9 @@ func (t ReadTx) Agents(f fleet.AgentFilter) ([]*fleet.Agent, error) {
 	name := Key(f.Name)
 	switch {
 	case f.Shared:
-		return all(t.DB, ScanAgent, SelectAgents+`WHERE shares IS NOT NULL ORDER BY uid`)
+		return queryAll(t.DB, ScanAgent, SelectAgents+`WHERE shares IS NOT NULL ORDER BY uid`)
 	case f.WorkspaceID != "":
-		t.DB.Lock(LockPlace, joined(f.Place, f.WorkspaceID))
+		t.DB.Lock(LockWorkspace, joinKey(f.Place, f.WorkspaceID))
 		return t.agents(`WHERE workspace_id <> '' AND workspace_id = ? AND place = ? ORDER BY created_at DESC, n DESC LIMIT 1`, f.WorkspaceID, f.Place)
 	case f.Name == "":
 		return nil, nil
@@ -52,19 +52,19 @@ func (t ReadTx) Agents(f fleet.AgentFilter) ([]*fleet.Agent, error) {
 
 // agents returns the agents that match, and locks them.
 func (t ReadTx) agents(where string, args ...any) ([]*fleet.Agent, error) {
-	return settled(t.DB, LockAgent, func(a *fleet.Agent) string { return a.UID }, func() ([]*fleet.Agent, error) {
-		return all(t.DB, ScanAgent, SelectAgents+where, args...)
+	return readLocked(t.DB, LockAgent, func(a *fleet.Agent) string { return a.UID }, func() ([]*fleet.Agent, error) {
+		return queryAll(t.DB, ScanAgent, SelectAgents+where, args...)
 	})
 }
 
 func (t Tx) insertAgent(a *fleet.Agent) error {
-	if err := t.DB.Grow(); err != nil {
+	if err := t.DB.CheckSpace(); err != nil {
 		return err
 	}
 	t.DB.Lock(LockAgent, a.UID)
 	t.DB.Lock(LockName, Key(a.Name))
 	t.lockWorkspace(a)
-	t.DB.Share(LockHoldings, a.Owner)
+	t.DB.LockShared(LockHoldings, a.Owner)
 	if err := t.writeAgent("add", a, func(explain func(error) error, args []any) error {
 		return t.DB.Exec(explain, insertAgent, args...)
 	}); err != nil {
@@ -76,7 +76,7 @@ func (t Tx) insertAgent(a *fleet.Agent) error {
 	}
 	config, err := json.Marshal(a.Config)
 	if err != nil {
-		return t.DB.Failed(agentError("add", a, err, false))
+		return t.DB.Fail(agentError("add", a, err, false))
 	}
 	return t.DB.Exec(func(err error) error { return agentError("add", a, err, false) }, insertConfig, a.UID, string(config))
 }
@@ -93,15 +93,15 @@ func (t Tx) updateAgent(a *fleet.Agent) error {
 func (t Tx) writeAgent(act string, a *fleet.Agent, write func(explain func(error) error, args []any) error) error {
 	args, err := agentArgs(a)
 	if err != nil {
-		return t.DB.Failed(agentError(act, a, err, false))
+		return t.DB.Fail(agentError(act, a, err, false))
 	}
-	return write(func(err error) error { return agentError(act, a, err, t.DB.Taken(err, uniqueName)) }, append(args, a.UID))
+	return write(func(err error) error { return agentError(act, a, err, t.DB.Violates(err, uniqueName)) }, append(args, a.UID))
 }
 
 // lockWorkspace locks the agents of the agent's workspace. It takes no lock if the agent has no workspace yet, so that
 // such agents do not wait for each other.
 func (t Tx) lockWorkspace(a *fleet.Agent) {
 	if a.WorkspaceID != "" {
-		t.DB.Lock(LockPlace, joined(a.Place, a.WorkspaceID))
+		t.DB.Lock(LockWorkspace, joinKey(a.Place, a.WorkspaceID))
 	}
 }

@@ -14,13 +14,13 @@ const (
 // Attachments returns the attachments of the task, see fleet.ReadTx.
 func (t ReadTx) Attachments(taskID string, content bool) ([]fleet.Attachment, error) {
 	t.DB.Lock(LockTask, taskID)
-	return all(t.DB, func(row Scanner) (a fleet.Attachment, err error) {
+	return queryAll(t.DB, func(row Scanner) (a fleet.Attachment, err error) {
 		return a, row.Scan(&a.Name, &a.MediaType, &a.Size, &a.Content)
 	}, getAttachments, content, taskID)
 }
 
 func (t Tx) putAttachments(taskID string, files fleet.Attachments) error {
-	if err := t.DB.Grow(); err != nil {
+	if err := t.DB.CheckSpace(); err != nil {
 		return err
 	}
 	t.DB.Lock(LockTask, taskID)

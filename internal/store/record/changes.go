@@ -18,13 +18,13 @@ const (
 // Changes returns the recorded changes of the task, see fleet.ReadTx.
 func (t ReadTx) Changes(taskID string) (*fleet.Changes, error) {
 	t.DB.Lock(LockTask, taskID)
-	return first(t.DB, fromJSON[fleet.Changes], `SELECT changes FROM task_changes WHERE task_id = ?`, taskID)
+	return queryFirst(t.DB, scanJSON[fleet.Changes], `SELECT changes FROM task_changes WHERE task_id = ?`, taskID)
 }
 
 // Checks returns the recorded state of the task's checks, see fleet.ReadTx.
 func (t ReadTx) Checks(taskID string) (*fleet.TaskChecks, error) {
 	t.DB.Lock(LockTask, taskID)
-	return first(t.DB, fromJSON[fleet.TaskChecks], `SELECT checks FROM task_checks WHERE task_id = ?`, taskID)
+	return queryFirst(t.DB, scanJSON[fleet.TaskChecks], `SELECT checks FROM task_checks WHERE task_id = ?`, taskID)
 }
 
 func (t Tx) putChanges(taskID string, c *fleet.Changes) error {
@@ -43,14 +43,14 @@ func (t Tx) putChecks(taskID string, c *fleet.TaskChecks) error {
 func (t Tx) putJSON(explain func(error) error, query, taskID string, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return t.DB.Failed(explain(err))
+		return t.DB.Fail(explain(err))
 	}
 	t.DB.Lock(LockTask, taskID)
 	return t.DB.Exec(explain, query, taskID, string(text))
 }
 
-// fromJSON scans a value from a row with its JSON.
-func fromJSON[T any](row Scanner) (*T, error) {
+// scanJSON scans a value from a row with its JSON.
+func scanJSON[T any](row Scanner) (*T, error) {
 	v := new(T)
-	return v, row.Scan(jsonInto{v})
+	return v, row.Scan(jsonColumn{v})
 }

@@ -9,8 +9,8 @@ import (
 
 // agentError returns the error for a failed write of the agent. act is the verb for the message, such as "add". taken
 // says that another agent has the name.
-func agentError(act string, a *fleet.Agent, err error, taken bool) error {
-	if taken {
+func agentError(act string, a *fleet.Agent, err error, nameTaken bool) error {
+	if nameTaken {
 		return fleet.Errorf(fleet.ReasonAgentExists,
 			"an agent named %q already exists: choose another name, or delete that agent first", a.Name).WithCause(err)
 	}
@@ -19,9 +19,9 @@ func agentError(act string, a *fleet.Agent, err error, taken bool) error {
 
 // TaskError returns the error for a failed write of the task. act is the verb for the message. busy says that the agent
 // has another active task, and ended says that the store refused to change an ended task.
-func TaskError(act string, t *fleet.Task, err error, busy, ended bool) error {
+func TaskError(act string, t *fleet.Task, err error, agentBusy, ended bool) error {
 	switch {
-	case busy:
+	case agentBusy:
 		return fleet.Errorf(fleet.ReasonAgentBusy,
 			"agent %q already has a running task: wait for it, or stop it first", t.AgentName).WithCause(err)
 	case ended:

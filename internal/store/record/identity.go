@@ -14,27 +14,27 @@ const (
 	updateGroups     = `UPDATE identities SET member_of = ? WHERE principal = ?`
 )
 
-var insertIdentity = insert("identities", identityColumns)
+var insertIdentity = insertStatement("identities", identityColumns)
 
 // Identity returns the identity with the key, see fleet.ReadTx.
 func (t ReadTx) Identity(k fleet.IdentityKey) (*fleet.Identity, error) {
 	if k.Principal != "" {
 		t.DB.Lock(lockPrincipal, k.Principal)
-		return first(t.DB, scanIdentity, selectIdentities+`WHERE principal = ?`, k.Principal)
+		return queryFirst(t.DB, scanIdentity, selectIdentities+`WHERE principal = ?`, k.Principal)
 	}
-	t.DB.Lock(lockSubject, joined(k.Source, k.SubjectID))
-	return first(t.DB, scanIdentity, selectIdentities+`WHERE source = ? AND subject_id = ?`, k.Source, k.SubjectID)
+	t.DB.Lock(lockSubject, joinKey(k.Source, k.SubjectID))
+	return queryFirst(t.DB, scanIdentity, selectIdentities+`WHERE source = ? AND subject_id = ?`, k.Source, k.SubjectID)
 }
 
 func (t Tx) insertIdentity(i *fleet.Identity) error {
-	t.DB.Lock(lockSubject, joined(i.Source, i.SubjectID))
+	t.DB.Lock(lockSubject, joinKey(i.Source, i.SubjectID))
 	t.DB.Lock(lockPrincipal, i.Principal)
 	return t.DB.Exec(func(err error) error { return fmt.Errorf("add the identity of %q: %w", i.Principal, err) },
 		insertIdentity, i.Principal, i.Source, i.SubjectID, i.CreatedAt, groupsArg(i.Groups))
 }
 
 func (t Tx) updateGroups(i *fleet.Identity) error {
-	t.DB.Lock(lockSubject, joined(i.Source, i.SubjectID))
+	t.DB.Lock(lockSubject, joinKey(i.Source, i.SubjectID))
 	t.DB.Lock(lockPrincipal, i.Principal)
 	return t.DB.Exec(func(err error) error { return fmt.Errorf("write the groups of %q: %w", i.Principal, err) },
 		updateGroups, groupsArg(i.Groups), i.Principal)

@@ -14,7 +14,7 @@ func labelsArg(l fleet.Labels) any {
 	if len(l) == 0 {
 		return nil
 	}
-	text, _ := jsonOf(l) // texts can always be encoded
+	text, _ := marshalText(l) // texts can always be encoded
 	return text
 }
 

@@ -23,7 +23,7 @@ const (
 	selectLedger = `SELECT n, ` + ledgerColumns + ` FROM budget_ledger WHERE budget = ? AND n < ?`
 )
 
-var insertLedger = insert("budget_ledger", ledgerColumns)
+var insertLedger = insertStatement("budget_ledger", ledgerColumns)
 
 // Ledger returns the matching parts of the ledger, see fleet.ReadTx.
 func (t ReadTx) Ledger(f fleet.LedgerFilter) (l fleet.Ledger, err error) {
@@ -33,13 +33,13 @@ func (t ReadTx) Ledger(f fleet.LedgerFilter) (l fleet.Ledger, err error) {
 		}
 	}
 	if f.TaskID != "" {
-		of, err := settled(t.DB, lockLedger, func(l fleet.LedgerTotal) string { return l.Budget }, func() ([]fleet.LedgerTotal, error) {
-			return all(t.DB, scanTotal, taskTotals, f.TaskID)
+		totals, err := readLocked(t.DB, lockLedger, func(l fleet.LedgerTotal) string { return l.Budget }, func() ([]fleet.LedgerTotal, error) {
+			return queryAll(t.DB, scanTotal, taskTotals, f.TaskID)
 		})
 		if err != nil {
 			return l, err
 		}
-		l.Totals = append(l.Totals, of...)
+		l.Totals = append(l.Totals, totals...)
 	}
 	if f.Budget == "" || f.Limit <= 0 {
 		return l, nil
@@ -51,7 +51,7 @@ func (t ReadTx) Ledger(f fleet.LedgerFilter) (l fleet.Ledger, err error) {
 	if !f.Begin.IsZero() {
 		query, args = query+` AND begins = ?`, append(args, f.Begin)
 	}
-	l.Entries, err = all(t.DB, scanLedger, query+` ORDER BY n DESC LIMIT ?`, append(args, f.Limit)...)
+	l.Entries, err = queryAll(t.DB, scanLedger, query+` ORDER BY n DESC LIMIT ?`, append(args, f.Limit)...)
 	return l, err
 }
 
@@ -62,9 +62,9 @@ var forever = time.Unix(0, 0).UTC()
 func (t ReadTx) totals(windows []fleet.LedgerKey) (out []fleet.LedgerTotal, err error) {
 	var names List
 	var since time.Time
-	wanted := map[fleet.LedgerKey]bool{}
+	keys := map[fleet.LedgerKey]bool{}
 	for _, w := range windows {
-		wanted[fleet.LedgerKey{Budget: w.Budget, Begin: w.Begin.UTC()}] = true
+		keys[fleet.LedgerKey{Budget: w.Budget, Begin: w.Begin.UTC()}] = true
 		names = append(names, w.Budget)
 		if !w.Begin.Equal(forever) && (since.IsZero() || w.Begin.Before(since)) {
 			since = w.Begin
@@ -74,9 +74,9 @@ func (t ReadTx) totals(windows []fleet.LedgerKey) (out []fleet.LedgerTotal, err 
 		since = forever
 	}
 	t.DB.Lock(lockLedger, names...)
-	got, err := all(t.DB, scanTotal, selectTotals+t.DB.Dialect().In+` ORDER BY budget, begins`, since, forever, names)
+	got, err := queryAll(t.DB, scanTotal, selectTotals+t.DB.Dialect().In+` ORDER BY budget, begins`, since, forever, names)
 	for _, total := range got {
-		if wanted[total.LedgerKey] {
+		if keys[total.LedgerKey] {
 			out = append(out, total)
 		}
 	}

@@ -12,32 +12,32 @@ const (
 	updateMessage  = `UPDATE messages SET given_at = ?, refused = ?, refused_text = ? WHERE id = ? RETURNING 1 AS revision`
 )
 
-var insertMessage = insert("messages", messageColumns)
+var insertMessage = insertStatement("messages", messageColumns)
 
 // Messages returns the matching messages, see fleet.ReadTx.
 func (t ReadTx) Messages(f fleet.MessageFilter) ([]*fleet.Message, error) {
 	if f.TaskID == "" {
-		return settled(t.DB, LockTask, func(m *fleet.Message) string { return m.TaskID }, func() ([]*fleet.Message, error) {
-			return all(t.DB, scanMessage, selectMessages+`WHERE id = ?`, f.ID)
+		return readLocked(t.DB, LockTask, func(m *fleet.Message) string { return m.TaskID }, func() ([]*fleet.Message, error) {
+			return queryAll(t.DB, scanMessage, selectMessages+`WHERE id = ?`, f.ID)
 		})
 	}
 	t.DB.Lock(LockTask, f.TaskID)
-	return all(t.DB, scanMessage, selectMessages+`WHERE task_id = ? ORDER BY n`, f.TaskID)
+	return queryAll(t.DB, scanMessage, selectMessages+`WHERE task_id = ? ORDER BY n`, f.TaskID)
 }
 
 func (t Tx) insertMessage(m *fleet.Message) error {
-	if err := t.DB.Grow(); err != nil {
+	if err := t.DB.CheckSpace(); err != nil {
 		return err
 	}
 	t.DB.Lock(LockTask, m.TaskID)
 	return t.DB.Exec(func(err error) error { return fmt.Errorf("add message %s: %w", m.ID, err) },
-		insertMessage, m.ID, m.TaskID, m.Text, m.CreatedAt, Maybe(m.GivenAt), string(m.Refused), m.RefusedText)
+		insertMessage, m.ID, m.TaskID, m.Text, m.CreatedAt, NullTime(m.GivenAt), string(m.Refused), m.RefusedText)
 }
 
 func (t Tx) updateMessage(m *fleet.Message) error {
 	t.DB.Lock(LockTask, m.TaskID)
 	return t.DB.Revise(new(int64), func(err error) error { return fmt.Errorf("write message %s: %w", m.ID, err) },
-		updateMessage, Maybe(m.GivenAt), string(m.Refused), m.RefusedText, m.ID)
+		updateMessage, NullTime(m.GivenAt), string(m.Refused), m.RefusedText, m.ID)
 }
 
 func scanMessage(row Scanner) (*fleet.Message, error) {

@@ -14,9 +14,9 @@ const putPayload = `INSERT INTO payloads (task_id, size, gzip) VALUES (?, ?, ?)
 func (t ReadTx) Payload(taskID string, compressed bool) ([]byte, error) {
 	t.DB.Lock(LockTask, taskID)
 	if compressed {
-		return first(t.DB, Bytes, `SELECT gzip FROM payloads WHERE task_id = ?`, taskID)
+		return queryFirst(t.DB, ScanBytes, `SELECT gzip FROM payloads WHERE task_id = ?`, taskID)
 	}
-	return first(t.DB, func(row Scanner) ([]byte, error) {
+	return queryFirst(t.DB, func(row Scanner) ([]byte, error) {
 		var size int
 		var gzip []byte
 		if err := row.Scan(&size, &gzip); err != nil {
@@ -27,21 +27,21 @@ func (t ReadTx) Payload(taskID string, compressed bool) ([]byte, error) {
 }
 
 func (t Tx) putPayload(taskID string, payload fleet.Payload) error {
-	return t.pack(func(err error) error { return fmt.Errorf("keep the payload of task %s: %w", taskID, err) }, putPayload, taskID, payload)
+	return t.putCompressed(func(err error) error { return fmt.Errorf("keep the payload of task %s: %w", taskID, err) }, putPayload, taskID, payload)
 }
 
 // appendPayload relies on a property of gzip: concatenated compressed pieces decompress to the concatenated pieces.
 func (t Tx) appendPayload(taskID string, piece fleet.PayloadPiece) error {
-	return t.pack(func(err error) error { return fmt.Errorf("add to the payload of task %s: %w", taskID, err) }, t.DB.Dialect().AppendPayload, taskID, piece)
+	return t.putCompressed(func(err error) error { return fmt.Errorf("add to the payload of task %s: %w", taskID, err) }, t.DB.Dialect().AppendPayload, taskID, piece)
 }
 
-func (t Tx) pack(explain func(error) error, query, taskID string, b []byte) error {
-	if err := t.DB.Grow(); err != nil {
+func (t Tx) putCompressed(explain func(error) error, query, taskID string, b []byte) error {
+	if err := t.DB.CheckSpace(); err != nil {
 		return err
 	}
 	gzip, err := packed.Pack(b)
 	if err != nil {
-		return t.DB.Failed(explain(err))
+		return t.DB.Fail(explain(err))
 	}
 	t.DB.Lock(LockTask, taskID)
 	return t.DB.Exec(explain, query, taskID, len(b), gzip)

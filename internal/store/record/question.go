@@ -16,11 +16,11 @@ const (
 		WHERE id = ? RETURNING 1 AS revision`
 )
 
-var insertQuestion = insert("questions", questionColumns+", name_key")
+var insertQuestion = insertStatement("questions", questionColumns+", name_key")
 
 func (t ReadTx) questions(query string, args ...any) ([]*fleet.Question, error) {
-	return settled(t.DB, LockTask, func(q *fleet.Question) string { return q.TaskID }, func() ([]*fleet.Question, error) {
-		return all(t.DB, scanQuestion, query, args...)
+	return readLocked(t.DB, LockTask, func(q *fleet.Question) string { return q.TaskID }, func() ([]*fleet.Question, error) {
+		return queryAll(t.DB, scanQuestion, query, args...)
 	})
 }
 
@@ -30,7 +30,7 @@ func (t ReadTx) Questions(f fleet.QuestionFilter, limit, offset int) ([]*fleet.Q
 		t.DB.Lock(LockTask, f.TaskID)
 	}
 	where, args := questionConditions(f, t.DB.Dialect().In)
-	total, err := first(t.DB, Int, `SELECT count(*) FROM questions `+where, args...)
+	total, err := queryFirst(t.DB, ScanInt, `SELECT count(*) FROM questions `+where, args...)
 	if err != nil || limit <= 0 || offset >= total {
 		return nil, total, err
 	}
@@ -81,12 +81,12 @@ func questionConditions(f fleet.QuestionFilter, in string) (where string, args [
 }
 
 func (t Tx) insertQuestion(q *fleet.Question) error {
-	if err := t.DB.Grow(); err != nil {
+	if err := t.DB.CheckSpace(); err != nil {
 		return err
 	}
 	args, err := questionArgs(q)
 	if err != nil {
-		return t.DB.Failed(err)
+		return t.DB.Fail(err)
 	}
 	t.DB.Lock(LockTask, q.TaskID)
 	return t.DB.Exec(func(err error) error { return fmt.Errorf("add question %s: %w", q.ID, err) },
@@ -96,25 +96,25 @@ func (t Tx) insertQuestion(q *fleet.Question) error {
 func (t Tx) updateQuestion(q *fleet.Question) error {
 	t.DB.Lock(LockTask, q.TaskID)
 	return t.DB.Revise(new(int64), func(err error) error { return fmt.Errorf("write question %s: %w", q.ID, err) },
-		updateQuestion, string(q.Status), q.Answer, q.Message, q.AnsweredBy, Maybe(q.AnsweredAt), Maybe(q.GivenAt), string(q.Remember), q.ID)
+		updateQuestion, string(q.Status), q.Answer, q.Message, q.AnsweredBy, NullTime(q.AnsweredAt), NullTime(q.GivenAt), string(q.Remember), q.ID)
 }
 
 // questionArgs returns the values of questionColumns.
 func questionArgs(q *fleet.Question) ([]any, error) {
-	options, err := jsonOf(q.Options)
+	options, err := marshalText(q.Options)
 	var rules *string
 	if err == nil && len(q.Rules) > 0 {
-		rules, err = jsonOf(q.Rules)
+		rules, err = marshalText(q.Rules)
 	}
 	return []any{
-		q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner, string(q.Kind), q.Text, q.Tool, q.Input, options, q.AskedAt, Maybe(q.ExpiresAt),
-		string(q.Status), q.Answer, q.Message, q.AnsweredBy, Maybe(q.AnsweredAt), Maybe(q.GivenAt), rules, string(q.Remember),
+		q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner, string(q.Kind), q.Text, q.Tool, q.Input, options, q.AskedAt, NullTime(q.ExpiresAt),
+		string(q.Status), q.Answer, q.Message, q.AnsweredBy, NullTime(q.AnsweredAt), NullTime(q.GivenAt), rules, string(q.Remember),
 	}, err
 }
 
 func scanQuestion(row Scanner) (*fleet.Question, error) {
 	var q fleet.Question
 	return &q, row.Scan(&q.ID, &q.TaskID, &q.AgentUID, &q.AgentName, &q.Owner, (*string)(&q.Kind), &q.Text, &q.Tool, &q.Input,
-		jsonInto{&q.Options}, (*Time)(&q.AskedAt), (*Time)(&q.ExpiresAt), (*string)(&q.Status), &q.Answer, &q.Message, &q.AnsweredBy,
-		(*Time)(&q.AnsweredAt), (*Time)(&q.GivenAt), jsonInto{&q.Rules}, (*string)(&q.Remember))
+		jsonColumn{&q.Options}, (*Time)(&q.AskedAt), (*Time)(&q.ExpiresAt), (*string)(&q.Status), &q.Answer, &q.Message, &q.AnsweredBy,
+		(*Time)(&q.AnsweredAt), (*Time)(&q.GivenAt), jsonColumn{&q.Rules}, (*string)(&q.Remember))
 }

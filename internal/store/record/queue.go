@@ -10,19 +10,19 @@ const (
 	putEntry = `INSERT INTO task_queue (task_id, entry) VALUES (?, ?)
 		ON CONFLICT (task_id) DO UPDATE SET entry = excluded.entry`
 	selectQueue = `SELECT ` + ReadColumns + `, rest, entry FROM task_queue AS q JOIN tasks ON id = q.task_id
-		LEFT JOIN task_descriptions AS d ON d.task_id = id WHERE ` + Active
+		LEFT JOIN task_descriptions AS d ON d.task_id = id WHERE ` + ActiveCondition
 )
 
 // Queue returns the matching tasks of the queue, see fleet.ReadTx.
 func (t ReadTx) Queue(f fleet.QueueFilter) ([]*fleet.QueuedTask, error) {
 	if f.All {
-		return all(t.DB, scanQueued, selectQueue+` ORDER BY n`)
+		return queryAll(t.DB, scanQueued, selectQueue+` ORDER BY n`)
 	}
 	if len(f.TaskIDs) == 0 {
 		return nil, nil
 	}
-	return settled(t.DB, LockAgent, func(q *fleet.QueuedTask) string { return LockedBy(&q.Task) }, func() ([]*fleet.QueuedTask, error) {
-		return all(t.DB, scanQueued, selectQueue+` AND id `+t.DB.Dialect().In+` ORDER BY n`, List(f.TaskIDs))
+	return readLocked(t.DB, LockAgent, func(q *fleet.QueuedTask) string { return TaskLockName(&q.Task) }, func() ([]*fleet.QueuedTask, error) {
+		return queryAll(t.DB, scanQueued, selectQueue+` AND id `+t.DB.Dialect().In+` ORDER BY n`, List(f.TaskIDs))
 	})
 }
 
@@ -33,7 +33,7 @@ func (t Tx) putEntry(taskID string, e *fleet.QueueEntry) error {
 // scanQueued returns the task of a row of selectQueue.
 func scanQueued(row Scanner) (*fleet.QueuedTask, error) {
 	q := &fleet.QueuedTask{}
-	t, err := ScanTask(alsoInto{row, jsonInto{&q.Entry}})
+	t, err := ScanTask(extraColumn{row, jsonColumn{&q.Entry}})
 	if err != nil {
 		return nil, err
 	}
@@ -41,11 +41,11 @@ func scanQueued(row Scanner) (*fleet.QueuedTask, error) {
 	return q, nil
 }
 
-// alsoInto scans the last column of a row into another value.
-type alsoInto struct {
+// extraColumn scans the last column of a row into another value.
+type extraColumn struct {
 	Scanner
 	last any
 }
 
 // Scan implements Scanner.
-func (r alsoInto) Scan(dest ...any) error { return r.Scanner.Scan(append(dest, r.last)...) }
+func (r extraColumn) Scan(dest ...any) error { return r.Scanner.Scan(append(dest, r.last)...) }

@@ -14,11 +14,13 @@ type Scanner interface{ Scan(dest ...any) error }
 // lower-case function may depend on a locale or change only ASCII letters.
 func Key(name string) string { return strings.ToLower(name) }
 
-// Marks returns a question mark for each column of the list.
-func Marks(columns string) string { return "?" + strings.Repeat(", ?", strings.Count(columns, ",")) }
+// Placeholders returns a question mark for each column of the list.
+func Placeholders(columns string) string {
+	return "?" + strings.Repeat(", ?", strings.Count(columns, ","))
+}
 
-// Quoted returns the values as a list of SQL strings. They must not contain quotes.
-func Quoted[T ~string](values []T) string {
+// QuoteList returns the values as a list of SQL strings. They must not contain quotes.
+func QuoteList[T ~string](values []T) string {
 	var b strings.Builder
 	for i, v := range values {
 		if i > 0 {

@@ -15,7 +15,7 @@ const (
 // Remains returns what the store keeps of an agent, see fleet.ReadTx.
 func (t ReadTx) Remains(uid string, bundle bool) (*fleet.Remains, error) {
 	t.DB.Lock(LockAgent, uid)
-	return first(t.DB, func(row Scanner) (*fleet.Remains, error) {
+	return queryFirst(t.DB, func(row Scanner) (*fleet.Remains, error) {
 		r := &fleet.Remains{}
 		return r, row.Scan((*Time)(&r.KeptAt), &r.Size, &r.Lost, &r.Bundle)
 	}, getRemains, bundle, uid)
@@ -25,7 +25,7 @@ func (t Tx) putRemains(uid string, r *fleet.Remains) error {
 	bundle := r.Bundle
 	if len(bundle) == 0 {
 		bundle = []byte{} // not NULL
-	} else if err := t.DB.Grow(); err != nil {
+	} else if err := t.DB.CheckSpace(); err != nil {
 		return err
 	}
 	t.DB.Lock(LockAgent, uid)

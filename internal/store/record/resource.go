@@ -17,21 +17,21 @@ const (
 // Resources returns the matching resources, see fleet.ReadTx.
 func (t ReadTx) Resources(f fleet.ResourceFilter) ([]*fleet.Resource, error) {
 	if f.Name != "" {
-		t.DB.Lock(lockResource, joined(string(f.Kind), f.Name))
-		return all(t.DB, scanResource, selectResources+` AND name = ?`, string(f.Kind), f.Name)
+		t.DB.Lock(lockResource, joinKey(string(f.Kind), f.Name))
+		return queryAll(t.DB, scanResource, selectResources+` AND name = ?`, string(f.Kind), f.Name)
 	}
-	return settled(t.DB, lockResource, func(r *fleet.Resource) string { return joined(string(r.Kind), r.Name) }, func() ([]*fleet.Resource, error) {
-		return all(t.DB, scanResource, selectResources+` ORDER BY name`, string(f.Kind))
+	return readLocked(t.DB, lockResource, func(r *fleet.Resource) string { return joinKey(string(r.Kind), r.Name) }, func() ([]*fleet.Resource, error) {
+		return queryAll(t.DB, scanResource, selectResources+` ORDER BY name`, string(f.Kind))
 	})
 }
 
 func (t Tx) putResource(r *fleet.Resource) error {
-	t.DB.Lock(lockResource, joined(string(r.Kind), r.Name))
+	t.DB.Lock(lockResource, joinKey(string(r.Kind), r.Name))
 	return t.DB.Revise(&r.Revision, func(err error) error { return resourceError("write", r, err) }, putResource, string(r.Kind), r.Name, new(string(r.Body)))
 }
 
 func (t Tx) deleteResource(r *fleet.Resource) error {
-	t.DB.Lock(lockResource, joined(string(r.Kind), r.Name))
+	t.DB.Lock(lockResource, joinKey(string(r.Kind), r.Name))
 	return t.DB.Exec(func(err error) error { return resourceError("delete", r, err) }, deleteResource, string(r.Kind), r.Name)
 }
 

@@ -17,8 +17,8 @@ const (
 )
 
 var (
-	insertSession = `INSERT INTO sessions (` + sessionColumns + `, id, revision) VALUES (` + Marks(sessionColumns) + `, ?, 1)`
-	updateSession = `UPDATE sessions SET (` + sessionColumns + `) = (` + Marks(sessionColumns) + `), revision = revision + 1
+	insertSession = `INSERT INTO sessions (` + sessionColumns + `, id, revision) VALUES (` + Placeholders(sessionColumns) + `, ?, 1)`
+	updateSession = `UPDATE sessions SET (` + sessionColumns + `) = (` + Placeholders(sessionColumns) + `), revision = revision + 1
 		WHERE id = ? RETURNING revision`
 )
 
@@ -26,37 +26,37 @@ var (
 func (t ReadTx) Session(k fleet.SessionKey) (*fleet.Session, error) {
 	if k.ID != "" {
 		t.DB.Lock(LockSession, k.ID)
-		return first(t.DB, scanSession, selectSessions+`WHERE id = ?`, k.ID)
+		return queryFirst(t.DB, scanSession, selectSessions+`WHERE id = ?`, k.ID)
 	}
-	t.DB.Lock(lockKeyed, joined(string(k.Toolset), k.Owner, k.Key))
+	t.DB.Lock(lockSessionKey, joinKey(string(k.Toolset), k.Owner, k.Key))
 	return fleet.First(t.sessions(openSessions+` AND owner = ? AND key <> '' AND key = ?`, string(k.Toolset), k.Owner, k.Key))
 }
 
 // Sessions returns the open sessions of the owner, see fleet.ReadTx.
 func (t ReadTx) Sessions(toolset fleet.Toolset, owner string) ([]*fleet.Session, error) {
 	if owner == "" {
-		return all(t.DB, scanSession, openSessions+lastUsedFirst, string(toolset))
+		return queryAll(t.DB, scanSession, openSessions+lastUsedFirst, string(toolset))
 	}
-	t.DB.Lock(lockSessions, joined(string(toolset), owner))
+	t.DB.Lock(lockSessions, joinKey(string(toolset), owner))
 	return t.sessions(openSessions+` AND owner = ?`+lastUsedFirst, string(toolset), owner)
 }
 
 func (t ReadTx) sessions(query string, args ...any) ([]*fleet.Session, error) {
-	return settled(t.DB, LockSession, func(s *fleet.Session) string { return s.ID }, func() ([]*fleet.Session, error) {
-		return all(t.DB, scanSession, query, args...)
+	return readLocked(t.DB, LockSession, func(s *fleet.Session) string { return s.ID }, func() ([]*fleet.Session, error) {
+		return queryAll(t.DB, scanSession, query, args...)
 	})
 }
 
 func (t Tx) insertSession(s *fleet.Session) error {
-	if err := t.DB.Grow(); err != nil {
+	if err := t.DB.CheckSpace(); err != nil {
 		return err
 	}
 	t.DB.Lock(LockSession, s.ID)
-	t.DB.Lock(lockSessions, joined(string(s.Toolset), s.Owner))
-	t.DB.Lock(lockKeyed, joined(string(s.Toolset), s.Owner, s.Key))
+	t.DB.Lock(lockSessions, joinKey(string(s.Toolset), s.Owner))
+	t.DB.Lock(lockSessionKey, joinKey(string(s.Toolset), s.Owner, s.Key))
 	s.Revision = 1
 	return t.DB.Exec(func(err error) error {
-		if t.DB.Taken(err, uniqueSessionKey) {
+		if t.DB.Violates(err, uniqueSessionKey) {
 			return fleet.Errorf(fleet.ReasonSessionExists, "an open session with this key already exists").WithCause(err)
 		}
 		return fmt.Errorf("add session %s: %w", s.ID, err)
@@ -69,14 +69,14 @@ func (t Tx) updateSession(s *fleet.Session) error {
 		updateSession, append(sessionArgs(s), s.ID)...)
 }
 
-// joined returns the parts as one name.
-func joined(parts ...string) string { return strings.Join(parts, "\x00") }
+// joinKey returns the parts as one name.
+func joinKey(parts ...string) string { return strings.Join(parts, "\x00") }
 
 // sessionArgs returns the values of sessionColumns.
 func sessionArgs(s *fleet.Session) []any {
 	return []any{
 		string(s.Toolset), s.Owner, s.Name, s.Key, s.Agent, s.Source, s.AgentUID, s.Messages, s.CreatedAt,
-		s.UsedAt, Maybe(s.ClosedAt), s.CloseReason,
+		s.UsedAt, NullTime(s.ClosedAt), s.CloseReason,
 	}
 }
 

@@ -24,12 +24,12 @@ const ReadColumns = `id, ` + TaskColumns + `, payload_removed, has_messages, has
 // SelectTasks is the beginning of a query whose rows ScanTask reads.
 const SelectTasks = `SELECT ` + ReadColumns + `, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
 
-// Active is the SQL condition for tasks that have not ended. Queries contain it unchanged, so that the database uses
+// ActiveCondition is the SQL condition for tasks that have not ended. Queries contain it unchanged, so that the database uses
 // the index tasks_active, which has the same condition.
-const Active = `status IN ('pending', 'running')`
+const ActiveCondition = `status IN ('pending', 'running')`
 
-// Running is the SQL condition for tasks that occupy their agents, as in the index tasks_active.
-const Running = `status = 'running'`
+// RunningCondition is the SQL condition for tasks that occupy their agents, as in the index tasks_active.
+const RunningCondition = `status = 'running'`
 
 // Head returns the beginning of the description, at most maxHead bytes, cut at a character boundary.
 func Head(description string) string {
@@ -56,21 +56,21 @@ func optionsText(o fleet.TaskOptions) string {
 // TaskArgs returns the values of TaskColumns.
 func TaskArgs(t *fleet.Task) []any {
 	return []any{
-		t.Trace, maybeText(t.AgentUID), t.AgentName, t.Owner, string(t.Source), string(t.Status), t.Reason, int64(t.Timeout),
-		t.CreatedAt, Maybe(t.StartedAt), Maybe(t.EndedAt), Maybe(t.Dispatched), t.Cursor,
-		t.OutputSize, Maybe(t.StopAsked), t.StopReason, t.Summary, t.PayloadSize, t.ExitCode, t.CostUSD, t.Turns,
+		t.Trace, nullText(t.AgentUID), t.AgentName, t.Owner, string(t.Source), string(t.Status), t.Reason, int64(t.Timeout),
+		t.CreatedAt, NullTime(t.StartedAt), NullTime(t.EndedAt), NullTime(t.Dispatched), t.Cursor,
+		t.OutputSize, NullTime(t.StopAsked), t.StopReason, t.Summary, t.PayloadSize, t.ExitCode, t.CostUSD, t.Turns,
 		t.SessionID, t.Usage.Model, t.Usage.InputTokens, t.Usage.OutputTokens, t.Usage.ToolCalls, t.SelfStarted, t.Reported,
-		t.PayloadGap.Offset, t.PayloadGap.Size, t.Waiting, Maybe(t.StalledAt), t.LastStep, t.Terminal, t.ConversationLost, t.Try,
-		string(t.ReasonCode), Maybe(t.RetryAt), Maybe(t.CollectingAt), spent(&t.Spent), optionsText(t.Options), labelsArg(t.Labels), t.RetryOf, string(t.Output), Head(t.Description),
+		t.PayloadGap.Offset, t.PayloadGap.Size, t.Waiting, NullTime(t.StalledAt), t.LastStep, t.Terminal, t.ConversationLost, t.Try,
+		string(t.ReasonCode), NullTime(t.RetryAt), NullTime(t.CollectingAt), spentArg(&t.Spent), optionsText(t.Options), labelsArg(t.Labels), t.RetryOf, string(t.Output), Head(t.Description),
 	}
 }
 
-// spent returns what the task has spent as JSON, or nil, which means NULL, for nothing.
-func spent(s *fleet.Spent) any {
+// spentArg returns what the task has spent as JSON, or nil, which means NULL, for nothing.
+func spentArg(s *fleet.Spent) any {
 	if s.IsZero() {
 		return nil
 	}
-	text, _ := jsonOf(s) // finite numbers and texts can always be encoded
+	text, _ := marshalText(s) // finite numbers and texts can always be encoded
 	return text
 }
 
@@ -81,12 +81,12 @@ func ScanTask(row Scanner) (*fleet.Task, error) {
 		rest            *string
 		options, output string
 	)
-	err := row.Scan(&t.ID, &t.Trace, textInto{&t.AgentUID}, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason,
+	err := row.Scan(&t.ID, &t.Trace, textColumn{&t.AgentUID}, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason,
 		(*int64)(&t.Timeout), (*Time)(&t.CreatedAt), (*Time)(&t.StartedAt), (*Time)(&t.EndedAt), (*Time)(&t.Dispatched), &t.Cursor,
 		&t.OutputSize, (*Time)(&t.StopAsked), &t.StopReason, &t.Summary, &t.PayloadSize, &t.ExitCode, &t.CostUSD, &t.Turns,
 		&t.SessionID, &t.Usage.Model, &t.Usage.InputTokens, &t.Usage.OutputTokens, &t.Usage.ToolCalls, &t.SelfStarted, &t.Reported,
 		&t.PayloadGap.Offset, &t.PayloadGap.Size, &t.Waiting, (*Time)(&t.StalledAt), &t.LastStep, &t.Terminal, &t.ConversationLost, &t.Try,
-		(*string)(&t.ReasonCode), (*Time)(&t.RetryAt), (*Time)(&t.CollectingAt), jsonInto{&t.Spent}, &options, jsonInto{&t.Labels}, &t.RetryOf, &output, &t.Description, &t.PayloadRemoved, &t.HasMessages, &t.HasQuestions, &t.HasChecks, &t.Revision, &rest)
+		(*string)(&t.ReasonCode), (*Time)(&t.RetryAt), (*Time)(&t.CollectingAt), jsonColumn{&t.Spent}, &options, jsonColumn{&t.Labels}, &t.RetryOf, &output, &t.Description, &t.PayloadRemoved, &t.HasMessages, &t.HasQuestions, &t.HasChecks, &t.Revision, &rest)
 	if err != nil {
 		return nil, err
 	}

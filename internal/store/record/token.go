@@ -14,21 +14,21 @@ const tokenColumns = `name, kind, hash, created_at, expires_at, revoked_at, agen
 const SelectTokens = `SELECT ` + tokenColumns + ` FROM tokens `
 
 var (
-	insertToken = insert("tokens", tokenColumns)
-	updateToken = `UPDATE tokens SET (` + tokenColumns + `) = (` + Marks(tokenColumns) + `) WHERE hash = ? RETURNING 1 AS revision`
+	insertToken = insertStatement("tokens", tokenColumns)
+	updateToken = `UPDATE tokens SET (` + tokenColumns + `) = (` + Placeholders(tokenColumns) + `) WHERE hash = ? RETURNING 1 AS revision`
 )
 
 // Tokens returns the matching tokens, see fleet.ReadTx.
 func (t ReadTx) Tokens(f fleet.TokenFilter) ([]*fleet.Token, error) {
 	switch {
 	case f.AgentUID != "":
-		t.DB.Lock(lockTokens, f.AgentUID)
-		return all(t.DB, ScanToken, SelectTokens+`WHERE agent_uid <> '' AND agent_uid = ? AND revoked_at IS NULL ORDER BY n`, f.AgentUID)
+		t.DB.Lock(lockAgentTokens, f.AgentUID)
+		return queryAll(t.DB, ScanToken, SelectTokens+`WHERE agent_uid <> '' AND agent_uid = ? AND revoked_at IS NULL ORDER BY n`, f.AgentUID)
 	case f.All:
-		return all(t.DB, ScanToken, SelectTokens+`WHERE agent_uid = '' ORDER BY name, n`)
+		return queryAll(t.DB, ScanToken, SelectTokens+`WHERE agent_uid = '' ORDER BY name, n`)
 	default:
 		t.DB.Lock(lockToken, f.Name)
-		return all(t.DB, ScanToken, SelectTokens+`WHERE agent_uid = '' AND name = ? ORDER BY n`, f.Name)
+		return queryAll(t.DB, ScanToken, SelectTokens+`WHERE agent_uid = '' AND name = ? ORDER BY n`, f.Name)
 	}
 }
 
@@ -45,9 +45,9 @@ func (t Tx) updateToken(k *fleet.Token) error {
 
 func (t Tx) lockToken(k *fleet.Token) {
 	t.DB.Lock(lockToken, k.Name)
-	t.DB.Lock(lockHash, k.Hash)
+	t.DB.Lock(lockTokenHash, k.Hash)
 	if k.AgentUID != "" {
-		t.DB.Lock(lockTokens, k.AgentUID)
+		t.DB.Lock(lockAgentTokens, k.AgentUID)
 	}
 }
 
@@ -56,10 +56,10 @@ func (t Tx) lockToken(k *fleet.Token) {
 func (t Tx) tokenError(act string, k *fleet.Token) func(error) error {
 	return func(err error) error {
 		switch {
-		case t.DB.Taken(err, uniqueToken):
+		case t.DB.Violates(err, uniqueToken):
 			return fleet.Errorf(fleet.ReasonTokenExists,
 				"a token named %q already exists: choose another name, or revoke that token first", k.Name).WithCause(err)
-		case t.DB.Taken(err, uniqueHash):
+		case t.DB.Violates(err, uniqueHash):
 			err = errors.New("another token has the same secret")
 		}
 		return fmt.Errorf("%s token %q: %w", act, k.Name, err)
@@ -68,7 +68,7 @@ func (t Tx) tokenError(act string, k *fleet.Token) func(error) error {
 
 func tokenArgs(k *fleet.Token) []any {
 	return []any{
-		k.Name, string(k.Kind), k.Hash, k.CreatedAt, Maybe(k.ExpiresAt), Maybe(k.RevokedAt), k.AgentUID,
+		k.Name, string(k.Kind), k.Hash, k.CreatedAt, NullTime(k.ExpiresAt), NullTime(k.RevokedAt), k.AgentUID,
 		k.Scope.String(), strings.Join(k.Projects, "\n"),
 	}
 }

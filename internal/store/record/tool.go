@@ -18,18 +18,18 @@ const (
 // Tools returns the tools that the owner has registered, see fleet.ReadTx.
 func (t ReadTx) Tools(owner string) ([]*fleet.RegisteredTool, error) {
 	t.DB.Lock(lockTools, owner)
-	return all(t.DB, scanTool, selectTools, owner)
+	return queryAll(t.DB, scanTool, selectTools, owner)
 }
 
 func (t Tx) insertTool(tool *fleet.RegisteredTool) error {
-	if err := t.DB.Grow(); err != nil {
+	if err := t.DB.CheckSpace(); err != nil {
 		return err
 	}
 	t.DB.Lock(lockTools, tool.Owner)
 	explain := func(err error) error { return fmt.Errorf("keep tool %q: %w", tool.Name, err) }
 	b, err := json.Marshal(tool.Tool)
 	if err != nil {
-		return t.DB.Failed(explain(err))
+		return t.DB.Fail(explain(err))
 	}
 	if err := t.DB.Exec(explain, insertTool, tool.Owner, tool.Name, tool.Agent, string(b), tool.CreatedAt, tool.UpdatedAt); err != nil {
 		return err
@@ -45,5 +45,5 @@ func (t Tx) deleteTool(tool *fleet.RegisteredTool) error {
 
 func scanTool(row Scanner) (*fleet.RegisteredTool, error) {
 	var r fleet.RegisteredTool
-	return &r, row.Scan(&r.Owner, &r.Agent, jsonInto{&r.Tool}, (*Time)(&r.CreatedAt), (*Time)(&r.UpdatedAt))
+	return &r, row.Scan(&r.Owner, &r.Agent, jsonColumn{&r.Tool}, (*Time)(&r.CreatedAt), (*Time)(&r.UpdatedAt))
 }

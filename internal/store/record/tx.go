@@ -10,10 +10,10 @@ type ReadDB interface {
 
 	// Lock keeps other transactions from reading or writing the rows that the kind and a name stand for, until this one ends.
 	// It reports whether some of them were not yet locked. It does nothing if the database has only one writer.
-	Lock(kind string, names ...string) (news bool)
+	Lock(kind string, names ...string) (acquired bool)
 
-	// Failed makes the transaction fail with err, unless it has failed before, and returns err.
-	Failed(err error) error
+	// Fail makes the transaction fail with err, unless it has failed before, and returns err.
+	Fail(err error) error
 
 	// Dialect returns what differs between databases.
 	Dialect() *Dialect
@@ -31,15 +31,15 @@ type DB interface {
 	// the row does not exist.
 	Revise(revision *int64, explain func(error) error, query string, args ...any) error
 
-	// Share keeps out transactions that lock the name, but not those that share it. It does nothing if the database has only one
+	// LockShared keeps out transactions that lock the name, but not those that share it. It does nothing if the database has only one
 	// writer.
-	Share(kind, name string)
+	LockShared(kind, name string)
 
-	// Grow returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
-	Grow() error
+	// CheckSpace returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
+	CheckSpace() error
 
-	// Taken reports whether err violates the unique index.
-	Taken(err error, index Unique) bool
+	// Violates reports whether err violates the unique index.
+	Violates(err error, index Unique) bool
 }
 
 // Dialect is the SQL that differs between databases.
@@ -63,29 +63,29 @@ var (
 
 // These are the kinds of locks.
 const (
-	LockAgent    = "agent"     // an agent with its tasks, by uid
-	LockName     = "name"      // the agents with a name, by the name's key
-	LockPlace    = "workspace" // the agents of a workspace
-	LockHoldings = "holdings"  // the agents and tasks of an owner; a transaction that adds one shares the lock
-	LockProject  = "project"   // the agents and tasks of a project with limits; a transaction that adds one counts them first
-	LockTask     = "task"      // the messages, questions, payload and so on of a task
-	LockSession  = "session"   // a session with its tasks, by id
+	LockAgent     = "agent"     // an agent with its tasks, by uid
+	LockName      = "name"      // the agents with a name, by the name's key
+	LockWorkspace = "workspace" // the agents of a workspace
+	LockHoldings  = "holdings"  // the agents and tasks of an owner; a transaction that adds one shares the lock
+	LockProject   = "project"   // the agents and tasks of a project with limits; a transaction that adds one counts them first
+	LockTask      = "task"      // the messages, questions, payload and so on of a task
+	LockSession   = "session"   // a session with its tasks, by id
 
-	lockRequest   = "request"
-	lockKeyed     = "key"       // the open session with a key
-	lockSessions  = "sessions"  // the open sessions of an owner
-	lockTools     = "tools"     // the tools of an owner
-	lockToken     = "token"     // the tokens with a name
-	lockHash      = "hash"      // the token with a hash
-	lockTokens    = "tokens"    // the tokens of an agent
-	lockSubject   = "subject"   // the identity of a subject
-	lockPrincipal = "principal" // the identity of a principal
-	lockResource  = "resource"  // a resource, by kind and name
-	lockLedger    = "ledger"    // the ledger of a budget
+	lockRequest     = "request"
+	lockSessionKey  = "key"       // the open session with a key
+	lockSessions    = "sessions"  // the open sessions of an owner
+	lockTools       = "tools"     // the tools of an owner
+	lockToken       = "token"     // the tokens with a name
+	lockTokenHash   = "hash"      // the token with a hash
+	lockAgentTokens = "tokens"    // the tokens of an agent
+	lockSubject     = "subject"   // the identity of a subject
+	lockPrincipal   = "principal" // the identity of a principal
+	lockResource    = "resource"  // a resource, by kind and name
+	lockLedger      = "ledger"    // the ledger of a budget
 )
 
-// LockedBy returns the name by which a task is locked with its agent. A task without an agent is locked alone.
-func LockedBy(t *fleet.Task) string {
+// TaskLockName returns the name by which a task is locked with its agent. A task without an agent is locked alone.
+func TaskLockName(t *fleet.Task) string {
 	if t.AgentUID == "" {
 		return "task " + t.ID
 	}
@@ -98,8 +98,8 @@ type ReadTx struct{ DB ReadDB }
 // Tx also writes them.
 type Tx struct{ DB DB }
 
-// all returns every row of the query's result, converted by scan.
-func all[T any](t ReadDB, scan func(Scanner) (T, error), query string, args ...any) (out []T, err error) {
+// queryAll returns every row of the query's result, converted by scan.
+func queryAll[T any](t ReadDB, scan func(Scanner) (T, error), query string, args ...any) (out []T, err error) {
 	err = t.Query(func(row Scanner) error {
 		v, err := scan(row)
 		out = append(out, v)
@@ -111,18 +111,18 @@ func all[T any](t ReadDB, scan func(Scanner) (T, error), query string, args ...a
 	return out, nil
 }
 
-// first returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
-func first[T any](t ReadDB, scan func(Scanner) (T, error), query string, args ...any) (v T, err error) {
-	got, err := all(t, scan, query, args...)
+// queryFirst returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
+func queryFirst[T any](t ReadDB, scan func(Scanner) (T, error), query string, args ...any) (v T, err error) {
+	got, err := queryAll(t, scan, query, args...)
 	if err == nil && len(got) > 0 {
 		v = got[0]
 	}
 	return v, err
 }
 
-// settled calls read until the transaction holds the locks on everything that read returns, and returns the last result.
+// readLocked calls read until the transaction holds the locks on everything that read returns, and returns the last result.
 // name returns the name that a value must be locked by.
-func settled[T any](t ReadDB, kind string, name func(T) string, read func() ([]T, error)) ([]T, error) {
+func readLocked[T any](t ReadDB, kind string, name func(T) string, read func() ([]T, error)) ([]T, error) {
 	for {
 		got, err := read()
 		if err != nil {
@@ -138,13 +138,13 @@ func settled[T any](t ReadDB, kind string, name func(T) string, read func() ([]T
 	}
 }
 
-// Int scans a number.
-func Int(row Scanner) (n int, err error) { return n, row.Scan(&n) }
+// ScanInt scans a number.
+func ScanInt(row Scanner) (n int, err error) { return n, row.Scan(&n) }
 
-// Bytes scans bytes.
-func Bytes(row Scanner) (b []byte, err error) { return b, row.Scan(&b) }
+// ScanBytes scans bytes.
+func ScanBytes(row Scanner) (b []byte, err error) { return b, row.Scan(&b) }
 
-// insert returns the statement that inserts a row with the columns.
-func insert(table, columns string) string {
-	return `INSERT INTO ` + table + ` (` + columns + `) VALUES (` + Marks(columns) + `)`
+// insertStatement returns the statement that inserts a row with the columns.
+func insertStatement(table, columns string) string {
+	return `INSERT INTO ` + table + ` (` + columns + `) VALUES (` + Placeholders(columns) + `)`
 }

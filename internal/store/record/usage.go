@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Ended is the SQL condition for tasks that have ended.
-const Ended = `status NOT IN ('pending', 'running')`
+// EndedCondition is the SQL condition for tasks that have ended.
+const EndedCondition = `status NOT IN ('pending', 'running')`
 
 // UsageDays selects sums of ended tasks by the day on which the tasks were created. Days are counted from 1970.
 type UsageDays struct {
@@ -19,11 +19,11 @@ type UsageDays struct {
 
 // UsageTasks selects tasks whose usage is added if Sign is 1, or subtracted if Sign is -1.
 type UsageTasks struct {
-	Sign   int
-	Filter fleet.TaskFilter
-	Status string   // the condition Active or Ended; "" selects both
-	Agents []string // UIDs of the agents whose tasks are selected; empty selects tasks of all agents
-	NotOf  string   // the owner whose tasks are left out; "" leaves out none
+	Sign        int
+	Filter      fleet.TaskFilter
+	Status      string   // ActiveCondition or EndedCondition; "" selects both
+	Agents      []string // UIDs of the agents whose tasks are selected; empty selects tasks of all agents
+	ExceptOwner string   // the owner whose tasks are left out; "" leaves out none
 }
 
 // UsageParts returns the parts whose sum is the usage of the tasks of the filter. These are sums of whole days, tasks
@@ -38,7 +38,7 @@ func UsageParts(f fleet.TaskFilter, by fleet.UsageKey) (days []UsageDays, tasks 
 		f.Shared = shared
 		return nil, []UsageTasks{{Sign: 1, Filter: f}}
 	}
-	tasks = append(tasks, UsageTasks{Sign: 1, Filter: span, Status: Active})
+	tasks = append(tasks, UsageTasks{Sign: 1, Filter: span, Status: ActiveCondition})
 	first, end := int64(math.MinInt32), int64(math.MaxInt32)
 	if !f.Since.IsZero() {
 		var at time.Time
@@ -53,7 +53,7 @@ func UsageParts(f fleet.TaskFilter, by fleet.UsageKey) (days []UsageDays, tasks 
 	if len(shared) > 0 && f.Owner != "" {
 		ofOthers := span
 		ofOthers.Owner = ""
-		tasks = append(tasks, UsageTasks{Sign: 1, Filter: ofOthers, Agents: shared, NotOf: f.Owner})
+		tasks = append(tasks, UsageTasks{Sign: 1, Filter: ofOthers, Agents: shared, ExceptOwner: f.Owner})
 	}
 	return []UsageDays{{First: first, End: end, Owner: f.Owner, Project: f.Project}}, tasks
 }
@@ -69,10 +69,10 @@ func nearestDay(t time.Time) (number int64, begins time.Time) {
 func appendBetween(tasks []UsageTasks, f fleet.TaskFilter, from, to time.Time) []UsageTasks {
 	switch f.Since, f.Until = from, to; from.Compare(to) {
 	case -1:
-		return append(tasks, UsageTasks{Sign: 1, Filter: f, Status: Ended})
+		return append(tasks, UsageTasks{Sign: 1, Filter: f, Status: EndedCondition})
 	case 1:
 		f.Since, f.Until = to, from
-		return append(tasks, UsageTasks{Sign: -1, Filter: f, Status: Ended})
+		return append(tasks, UsageTasks{Sign: -1, Filter: f, Status: EndedCondition})
 	}
 	return tasks
 }

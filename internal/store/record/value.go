@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Maybe returns the time as an argument of a query, or nil, which means NULL, for the zero time. A store whose database
+// NullTime returns the time as an argument of a query, or nil, which means NULL, for the zero time. A store whose database
 // has no type for times converts the time.Time arguments to microseconds since 1970.
-func Maybe(t time.Time) any {
+func NullTime(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}
@@ -33,11 +33,11 @@ func (t *Time) Scan(src any) error {
 	return nil
 }
 
-// jsonInto scans JSON from a row into the value that to points to. NULL leaves the value unchanged.
-type jsonInto struct{ to any }
+// jsonColumn scans JSON from a row into the value that to points to. NULL leaves the value unchanged.
+type jsonColumn struct{ to any }
 
 // Scan implements sql.Scanner.
-func (j jsonInto) Scan(src any) error {
+func (j jsonColumn) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:
 		return nil
@@ -49,19 +49,19 @@ func (j jsonInto) Scan(src any) error {
 	return fmt.Errorf("JSON is stored as %T", src)
 }
 
-// maybeText returns the text as an argument of a query, or nil, which means NULL, for the empty text.
-func maybeText(text string) any {
+// nullText returns the text as an argument of a query, or nil, which means NULL, for the empty text.
+func nullText(text string) any {
 	if text == "" {
 		return nil
 	}
 	return text
 }
 
-// textInto scans a text from a row. NULL gives the empty text.
-type textInto struct{ to *string }
+// textColumn scans a text from a row. NULL gives the empty text.
+type textColumn struct{ to *string }
 
 // Scan implements sql.Scanner.
-func (t textInto) Scan(src any) error {
+func (t textColumn) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:
 		*t.to = ""

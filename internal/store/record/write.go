@@ -30,7 +30,7 @@ func (t Tx) Insert(r fleet.Row) error {
 	case *fleet.LedgerEntry:
 		return t.insertLedgerEntry(r)
 	}
-	return t.DB.Failed(fmt.Errorf("insert: no table for %T", r))
+	return t.DB.Fail(fmt.Errorf("insert: no table for %T", r))
 }
 
 // Update writes the row, see fleet.Tx. Tasks are written by the stores.
@@ -49,7 +49,7 @@ func (t Tx) Update(r fleet.Row) error {
 	case *fleet.Identity:
 		return t.updateGroups(r)
 	}
-	return t.DB.Failed(fmt.Errorf("update: rows of %T do not change", r))
+	return t.DB.Fail(fmt.Errorf("update: rows of %T do not change", r))
 }
 
 // Delete removes the row, see fleet.Tx. Tasks are deleted by the stores.
@@ -60,7 +60,7 @@ func (t Tx) Delete(r fleet.Row) error {
 	case *fleet.Resource:
 		return t.deleteResource(r)
 	}
-	return t.DB.Failed(fmt.Errorf("delete: rows of %T stay", r))
+	return t.DB.Fail(fmt.Errorf("delete: rows of %T stay", r))
 }
 
 // Put stores a part of a task or an agent, see fleet.Tx.
@@ -83,5 +83,5 @@ func (t Tx) Put(id string, p fleet.Part) error {
 	case *fleet.Remains:
 		return t.putRemains(id, p)
 	}
-	return t.DB.Failed(fmt.Errorf("put: no table for %T", p))
+	return t.DB.Fail(fmt.Errorf("put: no table for %T", p))
 }

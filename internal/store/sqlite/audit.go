@@ -13,7 +13,7 @@ const (
 	pruneAudit = `DELETE FROM audit WHERE n IN (SELECT n FROM audit WHERE time < ? ORDER BY time LIMIT ?)`
 )
 
-var insertAudit = `INSERT INTO audit (` + record.AuditColumns + `) VALUES (` + record.Marks(record.AuditColumns) + `)`
+var insertAudit = `INSERT INTO audit (` + record.AuditColumns + `) VALUES (` + record.Placeholders(record.AuditColumns) + `)`
 
 // addAudit writes the entry of the transaction's call to the audit log, unless the call has none or it was already
 // written. The caller must call settle with the error of the transaction, or nil.
@@ -47,7 +47,7 @@ func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error 
 					_, err = c.exec(ctx, insertAudit, encode(record.AuditArgs(e))...)
 				}
 				if err != nil {
-					return plain(ctx, err)
+					return contextError(ctx, err)
 				}
 			}
 			return nil
@@ -66,7 +66,7 @@ func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entr
 	err = s.read(ctx, func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
 		return t.run("BEGIN", func() error {
-			entries, err = all(t, record.ScanAudit, record.SelectAudit+where.String()+`true ORDER BY n DESC LIMIT ?`, encode(append(args, limit))...)
+			entries, err = queryAll(t, record.ScanAudit, record.SelectAudit+where.String()+`true ORDER BY n DESC LIMIT ?`, encode(append(args, limit))...)
 			return err
 		})
 	})

@@ -37,7 +37,7 @@ func Backup(ctx context.Context, path, to string) (err error) {
 		return err
 	}
 	if _, err := db.ExecContext(ctx, `VACUUM INTO ?`, full); err != nil {
-		return fmt.Errorf("copy %s: %w", path, advise(err))
+		return fmt.Errorf("copy %s: %w", path, addAdvice(err))
 	}
 	return f.Sync() // SQLite has written the file under its name, and does not sync it
 }
@@ -64,7 +64,7 @@ func (s *Store) Export(ctx context.Context, fn func(rows func(table string) (*sq
 	return s.read(ctx, func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
 		return t.run("BEGIN", func() error {
-			held, err := first(t, scanInt, `SELECT count(*) FROM leases WHERE until > ?`, micros(time.Now()))
+			held, err := queryFirst(t, scanInt, `SELECT count(*) FROM leases WHERE until > ?`, micros(time.Now()))
 			if err != nil {
 				return err
 			}

@@ -13,26 +13,26 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// checkedFirst is the size of the largest file that is checked before it is used, in bytes. The check of such a file
+// defaultCheckedFirst is the size of the largest file that is checked before it is used, in bytes. The check of such a file
 // takes less than 100 ms.
-const checkedFirst = 32 << 20
+const defaultCheckedFirst = 32 << 20
 
-// check reads the whole database and returns an error if it is damaged or cannot be read.
-func check(ctx context.Context, db *sql.DB) error {
+// checkIntegrity reads the whole database and returns an error if it is damaged or cannot be read.
+func checkIntegrity(ctx context.Context, db *sql.DB) error {
 	var verdict string
 	err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict)
 	switch {
 	case err != nil:
-		return plain(ctx, err)
+		return contextError(ctx, err)
 	case verdict != "ok":
-		return damage{errors.New(verdict)}
+		return damageError{errors.New(verdict)}
 	}
 	return nil
 }
 
 // checkFirst checks a database that is small or needs an upgrade. For any other database, it returns later = true: the
 // caller must check it while it is used, because SQLite itself notices damage only in pages that it reads.
-func (s *Store) checkFirst(ctx context.Context, db *sql.DB) (later bool, err error) {
+func (s *Store) checkFirst(ctx context.Context, db *sql.DB) (deferred bool, err error) {
 	info, err := os.Stat(s.file.Name())
 	if err != nil {
 		return false, err
@@ -47,7 +47,7 @@ func (s *Store) checkFirst(ctx context.Context, db *sql.DB) (later bool, err err
 			return err == nil, err
 		}
 	}
-	return false, s.retry(ctx, func() error { return check(ctx, db) })
+	return false, s.retry(ctx, func() error { return checkIntegrity(ctx, db) })
 }
 
 // checker checks the database while the store is used.
@@ -63,11 +63,11 @@ func newChecker(db *sql.DB, path string, log *slog.Logger) *checker {
 	c := &checker{stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
-		err := check(ctx, db)
+		err := checkIntegrity(ctx, db)
 		switch {
 		case ctx.Err() != nil:
-		case damaged(err):
-			err = advise(err)
+		case isDamaged(err):
+			err = addAdvice(err)
 			c.found.Store(&err)
 			log.Error("database is damaged, refusing writes", slog.String("file", path), slog.Any("error", err))
 		case err != nil:
@@ -95,12 +95,12 @@ func (c *checker) close() {
 	}
 }
 
-// damage is the error of a check that has found damage.
-type damage struct{ error }
+// damageError is the error of a check that has found damage.
+type damageError struct{ error }
 
-// damaged reports whether err says that the database is damaged.
-func damaged(err error) bool {
-	if _, ok := errors.AsType[damage](err); ok {
+// isDamaged reports whether err says that the database is damaged.
+func isDamaged(err error) bool {
+	if _, ok := errors.AsType[damageError](err); ok {
 		return true
 	}
 	e, ok := errors.AsType[*driver.Error](err)
@@ -111,9 +111,9 @@ func damaged(err error) bool {
 	return primary == sqlite3.SQLITE_CORRUPT || primary == sqlite3.SQLITE_NOTADB
 }
 
-// advise adds advice to an error that means that the database is damaged. It returns any other error unchanged.
-func advise(err error) error {
-	if !damaged(err) {
+// addAdvice adds advice to an error that means that the database is damaged. It returns any other error unchanged.
+func addAdvice(err error) error {
+	if !isDamaged(err) {
 		return err
 	}
 	return fmt.Errorf("the database is damaged (%w): restore it from a backup, or, to start over, move away the file and all files whose names begin with its name", err)

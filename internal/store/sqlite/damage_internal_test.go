@@ -36,7 +36,7 @@ func TestDamageOfALargeFile(t *testing.T) {
 		s, err := Open(context.WithoutCancel(t.Context()), path, Config{CheckedFirst: 1, Logger: log})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
-		<-s.check.done
+		<-s.checker.done
 		return s
 	}
 	s = reopen(nil)
@@ -68,9 +68,9 @@ func TestDamageBeforeAnUpgrade(t *testing.T) {
 	require.NoError(t, s.Close())
 	s = &Store{path: path, cfg: Config{CheckedFirst: 1, BusyTimeout: time.Second}}
 	t.Cleanup(func() { require.NoError(t, s.closePools()) })
-	s.file, err = s.makeFile(t.Context())
+	s.file, err = s.openFile(t.Context())
 	require.NoError(t, err)
-	db, err := s.db(path, map[string][]string{}, 1)
+	db, err := s.openPool(path, map[string][]string{}, 1)
 	require.NoError(t, err)
 	later, err := s.checkFirst(t.Context(), db)
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ var dialect = record.Dialect{
 // Query implements record.ReadDB.
 func (t *readTx) Query(f func(scanner) error, query string, args ...any) error {
 	if err := t.each(f, query, encode(args)...); err != nil {
-		return t.failed(err)
+		return t.fail(err)
 	}
 	return nil
 }
@@ -19,8 +19,8 @@ func (t *readTx) Query(f func(scanner) error, query string, args ...any) error {
 // Lock implements record.ReadDB. There is one writer.
 func (t *readTx) Lock(string, ...string) bool { return false }
 
-// Failed implements record.ReadDB.
-func (t *readTx) Failed(err error) error { return t.failed(err) }
+// Fail implements record.ReadDB.
+func (t *readTx) Fail(err error) error { return t.fail(err) }
 
 // Dialect implements record.ReadDB.
 func (t *readTx) Dialect() *record.Dialect { return &dialect }
@@ -28,7 +28,7 @@ func (t *readTx) Dialect() *record.Dialect { return &dialect }
 // Exec implements record.DB.
 func (t *tx) Exec(explain func(error) error, query string, args ...any) error {
 	if _, err := t.exec(query, args...); err != nil {
-		return t.failed(explain(err))
+		return t.fail(explain(err))
 	}
 	return nil
 }
@@ -37,17 +37,19 @@ func (t *tx) Exec(explain func(error) error, query string, args ...any) error {
 func (t *tx) Revise(revision *int64, explain func(error) error, query string, args ...any) error {
 	n, err := t.revise(query, args...)
 	if err != nil {
-		return t.failed(explain(err))
+		return t.fail(explain(err))
 	}
 	*revision = n
 	return nil
 }
 
-// Share implements record.DB. There is one writer.
-func (t *tx) Share(string, string) {}
+// LockShared implements record.DB. There is one writer.
+func (t *tx) LockShared(string, string) {}
 
-// Grow implements record.DB.
-func (t *tx) Grow() error { return t.grow() }
+// CheckSpace implements record.DB.
+func (t *tx) CheckSpace() error { return t.checkSpace() }
 
-// Taken implements record.DB.
-func (t *tx) Taken(err error, index record.Unique) bool { return taken(err, index.Column) }
+// Violates implements record.DB.
+func (t *tx) Violates(err error, index record.Unique) bool {
+	return isUniqueViolation(err, index.Column)
+}

@@ -11,29 +11,29 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// plain returns err, or the error of ctx if ctx has ended, because SQLite then fails only with "interrupted".
-func plain(ctx context.Context, err error) error {
+// contextError returns err, or the error of ctx if ctx has ended, because SQLite then fails only with "interrupted".
+func contextError(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return err
 }
 
-// taken reports whether err means that a write violates a unique index. column is the first column of the index, as
+// isUniqueViolation reports whether err means that a write violates a unique index. column is the first column of the index, as
 // "table.column", because SQLite's error names the columns of the index and not the index.
-func taken(err error, column string) bool {
+func isUniqueViolation(err error, column string) bool {
 	e, ok := errors.AsType[*driver.Error](err)
 	return ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(e.Error(), "failed: "+column)
 }
 
-// ended reports whether err comes from the trigger that protects ended tasks.
-func ended(err error) bool {
+// isEndedTask reports whether err comes from the trigger that protects ended tasks.
+func isEndedTask(err error) bool {
 	e, ok := errors.AsType[*driver.Error](err)
 	return ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_TRIGGER
 }
 
-// busy reports whether err means that another process holds a lock, so that a retry may succeed.
-func busy(err error) bool {
+// isBusy reports whether err means that another process holds a lock, so that a retry may succeed.
+func isBusy(err error) bool {
 	e, ok := errors.AsType[*driver.Error](err)
 	if !ok {
 		return false
@@ -42,8 +42,8 @@ func busy(err error) bool {
 	return primary == sqlite3.SQLITE_BUSY || primary == sqlite3.SQLITE_LOCKED
 }
 
-// noRoom reports whether err means that the disk is full.
-func noRoom(err error) bool {
+// isDiskFull reports whether err means that the disk is full.
+func isDiskFull(err error) bool {
 	e, ok := errors.AsType[*driver.Error](err)
 	return ok && e.Code()&0xff == sqlite3.SQLITE_FULL
 }
@@ -54,7 +54,7 @@ func (s *Store) retry(ctx context.Context, f func() error) error {
 	for {
 		err := f()
 		switch {
-		case !busy(err):
+		case !isBusy(err):
 			return err
 		case time.Now().After(deadline):
 			return fmt.Errorf("another process holds the write lock of %s for more than %s: %w", s.path, s.cfg.BusyTimeout, err)

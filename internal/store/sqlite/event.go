@@ -27,7 +27,7 @@ const (
 // smallEvent is the size of the largest event that is accepted on a full disk, in bytes of its text and data.
 const smallEvent = 4096
 
-var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + record.Marks(eventColumns) + `)`
+var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + record.Placeholders(eventColumns) + `)`
 
 // unknownSeq is the value of Store.newest while a transaction with events commits, and after a commit has failed.
 const unknownSeq = -1
@@ -38,14 +38,14 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	if err := s.enter(); err != nil {
 		return 0, err
 	}
-	defer s.leave()
+	defer s.exit()
 	if seq := s.newest.Load(); seq != unknownSeq {
 		return seq, ctx.Err()
 	}
 	err = s.reader.with(ctx, func(c *conn) error {
 		// The query reads one row and never waits. Making it interruptible would double its cost.
 		seq, err = c.int64(context.WithoutCancel(ctx), lastSeq)
-		return plain(ctx, err)
+		return contextError(ctx, err)
 	})
 	return seq, err
 }
@@ -54,7 +54,7 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 // commit.
 func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.subs.Subscribe() }
 
-func (t *readTx) LastSeq() (int64, error) { return first(t, scanInt64, lastSeq) }
+func (t *readTx) LastSeq() (int64, error) { return queryFirst(t, scanInt64, lastSeq) }
 
 func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event, error) {
 	if w.Limit <= 0 {
@@ -62,12 +62,12 @@ func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event
 	}
 	where, args, err := conditions(f)
 	if err != nil {
-		return nil, t.failed(err)
+		return nil, t.fail(err)
 	}
 	if !w.Newest {
-		return all(t, scanEvent, selectEvents+where+`seq > ? ORDER BY seq LIMIT ?`, append(args, w.After, w.Limit)...)
+		return queryAll(t, scanEvent, selectEvents+where+`seq > ? ORDER BY seq LIMIT ?`, append(args, w.After, w.Limit)...)
 	}
-	events, err := all(t, scanEvent, selectEvents+where+`seq > 0 ORDER BY seq DESC LIMIT ?`, append(args, w.Limit)...)
+	events, err := queryAll(t, scanEvent, selectEvents+where+`seq > 0 ORDER BY seq DESC LIMIT ?`, append(args, w.Limit)...)
 	slices.Reverse(events)
 	return events, err
 }
@@ -76,21 +76,21 @@ func (t *readTx) ChangedAgents(after int64, others []string, worker string) (cha
 	if last, err = t.LastSeq(); err != nil || last <= after && len(others) == 0 {
 		return nil, last, err
 	}
-	changed, err = all(t, func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.Foreign) },
-		changedAgents, worker, micros(time.Now()), after, list(append([]string{}, others...)))
+	changed, err = queryAll(t, func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.Foreign) },
+		changedAgents, worker, micros(time.Now()), after, jsonList(append([]string{}, others...)))
 	return changed, last, err
 }
 
 func (t *tx) Append(e *fleet.Event) error {
 	if e.Type == fleet.EventTaskOutput || len(e.Data)+len(e.Text) > smallEvent {
-		if err := t.grow(); err != nil {
+		if err := t.checkSpace(); err != nil {
 			return err
 		}
 	}
 	seq, err := t.exec(insertEvent, micros(e.Time), string(e.Type), e.AgentUID, e.AgentName, record.Key(e.AgentName), e.Owner,
 		e.TaskID, e.Status, e.Text, e.Data)
 	if err != nil {
-		return t.failed(fmt.Errorf("append event %s of agent %s: %w", e.Type, e.AgentUID, err))
+		return t.fail(fmt.Errorf("append event %s of agent %s: %w", e.Type, e.AgentUID, err))
 	}
 	if t.first == nil {
 		t.first = e
@@ -113,11 +113,11 @@ func conditions(f fleet.EventFilter) (where string, args []any, err error) {
 		add(`owner = ?`, f.Owner)
 	default:
 		b.WriteString(`(owner = ? OR agent_uid ` + uidsIn + `) AND `)
-		args = append(args, f.Owner, list(f.Shared))
+		args = append(args, f.Owner, jsonList(f.Shared))
 	}
 	if len(f.Projects) > 0 {
 		b.WriteString(ofProjects + ` AND `)
-		args = append(args, list(f.Projects), list(f.Projects))
+		args = append(args, jsonList(f.Projects), jsonList(f.Projects))
 	}
 	if f.AgentName != "" {
 		add(`name_key = ?`, record.Key(f.AgentName))
@@ -143,7 +143,7 @@ func conditions(f fleet.EventFilter) (where string, args []any, err error) {
 		if err != nil {
 			return "", nil, err
 		}
-		add(`(type NOT IN (`+record.Quoted(fleet.OutputEvents)+`) OR task_id <> '' AND task_id IN (SELECT value FROM json_each(?)))`, string(tasks))
+		add(`(type NOT IN (`+record.QuoteList(fleet.OutputEvents)+`) OR task_id <> '' AND task_id IN (SELECT value FROM json_each(?)))`, string(tasks))
 	}
 	if len(f.Types) > 0 {
 		types, err := json.Marshal(f.Types)
@@ -161,7 +161,7 @@ func scanEvent(row scanner) (fleet.Event, error) {
 		at sql.NullInt64
 	)
 	err := row.Scan(&e.Seq, &at, (*string)(&e.Type), &e.AgentUID, &e.AgentName, &e.Owner, &e.TaskID, &e.Status, &e.Text, &e.Data)
-	e.Time = timeOf(at)
+	e.Time = fromMicros(at)
 	return e, err
 }
 

@@ -13,15 +13,15 @@ import (
 	"fleet/internal/scratch"
 )
 
-// makeFile opens the file by its absolute path, and creates it if it does not exist. It makes the file private to this
+// openFile opens the file by its absolute path, and creates it if it does not exist. It makes the file private to this
 // user, because it contains tasks and hashes of tokens. SQLite creates its other files with the same mode.
 //
 // The file must stay open until SQLite's connections are closed. A process that closes a file loses all its locks on
 // this file, including SQLite's locks (fcntl(2), "Advisory record locking").
 //
-// makeFile refuses an empty file. A valid file is never empty, not even during its creation, so an empty file was
+// openFile refuses an empty file. A valid file is never empty, not even during its creation, so an empty file was
 // truncated. SQLite would treat it as a new database.
-func (s *Store) makeFile(ctx context.Context) (*os.File, error) {
+func (s *Store) openFile(ctx context.Context) (*os.File, error) {
 	if s.path == "" {
 		return nil, errors.New("the path of the store is empty: name a file")
 	}
@@ -35,7 +35,7 @@ func (s *Store) makeFile(ctx context.Context) (*os.File, error) {
 		if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
 			return nil, fmt.Errorf("the file does not exist, but its log %s-wal does: restore the file from a backup, or move the log away to start over", path)
 		}
-		if err := newFile(ctx, path); err != nil {
+		if err := createFile(ctx, path); err != nil {
 			return nil, err
 		}
 	case err != nil:
@@ -50,9 +50,9 @@ func (s *Store) makeFile(ctx context.Context) (*os.File, error) {
 	return f, f.Chmod(0o600)
 }
 
-// newFile creates a database without tables at path. If another process creates the file meanwhile, newFile keeps that
+// createFile creates a database without tables at path. If another process creates the file meanwhile, createFile keeps that
 // file.
-func newFile(ctx context.Context, path string) (err error) {
+func createFile(ctx context.Context, path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}

@@ -215,7 +215,7 @@ func TestPayloadsAreKeptCompressed(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got, 1<<20)
 
-	db := raw(t, s.path)
+	db := openRaw(t, s.path)
 	var size int
 	require.NoError(t, db.QueryRow(`SELECT length(gzip) FROM payloads`).Scan(&size))
 	require.Less(t, size, 10_000)
@@ -237,7 +237,7 @@ func TestEventsAreNeverChanged(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	appendEvent(t, s)
-	_, err := raw(t, s.path).Exec(`UPDATE events SET text = 'it was not so'`)
+	_, err := openRaw(t, s.path).Exec(`UPDATE events SET text = 'it was not so'`)
 	require.ErrorContains(t, err, "an event is never changed")
 }
 
@@ -250,8 +250,8 @@ func appendEvent(t testing.TB, s fleet.Store) int64 {
 	return seq
 }
 
-// raw opens the file without the store.
-func raw(t testing.TB, path string) *sql.DB {
+// openRaw opens the file without the store.
+func openRaw(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path+"?_busy_timeout=5000")
 	require.NoError(t, err)
@@ -261,14 +261,14 @@ func raw(t testing.TB, path string) *sql.DB {
 
 func execSQL(t testing.TB, path, query string) {
 	t.Helper()
-	_, err := raw(t, path).Exec(query)
+	_, err := openRaw(t, path).Exec(query)
 	require.NoError(t, err)
 }
 
 // lock takes the file's write lock until free is called.
 func lock(t testing.TB, path string) (free func()) {
 	t.Helper()
-	conn, err := raw(t, path).Conn(t.Context())
+	conn, err := openRaw(t, path).Conn(t.Context())
 	require.NoError(t, err)
 	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
 	require.NoError(t, err)

@@ -38,17 +38,17 @@ func (q *taskQuery) add(condition string, args ...any) {
 
 // taskConditions returns the conditions of the filter, except its text. led is true if another condition of the query
 // already selects the rows, so that no index is needed here.
-func taskConditions(f fleet.TaskFilter, led bool) *taskQuery {
+func taskConditions(f fleet.TaskFilter, indexed bool) *taskQuery {
 	q := &taskQuery{}
 	if f.Selector.Labelled() {
-		led = true // the index of tasks with labels
+		indexed = true // the index of tasks with labels
 	}
 	// lead returns the column in a form that lets SQLite use its index for the first condition, and not for later ones.
 	lead := func(column string) string {
-		if led {
+		if indexed {
 			return `+` + column
 		}
-		led = true
+		indexed = true
 		return column
 	}
 	if f.AgentUID != "" {
@@ -72,11 +72,11 @@ func taskConditions(f fleet.TaskFilter, led bool) *taskQuery {
 	case f.Owner == "":
 	case len(f.Shared) == 0:
 		q.add(lead(`owner`)+` = ?`, f.Owner)
-	case led:
-		q.add(`(+owner = ? OR +agent_uid `+uidsIn+`)`, f.Owner, list(f.Shared))
+	case indexed:
+		q.add(`(+owner = ? OR +agent_uid `+uidsIn+`)`, f.Owner, jsonList(f.Shared))
 	default:
-		led = true
-		q.add(`n IN (SELECT n FROM tasks WHERE owner = ? UNION ALL SELECT n FROM tasks WHERE agent_uid `+uidsIn+`)`, f.Owner, list(f.Shared))
+		indexed = true
+		q.add(`n IN (SELECT n FROM tasks WHERE owner = ? UNION ALL SELECT n FROM tasks WHERE agent_uid `+uidsIn+`)`, f.Owner, jsonList(f.Shared))
 	}
 	if f.Project != "" {
 		q.add(lead(`project`)+` = ?`, f.Project)
@@ -88,7 +88,7 @@ func taskConditions(f fleet.TaskFilter, led bool) *taskQuery {
 		q.add(lead(`toolset`)+` = ?`, string(*f.Toolset))
 	}
 	if len(f.Projects) > 0 {
-		q.add(`+`+ofProjects, list(f.Projects), list(f.Projects))
+		q.add(`+`+ofProjects, jsonList(f.Projects), jsonList(f.Projects))
 	}
 	if f.Place != "" {
 		q.add(`+agent_uid IN (SELECT uid FROM agents WHERE place = ?)`, f.Place)
@@ -130,7 +130,7 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.
 	return record.FindTasks(w, func(limit int) ([]*fleet.Task, error) {
 		page, offset := *q, max(0, w.Offset)
 		if w.After != "" {
-			after, err := first(t, scanPosition, positionOf, w.After)
+			after, err := queryFirst(t, scanPosition, positionOf, w.After)
 			if err != nil {
 				return nil, err
 			}
@@ -139,17 +139,17 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.
 				page.after(after, indexed)
 			}
 		}
-		ns, err := all(t, scanInt64, page.numbers(from, order), append(slices.Clip(page.args), limit, offset)...)
+		ns, err := queryAll(t, scanInt64, page.numbers(from, order), append(slices.Clip(page.args), limit, offset)...)
 		if err != nil || len(ns) == 0 {
 			return nil, err
 		}
 		list, err := json.Marshal(ns)
 		if err != nil {
-			return nil, t.failed(err)
+			return nil, t.fail(err)
 		}
-		return all(t, record.ScanTask, tasksOf+order, string(list))
+		return queryAll(t, record.ScanTask, tasksOf+order, string(list))
 	}, func(most int) (n int, more bool, err error) {
-		n, err = first(t, scanInt, `SELECT count(*) FROM (SELECT 1 FROM `+from+` WHERE `+q.where+`true LIMIT ?)`, append(slices.Clip(q.args), most)...)
+		n, err = queryFirst(t, scanInt, `SELECT count(*) FROM (SELECT 1 FROM `+from+` WHERE `+q.where+`true LIMIT ?)`, append(slices.Clip(q.args), most)...)
 		return n, false, err
 	})
 }

@@ -34,7 +34,7 @@ func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string
 	if prefix == "" || limit <= 0 {
 		return nil, t.err
 	}
-	return all(t, scanString, taskIDs, prefix, prefix+"\U0010FFFF", f.Owner, list(f.Shared), limit, list(f.Projects))
+	return queryAll(t, scanString, taskIDs, prefix, prefix+"\U0010FFFF", f.Owner, jsonList(f.Shared), limit, jsonList(f.Projects))
 }
 
 // deleteTask deletes the task. It deletes the rows that refer to the task first. It fails if the task does not exist or
@@ -55,7 +55,7 @@ func (t *tx) deleteTask(id string) error {
 		}
 	}
 	if err != nil {
-		return t.failed(fmt.Errorf("delete task %s: %w", id, err))
+		return t.fail(fmt.Errorf("delete task %s: %w", id, err))
 	}
 	return nil
 }
@@ -64,14 +64,14 @@ func (t *tx) deleteTask(id string) error {
 func (s *Store) prunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.Update(ctx, func(ftx fleet.Tx) error {
 		t := ftx.(*tx) //nolint:forcetypeassert // Update passes a *tx
-		ids, err := all(&t.readTx, scanString, oldPayloads, micros(before), limit)
+		ids, err := queryAll(&t.readTx, scanString, oldPayloads, micros(before), limit)
 		if err != nil {
 			return err
 		}
 		for _, id := range ids {
 			for _, query := range []string{dropPayload, markRemoved} {
 				if _, err := t.exec(query, id); err != nil {
-					return t.failed(err)
+					return t.fail(err)
 				}
 			}
 		}

@@ -62,7 +62,7 @@ func TestKill(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, appendEvent(t, s), before, "the killed process must not leave a lock")
 		var sound string
-		require.NoError(t, raw(t, path).QueryRow("PRAGMA integrity_check").Scan(&sound))
+		require.NoError(t, openRaw(t, path).QueryRow("PRAGMA integrity_check").Scan(&sound))
 		require.Equal(t, "ok", sound)
 		require.NoError(t, s.Close())
 	}

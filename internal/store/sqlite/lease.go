@@ -22,22 +22,22 @@ const (
 // Lease takes or renews a lease, see fleet.Store. It uses the machine's clock, which all processes that use the file
 // share.
 func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
-	err = s.write(ofWorker(ctx, key), func(c *conn) error {
+	err = s.write(asWorker(ctx, key), func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
 		return t.run("BEGIN IMMEDIATE", func() error {
 			now := time.Now()
 			until := micros(now.Add(ttl))
-			if epoch, err = first(t, scanInt64, renewLease, until, key, owner); err != nil || epoch > 0 {
+			if epoch, err = queryFirst(t, scanInt64, renewLease, until, key, owner); err != nil || epoch > 0 {
 				return err
 			}
-			if valid, err := first(t, scanInt, validLease, key, owner, micros(now)); err != nil || valid > 0 {
+			if valid, err := queryFirst(t, scanInt, validLease, key, owner, micros(now)); err != nil || valid > 0 {
 				return err
 			}
-			if epoch, err = first(t, scanInt64, nextEpoch); err != nil {
+			if epoch, err = queryFirst(t, scanInt64, nextEpoch); err != nil {
 				return err
 			}
 			_, err = c.exec(ctx, takeLease, key, owner, until, epoch)
-			return plain(ctx, err)
+			return contextError(ctx, err)
 		})
 	})
 	return epoch, err
@@ -54,7 +54,7 @@ func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration
 			err := row.Scan(&key, &epoch)
 			epochs[key] = epoch
 			return err
-		}, renewLeases, micros(time.Now().Add(ttl)), owner, list(keys))
+		}, renewLeases, micros(time.Now().Add(ttl)), owner, jsonList(keys))
 	})
 	return epochs, err
 }
@@ -76,25 +76,25 @@ func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]st
 
 // Release gives a lease back, see fleet.Store.
 func (s *Store) Release(ctx context.Context, key, owner string) error {
-	return s.write(ofWorker(ctx, key), func(c *conn) error {
+	return s.write(asWorker(ctx, key), func(c *conn) error {
 		_, err := c.exec(ctx, releaseLease, key, owner)
-		return plain(ctx, err)
+		return contextError(ctx, err)
 	})
 }
 
-// ofWorker returns a context with a lease. It marks the call as a worker's call, which lets other calls pass; see
+// asWorker returns a context with a lease. It marks the call as a worker's call, which lets other calls pass; see
 // turn.Queue.
-func ofWorker(ctx context.Context, key string) context.Context {
+func asWorker(ctx context.Context, key string) context.Context {
 	return fleet.WithLease(ctx, fleet.Lease{Key: key})
 }
 
-// fenced returns ErrLeaseLost if the context of the transaction has a lease that its holder has lost.
-func (t *readTx) fenced() error {
+// checkLease returns ErrLeaseLost if the context of the transaction has a lease that its holder has lost.
+func (t *readTx) checkLease() error {
 	l, ok := fleet.LeaseFrom(t.ctx)
 	if !ok {
 		return nil
 	}
-	if n, err := first(t, scanInt, leaseEpoch, l.Key, l.Epoch); err != nil || n > 0 {
+	if n, err := queryFirst(t, scanInt, leaseEpoch, l.Key, l.Epoch); err != nil || n > 0 {
 		return err
 	}
 	return fleet.ErrLeaseLost

@@ -16,7 +16,7 @@ const (
 func (s *Store) Note(ctx context.Context, key string, ago time.Duration) error {
 	return s.write(ctx, func(c *conn) error {
 		_, err := c.exec(ctx, putNote, key, micros(time.Now().Add(-ago)))
-		return plain(ctx, err)
+		return contextError(ctx, err)
 	})
 }
 
@@ -30,7 +30,7 @@ func (s *Store) Noted(ctx context.Context, key string) (ago time.Duration, ok bo
 		if ok = err == nil; ok {
 			ago = time.Since(time.UnixMicro(n))
 		}
-		return plain(ctx, err)
+		return contextError(ctx, err)
 	})
 	return ago, ok, err
 }

@@ -26,7 +26,7 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 	}
 	if c, err = newConn(ctx, p.db); err != nil {
 		p.conns.Give(ctx, nil)
-		return nil, plain(ctx, err)
+		return nil, contextError(ctx, err)
 	}
 	return c, nil
 }

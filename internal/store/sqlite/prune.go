@@ -29,8 +29,8 @@ const (
 				AND name NOT IN (SELECT substr(place, instr(place, '@') + 1) FROM agents WHERE deleted_at IS NULL AND instr(place, '@') > 0) LIMIT ?2)`
 )
 
-// pruned has the statements that remove rows of each kind, except PrunePayloads.
-var pruned = map[fleet.PruneKind][]string{
+// pruneStatements has the statements that remove rows of each kind, except PrunePayloads.
+var pruneStatements = map[fleet.PruneKind][]string{
 	fleet.PruneHistory: {pruneEvents, pruneRequests, pruneTokens, pruneRefusals, pruneLeases, pruneReplicas},
 	fleet.PruneAudit:   {pruneAudit},
 }
@@ -44,10 +44,10 @@ func (s *Store) Prune(ctx context.Context, kind fleet.PruneKind, before time.Tim
 		removed = 0
 		t := &readTx{ctx: ctx, conn: c}
 		return t.run("BEGIN IMMEDIATE", func() error {
-			for _, query := range pruned[kind] {
+			for _, query := range pruneStatements[kind] {
 				r, err := c.exec(ctx, query, micros(before), limit)
 				if err != nil {
-					return plain(ctx, err)
+					return contextError(ctx, err)
 				}
 				n, err := r.RowsAffected()
 				if err != nil {
@@ -59,7 +59,7 @@ func (s *Store) Prune(ctx context.Context, kind fleet.PruneKind, before time.Tim
 		})
 	})
 	if err == nil {
-		s.copier.committed()
+		s.checkpointer.committed()
 	}
 	return removed, err
 }

@@ -25,7 +25,7 @@ const (
 func (s *Store) HearReplica(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
-		n, err := first(t, scanInt, hearReplica, r.Name, r.Machine, r.Address, r.Version, micros(time.Now()), r.Stopped, fresh)
+		n, err := queryFirst(t, scanInt, hearReplica, r.Name, r.Machine, r.Address, r.Version, micros(time.Now()), r.Stopped, fresh)
 		ok = n > 0
 		return err
 	})
@@ -35,7 +35,7 @@ func (s *Store) HearReplica(ctx context.Context, r fleet.Replica, fresh bool) (o
 // Replicas returns the servers, see fleet.Store.
 func (s *Store) Replicas(ctx context.Context) (replicas []fleet.Replica, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		replicas, err = all(&readTx{ctx: ctx, conn: c}, record.ScanReplica, record.SelectReplicas)
+		replicas, err = queryAll(&readTx{ctx: ctx, conn: c}, record.ScanReplica, record.SelectReplicas)
 		return err
 	})
 	return replicas, err
@@ -45,6 +45,6 @@ func (s *Store) Replicas(ctx context.Context) (replicas []fleet.Replica, err err
 func (s *Store) ForgetReplica(ctx context.Context, name string) error {
 	return s.write(ctx, func(c *conn) error {
 		_, err := c.exec(ctx, forgetReplica, name, micros(time.Now()))
-		return plain(ctx, err)
+		return contextError(ctx, err)
 	})
 }

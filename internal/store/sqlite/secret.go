@@ -15,9 +15,9 @@ const (
 func (s *Store) Secret(ctx context.Context, name string, value []byte) (kept []byte, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		if _, err := c.exec(ctx, putSecret, name, value); err != nil {
-			return plain(ctx, err)
+			return contextError(ctx, err)
 		}
-		kept, err = first(&readTx{ctx: ctx, conn: c}, record.Bytes, getSecret, name)
+		kept, err = queryFirst(&readTx{ctx: ctx, conn: c}, record.ScanBytes, getSecret, name)
 		return err
 	})
 	return kept, err

@@ -22,7 +22,7 @@ func (s *Store) Schema(ctx context.Context) (have, want int64, err error) {
 func (s *Store) number(ctx context.Context, query string) (n int64, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		n, err = c.int64(ctx, query)
-		return plain(ctx, err)
+		return contextError(ctx, err)
 	})
 	return n, err
 }

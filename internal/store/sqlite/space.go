@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	reserveMost = 8 << 20                // bytes that are reserved for the file, and as much for its log; less on small disks
-	marginMost  = 4 << 20                // the store counts as full if fewer bytes are free; fewer on small disks
-	smallest    = 16                     // on a small disk, reserve 1/16 of the disk, and use 1/64 as the margin
-	spaceEvery  = 100 * time.Millisecond // how long the result of the last look at the disk is used
+	maxReserve        = 8 << 20                // bytes that are reserved for the file, and as much for its log; less on small disks
+	maxMargin         = 4 << 20                // the store counts as full if fewer bytes are free; fewer on small disks
+	smallDiskFraction = 16                     // on a small disk, reserve 1/16 of the disk, and use 1/64 as the margin
+	measureInterval   = 100 * time.Millisecond // how long the result of the last look at the disk is used
 )
 
 // space watches the free space of the store's disk. It allocates disk space for the store's files beyond their ends, so
@@ -21,21 +21,21 @@ type space struct {
 	file *os.File
 	free func(dir string) (free, total uint64, err error)
 
-	mu     sync.Mutex
-	looked time.Time // when the free space was last measured
-	since  time.Time // when the disk was first found full; zero if it is not
+	mu         sync.Mutex
+	measuredAt time.Time // when the free space was last measured
+	since      time.Time // when the disk was first found full; zero if it is not
 }
 
 // full reports whether the disk is nearly full, and since when.
 func (s *space) full() (since time.Time, full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := time.Now(); now.Sub(s.looked) >= spaceEvery {
-		s.looked = now
+	if now := time.Now(); now.Sub(s.measuredAt) >= measureInterval {
+		s.measuredAt = now
 		switch free, total, err := s.free(filepath.Dir(s.file.Name())); {
 		case err != nil: // the free space is unknown; if the disk is full, writes fail
 			s.since = time.Time{}
-		case free >= min(marginMost, total/(4*smallest)):
+		case free >= min(maxMargin, total/(4*smallDiskFraction)):
 			s.since = time.Time{}
 		case s.since.IsZero():
 			s.since = now.UTC()
@@ -51,7 +51,7 @@ func (s *space) reserve() {
 	if err != nil {
 		return
 	}
-	size := int64(min(reserveMost, total/smallest))
+	size := int64(min(maxReserve, total/smallDiskFraction))
 	if info, err := s.file.Stat(); err == nil {
 		allocate(s.file, info.Size()+size)
 	}

@@ -10,14 +10,14 @@ import (
 // tmpfs, where allocating means clearing memory.
 func allocate(f *os.File, size int64) {
 	fd := int(f.Fd())
-	var of unix.Statfs_t
-	if err := unix.Fstatfs(fd, &of); err == nil && of.Type != unix.TMPFS_MAGIC {
+	var stat unix.Statfs_t
+	if err := unix.Fstatfs(fd, &stat); err == nil && stat.Type != unix.TMPFS_MAGIC {
 		_ = unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, 0, size)
 	}
 }
 
-// freeOf returns the disk space that this user can use, and the size of the disk, in bytes.
-func freeOf(dir string) (free, total uint64, err error) {
+// diskSpace returns the disk space that this user can use, and the size of the disk, in bytes.
+func diskSpace(dir string) (free, total uint64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, 0, err

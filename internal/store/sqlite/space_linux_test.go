@@ -16,8 +16,8 @@ import (
 // system would have to clear memory for it.
 func TestMemoryIsNotReserved(t *testing.T) {
 	t.Parallel()
-	var of unix.Statfs_t
-	if err := unix.Statfs("/dev/shm", &of); err != nil || of.Type != unix.TMPFS_MAGIC {
+	var stat unix.Statfs_t
+	if err := unix.Statfs("/dev/shm", &stat); err != nil || stat.Type != unix.TMPFS_MAGIC {
 		t.Skip("/dev/shm is not a file system in memory")
 	}
 	dir, err := os.MkdirTemp("/dev/shm", "fleet-test")

@@ -10,5 +10,5 @@ import (
 // allocate does nothing, because disk space beyond a file's end can be allocated only on Linux.
 func allocate(*os.File, int64) {}
 
-// freeOf returns ErrUnsupported, so the store never counts as full.
-func freeOf(string) (free, total uint64, err error) { return 0, 0, errors.ErrUnsupported }
+// diskSpace returns ErrUnsupported, so the store never counts as full.
+func diskSpace(string) (free, total uint64, err error) { return 0, 0, errors.ErrUnsupported }

@@ -55,18 +55,18 @@ type Config struct {
 
 // Store is a fleet.Store in a SQLite file. It is safe for concurrent use.
 type Store struct {
-	path   string
-	file   *os.File // see makeFile
-	cfg    Config
-	dbs    []*sql.DB
-	writer *pool
-	reader *pool
-	newest atomic.Int64 // the Seq of the newest event, or unknownSeq
-	subs   notify.Subscribers
-	copier *checkpointer
-	space  *space
-	check  *checker // nil if the file was checked before the first use
-	schema int64    // the version of the schema that this program needs
+	path         string
+	file         *os.File // see openFile
+	cfg          Config
+	dbs          []*sql.DB
+	writer       *pool
+	reader       *pool
+	newest       atomic.Int64 // the Seq of the newest event, or unknownSeq
+	subs         notify.Subscribers
+	checkpointer *checkpointer
+	space        *space
+	checker      *checker // nil if the file was checked before the first use
+	schema       int64    // the version of the schema that this program needs
 
 	mu     sync.Mutex
 	closed bool
@@ -81,7 +81,7 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 		cfg.BusyTimeout = 30 * time.Second
 	}
 	if cfg.CheckedFirst <= 0 {
-		cfg.CheckedFirst = checkedFirst
+		cfg.CheckedFirst = defaultCheckedFirst
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
@@ -95,7 +95,7 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("open the store %s: %w", path, advise(err))
+		return nil, fmt.Errorf("open the store %s: %w", path, addAdvice(err))
 	}
 	return s, nil
 }
@@ -105,13 +105,13 @@ func (s *Store) Now() time.Time { return s.cfg.Clock() }
 
 func (s *Store) open(ctx context.Context) error {
 	var err error
-	if s.file, err = s.makeFile(ctx); err != nil {
+	if s.file, err = s.openFile(ctx); err != nil {
 		return err
 	}
 	path := s.file.Name()
 	s.space = &space{file: s.file, free: s.cfg.Free}
 	if s.space.free == nil {
-		s.space.free = freeOf
+		s.space.free = diskSpace
 	}
 	writing := url.Values{
 		"_busy_timeout": {"250"}, // in ms; short, because SQLite's waiting cannot be interrupted; retry waits longer
@@ -124,7 +124,7 @@ func (s *Store) open(ctx context.Context) error {
 	reading := url.Values{"_busy_timeout": {"5000"}, "_query_only": {"1"}}
 	checking := maps.Clone(reading)                 // without a map: an unreadable page must be an error of the check, and not end the process
 	reading.Set("_pragma", "mmap_size(2147418112)") // SQLite's limit; a search reads many pages, and each would be a call of the system
-	w, err := s.db(path, writing, 1)
+	w, err := s.openPool(path, writing, 1)
 	if err != nil {
 		return err
 	}
@@ -135,11 +135,11 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.retry(ctx, func() (err error) { s.schema, err = migrate(ctx, w); return err }); err != nil {
 		return err
 	}
-	r, err := s.db(path, reading, readers())
+	r, err := s.openPool(path, reading, readerCount())
 	if err != nil {
 		return err
 	}
-	s.writer, s.reader = newPool(w, 1), newPool(r, readers())
+	s.writer, s.reader = newPool(w, 1), newPool(r, readerCount())
 	if err := s.reader.with(ctx, func(c *conn) error {
 		seq, err := c.int64(ctx, lastSeq)
 		s.newest.Store(seq)
@@ -147,27 +147,27 @@ func (s *Store) open(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	beside, err := s.db(path, url.Values{"_busy_timeout": {"250"}}, 1)
+	beside, err := s.openPool(path, url.Values{"_busy_timeout": {"250"}}, 1)
 	if err != nil {
 		return err
 	}
 	if later {
-		c, err := s.db(path, checking, 1)
+		c, err := s.openPool(path, checking, 1)
 		if err != nil {
 			return err
 		}
-		s.check = newChecker(c, path, s.cfg.Logger)
+		s.checker = newChecker(c, path, s.cfg.Logger)
 	}
 	s.space.reserve()
-	s.copier = newCheckpointer(beside, path, s.space.reserve)
+	s.checkpointer = newCheckpointer(beside, path, s.space.reserve)
 	return nil
 }
 
-// readers returns the number of connections for views.
-func readers() int { return max(4, runtime.GOMAXPROCS(0)) }
+// readerCount returns the number of connections for views.
+func readerCount() int { return max(4, runtime.GOMAXPROCS(0)) }
 
-// db returns a pool of at most n connections to the file, none of them open yet.
-func (s *Store) db(path string, params url.Values, n int) (*sql.DB, error) {
+// openPool returns a pool of at most n connections to the file, none of them open yet.
+func (s *Store) openPool(path string, params url.Values, n int) (*sql.DB, error) {
 	params.Set("_journal_mode", "WAL")
 	params.Set("_synchronous", "NORMAL") // in WAL mode, this is enough for a commit to survive the end of the process
 	params.Set("_foreign_keys", "1")
@@ -197,7 +197,7 @@ func (s *Store) enter() error {
 	return nil
 }
 
-func (s *Store) leave() { s.calls.Done() }
+func (s *Store) exit() { s.calls.Done() }
 
 // Close waits for pending calls and closes the file. Closing twice is not an error. The channels of subscribers stay
 // open, but get no further notifications.
@@ -210,8 +210,8 @@ func (s *Store) Close() error {
 	if !first {
 		return nil
 	}
-	s.check.close()
-	s.copier.close()
+	s.checker.close()
+	s.checkpointer.close()
 	return s.closePools()
 }
 
@@ -226,7 +226,7 @@ func (s *Store) closePools() error {
 		errs = append(errs, db.Close())
 	}
 	if s.file != nil {
-		errs = append(errs, s.file.Close()) // must be after the connections are closed: see makeFile
+		errs = append(errs, s.file.Close()) // must be after the connections are closed: see openFile
 	}
 	return errors.Join(errs...)
 }

@@ -21,26 +21,26 @@ const (
 )
 
 var (
-	insertTask = `INSERT INTO tasks (` + record.TaskColumns + `, id, revision, name_key, project, toolset) VALUES (` + record.Marks(record.TaskColumns) + `, ?, 1,
+	insertTask = `INSERT INTO tasks (` + record.TaskColumns + `, id, revision, name_key, project, toolset) VALUES (` + record.Placeholders(record.TaskColumns) + `, ?, 1,
 		coalesce((SELECT name_key FROM agents WHERE uid = ?), ''), coalesce((SELECT project FROM agents WHERE uid = ?), ?), coalesce((SELECT toolset FROM agents WHERE uid = ?), ''))`
-	updateTask = `UPDATE tasks SET (` + record.TaskColumns + `) = (` + record.Marks(record.TaskColumns) + `), revision = revision + 1
+	updateTask = `UPDATE tasks SET (` + record.TaskColumns + `) = (` + record.Placeholders(record.TaskColumns) + `), revision = revision + 1
 		WHERE id = ? RETURNING revision`
 )
 
 func (t *readTx) Task(id string) (*fleet.Task, error) {
-	return first(t, record.ScanTask, record.SelectTasks+`WHERE id = ?`, id)
+	return queryFirst(t, record.ScanTask, record.SelectTasks+`WHERE id = ?`, id)
 }
 
 func (t *readTx) ActiveTask(agentUID string) (*fleet.Task, error) {
-	return first(t, record.ScanTask, record.SelectTasks+`WHERE agent_uid = ? AND `+record.Running, agentUID)
+	return queryFirst(t, record.ScanTask, record.SelectTasks+`WHERE agent_uid = ? AND `+record.RunningCondition, agentUID)
 }
 
 func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, error) {
-	total, err := first(t, scanInt, `SELECT count(*) FROM tasks WHERE agent_uid = ?`, agentUID)
+	total, err := queryFirst(t, scanInt, `SELECT count(*) FROM tasks WHERE agent_uid = ?`, agentUID)
 	if err != nil || limit <= 0 || offset >= total {
 		return nil, total, err
 	}
-	tasks, err := all(t, record.ScanTask, listTasks, agentUID, limit, max(0, offset))
+	tasks, err := queryAll(t, record.ScanTask, listTasks, agentUID, limit, max(0, offset))
 	return tasks, total, err
 }
 
@@ -48,7 +48,7 @@ func (t *readTx) SessionTasks(sessionID string, limit int) ([]*fleet.Task, error
 	if limit <= 0 {
 		return nil, t.err
 	}
-	return all(t, record.ScanTask, sessionTasks, sessionID, limit)
+	return queryAll(t, record.ScanTask, sessionTasks, sessionID, limit)
 }
 
 func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
@@ -57,21 +57,21 @@ func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 	}
 	list, err := json.Marshal(uids)
 	if err != nil {
-		return nil, t.failed(err)
+		return nil, t.fail(err)
 	}
-	return all(t, record.ScanTask, lastTasks, string(list))
+	return queryAll(t, record.ScanTask, lastTasks, string(list))
 }
 
 func (t *tx) insertTask(task *fleet.Task) error {
-	if err := t.grow(); err != nil {
+	if err := t.checkSpace(); err != nil {
 		return err
 	}
 	if _, err := t.exec(insertTask, append(record.TaskArgs(task), task.ID, task.AgentUID, task.AgentUID, task.Project, task.AgentUID)...); err != nil {
-		return t.failed(taskError("add", task, err))
+		return t.fail(taskError("add", task, err))
 	}
 	if rest := task.Description[len(record.Head(task.Description)):]; rest != "" {
 		if _, err := t.exec(putRest, task.ID, rest); err != nil {
-			return t.failed(taskError("add", task, err))
+			return t.fail(taskError("add", task, err))
 		}
 	}
 	task.Revision = 1
@@ -88,14 +88,14 @@ func (t *tx) updateTask(task *fleet.Task) error {
 		}
 	}
 	if err != nil {
-		return t.failed(taskError("write", task, err))
+		return t.fail(taskError("write", task, err))
 	}
 	task.Revision = revision
 	return nil
 }
 
 func taskError(act string, task *fleet.Task, err error) error {
-	return record.TaskError(act, task, err, taken(err, "tasks.agent_uid"), ended(err))
+	return record.TaskError(act, task, err, isUniqueViolation(err, "tasks.agent_uid"), isEndedTask(err))
 }
 
 func scanInt(row scanner) (n int, err error) { return n, row.Scan(&n) }

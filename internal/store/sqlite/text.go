@@ -30,8 +30,8 @@ const (
 	// for its piecesSought rarest ones, and then to check which tasks have the whole text. The index reads the rows of
 	// every piece, so a piece that most tasks have costs more than it saves.
 	minPieces, piecesSought = 3, 3
-	// sampled is how many occurrences of a piece are examined to estimate how frequent the piece is.
-	sampled = 200
+	// sampleSize is how many occurrences of a piece are examined to estimate how frequent the piece is.
+	sampleSize = 200
 )
 
 // isIndexed reports whether the full-text index can find the text.
@@ -42,7 +42,7 @@ func isIndexed(text string) bool { return utf8.RuneCountInString(text) >= minInd
 func (t *readTx) addText(q *taskQuery, text string) error {
 	const condition = `tasks_text MATCH ?`
 	if len(text) < minPieces*minIndexed || !isASCII(text) {
-		q.add(condition, quoted(text))
+		q.add(condition, quotePhrase(text))
 		return nil
 	}
 	text = strings.ToLower(text)
@@ -67,7 +67,7 @@ func (t *readTx) rarePieces(text string) (match string, err error) {
 			continue
 		}
 		known[p] = true
-		n, err := first(t, scanInt64, someRow, quoted(p), sampled)
+		n, err := queryFirst(t, scanInt64, someRow, quotePhrase(p), sampleSize)
 		if err != nil {
 			return "", err
 		}
@@ -86,13 +86,13 @@ func (t *readTx) rarePieces(text string) (match string, err error) {
 	}
 	var texts []string
 	for _, p := range chosen {
-		texts = append(texts, quoted(text[p.at:p.at+minIndexed]))
+		texts = append(texts, quotePhrase(text[p.at:p.at+minIndexed]))
 	}
 	return strings.Join(texts, ` AND `), nil
 }
 
-// quoted returns the text as a phrase in the language of the full-text index.
-func quoted(text string) string { return `"` + strings.ReplaceAll(text, `"`, `""`) + `"` }
+// quotePhrase returns the text as a phrase in the language of the full-text index.
+func quotePhrase(text string) string { return `"` + strings.ReplaceAll(text, `"`, `""`) + `"` }
 
 func isASCII(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r == 0 || r >= utf8.RuneSelf })

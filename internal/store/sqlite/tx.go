@@ -11,14 +11,14 @@ import (
 	"fleet/internal/store/record"
 )
 
-var errOver = errors.New("the transaction has ended: use it only inside its function")
+var errEnded = errors.New("the transaction has ended: use it only inside its function")
 
 // readTx is a read transaction. It holds the context of its call, because the methods of fleet.ReadTx have no context.
 type readTx struct {
 	record.ReadTx
 	ctx  context.Context //nolint:containedctx // see above
 	conn *conn
-	err  error // the first failure, or errOver
+	err  error // the first failure, or errEnded
 }
 
 // tx is a write transaction.
@@ -39,7 +39,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 		_, t.full = s.space.full()
 		settle := func(error) {}
 		err := t.run("BEGIN IMMEDIATE", func() error {
-			if err := t.fenced(); err != nil {
+			if err := t.checkLease(); err != nil {
 				return err
 			}
 			if err := fn(t); err != nil {
@@ -64,7 +64,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 		if t.wrote {
 			s.subs.Notify()
 		}
-		s.copier.committed()
+		s.checkpointer.committed()
 		return nil
 	})
 }
@@ -84,21 +84,21 @@ func (s *Store) write(ctx context.Context, f func(*conn) error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
-	defer s.leave()
-	if err := s.check.err(); err != nil {
+	defer s.exit()
+	if err := s.checker.err(); err != nil {
 		return err
 	}
 	err := s.writer.with(ctx, func(c *conn) error {
 		return s.retry(ctx, func() error { return f(c) })
 	})
-	if noRoom(err) {
+	if isDiskFull(err) {
 		return errors.Join(fleet.ErrStoreFull, err)
 	}
 	return err
 }
 
-// grow returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
-func (t *tx) grow() error {
+// checkSpace returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
+func (t *tx) checkSpace() error {
 	if t.full {
 		return fleet.ErrStoreFull
 	}
@@ -110,7 +110,7 @@ func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.exit()
 	return s.reader.with(ctx, f)
 }
 
@@ -120,11 +120,11 @@ func (t *readTx) run(begin string, f func() error) error {
 	always := context.WithoutCancel(t.ctx)
 	if _, err := t.conn.exec(t.ctx, begin); err != nil {
 		_, _ = t.conn.exec(always, "ROLLBACK") // an interrupted BEGIN may have taken effect; otherwise this fails
-		return plain(t.ctx, err)
+		return contextError(t.ctx, err)
 	}
 	committed := false
 	defer func() {
-		t.err = errOver
+		t.err = errEnded
 		if committed {
 			return
 		}
@@ -145,9 +145,9 @@ func (t *readTx) run(begin string, f func() error) error {
 	return nil
 }
 
-// failed records err as the error of the transaction unless there is an earlier one, and returns err. The transaction
+// fail records err as the error of the transaction unless there is an earlier one, and returns err. The transaction
 // cannot commit afterwards.
-func (t *readTx) failed(err error) error {
+func (t *readTx) fail(err error) error {
 	t.err = cmp.Or(t.err, err)
 	return err
 }
@@ -162,15 +162,15 @@ func (t *readTx) each(f func(scanner) error, query string, args ...any) error {
 	}
 	rows, err := t.conn.query(t.ctx, query, args...)
 	if err != nil {
-		return plain(t.ctx, err)
+		return contextError(t.ctx, err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		if err := f(rows); err != nil {
-			return plain(t.ctx, err)
+			return contextError(t.ctx, err)
 		}
 	}
-	return plain(t.ctx, errors.Join(rows.Err(), rows.Close()))
+	return contextError(t.ctx, errors.Join(rows.Err(), rows.Close()))
 }
 
 // exec executes a write and returns the id of the row that was inserted last.
@@ -181,7 +181,7 @@ func (t *tx) exec(query string, args ...any) (id int64, err error) {
 	t.wrote = true
 	r, err := t.conn.exec(t.ctx, query, encode(args)...)
 	if err != nil {
-		return 0, plain(t.ctx, err)
+		return 0, contextError(t.ctx, err)
 	}
 	return r.LastInsertId()
 }
@@ -197,8 +197,8 @@ func (t *tx) revise(query string, args ...any) (revision int64, err error) {
 	return revision, err
 }
 
-// all returns every row of the query's result, converted by scan.
-func all[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+// queryAll returns every row of the query's result, converted by scan.
+func queryAll[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
 	var out []T
 	err := t.each(func(row scanner) error {
 		v, err := scan(row)
@@ -206,14 +206,14 @@ func all[T any](t *readTx, scan func(scanner) (T, error), query string, args ...
 		return err
 	}, query, args...)
 	if err != nil {
-		return nil, t.failed(err)
+		return nil, t.fail(err)
 	}
 	return out, nil
 }
 
-// first returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
-func first[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) (T, error) {
-	got, err := all(t, scan, query, args...)
+// queryFirst returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
+func queryFirst[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) (T, error) {
+	got, err := queryAll(t, scan, query, args...)
 	if err != nil || len(got) == 0 {
 		var none T
 		return none, err
@@ -228,7 +228,7 @@ func encode(args []any) []any {
 		case time.Time:
 			args[i] = micros(v)
 		case record.List:
-			args[i] = list(v)
+			args[i] = jsonList(v)
 		}
 	}
 	return args
@@ -237,8 +237,8 @@ func encode(args []any) []any {
 // micros returns a time in the form in which it is stored.
 func micros(t time.Time) int64 { return t.UnixMicro() }
 
-// timeOf returns the time that micros stored.
-func timeOf(n sql.NullInt64) time.Time {
+// fromMicros returns the time that micros stored.
+func fromMicros(n sql.NullInt64) time.Time {
 	if !n.Valid {
 		return time.Time{}
 	}

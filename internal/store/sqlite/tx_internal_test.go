@@ -69,12 +69,12 @@ func TestCancelledStatement(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 
 	err = s.View(cancelled(), func(x fleet.ReadTx) error {
-		_, err := first(x.(*readTx), scanInt, forever+`SELECT max(i) FROM n WHERE running() = 1`)
+		_, err := queryFirst(x.(*readTx), scanInt, forever+`SELECT max(i) FROM n WHERE running() = 1`)
 		return err
 	})
 	require.ErrorIs(t, err, context.Canceled)
 
-	for range 2 * readers() {
+	for range 2 * readerCount() {
 		seq, err := s.LastSeq(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, seq)
@@ -91,7 +91,7 @@ func TestViewCannotWrite(t *testing.T) {
 		return nil
 	}))
 	err := s.View(t.Context(), func(x fleet.ReadTx) error {
-		_, err := first(x.(*readTx), scanInt, `DELETE FROM events RETURNING seq`)
+		_, err := queryFirst(x.(*readTx), scanInt, `DELETE FROM events RETURNING seq`)
 		return err
 	})
 	require.ErrorContains(t, err, "attempt to write a readonly database")
@@ -127,7 +127,7 @@ func lockError(t *testing.T, s *Store) error {
 		_, err := c.exec(t.Context(), "BEGIN IMMEDIATE")
 		return err
 	})
-	require.True(t, busy(err), "%v", err)
+	require.True(t, isBusy(err), "%v", err)
 	return err
 }
 
@@ -155,9 +155,9 @@ func TestQueryPlans(t *testing.T) {
 		{record.SelectAgents + `WHERE name_key = ? AND owner = ? AND deleted_at IS NULL` + record.ByName, "SEARCH agents USING INDEX agents_name (name_key=? AND owner=?)"},
 		{record.SelectAgents + `WHERE deleted_at IS NULL` + record.ByName, "SCAN agents USING INDEX agents_name"},
 		{record.SelectTasks + `WHERE id = ?`, "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"},
-		{record.SelectTasks + `WHERE agent_uid = ? AND ` + record.Running, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
-		{record.SelectTasks + `WHERE agent_uid ` + uidsIn + ` AND ` + record.Running, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
-		{record.SelectTasks + `WHERE true AND ` + record.Running, "SCAN tasks USING INDEX tasks_active"},
+		{record.SelectTasks + `WHERE agent_uid = ? AND ` + record.RunningCondition, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
+		{record.SelectTasks + `WHERE agent_uid ` + uidsIn + ` AND ` + record.RunningCondition, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
+		{record.SelectTasks + `WHERE true AND ` + record.RunningCondition, "SCAN tasks USING INDEX tasks_active"},
 		{ownedAgents, "SEARCH owned USING PRIMARY KEY (owner=?)"},
 		{ownedOf, "SEARCH owned USING PRIMARY KEY (owner=? AND toolset=?)"},
 		{ownedTasks, "SEARCH tasks USING COVERING INDEX tasks_owned (owner=? AND status=?)"},
@@ -172,9 +172,9 @@ func TestQueryPlans(t *testing.T) {
 		{dropEvents, "events_task (task_id=?)"},
 		{dropMessages, "messages_task (task_id=?)"},
 		{dropQuestions, "questions_task (task_id=?)"},
-		{usage(record.UsageTasks{Filter: since, Status: record.Active}), "SCAN tasks USING INDEX tasks_project"},
-		{usage(record.UsageTasks{Filter: since, Status: record.Ended}), "SEARCH tasks USING INDEX tasks_listed (created_at>?)"},
-		{usage(record.UsageTasks{Filter: since, Agents: []string{"u"}, NotOf: "x"}), "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
+		{usage(record.UsageTasks{Filter: since, Status: record.ActiveCondition}), "SCAN tasks USING INDEX tasks_project"},
+		{usage(record.UsageTasks{Filter: since, Status: record.EndedCondition}), "SEARCH tasks USING INDEX tasks_listed (created_at>?)"},
+		{usage(record.UsageTasks{Filter: since, Agents: []string{"u"}, ExceptOwner: "x"}), "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
 		{find(fleet.TaskFilter{}), "SCAN tasks USING COVERING INDEX tasks_listed"},
 		{find(fleet.TaskFilter{Since: time.Unix(1, 0)}), "SEARCH tasks USING COVERING INDEX tasks_listed (created_at>?)"},
 		{find(fleet.TaskFilter{Owner: "x", Toolset: &toolset}), "SEARCH tasks USING COVERING INDEX tasks_listed_owner (owner=?)"},
@@ -284,7 +284,7 @@ func TestTextIsFound(t *testing.T) {
 	}))
 	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
 		for _, text := range []string{"login", "the Login", long, decoy, "login now but"} {
-			want, err := all(tx.(*readTx), scanString, `SELECT id FROM tasks WHERE `+hasChars+lastFirst, text, text)
+			want, err := queryAll(tx.(*readTx), scanString, `SELECT id FROM tasks WHERE `+hasChars+lastFirst, text, text)
 			require.NoError(t, err)
 			find := func(w fleet.TaskWindow) (got []string) {
 				w.Limit, w.Count = 10, 30
@@ -323,7 +323,7 @@ func TestTextIsFoldedAsInTheIndex(t *testing.T) {
 	for _, q := range []string{
 		`CREATE TABLE tasks (n INTEGER PRIMARY KEY, description TEXT, summary TEXT)`,
 		`CREATE VIRTUAL TABLE tasks_text USING fts5 (description, summary, content = '', contentless_delete = 1, tokenize = 'trigram')`,
-		`INSERT INTO tasks SELECT key, '', value FROM json_each('` + list(texts) + `')`,
+		`INSERT INTO tasks SELECT key, '', value FROM json_each('` + jsonList(texts) + `')`,
 		`INSERT INTO tasks_text (rowid, description, summary) SELECT n, description, summary FROM tasks`,
 	} {
 		_, err := db.ExecContext(t.Context(), q)
@@ -336,10 +336,10 @@ func TestTextIsFoldedAsInTheIndex(t *testing.T) {
 	folded := 0
 	for c := 'a'; c <= 'z'; c++ {
 		text := "__" + string(c)
-		n := count(`n IN `+textRows, quoted(text))
+		n := count(`n IN `+textRows, quotePhrase(text))
 		folded += n
 		require.Equal(t, n, count(hasText, text, text), text)
-		require.Equal(t, n, count(hasText+` AND n IN `+textRows, text, text, quoted(text)), text)
+		require.Equal(t, n, count(hasText+` AND n IN `+textRows, text, text, quotePhrase(text)), text)
 	}
 	require.Positive(t, folded)
 }

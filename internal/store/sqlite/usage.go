@@ -24,12 +24,12 @@ const (
 
 // usageQuery returns first the sum of all parts, and then the sum for each key, with the highest cost first.
 var usageQuery = `WITH parts (key, owner, sign, ` + usageNumbers + `) AS (%s), sums (key, owner, ` + usageNumbers + `) AS MATERIALIZED (
-		SELECT key, owner, ` + totals(`sign * `) + ` FROM parts GROUP BY 1, 2 HAVING total(sign * tasks) > 0
-	) SELECT 1 AS whole, '' AS key, '' AS owner, ` + totals(``) + ` FROM sums
+		SELECT key, owner, ` + sumColumns(`sign * `) + ` FROM parts GROUP BY 1, 2 HAVING total(sign * tasks) > 0
+	) SELECT 1 AS whole, '' AS key, '' AS owner, ` + sumColumns(``) + ` FROM sums
 	UNION ALL SELECT 0, * FROM sums ORDER BY 1 DESC, 8 DESC, 4 DESC, 2, 3 LIMIT ?`
 
-// totals returns SQL that sums each of usageNumbers, multiplied by the factor, which is empty or ends with " * ".
-func totals(factor string) string {
+// sumColumns returns SQL that sums each of usageNumbers, multiplied by the factor, which is empty or ends with " * ".
+func sumColumns(factor string) string {
 	return `total(` + factor + strings.ReplaceAll(usageNumbers, `, `, `), total(`+factor) + `)`
 }
 
@@ -57,7 +57,7 @@ func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]flee
 		c := usageConditions(part)
 		parts, args = append(parts, `SELECT `+columns+usageOfTasks+c.where+`true`), append(append(args, part.Sign), c.args...)
 	}
-	rows, err := all(t, record.ScanUsage, fmt.Sprintf(usageQuery, strings.Join(parts, ` UNION ALL `)), append(args, max(0, limit)+1)...)
+	rows, err := queryAll(t, record.ScanUsage, fmt.Sprintf(usageQuery, strings.Join(parts, ` UNION ALL `)), append(args, max(0, limit)+1)...)
 	if err != nil {
 		return nil, fleet.UsageRow{}, err
 	}
@@ -66,7 +66,7 @@ func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]flee
 
 // usageConditions returns the conditions that select the tasks of the part.
 func usageConditions(part record.UsageTasks) (c *taskQuery) {
-	if part.Status == record.Active || len(part.Agents) > 0 { // these conditions select only a few tasks
+	if part.Status == record.ActiveCondition || len(part.Agents) > 0 { // these conditions select only a few tasks
 		c = taskConditions(part.Filter, true)
 		c.where = strings.ReplaceAll(c.where, `created_at`, `+created_at`)
 	} else {
@@ -74,7 +74,7 @@ func usageConditions(part record.UsageTasks) (c *taskQuery) {
 		c = taskConditions(part.Filter, indexed)
 		switch {
 		case indexed:
-			c.add(`n IN `+textRows, quoted(text))
+			c.add(`n IN `+textRows, quotePhrase(text))
 		case text != "":
 			c.add(hasChars, text, text)
 		}
@@ -83,10 +83,10 @@ func usageConditions(part record.UsageTasks) (c *taskQuery) {
 		c.add(part.Status)
 	}
 	if len(part.Agents) > 0 {
-		c.add(`agent_uid `+uidsIn, list(part.Agents))
+		c.add(`agent_uid `+uidsIn, jsonList(part.Agents))
 	}
-	if part.NotOf != "" {
-		c.add(`owner <> ?`, part.NotOf)
+	if part.ExceptOwner != "" {
+		c.add(`owner <> ?`, part.ExceptOwner)
 	}
 	return c
 }

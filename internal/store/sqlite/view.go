@@ -23,22 +23,22 @@ func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error)
 	case len(f.UIDs) == 1:
 		return t.views(`uid = ?`, `agent_uid = ?`, f.UIDs[0])
 	default:
-		return t.views(`uid `+uidsIn, `agent_uid `+uidsIn, list(f.UIDs))
+		return t.views(`uid `+uidsIn, `agent_uid `+uidsIn, jsonList(f.UIDs))
 	}
 }
 
 // views returns the agents and their active tasks. Both conditions have the arguments.
 func (t *readTx) views(ofAgents, ofTasks string, args ...any) ([]*fleet.AgentView, error) {
-	views, err := all(t, record.ScanView, record.SelectAgents+`WHERE `+ofAgents+record.ByName, args...)
+	views, err := queryAll(t, record.ScanView, record.SelectAgents+`WHERE `+ofAgents+record.ByName, args...)
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := all(t, record.ScanTask, record.SelectTasks+`WHERE `+ofTasks+` AND `+record.Running, args...)
-	return record.Join(views, tasks), err
+	tasks, err := queryAll(t, record.ScanTask, record.SelectTasks+`WHERE `+ofTasks+` AND `+record.RunningCondition, args...)
+	return record.JoinTasks(views, tasks), err
 }
 
-// list returns the texts as one JSON list.
-func list(texts []string) string {
+// jsonList returns the texts as one JSON list.
+func jsonList(texts []string) string {
 	b, _ := json.Marshal(texts) // a list of texts can always be encoded
 	return string(b)
 }

@@ -53,7 +53,7 @@ var agentCases = []testCase{
 	}},
 
 	{"names are unique per owner, in any case", func(t *testing.T, s fleet.Store) {
-		withAgent(t, s)
+		addAgent(t, s)
 		for _, name := range []string{"papi", "PAPI", "Papi"} {
 			err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent("u2", name, "alice")) })
 			requireReason(t, err, fleet.ReasonAgentExists, name)
@@ -62,7 +62,7 @@ var agentCases = []testCase{
 	}},
 
 	{"a deleted agent's name is free again", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			a.State, a.DeletedAt = fleet.StateDeleted, noon
 			return tx.Update(a)
@@ -85,19 +85,19 @@ var agentCases = []testCase{
 	}},
 
 	{"a uid is never used again", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent(a.UID, "sony", "alice")) }))
+		a := addAgent(t, s)
+		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent(a.UID, "sony", "alice")) }))
 	}},
 
 	{"one of many concurrent creations succeeds", func(t *testing.T, s fleet.Store) {
-		errs := together(50, func(i int) error {
+		errs := runConcurrently(50, func(i int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent(id("u", i), "papi", "alice")) })
 		})
 		require.Len(t, errs, 49)
 		for _, err := range errs {
 			requireReason(t, err, fleet.ReasonAgentExists, "papi")
 		}
-		require.Len(t, read(t, s, agents), 1)
+		require.Len(t, read(t, s, liveAgents), 1)
 	}},
 
 	{"found by name in any case, by owner", func(t *testing.T, s fleet.Store) {
@@ -174,11 +174,11 @@ var agentCases = []testCase{
 			}
 			return nil
 		})
-		require.Equal(t, []string{"u4", "u3", "u2", "u1"}, uids(read(t, s, agents)))
+		require.Equal(t, []string{"u4", "u3", "u2", "u1"}, uids(read(t, s, liveAgents)))
 	}},
 
 	{"an update writes every field and raises the revision", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		b := newAgent(a.UID, "papa", "bob")
 		b.Project, b.Role, b.Spec, b.WorkspaceID, b.Location, b.Metadata = "P", "R", "S", "W", "L", nil
 		b.State, b.StateReason, b.Desired = fleet.StateFailed, "oh", fleet.DesiredStopped
@@ -213,15 +213,15 @@ var agentCases = []testCase{
 
 	{"an update of an unknown agent fails", func(t *testing.T, s fleet.Store) {
 		missing := newAgent("u1", "papi", "alice")
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error {
+		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error {
 			return errors.Join(tx.Append(newEvent(fleet.EventAgentChanged, missing, "")), tx.Update(missing))
 		}))
-		require.Empty(t, events(t, s, fleet.EventFilter{}, 0, 10))
+		require.Empty(t, listEvents(t, s, fleet.EventFilter{}, 0, 10))
 		requireEmpty(t, s)
 	}},
 
 	{"every known state can be stored, others not", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		write := func(state fleet.State, desired fleet.Desired) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
 				a.State, a.Desired = state, desired
@@ -233,8 +233,8 @@ var agentCases = []testCase{
 				require.NoError(t, write(state, desired))
 			}
 		}
-		requireBroken(t, write("asleep", fleet.DesiredRunning))
-		requireBroken(t, write(fleet.StateRunning, "asleep"))
+		requireInternal(t, write("asleep", fleet.DesiredRunning))
+		requireInternal(t, write(fleet.StateRunning, "asleep"))
 	}},
 }
 
@@ -246,8 +246,8 @@ func uids(agents []*fleet.Agent) []string {
 	return out
 }
 
-// agents returns the agents that are not deleted, sorted by name and owner.
-func agents(tx fleet.ReadTx) (all []*fleet.Agent, err error) {
+// liveAgents returns the agents that are not deleted, sorted by name and owner.
+func liveAgents(tx fleet.ReadTx) (all []*fleet.Agent, err error) {
 	views, err := liveViews(tx)
 	for _, v := range views {
 		all = append(all, &v.Agent)

@@ -20,7 +20,7 @@ func putAudit(t tb, s fleet.Store, entries ...fleet.AuditEntry) {
 	require.NoError(t, s.PutAudit(t.Context(), entries))
 }
 
-func audit(t tb, s fleet.Store, f fleet.AuditFilter, limit int) []fleet.AuditEntry {
+func listAudit(t tb, s fleet.Store, f fleet.AuditFilter, limit int) []fleet.AuditEntry {
 	t.Helper()
 	got, err := s.Audit(t.Context(), f, limit)
 	require.NoError(t, err)
@@ -34,13 +34,13 @@ var auditCases = []testCase{
 			Target: "Papi@alice", AgentName: "Papi", Owner: "alice", RequestID: "r-1", Outcome: "AGENT_BUSY", Count: 7,
 		}
 		putAudit(t, s, full, newEntry("", "ListAgents", "UNAUTHENTICATED", noon.Add(time.Second)))
-		got := audit(t, s, fleet.AuditFilter{}, 10)
+		got := listAudit(t, s, fleet.AuditFilter{}, 10)
 		require.Len(t, got, 2)
 		require.Greater(t, got[0].ID, got[1].ID)
 		full.ID = got[1].ID
 		require.Equal(t, full, got[1])
-		require.Equal(t, got[1:], audit(t, s, fleet.AuditFilter{Before: got[0].ID}, 10))
-		require.Equal(t, got[:1], audit(t, s, fleet.AuditFilter{}, 1))
+		require.Equal(t, got[1:], listAudit(t, s, fleet.AuditFilter{Before: got[0].ID}, 10))
+		require.Equal(t, got[:1], listAudit(t, s, fleet.AuditFilter{}, 1))
 	}},
 
 	{"filters", func(t *testing.T, s fleet.Store) {
@@ -64,7 +64,7 @@ var auditCases = []testCase{
 			{fleet.AuditFilter{Since: noon, Until: noon.Add(time.Second)}, []string{"CreateAgent"}},
 		} {
 			var got []string
-			for _, e := range audit(t, s, c.f, 10) {
+			for _, e := range listAudit(t, s, c.f, 10) {
 				got = append(got, e.Method)
 			}
 			require.Equal(t, c.want, got, "%+v", c.f)
@@ -72,20 +72,20 @@ var auditCases = []testCase{
 	}},
 
 	{"an entry is written once, in the transaction of the call's first change", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		call := fleet.NewAudited(newEntry("alice", "StopAgent", "", noon))
 		ctx := fleet.WithAudit(t.Context(), call)
 		require.NoError(t, s.Update(ctx, func(tx fleet.Tx) error { _, err := tx.Agent(a.UID); return err }))
-		require.Empty(t, audit(t, s, fleet.AuditFilter{}, 10), "a transaction that only reads must not write an entry")
+		require.Empty(t, listAudit(t, s, fleet.AuditFilter{}, 10), "a transaction that only reads must not write an entry")
 		require.ErrorIs(t, s.Update(ctx, func(tx fleet.Tx) error {
 			require.NoError(t, tx.Update(a))
 			return errTest
 		}), errTest)
-		require.Empty(t, audit(t, s, fleet.AuditFilter{}, 10), "a transaction that was rolled back must not write an entry")
+		require.Empty(t, listAudit(t, s, fleet.AuditFilter{}, 10), "a transaction that was rolled back must not write an entry")
 		for range 2 {
 			require.NoError(t, s.Update(ctx, func(tx fleet.Tx) error { return tx.Append(newEvent(fleet.EventAgentChanged, a, "x")) }))
 		}
-		got := audit(t, s, fleet.AuditFilter{AgentName: "papi"}, 10)
+		got := listAudit(t, s, fleet.AuditFilter{AgentName: "papi"}, 10)
 		require.Len(t, got, 1)
 		require.Equal(t, "alice", got[0].Owner, "the entry must have the owner of the event's agent")
 		require.Empty(t, got[0].Outcome)
@@ -94,7 +94,7 @@ var auditCases = []testCase{
 		require.Equal(t, got[0].ID, line.ID)
 		putAudit(t, s, line)
 		got[0].Outcome, got[0].Target = fleet.OutcomeOK, "the agent"
-		require.Equal(t, got, audit(t, s, fleet.AuditFilter{}, 10))
+		require.Equal(t, got, listAudit(t, s, fleet.AuditFilter{}, 10))
 	}},
 
 	{"old entries are removed", func(t *testing.T, s fleet.Store) {
@@ -106,6 +106,6 @@ var auditCases = []testCase{
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}
-		require.Len(t, audit(t, s, fleet.AuditFilter{}, 10), 2)
+		require.Len(t, listAudit(t, s, fleet.AuditFilter{}, 10), 2)
 	}},
 }

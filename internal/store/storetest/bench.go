@@ -12,7 +12,7 @@ import (
 
 // BenchmarkUpdate measures the most frequent write for a running task: the size of its output and a line of output.
 func BenchmarkUpdate(b *testing.B, s fleet.Store) {
-	a := withAgent(b, s)
+	a := addAgent(b, s)
 	task := newTask("t1", a)
 	update(b, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 	b.ReportAllocs()
@@ -54,7 +54,7 @@ func BenchmarkStarts(b *testing.B, s fleet.Store) {
 			i := int(n.Add(1))
 			a := agents[i%len(agents)]
 			task := newTask(id("task", i), a)
-			if err := s.Update(b.Context(), func(tx fleet.Tx) error { return start(tx, a, task) }); err != nil {
+			if err := s.Update(b.Context(), func(tx fleet.Tx) error { return startTask(tx, a, task) }); err != nil {
 				b.Error(err)
 				return
 			}
@@ -62,8 +62,8 @@ func BenchmarkStarts(b *testing.B, s fleet.Store) {
 	})
 }
 
-// start ends the agent's active task, if there is one, and starts the task.
-func start(tx fleet.Tx, a *fleet.Agent, task *fleet.Task) error {
+// startTask ends the agent's active task, if there is one, and starts the task.
+func startTask(tx fleet.Tx, a *fleet.Agent, task *fleet.Task) error {
 	if r, err := tx.Request(a.Owner, task.ID); err != nil || r != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func BenchmarkLastSeq(b *testing.B, s fleet.Store) {
 
 // BenchmarkLiveAgentViews measures reading a fleet of n agents, half of them busy.
 func BenchmarkLiveAgentViews(b *testing.B, s fleet.Store, n int) {
-	fill(b, s, n)
+	addAgents(b, s, n)
 	b.ReportAllocs()
 	for b.Loop() {
 		require.Len(b, read(b, s, liveViews), n)
@@ -119,6 +119,6 @@ func BenchmarkLiveAgentViews(b *testing.B, s fleet.Store, n int) {
 func BenchmarkLease(b *testing.B, s fleet.Store) {
 	b.ReportAllocs()
 	for b.Loop() {
-		lease(b, s, "k", "one", time.Minute)
+		takeLease(b, s, "k", "one", time.Minute)
 	}
 }

@@ -38,7 +38,7 @@ var concurrentCases = []testCase{
 			}()
 			var seen []fleet.Event
 			read := func() {
-				page := events(t, other, fleet.EventFilter{}, after, 10)
+				page := listEvents(t, other, fleet.EventFilter{}, after, 10)
 				if seen = append(seen, page...); len(page) > 0 {
 					after = page[len(page)-1].Seq
 				}
@@ -63,9 +63,9 @@ var concurrentCases = []testCase{
 	{"a limit holds for concurrent transactions", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		const limit = 5
-		errs := together(30, func(i int) error {
+		errs := runConcurrently(30, func(i int) error {
 			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
-				n, err := counted(tx, i, limit)
+				n, err := countAgents(tx, i, limit)
 				if err != nil {
 					return err
 				}
@@ -93,14 +93,14 @@ var concurrentCases = []testCase{
 				if err := add(tx, i); err != nil {
 					return err
 				}
-				n, err := counted(tx, i, limit)
+				n, err := countAgents(tx, i, limit)
 				if err == nil && n > limit {
 					err = errTest
 				}
 				return err
 			})
 		}
-		require.Empty(t, together(10, addAndCount), "far below the limit, all transactions must succeed")
+		require.Empty(t, runConcurrently(10, addAndCount), "far below the limit, all transactions must succeed")
 		update(t, s, func(tx fleet.Tx) error {
 			for n := 10; n < limit-more; n++ {
 				if err := add(tx, n); err != nil {
@@ -109,7 +109,7 @@ var concurrentCases = []testCase{
 			}
 			return nil
 		})
-		errs := together(20, func(i int) error { return addAndCount(limit + i) })
+		errs := runConcurrently(20, func(i int) error { return addAndCount(limit + i) })
 		require.Len(t, errs, 20-more)
 		for _, err := range errs {
 			require.ErrorIs(t, err, errTest)
@@ -122,7 +122,7 @@ var concurrentCases = []testCase{
 		for i := range 20 { // the result is either a new task or a deleted agent
 			a := newAgent(id("u", i), id("a", i), "alice")
 			update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
-			errs := together(2, func(n int) error {
+			errs := runConcurrently(2, func(n int) error {
 				return both[n].Update(t.Context(), func(tx fleet.Tx) error {
 					agents, err := tx.Agents(fleet.AgentFilter{Name: a.Name, Owner: "alice"})
 					if err != nil || len(agents) == 0 {
@@ -149,7 +149,7 @@ var concurrentCases = []testCase{
 	{"concurrent transactions that check a name use it once", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		var added [10]bool
-		require.Empty(t, together(len(added), func(i int) error {
+		require.Empty(t, runConcurrently(len(added), func(i int) error {
 			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
 				added[i] = false
 				agents, err := tx.Agents(fleet.AgentFilter{Name: "papi"})
@@ -160,7 +160,7 @@ var concurrentCases = []testCase{
 				return tx.Insert(newAgent(id("u", i), "papi", id("owner", i)))
 			})
 		}))
-		require.Len(t, read(t, s, agents), 1)
+		require.Len(t, read(t, s, liveAgents), 1)
 	}},
 
 	{"transactions that update rows in different order both succeed", func(t *testing.T, s fleet.Store) {
@@ -170,7 +170,7 @@ var concurrentCases = []testCase{
 			require.NoError(t, tx.Insert(one))
 			return tx.Insert(two)
 		})
-		require.Empty(t, together(10, func(i int) error {
+		require.Empty(t, runConcurrently(10, func(i int) error {
 			uids := []string{"u1", "u2"}
 			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
 				for n := range uids {
@@ -186,14 +186,14 @@ var concurrentCases = []testCase{
 				return nil
 			})
 		}))
-		for _, a := range read(t, s, agents) {
+		for _, a := range read(t, s, liveAgents) {
 			require.Equal(t, one.Attempts+10, a.Attempts)
 		}
 	}},
 
 	{"a view that shows a task as ended shows the event of its end", func(t *testing.T, s fleet.Store) {
 		other := reopen(t, s)
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		for i := range 20 {
 			task := newTask(id("t", i), a)
 			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
@@ -223,9 +223,9 @@ var concurrentCases = []testCase{
 	}},
 }
 
-// counted returns the number of alice's agents, in the same way as callers that enforce the limit. It counts
+// countAgents returns the number of alice's agents, in the same way as callers that enforce the limit. It counts
 // all or those of the toolset, depending on i.
-func counted(tx fleet.Tx, i, limit int) (int, error) {
+func countAgents(tx fleet.Tx, i, limit int) (int, error) {
 	if i%4 < 2 {
 		h, err := tx.Holdings("alice", fleet.Limits{Agents: limit}, fleet.Counted{})
 		return h.AllAgents(), err

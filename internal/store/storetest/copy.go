@@ -27,7 +27,7 @@ func Fill(t *testing.T, s fleet.Store) {
 			tx.Insert(newQuestion("t1-1", "t1", a)),
 			tx.Insert(&fleet.Request{Principal: "alice", ID: "r1", Method: "M", CreatedAt: noon}),
 			tx.Insert(newToken("alice", "h1")), tx.Insert(session),
-			tx.Put("t1", &fleet.QueueEntry{Priority: 1, By: "alice"}), fleet.PutResource(tx, "pool", "web", declared{"text"}),
+			tx.Put("t1", &fleet.QueueEntry{Priority: 1, By: "alice"}), fleet.PutResource(tx, "pool", "web", testBody{"text"}),
 			tx.Insert(reservation("day", "t1", noon, 500)), tx.Insert(settlement("day", "t1", noon, 500, 70)),
 			tx.Put("u2", &fleet.Remains{KeptAt: noon, Lost: "a file", Bundle: []byte("bundle")}),
 		} {
@@ -51,49 +51,49 @@ func Fill(t *testing.T, s fleet.Store) {
 // RequireSame requires that both stores have the values that Fill adds, and that they behave alike afterwards.
 func RequireSame(t *testing.T, one, two fleet.Store) {
 	t.Helper()
-	both(t, one, two, agents)
-	both(t, one, two, liveViews)
-	both(t, one, two, tokens)
-	both(t, one, two, fleet.ReadTx.LastSeq)
-	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) {
+	requireEqual(t, one, two, liveAgents)
+	requireEqual(t, one, two, liveViews)
+	requireEqual(t, one, two, tokens)
+	requireEqual(t, one, two, fleet.ReadTx.LastSeq)
+	requireEqual(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) {
 		return tx.Holdings("alice", fleet.Limits{}, fleet.Counted{})
 	})
-	both(t, one, two, func(tx fleet.ReadTx) (fleet.ProjectHoldings, error) { return tx.InProject("Setup") })
-	require.Equal(t, audit(t, one, fleet.AuditFilter{}, 10), audit(t, two, fleet.AuditFilter{}, 10))
-	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u2") })
+	requireEqual(t, one, two, func(tx fleet.ReadTx) (fleet.ProjectHoldings, error) { return tx.InProject("Setup") })
+	require.Equal(t, listAudit(t, one, fleet.AuditFilter{}, 10), listAudit(t, two, fleet.AuditFilter{}, 10))
+	requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u2") })
 	for _, uid := range []string{"u1", "u2"} {
-		both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Task, error) { tasks, _, err := tx.Tasks(uid, 10, 0); return tasks, err })
-		both(t, one, two, func(tx fleet.ReadTx) (*fleet.Remains, error) { return tx.Remains(uid, true) })
+		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Task, error) { tasks, _, err := tx.Tasks(uid, 10, 0); return tasks, err })
+		requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Remains, error) { return tx.Remains(uid, true) })
 	}
 	for _, id := range []string{"t0", "t1"} {
-		both(t, one, two, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.Task(id) })
-		both(t, one, two, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id, false) })
-		both(t, one, two, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(id) })
-		both(t, one, two, func(tx fleet.ReadTx) (*fleet.TaskChecks, error) { return tx.Checks(id) })
-		both(t, one, two, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(id, true) })
-		both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Message, error) { return tx.Messages(fleet.MessageFilter{TaskID: id}) })
+		requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.Task(id) })
+		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id, false) })
+		requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(id) })
+		requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.TaskChecks, error) { return tx.Checks(id) })
+		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(id, true) })
+		requireEqual(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Message, error) { return tx.Messages(fleet.MessageFilter{TaskID: id}) })
 	}
-	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Question, error) { return fleet.QuestionByID(tx, "t1-1") })
-	both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.QueuedTask, error) { return tx.Queue(fleet.QueueFilter{All: true}) })
-	both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Resource, error) {
+	requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Question, error) { return fleet.QuestionByID(tx, "t1-1") })
+	requireEqual(t, one, two, func(tx fleet.ReadTx) ([]*fleet.QueuedTask, error) { return tx.Queue(fleet.QueueFilter{All: true}) })
+	requireEqual(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Resource, error) {
 		return tx.Resources(fleet.ResourceFilter{Kind: "pool"})
 	})
-	both(t, one, two, func(tx fleet.ReadTx) (fleet.Ledger, error) {
+	requireEqual(t, one, two, func(tx fleet.ReadTx) (fleet.Ledger, error) {
 		return tx.Ledger(fleet.LedgerFilter{Windows: []fleet.LedgerKey{{Budget: "day", Begin: noon}}, Budget: "day", Limit: 10})
 	})
-	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Request, error) { return tx.Request("alice", "r1") })
-	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session(fleet.SessionKey{ID: "s1"}) })
-	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) {
+	requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Request, error) { return tx.Request("alice", "r1") })
+	requireEqual(t, one, two, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session(fleet.SessionKey{ID: "s1"}) })
+	requireEqual(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) {
 		return tx.Holdings("alice", fleet.Limits{}, fleet.Counted{})
 	})
-	both(t, one, two, func(tx fleet.ReadTx) ([]fleet.Event, error) {
+	requireEqual(t, one, two, func(tx fleet.ReadTx) ([]fleet.Event, error) {
 		return tx.Events(fleet.EventFilter{}, fleet.EventWindow{Limit: 100})
 	})
-	both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Task, error) {
+	requireEqual(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Task, error) {
 		found, err := tx.FindTasks(fleet.TaskFilter{Text: "BUILD"}, fleet.TaskWindow{Limit: 10})
 		return found.Tasks, err
 	})
-	both(t, one, two, func(tx fleet.ReadTx) ([]fleet.UsageRow, error) {
+	requireEqual(t, one, two, func(tx fleet.ReadTx) ([]fleet.UsageRow, error) {
 		rows, _, err := tx.Usage(fleet.TaskFilter{}, fleet.UsageByDay, 10)
 		return rows, err
 	})
@@ -112,7 +112,7 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 	require.Equal(t, appendOne(t, one), appendOne(t, two), "both logs must continue with the same number")
 }
 
-func both[T any](t *testing.T, one, two fleet.Store, get func(fleet.ReadTx) (T, error)) {
+func requireEqual[T any](t *testing.T, one, two fleet.Store, get func(fleet.ReadTx) (T, error)) {
 	t.Helper()
 	require.Equal(t, read(t, one, get), read(t, two, get))
 }

@@ -24,7 +24,7 @@ var eventCases = []testCase{
 			require.NoError(t, tx.Append(full))
 			return tx.Append(bare)
 		})
-		got := events(t, s, fleet.EventFilter{}, 0, 10)
+		got := listEvents(t, s, fleet.EventFilter{}, 0, 10)
 		require.Positive(t, got[0].Seq)
 		require.Greater(t, got[1].Seq, got[0].Seq)
 		requireEvents(t, got, full, bare)
@@ -37,19 +37,19 @@ var eventCases = []testCase{
 			require.NoError(t, tx.Append(big))
 			return tx.Append(odd)
 		})
-		got := events(t, s, fleet.EventFilter{}, 0, 10)
+		got := listEvents(t, s, fleet.EventFilter{}, 0, 10)
 		require.True(t, got[0].Text == big.Text)
 		require.True(t, strings.HasPrefix(got[1].Text, "begin") && strings.HasSuffix(got[1].Text, "end"))
 	}},
 
 	{"an empty log", func(t *testing.T, s fleet.Store) {
-		require.Empty(t, events(t, s, fleet.EventFilter{}, 0, 10))
+		require.Empty(t, listEvents(t, s, fleet.EventFilter{}, 0, 10))
 		require.Empty(t, lastEvents(t, s, fleet.EventFilter{}, 10))
 		require.Zero(t, read(t, s, fleet.ReadTx.LastSeq))
 		seq, err := s.LastSeq(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, seq)
-		require.Empty(t, changed(t, s, 0))
+		require.Empty(t, changedAgents(t, s, 0))
 	}},
 
 	{"LastSeq returns the Seq of the newest event", func(t *testing.T, s fleet.Store) {
@@ -68,11 +68,11 @@ var eventCases = []testCase{
 		}), errTest)
 		seq, err := s.LastSeq(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, events(t, s, fleet.EventFilter{}, 0, 10)[4].Seq, seq)
+		require.Equal(t, listEvents(t, s, fleet.EventFilter{}, 0, 10)[4].Seq, seq)
 	}},
 
 	{"filters", func(t *testing.T, s fleet.Store) {
-		log := seed(t, s)
+		log := appendSeed(t, s)
 		for _, c := range []struct {
 			name string
 			f    fleet.EventFilter
@@ -107,26 +107,26 @@ var eventCases = []testCase{
 					want = append(want, e)
 				}
 			}
-			require.Equal(t, want, events(t, s, c.f, 0, 1000), c.name)
+			require.Equal(t, want, listEvents(t, s, c.f, 0, 1000), c.name)
 			require.Equal(t, want, lastEvents(t, s, c.f, 1000), c.name)
 			if len(want) < 3 {
 				continue
 			}
-			require.Equal(t, want[1:3], events(t, s, c.f, want[0].Seq, 2), c.name)
+			require.Equal(t, want[1:3], listEvents(t, s, c.f, want[0].Seq, 2), c.name)
 			require.Equal(t, want[len(want)-2:], lastEvents(t, s, c.f, 2), c.name)
-			require.Empty(t, events(t, s, c.f, log[len(log)-1].Seq, 10), c.name)
+			require.Empty(t, listEvents(t, s, c.f, log[len(log)-1].Seq, 10), c.name)
 		}
 	}},
 
 	{"limits", func(t *testing.T, s fleet.Store) {
-		log := seed(t, s)
-		require.Empty(t, events(t, s, fleet.EventFilter{}, 0, 0))
+		log := appendSeed(t, s)
+		require.Empty(t, listEvents(t, s, fleet.EventFilter{}, 0, 0))
 		require.Empty(t, lastEvents(t, s, fleet.EventFilter{}, 0))
-		require.Empty(t, events(t, s, fleet.EventFilter{}, 1<<40, 10))
-		require.Equal(t, log, events(t, s, fleet.EventFilter{}, -1, 1_000_000))
+		require.Empty(t, listEvents(t, s, fleet.EventFilter{}, 1<<40, 10))
+		require.Equal(t, log, listEvents(t, s, fleet.EventFilter{}, -1, 1_000_000))
 		var paged []fleet.Event
 		for after := int64(0); ; {
-			page := events(t, s, fleet.EventFilter{}, after, 7)
+			page := listEvents(t, s, fleet.EventFilter{}, after, 7)
 			if len(page) == 0 {
 				break
 			}
@@ -145,10 +145,10 @@ var eventCases = []testCase{
 			update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })
 			seqs = append(seqs, read(t, s, fleet.ReadTx.LastSeq))
 		}
-		require.ElementsMatch(t, []string{"u1", "u2"}, changed(t, s, 0))
-		require.ElementsMatch(t, []string{"u1", "u2"}, changed(t, s, seqs[1]))
-		require.ElementsMatch(t, []string{"u2"}, changed(t, s, seqs[3]))
-		require.Empty(t, changed(t, s, seqs[5]))
+		require.ElementsMatch(t, []string{"u1", "u2"}, changedAgents(t, s, 0))
+		require.ElementsMatch(t, []string{"u1", "u2"}, changedAgents(t, s, seqs[1]))
+		require.ElementsMatch(t, []string{"u2"}, changedAgents(t, s, seqs[3]))
+		require.Empty(t, changedAgents(t, s, seqs[5]))
 	}},
 
 	{"a changed agent is foreign while another owner has its lease", func(t *testing.T, s fleet.Store) {
@@ -184,7 +184,7 @@ var eventCases = []testCase{
 		defer cancel()
 		errs := make(chan []error, 1)
 		go func() {
-			errs <- together(writers, func(i int) error {
+			errs <- runConcurrently(writers, func(i int) error {
 				for n := range each {
 					if err := s.Update(context.WithoutCancel(t.Context()), func(tx fleet.Tx) error {
 						return tx.Append(newEvent(fleet.EventTaskOutput, newAgent(id("u", i), "a", "alice"), id("", n)))
@@ -198,7 +198,7 @@ var eventCases = []testCase{
 		var got []fleet.Event
 		timeout := time.After(waittest.Limit)
 		for after := int64(0); len(got) < writers*each; {
-			page := events(t, s, fleet.EventFilter{}, after, 10)
+			page := listEvents(t, s, fleet.EventFilter{}, after, 10)
 			if len(page) == 0 {
 				select {
 				case <-signal:
@@ -219,8 +219,8 @@ var eventCases = []testCase{
 	}},
 }
 
-// seed appends and returns events of several agents. Two of the agents have the same name.
-func seed(t tb, s fleet.Store) []fleet.Event {
+// appendSeed appends and returns events of several agents. Two of the agents have the same name.
+func appendSeed(t tb, s fleet.Store) []fleet.Event {
 	t.Helper()
 	papi, sony, other := newAgent("u1", "papi", "alice"), newAgent("u2", "sony", "alice"), newAgent("u3", "Papi", "bob")
 	var appended []*fleet.Event
@@ -244,7 +244,7 @@ func seed(t tb, s fleet.Store) []fleet.Event {
 		}
 		return nil
 	})
-	log := events(t, s, fleet.EventFilter{}, 0, len(appended)+1)
+	log := listEvents(t, s, fleet.EventFilter{}, 0, len(appended)+1)
 	requireEvents(t, log, appended...)
 	return log
 }
@@ -259,7 +259,7 @@ func requireEvents(t tb, got []fleet.Event, appended ...*fleet.Event) {
 	}
 }
 
-func events(t tb, s fleet.Store, f fleet.EventFilter, after int64, limit int) []fleet.Event {
+func listEvents(t tb, s fleet.Store, f fleet.EventFilter, after int64, limit int) []fleet.Event {
 	t.Helper()
 	return read(t, s, func(tx fleet.ReadTx) ([]fleet.Event, error) {
 		return tx.Events(f, fleet.EventWindow{After: after, Limit: limit})
@@ -273,7 +273,7 @@ func lastEvents(t tb, s fleet.Store, f fleet.EventFilter, limit int) []fleet.Eve
 	})
 }
 
-func changed(t tb, s fleet.Store, after int64) []string {
+func changedAgents(t tb, s fleet.Store, after int64) []string {
 	t.Helper()
 	var uids []string
 	for _, c := range changedFor(t, s, after, nil, "") {

@@ -109,7 +109,7 @@ var historyCases = []testCase{
 	}},
 
 	{"ids by prefix", func(t *testing.T, s fleet.Store) {
-		a, b := withAgent(t, s), newAgent("u2", "sony", "bob")
+		a, b := addAgent(t, s), newAgent("u2", "sony", "bob")
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(b) })
 		for id, of := range map[string]*fleet.Agent{"abc-1": a, "abc-2": a, "abd-3": b} {
 			done := newTask(id, of)
@@ -176,7 +176,7 @@ var historyCases = []testCase{
 	}},
 
 	{"a deleted task leaves nothing behind", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		before := holdings(t, s, a.Owner)
 		task := newTask("t1", a)
 		task.Description = strings.Repeat("a long description ", 1000)
@@ -194,7 +194,7 @@ var historyCases = []testCase{
 		remove := func() error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: task.ID}) })
 		}
-		requireBroken(t, remove())
+		requireInternal(t, remove())
 		require.NotNil(t, getTask(t, s, task.ID), "an active task must stay")
 		task.Status, task.EndedAt = fleet.TaskCompleted, noon
 		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
@@ -203,7 +203,7 @@ var historyCases = []testCase{
 		require.Nil(t, getPayload(t, s, task.ID))
 		require.Nil(t, getChanges(t, s, task.ID))
 		require.Nil(t, getChecks(t, s, task.ID))
-		require.Empty(t, events(t, s, fleet.EventFilter{TaskID: task.ID}, 0, 10))
+		require.Empty(t, listEvents(t, s, fleet.EventFilter{TaskID: task.ID}, 0, 10))
 		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Message, error) {
 			return fleet.First(tx.Messages(fleet.MessageFilter{ID: "m1"}))
 		}))
@@ -212,11 +212,11 @@ var historyCases = []testCase{
 		require.Empty(t, found)
 		require.Zero(t, total)
 		require.Equal(t, before, holdings(t, s, a.Owner))
-		requireBroken(t, remove())
+		requireInternal(t, remove())
 	}},
 
 	{"the checks of a task, also after its end", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		task := newTask("t1", a)
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		require.Nil(t, getChecks(t, s, task.ID))
@@ -236,14 +236,14 @@ var historyCases = []testCase{
 	}},
 
 	{"only a failed task has failed checks", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		task := newTask("t1", a)
 		task.ReasonCode = fleet.CodeChecksFailed
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(task) }))
+		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(task) }))
 	}},
 
 	{"the changes of a task, also after its end", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		task := newTask("t1", a)
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		require.Nil(t, getChanges(t, s, task.ID))
@@ -296,7 +296,7 @@ var historyCases = []testCase{
 	}},
 
 	{"windows of the tasks that match", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			for i := range 5 {
 				task := newTask(id("t", i), a)
@@ -347,7 +347,7 @@ var historyCases = []testCase{
 	}},
 
 	{"payloads are removed after their retention", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		for i, ended := range []time.Duration{-3, -2, -1, 1} {
 			task := newTask(id("t", i), a)
 			task.Status, task.EndedAt, task.PayloadSize = fleet.TaskCompleted, noon.Add(ended*time.Hour), 7
@@ -378,7 +378,7 @@ var historyCases = []testCase{
 	}},
 
 	{"attachments are removed after their retention, and with their task", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		files := []fleet.Attachment{{Name: "b.png", MediaType: "image/png", Content: []byte("\x00\xff")}, {Name: "a ä.txt", MediaType: "text/plain", Content: []byte("text")}}
 		for i, ended := range []time.Duration{-3, 1} {
 			task := newTask(id("t", i), a)

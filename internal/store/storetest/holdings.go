@@ -49,7 +49,7 @@ var holdingCases = []testCase{
 	}},
 
 	{"tasks that have not ended", func(t *testing.T, s fleet.Store) {
-		task := newTask("t1", withAgent(t, s))
+		task := newTask("t1", addAgent(t, s))
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		require.Equal(t, 1, holdings(t, s, "alice").RunningTasks)
 		without := read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) {
@@ -65,7 +65,7 @@ var holdingCases = []testCase{
 
 	{"agents and tasks in a project, of all owners", func(t *testing.T, s fleet.Store) {
 		in := func(project string) [2]int {
-			h := inProject(t, s, project)
+			h := projectHoldings(t, s, project)
 			return [2]int{h.Agents, h.RunningTasks}
 		}
 		require.Zero(t, in("shop"))
@@ -85,7 +85,7 @@ var holdingCases = []testCase{
 	}},
 
 	{"bytes of text, output and payloads", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		var want int64
 		grows := func(by int, fn func(tx fleet.Tx) error) {
 			t.Helper()
@@ -117,7 +117,7 @@ var holdingCases = []testCase{
 			t.Helper()
 			update(t, s, fn)
 			want += int64(by)
-			require.Equal(t, want, inProject(t, s, "shop").StoredBytes)
+			require.Equal(t, want, projectHoldings(t, s, "shop").StoredBytes)
 		}
 		for i, owner := range []string{"alice", "bob"} {
 			a := newAgent(id("u", i), "a", owner)
@@ -140,7 +140,7 @@ var holdingCases = []testCase{
 		none := newAgent("u2", "a2", "alice")
 		none.Project = ""
 		grows(0, func(tx fleet.Tx) error { return errors.Join(tx.Insert(none), tx.Insert(newTask("t2", none))) })
-		require.Zero(t, inProject(t, s, "").StoredBytes)
+		require.Zero(t, projectHoldings(t, s, "").StoredBytes)
 		prune(t, s, noon.Add(time.Hour), 10)
 		grows(-2*8, func(fleet.Tx) error { return nil })
 		grows(-10_003-150-70, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 1)}) })
@@ -152,7 +152,7 @@ var holdingCases = []testCase{
 	}},
 }
 
-func inProject(t tb, s fleet.Store, project string) fleet.ProjectHoldings {
+func projectHoldings(t tb, s fleet.Store, project string) fleet.ProjectHoldings {
 	t.Helper()
 	return read(t, s, func(tx fleet.ReadTx) (fleet.ProjectHoldings, error) { return tx.InProject(project) })
 }

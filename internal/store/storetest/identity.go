@@ -36,8 +36,8 @@ var identityCases = []testCase{
 			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(i) })
 		}
 		require.NoError(t, insert(newIdentity("coder:alice", "coder", "1")))
-		requireBroken(t, insert(newIdentity("coder:bob", "coder", "1")))
-		requireBroken(t, insert(newIdentity("coder:alice", "coder", "2")))
+		requireInternal(t, insert(newIdentity("coder:bob", "coder", "1")))
+		requireInternal(t, insert(newIdentity("coder:alice", "coder", "2")))
 	}},
 
 	{"the groups of a subject", func(t *testing.T, s fleet.Store) {
@@ -58,7 +58,7 @@ var identityCases = []testCase{
 
 	{"one of many concurrent subjects gets a name", func(t *testing.T, s fleet.Store) {
 		taken := 0
-		errs := together(10, func(i int) error {
+		errs := runConcurrently(10, func(i int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
 				other, err := tx.Identity(fleet.IdentityKey{Principal: "coder:alice"})
 				if err != nil || other != nil {

@@ -15,15 +15,15 @@ import (
 
 var leaseCases = []testCase{
 	{"renewed by its owner, taken by others after it expired", func(t *testing.T, s fleet.Store) {
-		first := lease(t, s, "k", "one", time.Hour)
+		first := takeLease(t, s, "k", "one", time.Hour)
 		require.Positive(t, first)
-		require.Zero(t, lease(t, s, "k", "two", time.Hour))
-		require.Equal(t, first, lease(t, s, "k", "one", time.Hour), "a renewed lease must keep its epoch")
-		require.Equal(t, first, lease(t, s, "k", "one", 0), "a shortened lease must keep its epoch")
-		require.Equal(t, first, lease(t, s, "k", "one", 0), "an expired lease that nobody has taken must keep its epoch")
-		second := lease(t, s, "k", "two", time.Hour)
+		require.Zero(t, takeLease(t, s, "k", "two", time.Hour))
+		require.Equal(t, first, takeLease(t, s, "k", "one", time.Hour), "a renewed lease must keep its epoch")
+		require.Equal(t, first, takeLease(t, s, "k", "one", 0), "a shortened lease must keep its epoch")
+		require.Equal(t, first, takeLease(t, s, "k", "one", 0), "an expired lease that nobody has taken must keep its epoch")
+		second := takeLease(t, s, "k", "two", time.Hour)
 		require.Greater(t, second, first, "a lease that another owner takes must get a new epoch")
-		require.Zero(t, lease(t, s, "k", "one", time.Hour), "the first owner must not get the lost lease back")
+		require.Zero(t, takeLease(t, s, "k", "one", time.Hour), "the first owner must not get the lost lease back")
 	}},
 
 	{"listed by the beginning of their keys", func(t *testing.T, s fleet.Store) {
@@ -34,42 +34,42 @@ var leaseCases = []testCase{
 		}
 		require.Empty(t, list())
 		for i, key := range []string{"server/1", "server/2", "SERVER/3", "a/server/4", "server"} {
-			require.Positive(t, lease(t, s, key, id("o", i), time.Hour))
+			require.Positive(t, takeLease(t, s, key, id("o", i), time.Hour))
 		}
 		require.Equal(t, map[string]string{"server/1": id("o", 0), "server/2": id("o", 1)}, list())
-		require.Positive(t, lease(t, s, "server/3", "o", 0))
+		require.Positive(t, takeLease(t, s, "server/3", "o", 0))
 		require.Len(t, list(), 2, "an expired lease must not be listed")
 		require.NoError(t, s.Release(t.Context(), "server/2", id("o", 1)))
 		require.Equal(t, map[string]string{"server/1": id("o", 0)}, list())
 	}},
 
 	{"a lease expires", func(t *testing.T, s fleet.Store) {
-		require.Positive(t, lease(t, s, "k", "one", 50*time.Millisecond))
-		waittest.Until(t, "the end of a lease gives no signal", func() bool { return lease(t, s, "k", "two", time.Hour) > 0 })
+		require.Positive(t, takeLease(t, s, "k", "one", 50*time.Millisecond))
+		waittest.Until(t, "the end of a lease gives no signal", func() bool { return takeLease(t, s, "k", "two", time.Hour) > 0 })
 	}},
 
 	{"keys are independent", func(t *testing.T, s fleet.Store) {
-		require.Positive(t, lease(t, s, "agent/1", "one", time.Hour))
-		require.Positive(t, lease(t, s, "agent/2", "two", time.Hour))
-		require.Positive(t, lease(t, s, "AGENT/1", "two", time.Hour))
+		require.Positive(t, takeLease(t, s, "agent/1", "one", time.Hour))
+		require.Positive(t, takeLease(t, s, "agent/2", "two", time.Hour))
+		require.Positive(t, takeLease(t, s, "AGENT/1", "two", time.Hour))
 	}},
 
 	{"released only by its owner, and the epoch grows", func(t *testing.T, s fleet.Store) {
 		require.NoError(t, s.Release(t.Context(), "k", "one"), "releasing a free lease must not be an error")
-		first := lease(t, s, "k", "one", time.Hour)
+		first := takeLease(t, s, "k", "one", time.Hour)
 		require.NoError(t, s.Release(t.Context(), "k", "two"), "releasing the lease of another owner must have no effect")
-		require.Zero(t, lease(t, s, "k", "two", time.Hour))
+		require.Zero(t, takeLease(t, s, "k", "two", time.Hour))
 		require.NoError(t, s.Release(t.Context(), "k", "one"))
-		second := lease(t, s, "k", "two", time.Hour)
+		second := takeLease(t, s, "k", "two", time.Hour)
 		require.Greater(t, second, first)
 		require.NoError(t, s.Release(t.Context(), "k", "two"))
-		require.Greater(t, lease(t, s, "k", "two", time.Hour), second)
+		require.Greater(t, takeLease(t, s, "k", "two", time.Hour), second)
 	}},
 
 	{"one of many concurrent callers gets the lease", func(t *testing.T, s fleet.Store) {
 		for round := range 5 {
 			var owners atomic.Int32
-			require.Empty(t, together(40, func(i int) error {
+			require.Empty(t, runConcurrently(40, func(i int) error {
 				epoch, err := s.Lease(t.Context(), id("k", round), id("owner", i), time.Hour)
 				if epoch > 0 {
 					owners.Add(1)
@@ -83,27 +83,27 @@ var leaseCases = []testCase{
 	{"many leases of an owner are renewed together, none becomes shorter", func(t *testing.T, s fleet.Store) {
 		want := map[string]int64{}
 		for i := range 20 {
-			want[id("k", i)] = lease(t, s, id("k", i), "one", 0)
+			want[id("k", i)] = takeLease(t, s, id("k", i), "one", 0)
 		}
-		lease(t, s, "of two", "two", 0)
-		long := lease(t, s, "long", "one", time.Hour)
-		require.Positive(t, lease(t, s, id("k", 0), "two", time.Hour), "another owner must get an expired lease")
+		takeLease(t, s, "of two", "two", 0)
+		long := takeLease(t, s, "long", "one", time.Hour)
+		require.Positive(t, takeLease(t, s, id("k", 0), "two", time.Hour), "another owner must get an expired lease")
 		delete(want, id("k", 0))
 		want["long"] = long
-		left := lease(t, s, "left", "one", 0)
+		left := takeLease(t, s, "left", "one", 0)
 		keys := append(slices.Collect(maps.Keys(want)), id("k", 0), "of two", "of nobody")
-		require.Equal(t, want, renew(t, s, "one", time.Minute, keys...))
-		require.Zero(t, lease(t, s, id("k", 1), "two", time.Hour))
-		require.Greater(t, lease(t, s, "left", "two", time.Hour), left, "only the leases on the given keys must be renewed")
-		require.Positive(t, lease(t, s, "of two", "three", time.Hour), "the leases of another owner must not be renewed")
-		require.Equal(t, want, renew(t, s, "one", 0, keys...))
-		require.Zero(t, lease(t, s, "long", "two", time.Hour))
-		require.Empty(t, renew(t, s, "nobody", time.Hour, keys...))
-		require.Empty(t, renew(t, s, "one", time.Hour))
+		require.Equal(t, want, renewLeases(t, s, "one", time.Minute, keys...))
+		require.Zero(t, takeLease(t, s, id("k", 1), "two", time.Hour))
+		require.Greater(t, takeLease(t, s, "left", "two", time.Hour), left, "only the leases on the given keys must be renewed")
+		require.Positive(t, takeLease(t, s, "of two", "three", time.Hour), "the leases of another owner must not be renewed")
+		require.Equal(t, want, renewLeases(t, s, "one", 0, keys...))
+		require.Zero(t, takeLease(t, s, "long", "two", time.Hour))
+		require.Empty(t, renewLeases(t, s, "nobody", time.Hour, keys...))
+		require.Empty(t, renewLeases(t, s, "one", time.Hour))
 	}},
 
 	{"an owner that lost its lease cannot write", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		write := func(l fleet.Lease, attempts int) error {
 			return s.Update(fleet.WithLease(t.Context(), l), func(tx fleet.Tx) error {
 				a, err := tx.Agent(a.UID)
@@ -118,34 +118,34 @@ var leaseCases = []testCase{
 		attempts := func() int {
 			return read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) }).Attempts
 		}
-		paused := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "one", 0)}
+		paused := fleet.Lease{Key: "k", Epoch: takeLease(t, s, "k", "one", 0)}
 		require.NoError(t, write(paused, 10), "the owner of an expired lease must be able to write until another owner takes it")
-		taken := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "two", time.Hour)}
+		taken := fleet.Lease{Key: "k", Epoch: takeLease(t, s, "k", "two", time.Hour)}
 		require.ErrorIs(t, write(paused, 11), fleet.ErrLeaseLost)
 		require.Equal(t, 10, attempts())
 		require.NoError(t, write(taken, 12))
 		require.NoError(t, s.Release(t.Context(), "k", "two"))
 		require.ErrorIs(t, write(taken, 13), fleet.ErrLeaseLost, "a write with a released lease must fail")
-		again := lease(t, s, "k", "one", time.Hour)
+		again := takeLease(t, s, "k", "one", time.Hour)
 		require.ErrorIs(t, write(paused, 14), fleet.ErrLeaseLost, "a write with an old epoch must fail, even if the owner has the lease again")
 		require.NoError(t, write(fleet.Lease{Key: "k", Epoch: again}, 15))
 		require.ErrorIs(t, write(fleet.Lease{Key: "other", Epoch: again}, 16), fleet.ErrLeaseLost)
 		require.Equal(t, 15, attempts())
-		require.Len(t, events(t, s, fleet.EventFilter{}, 0, 10), 3)
+		require.Len(t, listEvents(t, s, fleet.EventFilter{}, 0, 10), 3)
 	}},
 
 	{"without the lease not even an event is written", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
-		lost := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "one", time.Hour) + 1}
+		a := addAgent(t, s)
+		lost := fleet.Lease{Key: "k", Epoch: takeLease(t, s, "k", "one", time.Hour) + 1}
 		require.ErrorIs(t, s.Update(fleet.WithLease(t.Context(), lost), func(tx fleet.Tx) error {
 			return tx.Append(newEvent(fleet.EventAgentChanged, a, ""))
 		}), fleet.ErrLeaseLost)
-		require.Empty(t, events(t, s, fleet.EventFilter{}, 0, 10))
+		require.Empty(t, listEvents(t, s, fleet.EventFilter{}, 0, 10))
 	}},
 
 	{"a lease that is taken while its owner writes is taken before or after the write", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
-		l := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "one", 0)}
+		a := addAgent(t, s)
+		l := fleet.Lease{Key: "k", Epoch: takeLease(t, s, "k", "one", 0)}
 		taken := make(chan error, 1)
 		before := false
 		err := s.Update(fleet.WithLease(t.Context(), l), func(tx fleet.Tx) error {
@@ -231,7 +231,7 @@ var secretCases = []testCase{
 
 	{"concurrent callers get the same value", func(t *testing.T, s fleet.Store) {
 		var kept [40][]byte
-		require.Empty(t, together(len(kept), func(i int) (err error) {
+		require.Empty(t, runConcurrently(len(kept), func(i int) (err error) {
 			kept[i], err = s.Secret(t.Context(), "one", []byte(id("value", i)))
 			return err
 		}))
@@ -242,14 +242,14 @@ var secretCases = []testCase{
 	}},
 }
 
-func lease(t tb, s fleet.Store, key, owner string, ttl time.Duration) (epoch int64) {
+func takeLease(t tb, s fleet.Store, key, owner string, ttl time.Duration) (epoch int64) {
 	t.Helper()
 	epoch, err := s.Lease(t.Context(), key, owner, ttl)
 	require.NoError(t, err)
 	return epoch
 }
 
-func renew(t tb, s fleet.Store, owner string, ttl time.Duration, keys ...string) map[string]int64 {
+func renewLeases(t tb, s fleet.Store, owner string, ttl time.Duration, keys ...string) map[string]int64 {
 	t.Helper()
 	epochs, err := s.RenewLeases(t.Context(), owner, ttl, keys)
 	require.NoError(t, err)

@@ -69,7 +69,7 @@ var ledgerCases = []testCase{
 	{"concurrent transactions cannot reserve the same money", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		const limit, each = 1000, 150
-		errs := together(20, func(i int) error {
+		errs := runConcurrently(20, func(i int) error {
 			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
 				total, err := totalOf(tx, noon)
 				switch {

@@ -11,7 +11,7 @@ import (
 
 var messageCases = []testCase{
 	{"every field comes back, in the order of insertion", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		open := &fleet.Message{ID: "alice/r 1 ✓", TaskID: "t1", Text: "日本語 'quotes'\r\n end", CreatedAt: noon.Add(time.Hour)}
 		given := &fleet.Message{ID: "m0", TaskID: "t1", CreatedAt: noon, GivenAt: noon.Add(time.Second)}
 		refused := &fleet.Message{ID: "m2", TaskID: "t1", Text: "x", CreatedAt: noon, Refused: fleet.ReasonNoRunningTask, RefusedText: "too late"}
@@ -31,7 +31,7 @@ var messageCases = []testCase{
 	}},
 
 	{"a final status never changes", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		one := &fleet.Message{ID: "m1", TaskID: "t1", Text: "one", CreatedAt: noon}
 		two := &fleet.Message{ID: "m2", TaskID: "t1", Text: "two", CreatedAt: noon}
 		update(t, s, func(tx fleet.Tx) error {
@@ -49,13 +49,13 @@ var messageCases = []testCase{
 		for _, m := range []fleet.Message{
 			{ID: "m1", GivenAt: noon}, {ID: "m1"}, {ID: "m2", Refused: fleet.ReasonNoRunningTask}, {ID: "m2", GivenAt: noon}, {ID: "m3", GivenAt: noon},
 		} {
-			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(&m) }))
+			requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(&m) }))
 		}
 		require.Equal(t, []*fleet.Message{one, two}, getMessages(t, s, "t1"))
 	}},
 
 	{"a message needs a new id and an existing task", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.Insert(newTask("t1", a)))
 			return tx.Insert(&fleet.Message{ID: "m1", TaskID: "t1", CreatedAt: noon})
@@ -67,7 +67,7 @@ var messageCases = []testCase{
 			{ID: "m2", TaskID: "t1", GivenAt: noon, Refused: fleet.ReasonInternal},
 		} {
 			m.CreatedAt = noon
-			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(&m) }))
+			requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(&m) }))
 		}
 	}},
 }

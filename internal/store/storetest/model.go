@@ -29,7 +29,7 @@ var modelCases = []testCase{
 		run := 0
 		rapid.Check(t, func(rt *rapid.T) {
 			run++
-			m := &leaseModel{t: t, s: s, prefix: id("run", run), held: map[string]held{}}
+			m := &leaseModel{t: t, s: s, prefix: id("run", run), held: map[string]holder{}}
 			for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 				rapid.SampledFrom([]func(*rapid.T){m.lease, m.lease, m.renew, m.release}).Draw(rt, "step")(rt)
 			}
@@ -108,7 +108,7 @@ func (m *taskModel) update(rt *rapid.T) {
 	})
 	switch {
 	case before.Status.Ended() && commit:
-		requireBroken(rt, err)
+		requireInternal(rt, err)
 	case before.Status.Ended():
 		require.Error(rt, err)
 	case after.Running() && slices.ContainsFunc(m.tasks, func(t *fleet.Task) bool { return t != before && t.AgentUID == after.AgentUID && t.Running() }):
@@ -157,14 +157,14 @@ type leaseModel struct {
 	t      *testing.T
 	s      fleet.Store
 	prefix string
-	held   map[string]held
+	held   map[string]holder
 	newest int64 // the newest epoch of any lease
 }
 
-type held struct {
-	owner string
-	over  bool // the lease has expired
-	epoch int64
+type holder struct {
+	owner   string
+	expired bool // the lease has expired
+	epoch   int64
 }
 
 func (m *leaseModel) draw(rt *rapid.T) (key, owner string) {
@@ -180,14 +180,14 @@ func (m *leaseModel) lease(rt *rapid.T) {
 	switch {
 	case ok && before.owner == owner:
 		require.Equal(rt, before.epoch, got)
-	case ok && !before.over:
+	case ok && !before.expired:
 		require.Zero(rt, got)
 		return
 	default:
 		require.Greater(rt, got, m.newest)
 		m.newest = got
 	}
-	m.held[key] = held{owner, ttl == 0, got}
+	m.held[key] = holder{owner, ttl == 0, got}
 }
 
 func (m *leaseModel) renew(rt *rapid.T) {
@@ -206,7 +206,7 @@ func (m *leaseModel) renew(rt *rapid.T) {
 	require.NoError(rt, err)
 	require.Equal(rt, want, got)
 	for key := range want {
-		m.held[key] = held{owner, false, want[key]}
+		m.held[key] = holder{owner, false, want[key]}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 var payloadCases = []testCase{
 	{"a payload comes back byte for byte", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		noise := make([]byte, 10<<20)
 		_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
 		for i, payload := range [][]byte{
@@ -31,18 +31,18 @@ var payloadCases = []testCase{
 	}},
 
 	{"a missing payload is nil", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) })
 		require.Nil(t, getPayload(t, s, "t1"))
 		require.Nil(t, getPayload(t, s, "nothing"))
 	}},
 
 	{"an unknown task is an error", func(t *testing.T, s fleet.Store) {
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Put("nothing", fleet.Payload("x")) }))
+		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Put("nothing", fleet.Payload("x")) }))
 	}},
 
 	{"a later payload replaces an earlier one", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.Insert(newTask("t1", a)))
 			require.NoError(t, tx.Put("t1", fleet.Payload("a longer one")))
@@ -52,7 +52,7 @@ var payloadCases = []testCase{
 	}},
 
 	{"a payload grows in pieces", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		noise := make([]byte, 1<<20)
 		_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) })
@@ -62,11 +62,11 @@ var payloadCases = []testCase{
 			want = append(want, piece...)
 			require.True(t, bytes.Equal(want, getPayload(t, s, "t1")))
 		}
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Put("nothing", fleet.PayloadPiece("x")) }))
+		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Put("nothing", fleet.PayloadPiece("x")) }))
 	}},
 
 	{"a payload is returned in its stored form", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.Insert(newTask("t1", a)))
 			return tx.Put("t1", fleet.Payload("some bytes"))

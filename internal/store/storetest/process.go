@@ -12,7 +12,7 @@ import (
 // processCases reopen a store, either while it is open (as other processes do) or afterwards.
 var processCases = []testCase{
 	{"committed data survives closing", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		task, e := fullTask("t1", a), newEvent(fleet.EventTaskEnded, a, "done")
 		r, k := &fleet.Request{Principal: "alice", ID: "r1"}, newToken("alice", "h1")
 		update(t, s, func(tx fleet.Tx) error {
@@ -22,19 +22,19 @@ var processCases = []testCase{
 			require.NoError(t, tx.Insert(k))
 			return tx.Append(e)
 		})
-		require.Positive(t, lease(t, s, "k", "one", time.Hour))
+		require.Positive(t, takeLease(t, s, "k", "one", time.Hour))
 		if _, ok := s.(Reopener); !ok {
 			t.Skip("the store cannot be reopened")
 		}
 		require.NoError(t, s.Close())
 		s = reopen(t, s)
-		require.Equal(t, []*fleet.Agent{a}, read(t, s, agents))
+		require.Equal(t, []*fleet.Agent{a}, read(t, s, liveAgents))
 		require.Equal(t, task, getTask(t, s, "t1"))
 		require.Equal(t, []byte("result"), getPayload(t, s, "t1"))
-		requireEvents(t, events(t, s, fleet.EventFilter{}, 0, 10), e)
+		requireEvents(t, listEvents(t, s, fleet.EventFilter{}, 0, 10), e)
 		require.Equal(t, r, getRequest(t, s, "alice", "r1"))
 		require.Equal(t, k, getToken(t, s, "alice"))
-		require.Zero(t, lease(t, s, "k", "two", time.Hour))
+		require.Zero(t, takeLease(t, s, "k", "two", time.Hour))
 		require.Greater(t, appendOne(t, s), e.Seq)
 	}},
 
@@ -50,10 +50,10 @@ var processCases = []testCase{
 	}},
 
 	{"two processes with many writes lose nothing", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		both := []fleet.Store{s, reopen(t, s)}
 		const writers, each = 10, 20
-		require.Empty(t, together(writers, func(i int) error {
+		require.Empty(t, runConcurrently(writers, func(i int) error {
 			for range each {
 				err := both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
 					a, err := tx.Agent(a.UID)
@@ -74,21 +74,21 @@ var processCases = []testCase{
 		}))
 		got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) })
 		require.Equal(t, a.Attempts+writers*each, got.Attempts)
-		require.Len(t, events(t, both[1], fleet.EventFilter{}, 0, 1000), writers*each)
+		require.Len(t, listEvents(t, both[1], fleet.EventFilter{}, 0, 1000), writers*each)
 	}},
 
 	{"constraints hold between two processes", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		both := []fleet.Store{s, reopen(t, s)}
-		errs := together(40, func(i int) error {
+		errs := runConcurrently(40, func(i int) error {
 			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newTask(id("t", i), a)) })
 		})
 		require.Len(t, errs, 39)
 		for _, err := range errs {
 			requireReason(t, err, fleet.ReasonAgentBusy, "papi")
 		}
-		require.Positive(t, lease(t, both[0], "k", "one", time.Hour))
-		require.Zero(t, lease(t, both[1], "k", "two", time.Hour))
+		require.Positive(t, takeLease(t, both[0], "k", "one", time.Hour))
+		require.Zero(t, takeLease(t, both[1], "k", "two", time.Hour))
 		err := both[1].Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent("u2", "PAPI", "alice")) })
 		requireReason(t, err, fleet.ReasonAgentExists, "PAPI")
 	}},

@@ -13,7 +13,7 @@ import (
 
 var pruneCases = []testCase{
 	{"old rows are removed, others stay", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		at := func(d time.Duration) time.Time { return noon.Add(d) }
 		for i, d := range []time.Duration{-3, -2, -1, 0, 1} {
 			e := newEvent(fleet.EventAgentChanged, a, "")
@@ -33,7 +33,7 @@ var pruneCases = []testCase{
 		require.Equal(t, 5, prune(t, s, noon, 2), "at most two rows of each kind must be removed")
 		require.Equal(t, 2, prune(t, s, noon, 2))
 		require.Zero(t, prune(t, s, noon, 2))
-		left := events(t, s, fleet.EventFilter{}, 0, 10)
+		left := listEvents(t, s, fleet.EventFilter{}, 0, 10)
 		require.Len(t, left, 2)
 		require.Equal(t, noon, left[0].Time)
 		require.Nil(t, getRequest(t, s, "alice", id("r", 2)))
@@ -44,7 +44,7 @@ var pruneCases = []testCase{
 	}},
 
 	{"the log continues after its last number", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		for range 3 {
 			appendOne(t, s)
 		}
@@ -57,15 +57,15 @@ var pruneCases = []testCase{
 		e := newEvent(fleet.EventAgentChanged, a, "")
 		update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })
 		require.Greater(t, read(t, s, fleet.ReadTx.LastSeq), before)
-		require.Equal(t, []string{a.UID}, changed(t, s, before))
+		require.Equal(t, []string{a.UID}, changedAgents(t, s, before))
 	}},
 
 	{"leases that expired long ago are removed", func(t *testing.T, s fleet.Store) {
-		old := lease(t, s, "old", "one", 0)
-		held := lease(t, s, "held", "one", time.Hour)
+		old := takeLease(t, s, "old", "one", 0)
+		held := takeLease(t, s, "held", "one", time.Hour)
 		require.Equal(t, 1, prune(t, s, time.Now().Add(time.Minute), 10))
-		require.Equal(t, map[string]int64{"held": held}, renew(t, s, "one", 0, "held", "old"))
-		require.Greater(t, lease(t, s, "old", "two", time.Hour), old)
+		require.Equal(t, map[string]int64{"held": held}, renewLeases(t, s, "one", 0, "held", "old"))
+		require.Greater(t, takeLease(t, s, "old", "two", time.Hour), old)
 	}},
 
 	{"servers whose last sign of life is old are removed", func(t *testing.T, s fleet.Store) {
@@ -80,8 +80,8 @@ var pruneCases = []testCase{
 		for _, name := range []string{"works", "runs", "old", "forgotten"} {
 			require.True(t, hear(name))
 		}
-		lease(t, s, fleet.ReplicaLease+"runs", "one", 2*time.Hour)
-		lease(t, s, fleet.ReplicaLease+"old", "one", time.Minute)
+		takeLease(t, s, fleet.ReplicaLease+"runs", "one", 2*time.Hour)
+		takeLease(t, s, fleet.ReplicaLease+"old", "one", time.Minute)
 		require.NoError(t, s.ForgetReplica(t.Context(), "forgotten"))
 		require.Zero(t, prune(t, s, time.Now().Add(-time.Hour), 10))
 		require.Equal(t, 2, prune(t, s, time.Now().Add(time.Hour), 10), "a server and its lease")

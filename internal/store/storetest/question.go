@@ -19,7 +19,7 @@ func newQuestion(id, taskID string, a *fleet.Agent) *fleet.Question {
 
 var questionCases = []testCase{
 	{"every field comes back, newest first", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		full := newQuestion("t1-1", "t1", a)
 		full.Kind, full.Tool, full.Input, full.Options = fleet.AskPermission, "Bash", []byte(`{"command":"日本"}`), []string{"once", "always", "\U0010FE41"}
 		full.Status, full.Answer, full.Message, full.AnsweredBy = fleet.QuestionAnswered, fleet.AnswerDeny, "use 'make' ✓", "alice"
@@ -69,7 +69,7 @@ var questionCases = []testCase{
 	}},
 
 	{"a final status never changes", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		q := newQuestion("t1-1", "t1", a)
 		gone := newQuestion("t1-2", "t1", a)
 		update(t, s, func(tx fleet.Tx) error {
@@ -92,13 +92,13 @@ var questionCases = []testCase{
 			{ID: "t1-2", Status: fleet.QuestionAnswered, AnsweredAt: noon},
 			{ID: "none", Status: fleet.QuestionExpired},
 		} {
-			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(&x) }))
+			requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(&x) }))
 		}
 		require.Equal(t, q, getQuestion(t, s, q.ID))
 	}},
 
 	{"an answer says what it allows, and for how long", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) })
 		for i, remember := range []fleet.Remember{"", fleet.RememberOnce, fleet.RememberTask, fleet.RememberAgent} {
 			q := newQuestion(fmt.Sprintf("t1-%d", i), "t1", a)
@@ -110,11 +110,11 @@ var questionCases = []testCase{
 		}
 		odd := newQuestion("t1-9", "t1", a)
 		odd.Remember = "forever"
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(odd) }))
+		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(odd) }))
 	}},
 
 	{"a question needs a new id, an existing task and a known kind", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.Insert(newTask("t1", a)))
 			return tx.Insert(newQuestion("t1-1", "t1", a))
@@ -122,7 +122,7 @@ var questionCases = []testCase{
 		odd := newQuestion("t1-2", "t1", a)
 		odd.Kind = "riddle"
 		for _, q := range []*fleet.Question{newQuestion("t1-1", "t1", a), newQuestion("t1-2", "none", a), newQuestion("", "t1", a), odd} {
-			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(q) }))
+			requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(q) }))
 		}
 	}},
 }

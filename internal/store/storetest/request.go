@@ -29,16 +29,16 @@ var requestCases = []testCase{
 	{"a second request with the same id is an error", func(t *testing.T, s fleet.Store) {
 		first := &fleet.Request{Principal: "alice", ID: "r1", BodyHash: "a", CreatedAt: noon}
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(first) })
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error {
+		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error {
 			return tx.Insert(&fleet.Request{Principal: "alice", ID: "r1", BodyHash: "b", CreatedAt: noon.Add(time.Hour)})
 		}))
 		require.Equal(t, first, getRequest(t, s, "alice", "r1"))
 	}},
 
 	{"a hundred concurrent requests have one effect", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		answers := make([]string, 100)
-		require.Empty(t, together(len(answers), func(i int) error {
+		require.Empty(t, runConcurrently(len(answers), func(i int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
 				done, err := tx.Request("alice", "r1")
 				if err != nil {

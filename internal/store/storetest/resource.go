@@ -9,18 +9,18 @@ import (
 	"fleet/internal/fleet"
 )
 
-// declared is a body of a resource.
-type declared struct {
+// testBody is a body of a resource.
+type testBody struct {
 	Text string `json:"text"`
 }
 
 var resourceCases = []testCase{
 	{"a resource is found by its kind and name, replaced and deleted", func(t *testing.T, s fleet.Store) {
 		put := func(kind fleet.ResourceKind, name, text string) {
-			update(t, s, func(tx fleet.Tx) error { return fleet.PutResource(tx, kind, name, declared{text}) })
+			update(t, s, func(tx fleet.Tx) error { return fleet.PutResource(tx, kind, name, testBody{text}) })
 		}
 		texts := func(f fleet.ResourceFilter) (all []string) {
-			for _, d := range read(t, s, func(tx fleet.ReadTx) ([]*declared, error) { return fleet.ReadResources[declared](tx, f) }) {
+			for _, d := range read(t, s, func(tx fleet.ReadTx) ([]*testBody, error) { return fleet.ReadResources[testBody](tx, f) }) {
 				all = append(all, d.Text)
 			}
 			return all

@@ -151,8 +151,8 @@ func read[T any](t tb, s fleet.Store, get func(tx fleet.ReadTx) (T, error)) T {
 	return got
 }
 
-// withAgent adds the agent "papi" of alice.
-func withAgent(t tb, s fleet.Store) *fleet.Agent {
+// addAgent adds the agent "papi" of alice.
+func addAgent(t tb, s fleet.Store) *fleet.Agent {
 	t.Helper()
 	a := newAgent("uid-papi", "papi", "alice")
 	update(t, s, func(tx fleet.Tx) error { return tx.Insert(a) })
@@ -167,15 +167,15 @@ func requireReason(t tb, err error, reason fleet.Reason, names string) {
 	require.Contains(t, fleet.PublicMessage(err), names)
 }
 
-// requireBroken requires that err is an internal error, which means a bug of the caller.
-func requireBroken(t tb, err error) {
+// requireInternal requires that err is an internal error, which means a bug of the caller.
+func requireInternal(t tb, err error) {
 	t.Helper()
 	require.Error(t, err)
 	require.Equal(t, fleet.ReasonInternal, fleet.ReasonOf(err), "%v", err)
 }
 
-// together calls f n times concurrently and returns the errors.
-func together(n int, f func(i int) error) []error {
+// runConcurrently calls f n times concurrently and returns the errors.
+func runConcurrently(n int, f func(i int) error) []error {
 	results := make(chan error, n)
 	start := make(chan struct{})
 	for i := range n {

@@ -11,7 +11,7 @@ import (
 
 var sizeCases = []testCase{
 	{"the size grows with the data", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		before, err := s.Size(t.Context())
 		require.NoError(t, err)
 		require.Positive(t, before)

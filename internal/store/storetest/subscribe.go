@@ -26,7 +26,7 @@ var subscribeCases = []testCase{
 	{"also after a commit without an event", func(t *testing.T, s fleet.Store) {
 		signal, cancel := s.Subscribe()
 		defer cancel()
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		receive(t, signal)
 		update(t, s, func(tx fleet.Tx) error { return tx.Update(a) })
 		receive(t, signal)
@@ -39,7 +39,7 @@ var subscribeCases = []testCase{
 			appendOne(t, s)
 		}
 		receive(t, signal)
-		require.Len(t, events(t, s, fleet.EventFilter{}, 0, 100), 20)
+		require.Len(t, listEvents(t, s, fleet.EventFilter{}, 0, 100), 20)
 	}},
 
 	{"a subscriber that never reads blocks nobody", func(t *testing.T, s fleet.Store) {

@@ -15,7 +15,7 @@ import (
 
 var taskCases = []testCase{
 	{"every field comes back", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		bare := newTask("t1", a)
 		bare.Status, bare.CreatedAt = fleet.TaskFailed, time.Time{}
 		full := fullTask("t2", a)
@@ -29,7 +29,7 @@ var taskCases = []testCase{
 	}},
 
 	{"a missing row is nil", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		require.Nil(t, getTask(t, s, "nothing"))
 		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) }))
 		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask("nobody") }))
@@ -39,7 +39,7 @@ var taskCases = []testCase{
 	}},
 
 	{"the queue has pending and running tasks in their order", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		entry := func(n int) *fleet.QueueEntry {
 			return &fleet.QueueEntry{
 				Priority: n, NotBefore: noon, Expires: noon.Add(time.Hour), HeldBy: "alice", Exclusive: "deploy", By: "alice", Kind: fleet.Human, Scope: fleet.ScopeRun,
@@ -77,7 +77,7 @@ var taskCases = []testCase{
 	}},
 
 	{"a queued task gets its agent when it starts", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		task := newTask("t1", &fleet.Agent{Owner: "alice"})
 		task.Status, task.Project = fleet.TaskPending, a.Project
 		update(t, s, func(tx fleet.Tx) error {
@@ -103,7 +103,7 @@ var taskCases = []testCase{
 	}},
 
 	{"an agent has one running task", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		waiting := newTask("waiting", a)
 		waiting.Status = fleet.TaskPending
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(waiting) })
@@ -132,8 +132,8 @@ var taskCases = []testCase{
 	}},
 
 	{"one of a hundred concurrent starts succeeds", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
-		errs := together(100, func(i int) error {
+		a := addAgent(t, s)
+		errs := runConcurrently(100, func(i int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
 				if err := tx.Insert(newTask(id("t", i), a)); err != nil {
 					return err
@@ -153,7 +153,7 @@ var taskCases = []testCase{
 	}},
 
 	{"many agents get tasks concurrently", func(t *testing.T, s fleet.Store) {
-		require.Empty(t, together(50, func(i int) error {
+		require.Empty(t, runConcurrently(50, func(i int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
 				a := newAgent(id("u", i), id("a", i), "alice")
 				return errors.Join(tx.Insert(a), tx.Insert(newTask(id("t", i), a)))
@@ -162,17 +162,17 @@ var taskCases = []testCase{
 	}},
 
 	{"an id is used once, and the agent must exist", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		done := fullTask("t1", a)
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(done) })
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) }))
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error {
+		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) }))
+		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error {
 			return tx.Insert(newTask("t2", newAgent("nobody", "nobody", "alice")))
 		}))
 	}},
 
 	{"an update writes every field and raises the revision", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		task := newTask("t1", a)
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		full := fullTask("t1", a)
@@ -187,13 +187,13 @@ var taskCases = []testCase{
 	}},
 
 	{"an update of an unknown task fails", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(newTask("t1", a)) }))
+		a := addAgent(t, s)
+		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(newTask("t1", a)) }))
 		require.Nil(t, getTask(t, s, "t1"))
 	}},
 
 	{"an ended task never changes", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		for _, status := range []fleet.TaskStatus{fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped} {
 			task := newTask("t-"+string(status), a)
 			update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
@@ -202,14 +202,14 @@ var taskCases = []testCase{
 			for _, again := range []fleet.TaskStatus{fleet.TaskPending, fleet.TaskRunning, fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped} {
 				other := *task
 				other.Status, other.Summary, other.Description = again, "no, it did not", strings.Repeat("x", 10_000)
-				requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(&other) }))
+				requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(&other) }))
 			}
 			require.Equal(t, task, getTask(t, s, task.ID))
 		}
 	}},
 
 	{"a task says whether it has messages, questions and checks", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		task := newTask("t1", a)
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		has := func() []bool {
@@ -238,7 +238,7 @@ var taskCases = []testCase{
 	}},
 
 	{"newest first, in pages", func(t *testing.T, s fleet.Store) {
-		a, other := withAgent(t, s), newAgent("u2", "sony", "alice")
+		a, other := addAgent(t, s), newAgent("u2", "sony", "alice")
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.Insert(other))
 			for i := range 25 {
@@ -271,7 +271,7 @@ var taskCases = []testCase{
 	}},
 
 	{"a long description is complete, and shortened in lists", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		task := newTask("t1", a)
 		update(t, s, func(tx fleet.Tx) error { return tx.Insert(task) })
 		for _, description := range []string{
@@ -294,7 +294,7 @@ var taskCases = []testCase{
 	}},
 
 	{"every known source can be stored, others not", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		insert := func(id string, source fleet.Source, status fleet.TaskStatus) error {
 			task := newTask(id, a)
 			task.Source, task.Status = source, status
@@ -303,8 +303,8 @@ var taskCases = []testCase{
 		for _, source := range []fleet.Source{fleet.SourceAgent, fleet.SourceHuman, fleet.SourceAIController} {
 			require.NoError(t, insert("t-"+string(source), source, fleet.TaskCompleted))
 		}
-		requireBroken(t, insert("t1", "dog", fleet.TaskCompleted))
-		requireBroken(t, insert("t1", fleet.SourceHuman, "asleep"))
+		requireInternal(t, insert("t1", "dog", fleet.TaskCompleted))
+		requireInternal(t, insert("t1", fleet.SourceHuman, "asleep"))
 	}},
 }
 

@@ -13,16 +13,16 @@ func Twice(s fleet.Store) fleet.Store { return twice{s} }
 
 type twice struct{ fleet.Store }
 
-var errAgain = errors.New("second run")
+var errSecondRun = errors.New("second run")
 
 func (s twice) Update(ctx context.Context, fn func(tx fleet.Tx) error) error {
 	err := s.Store.Update(ctx, func(tx fleet.Tx) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
-		return errAgain
+		return errSecondRun
 	})
-	if !errors.Is(err, errAgain) {
+	if !errors.Is(err, errSecondRun) {
 		return err
 	}
 	return s.Store.Update(ctx, fn)

@@ -51,7 +51,7 @@ var updateCases = []testCase{
 			})
 		})
 		requireEmpty(t, s)
-		withAgent(t, s)
+		addAgent(t, s)
 	}},
 
 	{"the end of the goroutine rolls back", func(t *testing.T, s fleet.Store) {
@@ -66,11 +66,11 @@ var updateCases = []testCase{
 		}()
 		<-done
 		requireEmpty(t, s)
-		withAgent(t, s)
+		addAgent(t, s)
 	}},
 
 	{"a failed write fails the transaction, even if fn continues", func(t *testing.T, s fleet.Store) {
-		withAgent(t, s)
+		addAgent(t, s)
 		err := s.Update(t.Context(), func(tx fleet.Tx) error {
 			_ = tx.Append(newEvent(fleet.EventAgentCreated, newAgent("u1", "PAPI", "alice"), ""))
 			_ = tx.Insert(newAgent("u1", "PAPI", "alice"))
@@ -81,7 +81,7 @@ var updateCases = []testCase{
 	}},
 
 	{"fn may run again on fresh state", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		task, e := newTask("t1", a), newEvent(fleet.EventTaskCreated, a, "")
 		update(t, Twice(s), func(tx fleet.Tx) error {
 			fresh, err := tx.Agent(a.UID)
@@ -126,8 +126,8 @@ var updateCases = []testCase{
 	}},
 
 	{"updates are serialized", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
-		require.Empty(t, together(50, func(int) error {
+		a := addAgent(t, s)
+		require.Empty(t, runConcurrently(50, func(int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
 				a, err := tx.Agent(a.UID)
 				if err != nil {
@@ -143,7 +143,7 @@ var updateCases = []testCase{
 	}},
 
 	{"a view is consistent", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		view(t, s, func(tx fleet.ReadTx) error {
 			before, err := tx.Agent(a.UID)
 			require.NoError(t, err)
@@ -170,7 +170,7 @@ var updateCases = []testCase{
 	}},
 
 	{"views run during an update", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
+		a := addAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			a.Role = "operator"
 			require.NoError(t, tx.Update(a))
@@ -211,7 +211,7 @@ var updateCases = []testCase{
 		})
 		require.ErrorIs(t, err, context.Canceled)
 		requireEmpty(t, s)
-		withAgent(t, s)
+		addAgent(t, s)
 	}},
 
 	{"waiting for another update ends with the context", func(t *testing.T, s fleet.Store) {
@@ -228,9 +228,9 @@ var updateCases = []testCase{
 	{"a transaction ends with its function", func(t *testing.T, s fleet.Store) {
 		var kept fleet.Tx
 		update(t, s, func(tx fleet.Tx) error { kept = tx; return nil })
-		requireBroken(t, kept.Insert(newAgent("u1", "papi", "alice")))
+		requireInternal(t, kept.Insert(newAgent("u1", "papi", "alice")))
 		_, err := kept.Agents(fleet.AgentFilter{Name: "papi"})
-		requireBroken(t, err)
+		requireInternal(t, err)
 		requireEmpty(t, s)
 	}},
 
@@ -261,13 +261,13 @@ var updateCases = []testCase{
 	{"a closed store returns errors", func(t *testing.T, s fleet.Store) {
 		require.NoError(t, s.Close())
 		require.NoError(t, s.Close(), "closing twice must not be an error")
-		requireBroken(t, s.Update(t.Context(), func(fleet.Tx) error { return nil }))
-		requireBroken(t, s.View(t.Context(), func(fleet.ReadTx) error { return nil }))
+		requireInternal(t, s.Update(t.Context(), func(fleet.Tx) error { return nil }))
+		requireInternal(t, s.View(t.Context(), func(fleet.ReadTx) error { return nil }))
 		_, err := s.LastSeq(t.Context())
-		requireBroken(t, err)
+		requireInternal(t, err)
 		_, err = s.Lease(t.Context(), "k", "me", 0)
-		requireBroken(t, err)
-		requireBroken(t, s.Release(t.Context(), "k", "me"))
+		requireInternal(t, err)
+		requireInternal(t, s.Release(t.Context(), "k", "me"))
 		_, cancel := s.Subscribe()
 		cancel()
 	}},
@@ -275,6 +275,6 @@ var updateCases = []testCase{
 
 func requireEmpty(t tb, s fleet.Store) {
 	t.Helper()
-	require.Empty(t, read(t, s, agents))
+	require.Empty(t, read(t, s, liveAgents))
 	require.Zero(t, read(t, s, fleet.ReadTx.LastSeq))
 }

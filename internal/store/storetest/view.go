@@ -27,8 +27,8 @@ var viewCases = []testCase{
 		})
 		want := []*fleet.AgentView{{Agent: *idle}, {Agent: *busy, Task: running}, {Agent: *waiting, Task: pending}, {Agent: *done}}
 		require.ElementsMatch(t, want, read(t, s, liveViews))
-		require.ElementsMatch(t, want, views(t, s, "u1", "u2", "u3", "u4"))
-		require.ElementsMatch(t, want[1:2], views(t, s, "u2"))
+		require.ElementsMatch(t, want, agentViews(t, s, "u1", "u2", "u3", "u4"))
+		require.ElementsMatch(t, want[1:2], agentViews(t, s, "u2"))
 	}},
 
 	{"live views leave out deleted agents, views by uid do not", func(t *testing.T, s fleet.Store) {
@@ -39,19 +39,19 @@ var viewCases = []testCase{
 			return tx.Insert(here)
 		})
 		require.Equal(t, []*fleet.AgentView{{Agent: *here}}, read(t, s, liveViews))
-		require.ElementsMatch(t, []*fleet.AgentView{{Agent: *gone}, {Agent: *here}}, views(t, s, "u1", "u2"))
+		require.ElementsMatch(t, []*fleet.AgentView{{Agent: *gone}, {Agent: *here}}, agentViews(t, s, "u1", "u2"))
 	}},
 
 	{"unknown agents are left out, duplicates come once", func(t *testing.T, s fleet.Store) {
-		a := withAgent(t, s)
-		require.Empty(t, views(t, s))
-		require.Empty(t, views(t, s, "nobody", "", `"]`, "%"))
-		require.Len(t, views(t, s, a.UID, "nobody", a.UID), 1)
+		a := addAgent(t, s)
+		require.Empty(t, agentViews(t, s))
+		require.Empty(t, agentViews(t, s, "nobody", "", `"]`, "%"))
+		require.Len(t, agentViews(t, s, a.UID, "nobody", a.UID), 1)
 	}},
 
 	{"views of many agents", func(t *testing.T, s fleet.Store) {
 		const n = 300
-		fill(t, s, n)
+		addAgents(t, s, n)
 		live := read(t, s, liveViews)
 		require.Len(t, live, n)
 		busy := 0
@@ -67,7 +67,7 @@ var viewCases = []testCase{
 		for i := n; i < cap(all); i++ {
 			all = append(all, id("nobody", i))
 		}
-		named := views(t, s, all...)
+		named := agentViews(t, s, all...)
 		byUID := func(a, b *fleet.AgentView) int { return strings.Compare(a.UID, b.UID) }
 		slices.SortFunc(live, byUID)
 		slices.SortFunc(named, byUID)
@@ -75,15 +75,15 @@ var viewCases = []testCase{
 	}},
 }
 
-func views(t tb, s fleet.Store, uids ...string) []*fleet.AgentView {
+func agentViews(t tb, s fleet.Store, uids ...string) []*fleet.AgentView {
 	t.Helper()
 	return read(t, s, func(tx fleet.ReadTx) ([]*fleet.AgentView, error) {
 		return tx.AgentViews(fleet.AgentViewFilter{UIDs: uids})
 	})
 }
 
-// fill adds n agents, every second one with a running task.
-func fill(t tb, s fleet.Store, n int) {
+// addAgents adds n agents, every second one with a running task.
+func addAgents(t tb, s fleet.Store, n int) {
 	t.Helper()
 	update(t, s, func(tx fleet.Tx) error {
 		for i := range n {

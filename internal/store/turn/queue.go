@@ -18,17 +18,17 @@ const foregroundTurns = 4
 // is left for foreground calls. A background call is a call whose context has a lease. It belongs to a worker, so nobody
 // waits for it.
 type Queue[T any] struct {
-	mu          sync.Mutex
-	free        []T
-	front, back []chan T
-	turns       int // how many foreground calls have passed the first waiting background call
-	inBack      int // how many things background calls have
-	most        int // limit of inBack
+	mu                     sync.Mutex
+	free                   []T
+	foreground, background []chan T
+	passed                 int // how many foreground calls have passed the first waiting background call
+	backgroundTaken        int // how many things background calls have
+	maxBackground          int // limit of backgroundTaken
 }
 
 // NewQueue returns a queue that hands out the things.
 func NewQueue[T any](things ...T) *Queue[T] {
-	return &Queue[T]{free: things, most: (len(things) + 1) / 2}
+	return &Queue[T]{free: things, maxBackground: (len(things) + 1) / 2}
 }
 
 // Take waits for a thing. The caller must return it with Give, or give another thing in its place. Take returns the
@@ -39,10 +39,10 @@ func (q *Queue[T]) Take(ctx context.Context) (thing T, err error) {
 	}
 	waiting := make(chan T, 1)
 	q.mu.Lock()
-	if background(ctx) {
-		q.back = append(q.back, waiting)
+	if isBackground(ctx) {
+		q.background = append(q.background, waiting)
 	} else {
-		q.front = append(q.front, waiting)
+		q.foreground = append(q.foreground, waiting)
 	}
 	q.serve()
 	q.mu.Unlock()
@@ -55,7 +55,7 @@ func (q *Queue[T]) Take(ctx context.Context) (thing T, err error) {
 	}
 }
 
-func background(ctx context.Context) bool {
+func isBackground(ctx context.Context) bool {
 	_, leased := fleet.LeaseFrom(ctx)
 	return leased
 }
@@ -64,7 +64,7 @@ func background(ctx context.Context) bool {
 func (q *Queue[T]) withdraw(ctx context.Context, waiting chan T) {
 	q.mu.Lock()
 	is := func(w chan T) bool { return w == waiting }
-	q.front, q.back = slices.DeleteFunc(q.front, is), slices.DeleteFunc(q.back, is)
+	q.foreground, q.background = slices.DeleteFunc(q.foreground, is), slices.DeleteFunc(q.background, is)
 	q.mu.Unlock()
 	select {
 	case thing := <-waiting:
@@ -77,8 +77,8 @@ func (q *Queue[T]) withdraw(ctx context.Context, waiting chan T) {
 func (q *Queue[T]) Give(ctx context.Context, thing T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if background(ctx) {
-		q.inBack--
+	if isBackground(ctx) {
+		q.backgroundTaken--
 	}
 	q.free = append(q.free, thing)
 	q.serve()
@@ -87,15 +87,15 @@ func (q *Queue[T]) Give(ctx context.Context, thing T) {
 // serve gives free things to waiting calls. The caller must hold mu.
 func (q *Queue[T]) serve() {
 	for len(q.free) > 0 {
-		queue, may := &q.front, len(q.back) > 0 && q.inBack < q.most
+		queue, may := &q.foreground, len(q.background) > 0 && q.backgroundTaken < q.maxBackground
 		switch {
-		case may && (len(q.front) == 0 || q.turns >= foregroundTurns):
-			queue, q.turns = &q.back, 0
-			q.inBack++
-		case len(q.front) == 0:
+		case may && (len(q.foreground) == 0 || q.passed >= foregroundTurns):
+			queue, q.passed = &q.background, 0
+			q.backgroundTaken++
+		case len(q.foreground) == 0:
 			return
-		case len(q.back) > 0:
-			q.turns++
+		case len(q.background) > 0:
+			q.passed++
 		}
 		last := len(q.free) - 1
 		(*queue)[0] <- q.free[last]
@@ -107,7 +107,7 @@ func (q *Queue[T]) serve() {
 func (q *Queue[T]) Waiting() (foreground, background int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.front), len(q.back)
+	return len(q.foreground), len(q.background)
 }
 
 // Close returns the free things. Take must not be called afterwards.

@@ -37,8 +37,8 @@ func TestCallersPassWorkers(t *testing.T) {
 		})
 	}
 	worker := fleet.WithLease(t.Context(), fleet.Lease{Key: "agent/1", Epoch: 1})
-	gone, leave := context.WithCancel(worker)
-	wait(gone, "gone")
+	abandoned, leave := context.WithCancel(worker)
+	wait(abandoned, "gone")
 	wait(worker, "worker 1")
 	wait(worker, "worker 2")
 	for range 6 {

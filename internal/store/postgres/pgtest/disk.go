@@ -18,7 +18,7 @@ const diskSize = "640m"
 // StartSmall starts a server whose directory is a small file system in memory. Fill fills it. Each standby of the
 // server has such a file system too. StartSmall returns EPERM if this user may not mount a file system.
 func StartSmall() (*Server, error) {
-	return begin(&Server{small: true, settings: []string{"min_wal_size=32MB", "max_wal_size=64MB", "wal_keep_size=64MB"}})
+	return startServer(&Server{smallDisk: true, settings: []string{"min_wal_size=32MB", "max_wal_size=64MB", "wal_keep_size=64MB"}})
 }
 
 func mount(dir string) error {

@@ -18,8 +18,8 @@ type Link struct {
 	conns  map[net.Conn]bool // connections to clients and to the server
 	refuse bool
 	delay  time.Duration
-	hole   chan struct{} // data waits until this is closed
-	gone   chan struct{} // closed to freeze the connections that began before: they pass no data and do not end
+	held   chan struct{} // data waits until this is closed
+	frozen chan struct{} // closed to freeze the connections that began before: they pass no data and do not end
 	end    chan struct{} // closed at the end of the test
 }
 
@@ -29,7 +29,7 @@ func NewLink(t testing.TB, target func() string) *Link {
 	require.NoError(t, err)
 	open := make(chan struct{})
 	close(open)
-	p := &Link{listener: l, target: target, conns: map[net.Conn]bool{}, hole: open, gone: make(chan struct{}), end: make(chan struct{})}
+	p := &Link{listener: l, target: target, conns: map[net.Conn]bool{}, held: open, frozen: make(chan struct{}), end: make(chan struct{})}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -48,7 +48,7 @@ func (p *Link) Port() int { return p.listener.Addr().(*net.TCPAddr).Port } //nol
 
 func (p *Link) serve(client net.Conn) {
 	defer p.drop(client)
-	if !p.take(client) {
+	if !p.register(client) {
 		return
 	}
 	node, err := net.Dial("unix", p.target())
@@ -56,11 +56,11 @@ func (p *Link) serve(client net.Conn) {
 		return
 	}
 	defer p.drop(node)
-	if !p.take(node) {
+	if !p.register(node) {
 		return
 	}
 	p.mu.Lock()
-	gone := p.gone
+	gone := p.frozen
 	p.mu.Unlock()
 	var both sync.WaitGroup
 	pass := func(to, from net.Conn) {
@@ -89,8 +89,8 @@ func (p *Link) serve(client net.Conn) {
 	both.Wait()
 }
 
-// take records a connection and returns true, unless connections are refused.
-func (p *Link) take(c net.Conn) bool {
+// register records a connection and returns true, unless connections are refused.
+func (p *Link) register(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.refuse {
@@ -110,7 +110,7 @@ func (p *Link) drop(c net.Conn) {
 // wait holds a piece of data back, as Hole and Delay say.
 func (p *Link) wait() {
 	p.mu.Lock()
-	hole, delay := p.hole, p.delay
+	hole, delay := p.held, p.delay
 	p.mu.Unlock()
 	<-hole
 	time.Sleep(delay)
@@ -150,7 +150,7 @@ func (p *Link) Delay(d time.Duration) {
 func (p *Link) Hole() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hole = make(chan struct{})
+	p.held = make(chan struct{})
 }
 
 // Forget leaves all connections open, but no longer passes their data. On Linux it also drops their packets, as a
@@ -175,8 +175,8 @@ func (p *Link) Freeze() {
 }
 
 func (p *Link) freeze() {
-	close(p.gone)
-	p.gone = make(chan struct{})
+	close(p.frozen)
+	p.frozen = make(chan struct{})
 }
 
 // Heal ends the effect of Hole.
@@ -184,8 +184,8 @@ func (p *Link) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-p.hole:
+	case <-p.held:
 	default:
-		close(p.hole)
+		close(p.held)
 	}
 }

@@ -60,7 +60,7 @@ const template = "fleet_template"
 func URL(t testing.TB) string {
 	t.Helper()
 	s := start(t)
-	name := s.take()
+	name := s.takeCleared()
 	if name == "" {
 		name = s.create(t, template)
 	}
@@ -69,7 +69,7 @@ func URL(t testing.TB) string {
 			t.Error(err)
 			return
 		}
-		s.give(name)
+		s.giveCleared(name)
 	})
 	return s.URL(name)
 }
@@ -110,8 +110,8 @@ func (s *Server) clear(ctx context.Context, name string) error {
 		END $$`)
 }
 
-// take returns the name of a cleared database; "" if there is none.
-func (s *Server) take() string {
+// takeCleared returns the name of a cleared database; "" if there is none.
+func (s *Server) takeCleared() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.cleared) == 0 {
@@ -122,8 +122,8 @@ func (s *Server) take() string {
 	return name
 }
 
-// give makes a cleared database available for another test.
-func (s *Server) give(name string) {
+// giveCleared makes a cleared database available for another test.
+func (s *Server) giveCleared(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cleared = append(s.cleared, name)

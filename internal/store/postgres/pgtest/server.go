@@ -19,8 +19,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// patience is how long a server may take to answer after its start. It is long because a machine that runs tests may be busy.
-const patience = 10 * time.Minute
+// startTimeout is how long a server may take to answer after its start. It is long because a machine that runs tests may be busy.
+const startTimeout = 10 * time.Minute
 
 // superuser is the name of the server's only role.
 const superuser = "fleet"
@@ -31,11 +31,11 @@ var errMissing = errors.New("Postgres is not installed: `make test-postgres` ins
 type Server struct {
 	Dir string // the directory of the socket and the data
 
-	bin      string
-	settings []string // settings that override the options
-	small    bool     // Dir is a small file system of its own
-	cmd      *exec.Cmd
-	done     chan struct{} // closed when the server has ended
+	bin       string
+	settings  []string // settings that override the options
+	smallDisk bool     // Dir is a small file system of its own
+	cmd       *exec.Cmd
+	done      chan struct{} // closed when the server has ended
 
 	mu      sync.Mutex
 	cleared []string // databases that can be used by another test
@@ -53,10 +53,10 @@ var options = []string{
 // Start creates a server in a new directory and starts it. bin is the directory of Postgres's programs; "" means that
 // Start finds them. settings such as "fsync=on" override the options that make tests fast.
 func Start(bin string, settings ...string) (*Server, error) {
-	return begin(&Server{bin: bin, settings: settings})
+	return startServer(&Server{bin: bin, settings: settings})
 }
 
-func begin(s *Server) (_ *Server, err error) {
+func startServer(s *Server) (_ *Server, err error) {
 	if s.bin == "" {
 		if s.bin = findBin(); s.bin == "" {
 			return nil, errMissing
@@ -84,7 +84,7 @@ func (s *Server) makeDir() (err error) {
 	if s.Dir, err = os.MkdirTemp("", "fleet-pg"); err != nil {
 		return err
 	}
-	if s.small {
+	if s.smallDisk {
 		if err := mount(s.Dir); err != nil {
 			return errors.Join(err, os.Remove(s.Dir))
 		}
@@ -98,7 +98,7 @@ func (s *Server) makeDir() (err error) {
 }
 
 func (s *Server) removeDir() error {
-	if s.small {
+	if s.smallDisk {
 		return errors.Join(unmount(s.Dir), os.Remove(s.Dir))
 	}
 	return os.RemoveAll(s.Dir)
@@ -141,7 +141,7 @@ func (s *Server) Restart() error {
 
 // await waits until the server answers. It returns an error with the server's log if the server has ended.
 func (s *Server) await() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	for {
 		conn, err := pgx.Connect(ctx, s.URL("postgres"))

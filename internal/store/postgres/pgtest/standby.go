@@ -15,7 +15,7 @@ import (
 // Standby creates a standby of the server and starts it. From then on, the server confirms a commit only after the
 // standby has it.
 func (s *Server) Standby() (_ *Server, err error) {
-	standby := &Server{bin: s.bin, settings: s.settings, small: s.small}
+	standby := &Server{bin: s.bin, settings: s.settings, smallDisk: s.smallDisk}
 	if err := standby.makeDir(); err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (s *Server) Standby() (_ *Server, err error) {
 	if err := standby.Restart(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	for _, statement := range []string{`ALTER SYSTEM SET synchronous_standby_names = '*'`, `SELECT pg_reload_conf()`} {
 		if err := s.Exec(ctx, "postgres", statement); err != nil {

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// empty returns the content of the file of an empty store.
-var empty = sync.OnceValues(func() (_ []byte, err error) {
+// emptyFile returns the content of the file of an empty store.
+var emptyFile = sync.OnceValues(func() (_ []byte, err error) {
 	dir, err := os.MkdirTemp("", "fleet-test")
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ var empty = sync.OnceValues(func() (_ []byte, err error) {
 
 // Create writes the file of an empty store. It returns an error if the file exists.
 func Create(path string) error {
-	db, err := empty()
+	db, err := emptyFile()
 	if err != nil {
 		return err
 	}
