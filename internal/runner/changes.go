@@ -8,9 +8,9 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// begin records the commit at which the run starts. It logs an error and does not return it, because the run must start
+// recordBase records the commit at which the run starts. It logs an error and does not return it, because the run must start
 // anyway.
-func (w Agent) begin(ctx context.Context, r fleet.Run) {
+func (w Agent) recordBase(ctx context.Context, r fleet.Run) {
 	t, err := w.ws.Tree()
 	if err == nil && t != nil {
 		err = t.Git.Begin(ctx, t.Tree, t.UID, r.TaskID)

@@ -24,9 +24,9 @@ var checkID = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
 const checkMark = ".check-"
 
 // checkRun returns the run of a check. again selects the second attempt, which follows a failure of the machine.
-func (h Home) checkRun(r fleet.Run, id string, again bool) shim.Run {
+func (h Home) checkRun(r fleet.Run, id string, retry bool) shim.Run {
 	name := FileName(r.TaskID) + checkMark + id
-	if again {
+	if retry {
 		name += ".again"
 	}
 	return shim.Run(h.path("runs", name))
@@ -46,8 +46,8 @@ func (w Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.Che
 	} else if !claimed {
 		return fleet.CheckResult{}, w.noTask(r.TaskID)
 	}
-	for again := false; ; again = true {
-		run := w.home.checkRun(r, c.ID, again)
+	for retry := false; ; retry = true {
+		run := w.home.checkRun(r, c.ID, retry)
 		claimed, err := settleUnclaimed(run)
 		if err != nil {
 			return fleet.CheckResult{}, err
@@ -61,7 +61,7 @@ func (w Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.Che
 		if err != nil {
 			return fleet.CheckResult{}, err
 		}
-		if exit.End != shim.Lost || again {
+		if exit.End != shim.Lost || retry {
 			return checkResult(run, c, exit)
 		}
 	}
@@ -72,7 +72,7 @@ func (w Agent) startCheck(ctx context.Context, r fleet.Run, c fleet.Check, run s
 	if err := w.ws.Ready(); err != nil {
 		return err
 	}
-	if err := w.free(filepath.Base(string(run))); err != nil {
+	if err := w.checkFree(filepath.Base(string(run))); err != nil {
 		return err
 	}
 	work, err := w.ws.Work(r)
@@ -91,7 +91,7 @@ func (w Agent) startCheck(ctx context.Context, r fleet.Run, c fleet.Check, run s
 		return err
 	}
 	if work.Sandbox != nil {
-		spec.Sandbox = confined(*work.Sandbox, run, spec.Program, "", nil, env)
+		spec.Sandbox = confinedPolicy(*work.Sandbox, run, spec.Program, "", nil, env)
 	}
 	if err := w.host.createRun(w.home, run, map[string]any{specFile: spec}, nil); err != nil {
 		return err
@@ -109,14 +109,14 @@ func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 		}
 		within, cancel := context.WithTimeout(ctx, max(spec.Timeout+spec.Grace+overdueMargin-since(run), overdueMargin))
 		exit, err := run.Wait(within)
-		over := within.Err() != nil
+		timedOut := within.Err() != nil
 		cancel()
 		switch {
 		case exit != nil && err == nil:
 			return exit, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case err != nil && !over:
+		case err != nil && !timedOut:
 			if _, err := os.Stat(string(run)); isMissing(err) {
 				return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}, nil
 			}
@@ -169,8 +169,8 @@ func checkResult(run shim.Run, c fleet.Check, exit *shim.Exit) (fleet.CheckResul
 	return res, nil
 }
 
-// checksOf returns the runs of all checks of the task.
-func (h Home) checksOf(r fleet.Run) ([]shim.Run, error) {
+// checkRuns returns the runs of all checks of the task.
+func (h Home) checkRuns(r fleet.Run) ([]shim.Run, error) {
 	entries, err := agentfile.ReadDir(h.path("runs"))
 	if isMissing(err) || errors.Is(err, agentfile.ErrReplaced) {
 		return nil, nil

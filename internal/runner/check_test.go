@@ -15,8 +15,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// ended dispatches a run and waits for its end.
-func (x *bench) ended(ctx context.Context, id string) fleet.Run {
+// runToEnd dispatches a run and waits for its end.
+func (x *bench) runToEnd(ctx context.Context, id string) fleet.Run {
 	x.t.Helper()
 	r := fleet.Run{TaskID: id, Prompt: "true", Timeout: waittest.Limit}
 	require.NoError(x.t, x.agent.Dispatch(ctx, r))
@@ -40,7 +40,7 @@ func TestCheckAfterCrash(t *testing.T) {
 			require.NoError(t, os.Mkdir(x.home.path("runs", newPrefix+"1"), 0o700))
 		},
 	} {
-		r := x.ended(ctx, "task-"+string(rune('a'+i)))
+		r := x.runToEnd(ctx, "task-"+string(rune('a'+i)))
 		c := fleet.Check{ID: "1", Command: "echo $FLEET_TASK_ID >>times; exit 3", Timeout: waittest.Limit}
 		cut(x.home.checkRun(r, c.ID, false))
 		for range 2 {
@@ -58,7 +58,7 @@ func TestCheckAgain(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
 	for i, command := range []string{"echo once >>times; [ -e again ] || { touch again; kill -9 $PPID; sleep 3600; }", "echo twice >>times; kill -9 $PPID; sleep 3600"} {
-		r := x.ended(ctx, "task-"+string(rune('a'+i)))
+		r := x.runToEnd(ctx, "task-"+string(rune('a'+i)))
 		res, err := x.agent.Check(ctx, r, fleet.Check{ID: "1", Command: command, Timeout: waittest.Limit})
 		require.NoError(t, err)
 		require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckFailed}[i], res.Status)
@@ -72,7 +72,7 @@ func TestSuspendedCheck(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
 	x.host.config.StopGrace = 100 * time.Millisecond
-	r := x.ended(ctx, "task-1")
+	r := x.runToEnd(ctx, "task-1")
 	// The command waits until the supervisor has recorded its start.
 	command := "while [ ! -s " + x.home.checkRun(r, "1", false).Path("child") + " ]; do sleep 0.05; done; sleep 0.2; kill -STOP $PPID; sleep 3600"
 	res, err := x.agent.Check(ctx, r, fleet.Check{ID: "1", Command: command, Timeout: time.Second})
@@ -84,7 +84,7 @@ func TestSuspendedCheck(t *testing.T) {
 func TestCheckOutput(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
-	r := x.ended(ctx, "task-1")
+	r := x.runToEnd(ctx, "task-1")
 	for i := range keptRuns + 2 {
 		c := fleet.Check{ID: string(rune('a' + i)), Command: "head -c 20000 /dev/zero | tr '\\0' x; echo; echo end", Timeout: waittest.Limit}
 		res, err := x.agent.Check(ctx, r, c)

@@ -13,13 +13,13 @@ import (
 // credentialVariables are the variables that name a program's certificates and credentials.
 var credentialVariables = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "GOOGLE_APPLICATION_CREDENTIALS"}
 
-// confined returns the sandbox policy of one run. It adds to the workspace's policy p the run's files, the program, the
+// confinedPolicy returns the sandbox policy of one run. It adds to the workspace's policy p the run's files, the program, the
 // command that the program starts, the commands of the MCP servers, the paths in credentialVariables, and what PATH names.
-func confined(p sandbox.Policy, run shim.Run, program, starts string, servers map[string]driver.MCPServer, env []string) *sandbox.Policy {
+func confinedPolicy(p sandbox.Policy, run shim.Run, program, starts string, servers map[string]driver.MCPServer, env []string) *sandbox.Policy {
 	p.Write = append(slices.Clone(p.Write), run.Path(shim.FilesDir))
 	p.Read = append(slices.Clone(p.Read), string(run))
-	r := &readableDirs{run: string(run), known: p.Read}
-	r.program(program)
+	r := &readableDirs{run: string(run), excluded: p.Read}
+	r.addProgram(program)
 	commands := []string{starts}
 	for _, s := range servers {
 		commands = append(commands, s.Command)
@@ -29,10 +29,10 @@ func confined(p sandbox.Policy, run shim.Run, program, starts string, servers ma
 			continue
 		}
 		if path, err := Find(command, env, "/"); err == nil { // the program reports a missing command itself
-			r.program(path)
+			r.addProgram(path)
 		}
 	}
-	r.environ(env)
+	r.addEnviron(env)
 	p.Read = append(p.Read, r.paths...)
 	return &p
 }

@@ -51,13 +51,13 @@ func recordPattern(w Work, env []string) string {
 	return recorder.Record(env, dir)
 }
 
-// remember stores the conversation that the agent's next run continues, as the result of the last run describes it.
-func (h Home) remember(f driver.Format, r driver.Result) error {
+// storeConversation stores the conversation that the agent's next run continues, as the result of the last run describes it.
+func (h Home) storeConversation(f driver.Format, r driver.Result) error {
 	if !h.exists() {
 		return nil
 	}
 	if r.Forget {
-		return errors.Join(h.remove("session"), h.remove("record"))
+		return errors.Join(h.removeFile("session"), h.removeFile("record"))
 	}
 	if r.Session == "" {
 		return nil
@@ -71,7 +71,7 @@ func (h Home) remember(f driver.Format, r driver.Result) error {
 		found, _ = sandbox.Find(context.Background(), pattern) // an error means that the record is unknown
 	}
 	if found == "" {
-		return h.remove("record")
+		return h.removeFile("record")
 	}
 	if found == h.read("record") {
 		return nil
@@ -79,8 +79,8 @@ func (h Home) remember(f driver.Format, r driver.Result) error {
 	return shim.WriteFile(h.path("record"), []byte(found))
 }
 
-// remove removes a file of the agent if it exists.
-func (h Home) remove(name string) error {
+// removeFile removes a file of the agent if it exists.
+func (h Home) removeFile(name string) error {
 	if err := os.Remove(h.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 
 // bench is a Host with an agent whose tasks are shell scripts.
 type bench struct {
-	t     *testing.T
-	host  *Host
-	home  Home
-	agent Agent
-	asks  *driver.Permissions
+	t           *testing.T
+	host        *Host
+	home        Home
+	agent       Agent
+	permissions *driver.Permissions
 }
 
 func newBench(t *testing.T) (*bench, context.Context) {
@@ -63,7 +63,7 @@ func (x *bench) Tree() (*Tree, error) { return nil, nil }
 func (x *bench) Work(r fleet.Run) (Work, error) {
 	d, err := driver.New(driver.Options{Kind: "shell"})
 	return Work{
-		Driver: d, Dir: string(x.home), Job: driver.Job{TaskID: r.TaskID, Prompt: r.Prompt, Role: driver.Role{Permissions: x.asks}},
+		Driver: d, Dir: string(x.home), Job: driver.Job{TaskID: r.TaskID, Prompt: r.Prompt, Role: driver.Role{Permissions: x.permissions}},
 		Environ: func(own map[string]string) []string {
 			env := []string{"PATH=" + os.Getenv("PATH"), "GORACE=" + os.Getenv("GORACE")}
 			for k, v := range own {
@@ -189,7 +189,7 @@ func TestTwoShims(t *testing.T) {
 func TestCrashDuringQuestion(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
-	x.asks = &driver.Permissions{Timeout: waittest.Limit}
+	x.permissions = &driver.Permissions{Timeout: waittest.Limit}
 	kill := func(r fleet.Run) {
 		claim, err := x.home.run(r.TaskID).Claim()
 		require.NoError(t, err)

@@ -54,7 +54,7 @@ func (w Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err := w.ws.Ready(); err != nil {
 		return err
 	}
-	if err := w.free(FileName(r.TaskID)); err != nil {
+	if err := w.checkFree(FileName(r.TaskID)); err != nil {
 		return err
 	}
 	work, err := w.ws.Work(r)
@@ -69,15 +69,15 @@ func (w Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err != nil {
 		return err
 	}
-	w.begin(ctx, r)
+	w.recordBase(ctx, r)
 	if err := ctx.Err(); err != nil {
 		return err // the next call records the start of the run
 	}
 	return w.host.launch(ctx, w.name, h, run, env)
 }
 
-// free returns AGENT_BUSY if the agent works on a run other than name.
-func (w Agent) free(name string) error {
+// checkFree returns AGENT_BUSY if the agent works on a run other than name.
+func (w Agent) checkFree(name string) error {
 	id := w.home.read("active")
 	if id == "" || id == name {
 		return nil
@@ -197,33 +197,33 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := map[string]string{
+	taskVariables := map[string]string{
 		"FLEET_RUN_DIR": run.Path(shim.FilesDir), "FLEET_TASK_ID": r.TaskID, "FLEET_AGENT": job.Agent, "FLEET_PROJECT": job.Project, "FLEET_ROLE": job.Role.Name,
 		"FLEET_PROMPT_FILE": run.Path(driver.PromptFile), "FLEET_SPEC_FILE": run.Path(driver.SpecFile), "FLEET_ROLE_FILE": run.Path(driver.RoleFile),
 		"FLEET_SUMMARY": run.Path(summaryFile), "FLEET_PAYLOAD": run.Path(payloadFile),
 	}
 	if c.Messages && !c.Mailbox {
-		own["FLEET_MESSAGES"] = fmt.Sprintf("/dev/fd/%d", shim.MessagesFD)
+		taskVariables["FLEET_MESSAGES"] = fmt.Sprintf("/dev/fd/%d", shim.MessagesFD)
 	}
-	maps.Copy(own, c.Env)
+	maps.Copy(taskVariables, c.Env)
 	if terminal != nil {
-		own["TERM"] = terminal.Type
+		taskVariables["TERM"] = terminal.Type
 	}
 	if len(files) > 0 {
-		own["FLEET_ATTACHMENTS"] = run.Path(attachmentsDir)
+		taskVariables["FLEET_ATTACHMENTS"] = run.Path(attachmentsDir)
 	}
 	files = slices.Concat(files, driver.BaseFiles(job), c.Files)
 	if asks != nil {
-		own["FLEET_ASK"] = run.Path(askFile)
+		taskVariables["FLEET_ASK"] = run.Path(askFile)
 		files = append(files, askScript(job.Ask))
 	}
 	if job.Feedback != "" {
-		own["FLEET_FEEDBACK_FILE"] = run.Path(driver.FeedbackFile)
+		taskVariables["FLEET_FEEDBACK_FILE"] = run.Path(driver.FeedbackFile)
 		files = append(files, driver.File{Name: driver.FeedbackFile, Data: job.Feedback})
 	}
 	if r.Report != nil {
 		// Programs that do not support MCP use these variables. The token itself is never in the environment.
-		own["FLEET_REPORT_URL"], own["FLEET_REPORT_TOKEN_FILE"] = r.Report.URL, run.Path(reportFile)
+		taskVariables["FLEET_REPORT_URL"], taskVariables["FLEET_REPORT_TOKEN_FILE"] = r.Report.URL, run.Path(reportFile)
 		files = append(files, driver.File{Name: reportFile, Data: r.Report.Token, Secret: true})
 	}
 	if r.Allowance != (fleet.Amount{}) {
@@ -233,7 +233,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		}
 		files = append(files, driver.File{Name: driver.AllowanceFile, Data: string(data)})
 	}
-	env := w.environ(own)
+	env := w.environ(taskVariables)
 	c.Format.Lost, c.Format.Record = job.Lost, recordPattern(w, env)
 	spec := shim.Spec{
 		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxOutput, RawOutput: host.config.OutputMax,
@@ -253,7 +253,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		}
 	}
 	if w.Sandbox != nil {
-		spec.Sandbox = confined(*w.Sandbox, run, spec.Program, c.Starts, job.Role.MCPServers, env)
+		spec.Sandbox = confinedPolicy(*w.Sandbox, run, spec.Program, c.Starts, job.Role.MCPServers, env)
 		if asks != nil {
 			spec.Sandbox.Write = append(spec.Sandbox.Write, run.Path(question.Dir))
 			spec.Sandbox.Read = append(spec.Sandbox.Read, installDirs(job.Ask[0])...)
@@ -269,11 +269,11 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 
 // createRun creates the directory of a run with the files. It also writes each value of described as JSON to the file
 // that its key names.
-func (host *Host) createRun(h Home, run shim.Run, described map[string]any, files []driver.File) error {
+func (host *Host) createRun(h Home, run shim.Run, jsonFiles map[string]any, files []driver.File) error {
 	for name, data := range shim.ReserveFiles() {
 		files = append(files, driver.File{Name: name, Data: data})
 	}
-	for name, v := range described {
+	for name, v := range jsonFiles {
 		data, err := json.Marshal(v)
 		if err != nil {
 			return err

@@ -59,14 +59,14 @@ func Environ(variables map[string]string) []string {
 	return list
 }
 
-// proxies are the variables that name a proxy. Programs read them in either case.
-var proxies = []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"}
+// proxyVariables are the variables that name a proxy. Programs read them in either case.
+var proxyVariables = []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"}
 
 // withoutProxy returns the variables with NO_PROXY and no_proxy extended by this machine and by the host of
 // FLEET_REPORT_URL, if there is a proxy. A call of an agent to Fleet has a token, which a proxy must not see. In a network
 // of sandbox.Allow, everything goes through the proxy of the sandbox, so nothing is added.
 func withoutProxy(variables map[string]string) map[string]string {
-	some := slices.ContainsFunc(proxies, func(name string) bool { return variables[name] != "" })
+	some := slices.ContainsFunc(proxyVariables, func(name string) bool { return variables[name] != "" })
 	if !some || variables["HTTP_PROXY"] == "http://"+sandbox.ProxyAddress {
 		return variables
 	}

@@ -13,9 +13,9 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// batch is how long follow collects output before it passes the output on, so that chatty programs do not cause many
+// batchDelay is how long follow collects output before it passes the output on, so that chatty programs do not cause many
 // small events. The first output is passed on at once.
-const batch = 50 * time.Millisecond
+const batchDelay = 50 * time.Millisecond
 
 // partialLineDelay is how long an incomplete line waits for its end before it is passed on. The line may be a prompt
 // that waits for input.
@@ -63,13 +63,13 @@ const maxFormat = 1 << 20
 
 // follower reads the output of one run.
 type follower struct {
-	run    shim.Run
-	format driver.Format
-	parser driver.Parser
-	sink   func(fleet.Output) error
-	after  position // an earlier call has passed on the output up to here
+	run      shim.Run
+	format   driver.Format
+	parser   driver.Parser
+	sink     func(fleet.Output) error
+	passedTo position // an earlier call has passed on the output up to here
 
-	caughtUp bool // the sink knows the number of open tool calls
+	openReported bool // the sink knows the number of open tool calls
 
 	spec   shim.Spec
 	reader *shim.Reader
@@ -84,7 +84,7 @@ func (w Agent) newFollower(r fleet.Run, cursor string, sink func(fleet.Output) e
 	run := w.home.run(r.TaskID)
 	f := &follower{run: run, sink: sink}
 	var err error
-	if f.after, err = parsePosition(cursor); err != nil {
+	if f.passedTo, err = parsePosition(cursor); err != nil {
 		return nil, err
 	}
 	if f.spec, err = run.Spec(); err != nil && !errors.Is(err, agentfile.ErrReplaced) { // the outcome can be determined without the spec
@@ -127,8 +127,8 @@ func (f *follower) settle() (*shim.Exit, error) {
 // overdueMargin is the time after a run's time limit and grace period until the run counts as overdue.
 const overdueMargin = 2 * time.Second
 
-// overdue reports whether the run should have ended because of its time limit.
-func (f *follower) overdue() bool {
+// isOverdue reports whether the run should have ended because of its time limit.
+func (f *follower) isOverdue() bool {
 	if f.spec.Timeout <= 0 {
 		return false
 	}
@@ -153,10 +153,10 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 		}
 	}()
 	const soon, late = 5 * time.Millisecond, 500 * time.Millisecond
-	for again := soon; ; again = min(2*again, late) {
+	for interval := soon; ; interval = min(2*interval, late) {
 		// The state is read before the output. So if the state says that the run has ended, all output is read.
 		exit, err := f.settle()
-		if err == nil && exit == nil && f.overdue() && !f.run.Answers(ctx) {
+		if err == nil && exit == nil && f.isOverdue() && !f.run.Answers(ctx) {
 			if err = ctx.Err(); err == nil { // the supervisor should have ended the run, but is suspended
 				err = f.run.Kill(shim.Deadline)
 			}
@@ -172,7 +172,7 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 			err = f.passQuestions(questions, false)
 		}
 		if err == nil {
-			err = f.pass(ctx, exit != nil)
+			err = f.passOutput(ctx, exit != nil)
 		}
 		if err == nil {
 			err = f.passQuestions(questions, true) // after the output that precedes the questions
@@ -180,7 +180,7 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 		if err != nil || exit != nil {
 			return exit, err
 		}
-		if err := f.catchUp(); err != nil {
+		if err := f.reportOpenCalls(); err != nil {
 			return nil, err
 		}
 		var wait, idle <-chan time.Time
@@ -190,7 +190,7 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 		wait = time.After(pollInterval)
 		if more == nil {
 			if more, err = f.run.Watch(watching); err != nil {
-				more, wait = nil, time.After(again) // the supervisor is about to listen, or to end
+				more, wait = nil, time.After(interval) // the supervisor is about to listen, or to end
 			}
 		}
 		select {
@@ -206,33 +206,33 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 				more = nil
 				continue
 			}
-			again = soon
+			interval = soon
 			select {
 			case <-ctx.Done():
 				return nil, ctx.Err()
-			case <-time.After(batch):
+			case <-time.After(batchDelay):
 			}
 		}
 	}
 }
 
-// catchUp reports the number of open tool calls, once, if Follow was called with a cursor in the middle of the run.
-func (f *follower) catchUp() error {
-	if f.caughtUp || f.after == (position{}) || f.open() == 0 {
-		f.caughtUp = true
+// reportOpenCalls reports the number of open tool calls, once, if Follow was called with a cursor in the middle of the run.
+func (f *follower) reportOpenCalls() error {
+	if f.openReported || f.passedTo == (position{}) || f.openCalls() == 0 {
+		f.openReported = true
 		return nil
 	}
-	f.caughtUp = true
-	return f.sink(fleet.Output{Cursor: f.after.String(), Open: f.open()})
+	f.openReported = true
+	return f.sink(fleet.Output{Cursor: f.passedTo.String(), Open: f.openCalls()})
 }
 
-// pass passes on the available output. final means that the program will write no more output.
-func (f *follower) pass(ctx context.Context, final bool) error {
+// passOutput passes on the available output. final means that the program will write no more output.
+func (f *follower) passOutput(ctx context.Context, final bool) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		more, err := f.read()
+		more, err := f.readOutput()
 		if err != nil {
 			return HostError("cannot read the run's output", err)
 		}
@@ -246,7 +246,7 @@ func (f *follower) pass(ctx context.Context, final bool) error {
 			}
 		}
 		if f.gap > 0 {
-			if err := f.skip(); err != nil {
+			if err := f.skipGap(); err != nil {
 				return err
 			}
 		}
@@ -256,8 +256,8 @@ func (f *follower) pass(ctx context.Context, final bool) error {
 	}
 }
 
-// read reads more output, and reports whether there was any.
-func (f *follower) read() (bool, error) {
+// readOutput reads more output, and reports whether there was any.
+func (f *follower) readOutput() (bool, error) {
 	const block = 64 << 10
 	if cap(f.data)-len(f.data) < block {
 		f.data = append(make([]byte, 0, 2*len(f.data)+block), f.data...)
@@ -268,13 +268,13 @@ func (f *follower) read() (bool, error) {
 	return n > 0 || skipped > 0, err
 }
 
-// skip passes on what the parser makes of the data before the gap, and moves the offset past the gap.
-func (f *follower) skip() error {
+// skipGap passes on what the parser makes of the data before the gap, and moves the offset past the gap.
+func (f *follower) skipGap() error {
 	var pieces []driver.Piece
 	if s, ok := f.parser.(driver.Skipper); ok {
 		pieces = s.Skip(f.data)
 	}
-	if err := f.passOn(len(f.data), pieces); err != nil {
+	if err := f.passPieces(len(f.data), pieces); err != nil {
 		return err
 	}
 	f.offset += f.gap
@@ -288,7 +288,7 @@ func (f *follower) parse(final bool) (int, error) {
 		return 0, nil
 	}
 	data := f.data
-	if ahead := f.after.offset - f.offset; ahead > 0 && ahead < int64(len(data)) {
+	if ahead := f.passedTo.offset - f.offset; ahead > 0 && ahead < int64(len(data)) {
 		// An earlier call ended a piece at the cursor. A piece must end there again, even if more data can be read now.
 		data, final = data[:ahead], false
 	}
@@ -299,30 +299,30 @@ func (f *follower) parse(final bool) (int, error) {
 	if n == 0 && len(data) < len(f.data) { // the cursor does not belong to this run
 		n, pieces = f.parser.Parse(f.data, false)
 	}
-	return n, f.passOn(n, pieces)
+	return n, f.passPieces(n, pieces)
 }
 
 // flush passes on an incomplete line that was held back.
 func (f *follower) flush() error {
 	n, pieces := f.parser.(driver.Flusher).Flush(f.data)
-	return f.passOn(n, pieces)
+	return f.passPieces(n, pieces)
 }
 
-// passOn passes on the pieces that the next n bytes contain, without the pieces that an earlier call has passed on.
-func (f *follower) passOn(n int, pieces []driver.Piece) error {
+// passPieces passes on the pieces that the next n bytes contain, without the pieces that an earlier call has passed on.
+func (f *follower) passPieces(n int, pieces []driver.Piece) error {
 	for i, s := range pieces {
 		at := position{offset: f.offset, piece: i + 1}
 		if i == len(pieces)-1 {
 			at = position{offset: f.offset + int64(n)}
 		}
-		if !f.after.before(at) {
+		if !f.passedTo.before(at) {
 			continue
 		}
-		f.caughtUp = true
+		f.openReported = true
 		if s.Data != nil && s.Data.Whole != nil {
 			*s.Data.Whole = fleet.Span{Offset: f.offset, Size: int64(n)}
 		}
-		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text, Data: s.Data.JSON(), Open: f.open(), ConversationLost: s.Lost}); err != nil {
+		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text, Data: s.Data.JSON(), Open: f.openCalls(), ConversationLost: s.Lost}); err != nil {
 			return err
 		}
 	}
@@ -335,14 +335,14 @@ func (f *follower) passOn(n int, pieces []driver.Piece) error {
 // report comes after all output.
 func (f *follower) reportProblem(exit *shim.Exit) error {
 	at := position{offset: f.offset, piece: 1}
-	if exit.Problem == "" || !f.after.before(at) {
+	if exit.Problem == "" || !f.passedTo.before(at) {
 		return nil
 	}
-	return f.sink(fleet.Output{Cursor: at.String(), Step: true, Text: driver.Clean([]byte(exit.Problem)), Open: f.open()})
+	return f.sink(fleet.Output{Cursor: at.String(), Step: true, Text: driver.Clean([]byte(exit.Problem)), Open: f.openCalls()})
 }
 
-// open returns the number of open tool calls in the parsed output.
-func (f *follower) open() int {
+// openCalls returns the number of open tool calls in the parsed output.
+func (f *follower) openCalls() int {
 	if o, ok := f.parser.(driver.Opener); ok {
 		return o.Open()
 	}

@@ -33,9 +33,9 @@ const (
 
 // Host executes the tasks of agents on one machine.
 type Host struct {
-	config Config
-	reaper *reaper
-	shared atomic.Bool // this machine allows no pid namespace for a run
+	config          Config
+	reaper          *reaper
+	processesShared atomic.Bool // this machine allows no pid namespace for a run
 }
 
 // New creates a Host. The caller must close it.

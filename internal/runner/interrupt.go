@@ -26,7 +26,7 @@ func (w Agent) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	if err := interrupt(ctx, w.home.run(r.TaskID), r.Linger, kill); err != nil {
 		return err
 	}
-	checks, err := w.home.checksOf(r)
+	checks, err := w.home.checkRuns(r)
 	for _, run := range checks {
 		if e := interrupt(ctx, run, 0, kill); err == nil {
 			err = e
@@ -36,7 +36,7 @@ func (w Agent) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 }
 
 func interrupt(ctx context.Context, run shim.Run, linger time.Duration, kill bool) error {
-	for begun, again := time.Now(), 5*time.Millisecond; ; again = min(2*again, 200*time.Millisecond) {
+	for begun, pause := time.Now(), 5*time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		if c, err := run.Claim(); err == nil && (c == nil || c.Void) || isMissing(err) {
 			return nil // never started
 		}
@@ -70,7 +70,7 @@ func interrupt(ctx context.Context, run shim.Run, linger time.Duration, kill boo
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(again):
+		case <-time.After(pause):
 		}
 	}
 }

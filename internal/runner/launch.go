@@ -64,7 +64,7 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 // shareProcesses records that runs cannot have their own pid namespaces here. Then supervisors find the processes of a run
 // in other ways.
 func (host *Host) shareProcesses(why error) {
-	if !host.shared.Swap(true) {
+	if !host.processesShared.Swap(true) {
 		host.config.Logger.Info("runs have no pid namespaces of their own, continuing without", "err", why)
 	}
 }
@@ -83,16 +83,16 @@ func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
 		return nil, err
 	}
 	defer func() { _ = w.Close() }()
-	own, err := agentfile.Create(run.Path("shim.log"))
+	logFile, err := agentfile.Create(run.Path("shim.log"))
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	defer func() { _ = own.Close() }()
+	defer func() { _ = logFile.Close() }()
 	cmd := exec.Command(host.config.Program, shimCommand, string(run))
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = env, string(run), own, own, []*os.File{w}
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = env, string(run), logFile, logFile, []*os.File{w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // so that signals to the server do not reach the shim
 	// A program that is not confined may have tasks that concern other processes of the machine.
-	separate := spec.Sandbox != nil && !host.shared.Load()
+	separate := spec.Sandbox != nil && !host.processesShared.Load()
 	if separate {
 		process.Separate(cmd.SysProcAttr)
 	}

@@ -35,7 +35,7 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 			result.Session = "" // the person has said nothing
 		}
 	}
-	if err := h.remember(f.format, result); err != nil {
+	if err := h.storeConversation(f.format, result); err != nil {
 		return fleet.Outcome{}, HostError("cannot write the agent's conversation", err)
 	}
 	o := result.Outcome

@@ -84,9 +84,9 @@ func (w Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error 
 
 // journal reads the supervisor's journal of the run's questions.
 type journal struct {
-	run    shim.Run
-	offset int64 // end of what was read
-	known  map[string]fleet.Question
+	run       shim.Run
+	offset    int64 // end of what was read
+	questions map[string]fleet.Question
 }
 
 // maxJournal limits how much of the journal is read at once, in bytes. No record is longer than maxJournal.
@@ -94,8 +94,8 @@ const maxJournal = 1 << 20
 
 // read returns the current state of all questions that have changed since the last call.
 func (j *journal) read() ([]fleet.Question, error) {
-	if j.known == nil {
-		j.known = map[string]fleet.Question{}
+	if j.questions == nil {
+		j.questions = map[string]fleet.Question{}
 	}
 	f, err := agentfile.Open(j.run.Path(question.Journal))
 	if isMissing(err) || errors.Is(err, agentfile.ErrReplaced) {
@@ -117,7 +117,7 @@ func (j *journal) read() ([]fleet.Question, error) {
 		}
 		j.offset += int64(end)
 		for line := range bytes.Lines(b[:end]) {
-			if id := j.take(line); id != "" {
+			if id := j.applyRecord(line); id != "" {
 				news = append(news, id)
 			}
 		}
@@ -126,20 +126,20 @@ func (j *journal) read() ([]fleet.Question, error) {
 	seen := map[string]bool{}
 	for _, id := range news {
 		if !seen[id] {
-			all, seen[id] = append(all, j.known[id]), true
+			all, seen[id] = append(all, j.questions[id]), true
 		}
 	}
 	return all, nil
 }
 
-// take updates the question that the record belongs to. It returns the question's id, or an empty string if the record
+// applyRecord updates the question that the record belongs to. It returns the question's id, or an empty string if the record
 // is invalid.
-func (j *journal) take(line []byte) string {
+func (j *journal) applyRecord(line []byte) string {
 	var r question.Record
 	if json.Unmarshal(line, &r) != nil || r.ID == "" {
 		return ""
 	}
-	q, known := j.known[r.ID]
+	q, known := j.questions[r.ID]
 	if !known {
 		q = fleet.Question{
 			ID: r.ID, Kind: fleet.QuestionKind(r.Kind), Text: r.Text, Tool: r.Tool, Input: r.Input, Options: r.Options, Rules: r.Rules,
@@ -150,7 +150,7 @@ func (j *journal) take(line []byte) string {
 	if r.Status == question.Answered {
 		q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt = r.Answer, r.Message, r.By, r.AnsweredAt
 	}
-	j.known[r.ID] = q
+	j.questions[r.ID] = q
 	return r.ID
 }
 

@@ -26,10 +26,10 @@ var systemBins = []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin"}
 // readableDirs collects the paths that a confined run may read because its program, its servers or PATH name them: the
 // directories, the installations around them, and what their links lead to.
 type readableDirs struct {
-	run   string // the run's directory; what contains it may also contain the runs of other agents
-	known []string
-	paths []string // without what is in known
-	seen  map[string]bool
+	run      string // the run's directory; what contains it may also contain the runs of other agents
+	excluded []string
+	paths    []string // without what is in known
+	visited  map[string]bool
 }
 
 // add makes the path readable.
@@ -37,41 +37,41 @@ func (r *readableDirs) add(path string) {
 	path = filepath.Clean(path)
 	inside := func(dir string) bool { return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 	if !filepath.IsAbs(path) || strings.HasPrefix(r.run, strings.TrimSuffix(path, "/")+"/") || len(r.paths) >= maxReach ||
-		slices.ContainsFunc(r.known, inside) || slices.ContainsFunc(r.paths, inside) {
+		slices.ContainsFunc(r.excluded, inside) || slices.ContainsFunc(r.paths, inside) {
 		return
 	}
 	r.paths = append(r.paths, path)
 }
 
-// program makes a program and its installation readable.
-func (r *readableDirs) program(path string) {
+// addProgram makes a program and its installation readable.
+func (r *readableDirs) addProgram(path string) {
 	for _, p := range installDirs(path) {
 		r.add(p)
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
-		r.installation(filepath.Dir(real))
+		r.addInstallation(filepath.Dir(real))
 	}
 }
 
-// installation makes the directory readable if it is a directory of programs, with its installation.
-func (r *readableDirs) installation(dir string) {
+// addInstallation makes the directory readable if it is a directory of programs, with its installation.
+func (r *readableDirs) addInstallation(dir string) {
 	if base := filepath.Base(dir); base == "bin" || base == "sbin" {
-		r.dir(dir)
+		r.addProgramDir(dir)
 	}
 }
 
-// dir makes a directory of programs readable, with its installation and that of each program to which it has a link.
-func (r *readableDirs) dir(dir string) {
-	if dir = filepath.Clean(dir); !filepath.IsAbs(dir) || r.seen[dir] {
+// addProgramDir makes a directory of programs readable, with its installation and that of each program to which it has a link.
+func (r *readableDirs) addProgramDir(dir string) {
+	if dir = filepath.Clean(dir); !filepath.IsAbs(dir) || r.visited[dir] {
 		return
 	}
-	if r.seen == nil {
-		r.seen = map[string]bool{}
+	if r.visited == nil {
+		r.visited = map[string]bool{}
 	}
-	r.seen[dir] = true
+	r.visited[dir] = true
 	r.add(dir)
 	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir { // for example a link to the current version
-		r.dir(real)
+		r.addProgramDir(real)
 		return
 	}
 	root := filepath.Dir(dir)
@@ -104,19 +104,19 @@ func (r *readableDirs) dir(dir string) {
 		}
 		path := filepath.Join(dir, e.Name())
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			r.program(path)
+			r.addProgram(path)
 		}
 	}
 }
 
-// environ makes readable what PATH and the credentialVariables name.
-func (r *readableDirs) environ(env []string) {
+// addEnviron makes readable what PATH and the credentialVariables name.
+func (r *readableDirs) addEnviron(env []string) {
 	for _, v := range env {
 		name, list, _ := strings.Cut(v, "=")
 		for _, path := range filepath.SplitList(list) {
 			switch {
 			case name == "PATH":
-				r.dir(path)
+				r.addProgramDir(path)
 			case slices.Contains(credentialVariables, name):
 				r.add(path)
 			}
@@ -129,8 +129,8 @@ func (r *readableDirs) environ(env []string) {
 func Readable(env []string, program string) []string {
 	r := &readableDirs{}
 	if program != "" {
-		r.program(program)
+		r.addProgram(program)
 	}
-	r.environ(env)
+	r.addEnviron(env)
 	return r.paths
 }

@@ -18,8 +18,8 @@ import (
 const (
 	newPrefix  = ".new-"
 	voidPrefix = ".void-"
-	// keptVoid is how long the claim of a run that was never started is kept. Its shim has started long before.
-	keptVoid = 24 * time.Hour
+	// voidRetention is how long the claim of a run that was never started is kept. Its shim has started long before.
+	voidRetention = 24 * time.Hour
 	// keptRuns is the number of an agent's runs that keep their output. Older runs keep only the record of their end,
 	// so that they are never started again.
 	keptRuns = 20
@@ -66,7 +66,7 @@ func (h Home) sweep() error {
 		old := false
 		if strings.HasPrefix(e.Name(), voidPrefix) {
 			info, err := e.Info()
-			old = err == nil && time.Since(info.ModTime()) > keptVoid
+			old = err == nil && time.Since(info.ModTime()) > voidRetention
 		}
 		if old || strings.HasPrefix(e.Name(), newPrefix) {
 			if err := sandbox.Remove(context.Background(), h.path("runs", e.Name())); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // Attach connects a person's terminal with the run, which Dispatch starts or has started for it, as fleet.Attacher describes.
 func (w Agent) Attach(ctx context.Context, r fleet.Run, input <-chan fleet.TerminalInput, output func([]byte) error) error {
-	terminal, err := w.terminal(ctx, w.home.run(r.TaskID))
+	terminal, err := w.connectTerminal(ctx, w.home.run(r.TaskID))
 	if errors.Is(err, shim.ErrEnded) {
 		return nil
 	}
@@ -48,9 +48,9 @@ func (w Agent) Attach(ctx context.Context, r fleet.Run, input <-chan fleet.Termi
 	}
 }
 
-// terminal waits until the run has started, and connects with it. It returns shim.ErrEnded if the run has ended.
-func (w Agent) terminal(ctx context.Context, run shim.Run) (*shim.TerminalConn, error) {
-	for again := 5 * time.Millisecond; ; again = min(2*again, 200*time.Millisecond) {
+// connectTerminal waits until the run has started, and connects with it. It returns shim.ErrEnded if the run has ended.
+func (w Agent) connectTerminal(ctx context.Context, run shim.Run) (*shim.TerminalConn, error) {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		terminal, err := run.Attach(ctx)
 		switch {
 		case err == nil:
@@ -68,7 +68,7 @@ func (w Agent) terminal(ctx context.Context, run shim.Run) (*shim.TerminalConn, 
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(again):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (c *client) claudeEvent(params json.RawMessage) {
 		Message json.RawMessage `json:"message"`
 	}
 	c.mu.Lock()
-	quiet := c.quiet
+	quiet := c.replaying
 	c.mu.Unlock()
 	if json.Unmarshal(params, &p) == nil && len(p.Message) > 0 && !quiet {
 		c.out.write(Line{Type: LineClaude, Update: p.Message})

@@ -43,13 +43,13 @@ type client struct {
 	version    string          // the program's version, as the program reports it
 	meta       map[string]any  // what a new session needs besides the protocol's fields
 
-	mu      sync.Mutex
-	session string
-	quiet   bool            // the program repeats the session's history; its updates are ignored
-	past    int             // number of ignored updates
-	calls   map[string]call // announced tool calls
-	cancel  bool            // the turn is being cancelled
-	asking  int             // number of open requests for permission
+	mu             sync.Mutex
+	session        string
+	replaying      bool            // the program repeats the session's history; its updates are ignored
+	ignoredUpdates int             // number of ignored updates
+	calls          map[string]call // announced tool calls
+	cancelling     bool            // the turn is being cancelled
+	openRequests   int             // number of open requests for permission
 }
 
 // run executes the job. When the context ends, run cancels the turn, ends the program and returns no error.
@@ -68,7 +68,7 @@ func run(ctx context.Context, j *Job, out *output) error {
 	c.conn = acp.NewConnection(c.handle, p.Stdin, c.lineReader)
 	c.conn.SetLogger(slog.New(slog.DiscardHandler)) // the connection's log messages contain the agent's texts
 	in := mailbox.Open(j.Messages)
-	err = c.work(ctx, in)
+	err = c.runSession(ctx, in)
 	in.Close()
 	patience := closeTime
 	if ctx.Err() != nil {
@@ -79,13 +79,13 @@ func run(ctx context.Context, j *Job, out *output) error {
 	return err
 }
 
-// work starts or continues a session. It sends the prompt, and then each message that has arrived in the meantime.
-func (c *client) work(ctx context.Context, in *mailbox.Receiver) error {
+// runSession starts or continues a session. It sends the prompt, and then each message that has arrived in the meantime.
+func (c *client) runSession(ctx context.Context, in *mailbox.Receiver) error {
 	caps, err := c.initialize(ctx)
 	if err != nil {
 		return err
 	}
-	resumed, err := c.begin(ctx, caps)
+	resumed, err := c.startSession(ctx, caps)
 	if err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func (c *client) work(ctx context.Context, in *mailbox.Receiver) error {
 // Lost tells an agent that its earlier conversation is lost.
 const Lost = "(The conversation that you had before could not be restored. This is a new conversation.)\n\n"
 
-// name returns the name and the version of the program, for error texts.
-func (c *client) name() string {
+// programName returns the name and the version of the program, for error texts.
+func (c *client) programName() string {
 	name := filepath.Base(c.job.Argv[0])
 	if c.version != "" {
 		name += " " + c.version
@@ -121,8 +121,8 @@ func (c *client) name() string {
 	return name
 }
 
-// tested returns the end of an error text, which names the version of the program that is known to work.
-func (c *client) tested() string {
+// testedVersion returns the end of an error text, which names the version of the program that is known to work.
+func (c *client) testedVersion() string {
 	if c.job.Tested == "" {
 		return ""
 	}
@@ -143,7 +143,7 @@ func request[T any](ctx context.Context, c *client, limit time.Duration, method 
 	default:
 	}
 	if errors.Is(context.Cause(ctx), errSlow) {
-		return answer, fmt.Errorf("%s did not answer %s within %s%s%s", c.name(), method, limit, c.lastOutput(), c.tested())
+		return answer, fmt.Errorf("%s did not answer %s within %s%s%s", c.programName(), method, limit, c.lastOutput(), c.testedVersion())
 	}
 	return answer, err
 }
@@ -171,17 +171,17 @@ func (c *client) closedError() error {
 		}
 	case <-timer.C:
 	}
-	return fmt.Errorf("%s %s before it had answered%s%s", c.name(), how, c.lastOutput(), c.tested())
+	return fmt.Errorf("%s %s before it had answered%s%s", c.programName(), how, c.lastOutput(), c.testedVersion())
 }
 
-// failure adds the program's name and the failed action to an error that the program returned. It does not change other
+// wrapError adds the program's name and the failed action to an error that the program returned. It does not change other
 // errors.
-func (c *client) failure(doing string, err error) error {
+func (c *client) wrapError(doing string, err error) error {
 	var r *acp.RequestError
 	if !errors.As(err, &r) {
 		return err
 	}
-	return failure{fmt.Errorf("%s: %s: %s", c.name(), doing, errorText(r)), codeOfRequest(r)}
+	return failure{fmt.Errorf("%s: %s: %s", c.programName(), doing, errorText(r)), codeOfRequest(r)}
 }
 
 // errorText returns the message of the error with its details.
@@ -232,13 +232,13 @@ func (c *client) update(params json.RawMessage) {
 	}
 	_ = json.Unmarshal(p.Update, &u) // an error does not matter: the content of a tool call is a list
 	c.mu.Lock()
-	quiet := c.quiet
+	quiet := c.replaying
 	if quiet {
-		c.past++
+		c.ignoredUpdates++
 	}
 	var now call
 	if strings.HasPrefix(u.Kind, "tool_call") && json.Unmarshal(p.Update, &now) == nil {
-		now.merge(c.calls[now.ID])
+		now.fillFrom(c.calls[now.ID])
 		if c.calls[now.ID] = now; u.Status == "completed" || u.Status == "failed" {
 			delete(c.calls, now.ID)
 		}
@@ -268,7 +268,7 @@ func (c *client) turn(ctx context.Context, prompt string) error {
 	patience := cancelTime
 	defer context.AfterFunc(ctx, func() {
 		c.mu.Lock()
-		c.cancel = true
+		c.cancelling = true
 		c.mu.Unlock()
 		_ = c.conn.SendNotification(turn, acp.AgentMethodSessionCancel, acp.CancelNotification{SessionId: acp.SessionId(c.session)})
 		time.AfterFunc(patience, end)
@@ -287,20 +287,20 @@ func (c *client) turn(ctx context.Context, prompt string) error {
 			return c.closedError()
 		default:
 		}
-		return c.failure("the prompt failed", err)
+		return c.wrapError("the prompt failed", err)
 	}
 	c.out.write(Line{Type: LineTurn, StopReason: r.StopReason, Usage: r.total(), Models: r.models()})
 	switch r.StopReason {
 	case "":
-		return fmt.Errorf("%s ended the turn without a stop reason%s", c.name(), c.tested())
+		return fmt.Errorf("%s ended the turn without a stop reason%s", c.programName(), c.testedVersion())
 	case string(acp.StopReasonEndTurn), string(acp.StopReasonCancelled):
 		return nil
 	case string(acp.StopReasonMaxTokens):
-		return failure{fmt.Errorf("%s reached the limit of tokens of its model", c.name()), codeOfTokens(c.agent)}
+		return failure{fmt.Errorf("%s reached the limit of tokens of its model", c.programName()), codeOfTokens(c.agent)}
 	case string(acp.StopReasonMaxTurnRequests):
-		return failure{fmt.Errorf("%s reached its limit of requests to its model", c.name()), fleet.CodeMaxTurns}
+		return failure{fmt.Errorf("%s reached its limit of requests to its model", c.programName()), fleet.CodeMaxTurns}
 	case string(acp.StopReasonRefusal):
-		return failure{fmt.Errorf("%s: the model refused the task", c.name()), fleet.CodeRefused}
+		return failure{fmt.Errorf("%s: the model refused the task", c.programName()), fleet.CodeRefused}
 	}
-	return fmt.Errorf("%s ended the turn with %q, which this version of Fleet does not know%s", c.name(), r.StopReason, c.tested())
+	return fmt.Errorf("%s ended the turn with %q, which this version of Fleet does not know%s", c.programName(), r.StopReason, c.testedVersion())
 }

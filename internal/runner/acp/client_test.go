@@ -46,7 +46,7 @@ func playUntil(ctx context.Context, t *testing.T, how string, change func(*Job),
 		change(j)
 	}
 	var sink lineSink
-	sink.see = see
+	sink.onLine = see
 	err = run(ctx, j, &output{to: &sink})
 	for l := range bytes.Lines(sink.all.Bytes()) {
 		var line Line
@@ -57,20 +57,20 @@ func playUntil(ctx context.Context, t *testing.T, how string, change func(*Job),
 }
 
 type lineSink struct {
-	all bytes.Buffer
-	see func(Line)
+	all    bytes.Buffer
+	onLine func(Line)
 }
 
 func (s *lineSink) Write(p []byte) (int, error) {
 	var l Line
-	if s.see != nil && json.Unmarshal(p, &l) == nil {
-		s.see(l)
+	if s.onLine != nil && json.Unmarshal(p, &l) == nil {
+		s.onLine(l)
 	}
 	return s.all.Write(p)
 }
 
-// of returns the lines whose type equals kind.
-func of(lines []Line, kind string) (all []Line) {
+// ofType returns the lines whose type equals kind.
+func ofType(lines []Line, kind string) (all []Line) {
 	for _, l := range lines {
 		if l.Type == kind {
 			all = append(all, l)
@@ -79,9 +79,9 @@ func of(lines []Line, kind string) (all []Line) {
 	return all
 }
 
-func said(lines []Line) string {
+func joinText(lines []Line) string {
 	var b strings.Builder
-	for _, l := range of(lines, LineText) {
+	for _, l := range ofType(lines, LineText) {
 		b.WriteString(l.Text)
 	}
 	return b.String()
@@ -97,7 +97,7 @@ func TestTurn(t *testing.T) {
 		{Type: LineText, Text: "Hello, world."},
 		{Type: LineThought, Text: "Hm"},
 	}, lines[:5])
-	require.Len(t, of(lines, LineUpdate), 3)
+	require.Len(t, ofType(lines, LineUpdate), 3)
 	last := lines[len(lines)-1]
 	require.Equal(t, Line{Type: LineTurn, StopReason: "end_turn", Usage: &Usage{Input: 15, CacheRead: 5, Output: 2}}, last)
 }
@@ -106,8 +106,8 @@ func TestPermissions(t *testing.T) {
 	lines, err := play(t, "plain", func(j *Job) { j.Policy = Policy{Allow: []string{"Bash(ls *)"}} },
 		"ask t1 execute ls -l", "ask t2 execute rm -rf x", "nested t3 ls -a", "nested t4 make")
 	require.NoError(t, err)
-	require.Equal(t, "selected yes\nselected no\nselected yes\nselected no\n", said(lines))
-	asked := of(lines, LinePermission)
+	require.Equal(t, "selected yes\nselected no\nselected yes\nselected no\n", joinText(lines))
+	asked := ofType(lines, LinePermission)
 	require.Len(t, asked, 4)
 	for i := range asked {
 		require.NotZero(t, asked[i].At)
@@ -115,11 +115,11 @@ func TestPermissions(t *testing.T) {
 	}
 	require.Equal(t, Line{Type: LinePermission, ID: "t1", Title: "terminal", Allowed: true, Text: "allowed by Bash(ls *)"}, asked[0])
 	require.Equal(t, Line{Type: LinePermission, ID: "t4", Title: "make", Text: "no rule allows it"}, asked[3])
-	calls := of(lines, LineAsked)
+	calls := ofType(lines, LineAsked)
 	require.Len(t, calls, 4)
 	require.Contains(t, string(calls[3].Update), `"title":"make"`)
 	var states []string
-	for _, l := range of(lines, LineState) {
+	for _, l := range ofType(lines, LineState) {
 		states = append(states, l.State)
 	}
 	require.Equal(t, []string{"running", "requires_action", "running", "requires_action", "running", "idle"}, states)
@@ -129,7 +129,7 @@ func TestPermissions(t *testing.T) {
 func TestStrangeProgram(t *testing.T) {
 	lines, err := play(t, "plain", nil, "weird", "read /etc/passwd", "say  Still here.")
 	require.NoError(t, err)
-	require.Equal(t, "read:  Still here.", strings.ReplaceAll(said(lines), "null", ""))
+	require.Equal(t, "read:  Still here.", strings.ReplaceAll(joinText(lines), "null", ""))
 }
 
 func TestSession(t *testing.T) {
@@ -139,13 +139,13 @@ func TestSession(t *testing.T) {
 	for _, how := range []string{"load", "resume"} {
 		lines, err := play(t, how, old("s1"))
 		require.NoError(t, err)
-		require.Equal(t, Line{Type: LineSession, Session: "s1", Resumed: true}, of(lines, LineSession)[0])
-		require.Equal(t, "goes on", said(lines), "earlier output must not be repeated")
+		require.Equal(t, Line{Type: LineSession, Session: "s1", Resumed: true}, ofType(lines, LineSession)[0])
+		require.Equal(t, "goes on", joinText(lines), "earlier output must not be repeated")
 
 		lines, err = play(t, how, old("lost"))
 		require.NoError(t, err)
-		require.Equal(t, Line{Type: LineSession, Session: "s1", Text: "no such session"}, of(lines, LineSession)[0])
-		require.Equal(t, "all anew", said(lines))
+		require.Equal(t, Line{Type: LineSession, Session: "s1", Text: "no such session"}, ofType(lines, LineSession)[0])
+		require.Equal(t, "all anew", joinText(lines))
 	}
 	// If the session cannot be continued yet, the client waits.
 	begun := time.Now()
@@ -154,13 +154,13 @@ func TestSession(t *testing.T) {
 		j.NotBefore = begun.Add(300 * time.Millisecond)
 	})
 	require.NoError(t, err)
-	require.True(t, of(lines, LineSession)[0].Resumed)
+	require.True(t, ofType(lines, LineSession)[0].Resumed)
 	require.GreaterOrEqual(t, time.Since(begun), 300*time.Millisecond)
 
 	lines, err = play(t, "plain", old("s1"))
 	require.NoError(t, err)
-	require.Equal(t, "the program cannot continue sessions", of(lines, LineSession)[0].Text)
-	require.Equal(t, "all anew", said(lines))
+	require.Equal(t, "the program cannot continue sessions", ofType(lines, LineSession)[0].Text)
+	require.Equal(t, "all anew", joinText(lines))
 }
 
 // TestModel checks the choice of a model and a mode, and the errors for models, modes and MCP servers that the program
@@ -168,7 +168,7 @@ func TestSession(t *testing.T) {
 func TestModel(t *testing.T) {
 	lines, err := play(t, "plain", func(j *Job) { j.Model = "large" }, "say \nok")
 	require.NoError(t, err)
-	require.Contains(t, said(lines), `"value":"large"`)
+	require.Contains(t, joinText(lines), `"value":"large"`)
 	_, err = play(t, "plain", func(j *Job) { j.Model = "huge" }, "say ok")
 	require.ErrorContains(t, err, `7.0 has no model "huge": it has small, large`)
 	_, err = play(t, "plain", func(j *Job) { j.Mode = "plan" }, "say ok")
@@ -182,7 +182,7 @@ func TestModel(t *testing.T) {
 func TestLogin(t *testing.T) {
 	lines, err := play(t, "key", nil, "say in")
 	require.NoError(t, err)
-	require.Equal(t, "in", said(lines))
+	require.Equal(t, "in", joinText(lines))
 	_, err = play(t, "locked", nil, "say in")
 	require.ErrorContains(t, err, "is not logged in (Authentication required)")
 	require.ErrorContains(t, err, "it offers the logins A browser, A key")
@@ -259,6 +259,6 @@ func TestMessages(t *testing.T) {
 	}, "say first", "pause")
 	require.NoError(t, err)
 	require.NoError(t, <-sent)
-	require.Equal(t, "first and more", said(lines))
-	require.Len(t, of(lines, LineTurn), 2)
+	require.Equal(t, "first and more", joinText(lines))
+	require.Len(t, ofType(lines, LineTurn), 2)
 }

@@ -30,16 +30,16 @@ func FuzzPermission(f *testing.F) {
 			return
 		}
 		var before call
-		c.merge(before)
+		c.fillFrom(before)
 		switch allowed, _, why := p.decide(c); {
 		case !allowed:
 		case strings.HasPrefix(why, "allowed by"):
 			require.NotEmpty(t, c.subjects())
 			for _, s := range c.subjects() {
 				parts := []string{s}
-				if c.Kind == "execute" && compound.MatchString(s) {
+				if c.Kind == "execute" && compoundPattern.MatchString(s) {
 					var ok bool
-					parts, ok = commands(s)
+					parts, ok = splitCommands(s)
 					require.True(t, ok, s)
 				}
 				for _, part := range parts {
@@ -48,7 +48,7 @@ func FuzzPermission(f *testing.F) {
 			}
 		default:
 			require.Equal(t, "edit", c.Kind)
-			for _, path := range append(c.subjects(), c.changes()...) {
+			for _, path := range append(c.subjects(), c.changedFiles()...) {
 				if !filepath.IsAbs(path) {
 					path = filepath.Join(p.dir, path)
 				}

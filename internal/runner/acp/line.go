@@ -99,7 +99,7 @@ func (o *output) flush() {
 	}
 	if l := o.held; l.Text != "" {
 		o.held = Line{}
-		o.put(l)
+		o.encode(l)
 	}
 }
 
@@ -107,10 +107,10 @@ func (o *output) write(l Line) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.flush()
-	o.put(l)
+	o.encode(l)
 }
 
-func (o *output) put(l Line) {
+func (o *output) encode(l Line) {
 	b, err := json.Marshal(l)
 	if err != nil { // impossible: the connection passes on only updates that are JSON
 		return

@@ -33,30 +33,30 @@ func (c *client) permission(ctx context.Context, params json.RawMessage) (any, *
 		return nil, acp.NewInvalidParams(map[string]any{"error": err.Error()})
 	}
 	c.mu.Lock()
-	p.Call.merge(c.calls[p.Call.ID])
-	cancelled := c.cancel
+	p.Call.fillFrom(c.calls[p.Call.ID])
+	cancelled := c.cancelling
 	c.mu.Unlock()
 	if cancelled {
-		return outcome(""), nil
+		return permissionOutcome(""), nil
 	}
-	c.asked(raw.Call)
+	c.reportCall(raw.Call)
 	allowed, decided, why := c.job.Policy.decide(p.Call)
 	if !decided {
-		c.waiting(1)
-		allowed, why = c.ask(ctx, p.Call, why)
-		c.waiting(-1)
+		c.addOpenRequests(1)
+		allowed, why = c.askPeople(ctx, p.Call, why)
+		c.addOpenRequests(-1)
 		select {
 		case <-c.stop:
-			return outcome(""), nil
+			return permissionOutcome(""), nil
 		default:
 		}
 	}
 	c.out.write(Line{Type: LinePermission, ID: p.Call.ID, Title: p.Call.Title, Allowed: allowed, Text: why, At: time.Now().UnixMilli()})
-	return outcome(choose(p.Options, allowed)), nil
+	return permissionOutcome(chooseOption(p.Options, allowed)), nil
 }
 
-// asked passes on the call that needs a permission. Some programs report the call only in this request.
-func (c *client) asked(call map[string]json.RawMessage) {
+// reportCall passes on the call that needs a permission. Some programs report the call only in this request.
+func (c *client) reportCall(call map[string]json.RawMessage) {
 	if len(call) == 0 {
 		return
 	}
@@ -66,8 +66,8 @@ func (c *client) asked(call map[string]json.RawMessage) {
 	}
 }
 
-// ask asks people about a call that no rule of the job decides. If nobody can be asked, it denies the call.
-func (c *client) ask(ctx context.Context, p call, why string) (allowed bool, because string) {
+// askPeople asks people about a call that no rule of the job decides. If nobody can be asked, it denies the call.
+func (c *client) askPeople(ctx context.Context, p call, why string) (allowed bool, because string) {
 	if c.job.Ask == "" {
 		return false, why
 	}
@@ -80,7 +80,7 @@ func (c *client) ask(ctx context.Context, p call, why string) (allowed bool, bec
 		case <-ctx.Done():
 		}
 	}()
-	q := question.Question{Kind: question.Permission, Tool: cmp.Or(p.named(), p.Kind), Text: p.Title, Sort: p.Kind, Input: p.RawInput}
+	q := question.Question{Kind: question.Permission, Tool: cmp.Or(p.toolName(), p.Kind), Text: p.Title, Sort: p.Kind, Input: p.RawInput}
 	if q.Tool == "" || q.Tool == "other" {
 		q.Tool, q.Text = cmp.Or(p.Title, "a tool"), ""
 	}
@@ -94,22 +94,22 @@ func (c *client) ask(ctx context.Context, p call, why string) (allowed bool, bec
 	return false, a.Why()
 }
 
-// waiting changes the number of open requests for permission.
-func (c *client) waiting(n int) {
+// addOpenRequests changes the number of open requests for permission.
+func (c *client) addOpenRequests(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.asking
-	switch c.asking += n; {
-	case before == 0 && c.asking > 0:
+	before := c.openRequests
+	switch c.openRequests += n; {
+	case before == 0 && c.openRequests > 0:
 		c.out.write(Line{Type: LineState, State: StateRequiresAction})
-	case before > 0 && c.asking == 0:
+	case before > 0 && c.openRequests == 0:
 		c.out.write(Line{Type: LineState, State: StateRunning})
 	}
 }
 
-// choose returns the id of the option that allows or denies the call, preferably only this call. It returns an empty id
+// chooseOption returns the id of the option that allows or denies the call, preferably only this call. It returns an empty id
 // if the program does not offer such an option.
-func choose(options []option, allowed bool) string {
+func chooseOption(options []option, allowed bool) string {
 	wanted := []acp.PermissionOptionKind{acp.PermissionOptionKindRejectOnce, acp.PermissionOptionKindRejectAlways}
 	if allowed {
 		wanted = []acp.PermissionOptionKind{acp.PermissionOptionKindAllowOnce, acp.PermissionOptionKindAllowAlways}
@@ -124,8 +124,8 @@ func choose(options []option, allowed bool) string {
 	return ""
 }
 
-// outcome returns the answer that selects the option. If option is empty, the answer cancels the call.
-func outcome(option string) acp.RequestPermissionResponse {
+// permissionOutcome returns the answer that selects the option. If option is empty, the answer cancels the call.
+func permissionOutcome(option string) acp.RequestPermissionResponse {
 	if option == "" {
 		return acp.RequestPermissionResponse{Outcome: acp.NewRequestPermissionOutcomeCancelled()}
 	}

@@ -43,21 +43,21 @@ type call struct {
 	} `json:"_meta"`
 }
 
-// merge fills empty fields of c with the fields of o, an earlier report of the same call.
-func (c *call) merge(o call) {
+// fillFrom fills empty fields of c with the fields of o, an earlier report of the same call.
+func (c *call) fillFrom(o call) {
 	if c.Title == "" {
 		c.Title = o.Title
 	}
 	if c.Kind == "" {
 		c.Kind = o.Kind
 	}
-	if empty(c.RawInput) {
+	if isEmptyInput(c.RawInput) {
 		c.RawInput = o.RawInput
 	}
 	if len(c.Places) == 0 {
 		c.Places = o.Places
 	}
-	if len(c.changes()) == 0 {
+	if len(c.changedFiles()) == 0 {
 		c.Content = o.Content
 	}
 	if c.Meta.Claude.Tool == "" {
@@ -65,13 +65,13 @@ func (c *call) merge(o call) {
 	}
 }
 
-func empty(input json.RawMessage) bool {
+func isEmptyInput(input json.RawMessage) bool {
 	s := strings.TrimSpace(string(input))
 	return s == "" || s == "null" || s == "{}"
 }
 
-// kinds maps names of tools that rules may use to the protocol's kinds of tools.
-var kinds = map[string]string{
+// toolKinds maps names of tools that rules may use to the protocol's kinds of tools.
+var toolKinds = map[string]string{
 	"bash": "execute", "shell": "execute", "write": "edit", "multiedit": "edit", "notebookedit": "edit",
 	"grep": "search", "glob": "search", "ls": "search", "webfetch": "fetch",
 }
@@ -82,7 +82,7 @@ func Unasked(rules []string) string {
 	for _, rule := range rules {
 		name, _, _ := strings.Cut(rule, "(")
 		name = strings.ToLower(strings.TrimSpace(name))
-		if k := kinds[name]; k != "" {
+		if k := toolKinds[name]; k != "" {
 			name = k
 		}
 		if name == "read" || name == "search" || name == "think" {
@@ -94,30 +94,30 @@ func Unasked(rules []string) string {
 
 // decide reports whether the policy allows the call, whether the policy decides about the call, and why.
 func (p Policy) decide(c call) (allowed, decided bool, why string) {
-	if rule := c.seen().match(p.Deny, false); rule != "" {
+	if rule := c.withTitleCommand().match(p.Deny, false); rule != "" {
 		return false, true, "denied by " + rule
 	}
 	if rule := c.match(p.Allow, true); rule != "" {
 		return true, true, "allowed by " + rule
 	}
-	if p.Edits && c.Kind == "edit" && c.within(p.dir) {
+	if p.Edits && c.Kind == "edit" && c.isWithin(p.dir) {
 		return true, true, "the agent may change files"
 	}
 	return false, false, "no rule allows it"
 }
 
-// seen returns the call as rules that deny calls see it: they also check a command that is only in the title.
-func (c call) seen() call {
+// withTitleCommand returns the call as rules that deny calls see it: they also check a command that is only in the title.
+func (c call) withTitleCommand() call {
 	if c.Kind == "execute" && len(c.subjects()) == 0 {
 		c.RawInput, _ = json.Marshal(map[string]string{"command": c.Title}) // strings can always be encoded
 	}
 	return c
 }
 
-// within reports whether the call names its files, and all of them are in the directory, also if symbolic links are followed.
-func (c call) within(dir string) bool {
-	real, ok := followed(dir)
-	paths := append(c.subjects(), c.changes()...)
+// isWithin reports whether the call names its files, and all of them are in the directory, also if symbolic links are followed.
+func (c call) isWithin(dir string) bool {
+	real, ok := resolveLinks(dir)
+	paths := append(c.subjects(), c.changedFiles()...)
 	for _, l := range c.Places {
 		paths = append(paths, l.Path)
 	}
@@ -125,7 +125,7 @@ func (c call) within(dir string) bool {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		target, known := followed(filepath.Clean(path))
+		target, known := resolveLinks(filepath.Clean(path))
 		if rel, err := filepath.Rel(real, target); !known || err != nil || !filepath.IsLocal(rel) {
 			return false
 		}
@@ -133,9 +133,9 @@ func (c call) within(dir string) bool {
 	return ok && len(paths) > 0
 }
 
-// followed returns the absolute path without symbolic links. The end of the path may not exist yet. ok is false for a link whose
+// resolveLinks returns the absolute path without symbolic links. The end of the path may not exist yet. ok is false for a link whose
 // target does not exist, because a program would create the target.
-func followed(path string) (target string, ok bool) {
+func resolveLinks(path string) (target string, ok bool) {
 	target, err := filepath.EvalSymlinks(path)
 	if err == nil {
 		return target, true
@@ -143,12 +143,12 @@ func followed(path string) (target string, ok bool) {
 	if _, err := os.Lstat(path); err == nil || !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
 		return "", false
 	}
-	parent, ok := followed(filepath.Dir(path))
+	parent, ok := resolveLinks(filepath.Dir(path))
 	return filepath.Join(parent, filepath.Base(path)), ok
 }
 
-// changes returns the files that the call changes, according to its content.
-func (c call) changes() (paths []string) {
+// changedFiles returns the files that the call changes, according to its content.
+func (c call) changedFiles() (paths []string) {
 	var all []struct {
 		Type string `json:"type"`
 		Path string `json:"path"`
@@ -173,11 +173,11 @@ func (c call) match(rules []string, whole bool) string {
 	}
 	for _, rule := range rules {
 		name, pattern, _ := strings.Cut(rule, "(")
-		if !c.answers(strings.ToLower(strings.TrimSpace(name))) {
+		if !c.hasName(strings.ToLower(strings.TrimSpace(name))) {
 			continue
 		}
 		pattern, patterned := strings.CutSuffix(pattern, ")")
-		if !patterned || pattern == "*" || c.fits(pattern, whole) {
+		if !patterned || pattern == "*" || c.matchesPattern(pattern, whole) {
 			return rule
 		}
 	}
@@ -187,10 +187,10 @@ func (c call) match(rules []string, whole bool) string {
 // matchParts returns the rules that match the parts of a compound command, if all parts have one.
 func (c call) matchParts(rules []string) string {
 	subjects := c.subjects()
-	if len(subjects) != 1 || !compound.MatchString(subjects[0]) {
+	if len(subjects) != 1 || !compoundPattern.MatchString(subjects[0]) {
 		return ""
 	}
-	parts, ok := commands(subjects[0])
+	parts, ok := splitCommands(subjects[0])
 	if !ok {
 		return ""
 	}
@@ -199,7 +199,7 @@ func (c call) matchParts(rules []string) string {
 		rule := ""
 		for _, r := range rules {
 			name, pattern, _ := strings.Cut(r, "(")
-			if pattern, ok := strings.CutSuffix(pattern, ")"); ok && c.answers(strings.ToLower(strings.TrimSpace(name))) && globbed(pattern).MatchString(part) {
+			if pattern, ok := strings.CutSuffix(pattern, ")"); ok && c.hasName(strings.ToLower(strings.TrimSpace(name))) && globPattern(pattern).MatchString(part) {
 				rule = r
 				break
 			}
@@ -214,9 +214,9 @@ func (c call) matchParts(rules []string) string {
 	return strings.Join(matched, " and ")
 }
 
-// commands splits a shell command at the operators that combine commands. ok is false if it has other syntax that can hide a
+// splitCommands splits a shell command at the operators that combine commands. ok is false if it has other syntax that can hide a
 // command or name a file: substitutions, redirections, groups, and comments, in which quotes have no meaning.
-func commands(s string) (parts []string, ok bool) {
+func splitCommands(s string) (parts []string, ok bool) {
 	var part strings.Builder
 	flush := func() {
 		if p := strings.TrimSpace(part.String()); p != "" {
@@ -256,7 +256,7 @@ func commands(s string) (parts []string, ok bool) {
 	return parts, quote == 0 && len(parts) > 0
 }
 
-func (c call) answers(name string) bool {
+func (c call) hasName(name string) bool {
 	if name == "" {
 		return false
 	}
@@ -273,18 +273,18 @@ func (c call) answers(name string) bool {
 		return true
 	}
 	kind := name
-	if k := kinds[name]; k != "" {
+	if k := toolKinds[name]; k != "" {
 		kind = k
 	}
 	return kind == c.Kind && c.Kind != "other"
 }
 
-// compound matches shell syntax that combines several commands, redirects input or output, or substitutes text in a
+// compoundPattern matches shell syntax that combines several commands, redirects input or output, or substitutes text in a
 // command.
-var compound = regexp.MustCompile("[;&|<>`\n\r]|\\$\\(|\\$\\{")
+var compoundPattern = regexp.MustCompile("[;&|<>`\n\r]|\\$\\(|\\$\\{")
 
-// globbed returns the pattern of a rule as a regular expression.
-func globbed(pattern string) *regexp.Regexp {
+// globPattern returns the pattern of a rule as a regular expression.
+func globPattern(pattern string) *regexp.Regexp {
 	if before, ok := strings.CutSuffix(pattern, ":*"); ok { // Claude Code's syntax for a prefix
 		pattern = before + "*"
 	}
@@ -299,8 +299,8 @@ func globbed(pattern string) *regexp.Regexp {
 	return regexp.MustCompile("(?s)^" + strings.Join(parts, ".*") + end)
 }
 
-func (c call) fits(pattern string, whole bool) bool {
-	re := globbed(pattern)
+func (c call) matchesPattern(pattern string, whole bool) bool {
+	re := globPattern(pattern)
 	subjects := c.subjects()
 	for _, s := range subjects {
 		if filepath.IsAbs(s) && c.Kind != "execute" { // so that .. cannot lead out of the pattern's directory
@@ -308,7 +308,7 @@ func (c call) fits(pattern string, whole bool) bool {
 		}
 		switch {
 		case !whole:
-			for _, part := range compound.Split(s, -1) {
+			for _, part := range compoundPattern.Split(s, -1) {
 				if re.MatchString(strings.TrimSpace(part)) {
 					return true
 				}
@@ -316,7 +316,7 @@ func (c call) fits(pattern string, whole bool) bool {
 			if re.MatchString(s) {
 				return true
 			}
-		case c.Kind == "execute" && compound.MatchString(s): // the call would run more than the rule allows
+		case c.Kind == "execute" && compoundPattern.MatchString(s): // the call would run more than the rule allows
 			return false
 		case !re.MatchString(s):
 			return false
@@ -329,7 +329,7 @@ func (c call) fits(pattern string, whole bool) bool {
 func (c call) subjects() (all []string) {
 	var input map[string]json.RawMessage
 	if json.Unmarshal(c.RawInput, &input) != nil {
-		return c.changes()
+		return c.changedFiles()
 	}
 	for _, key := range []string{"command", "cmd", "file_path", "filePath", "filepath", "path", "url", "pattern"} {
 		var s string
@@ -348,5 +348,5 @@ func (c call) subjects() (all []string) {
 			return all // the keys are in order of importance, and only the first one with a value counts
 		}
 	}
-	return c.changes()
+	return c.changedFiles()
 }

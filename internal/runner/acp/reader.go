@@ -29,7 +29,7 @@ func (w *lineReader) Read(p []byte) (int, error) {
 	for len(w.rest) == 0 {
 		line, err := w.lines.ReadBytes('\n')
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			w.take(line)
+			w.handleLine(line)
 		}
 		if err != nil && len(w.rest) == 0 {
 			return 0, err
@@ -40,9 +40,9 @@ func (w *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take handles the line if it is an update. It keeps a line that is not JSON for error texts, and any other line for
+// handleLine handles the line if it is an update. It keeps a line that is not JSON for error texts, and any other line for
 // the connection.
-func (w *lineReader) take(line []byte) {
+func (w *lineReader) handleLine(line []byte) {
 	var m struct {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`

@@ -22,7 +22,7 @@ const (
 	maxRules = 5
 )
 
-var word = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
+var wordPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
 
 // Offer returns the rules with which r would allow the call without asking, or nil if there are none: r may want to ask or to
 // deny in any case. It takes those that the program suggests if they allow no more than calls of the same command; it does not
@@ -30,8 +30,8 @@ var word = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
 // no commands, for the tool. The arguments are those of Decide.
 func (r Rules) Offer(suggested []string, tool, title, sort string, input []byte) []string {
 	allows := func(rules []string) bool {
-		with := Rules{Allow: rules, Deny: r.Deny, Ask: r.Ask}
-		allowed, decided, _ := with.Decide(tool, title, sort, input)
+		offered := Rules{Allow: rules, Deny: r.Deny, Ask: r.Ask}
+		allowed, decided, _ := offered.Decide(tool, title, sort, input)
 		return allowed && decided
 	}
 	c := callOf(tool, title, sort, input)
@@ -45,7 +45,7 @@ func (r Rules) Offer(suggested []string, tool, title, sort string, input []byte)
 	for _, rule := range suggested[:min(len(suggested), maxRules)] {
 		name, pattern, _ := strings.Cut(rule, "(")
 		pattern, patterned := strings.CutSuffix(pattern, ")")
-		if len(rule) > maxRule || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !word.MatchString(name) || !c.answers(strings.ToLower(name)) {
+		if len(rule) > maxRule || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !wordPattern.MatchString(name) || !c.hasName(strings.ToLower(name)) {
 			continue
 		}
 		if c.Kind != "execute" || patterned && startsAlike(pattern, commandLine) {
@@ -56,7 +56,7 @@ func (r Rules) Offer(suggested []string, tool, title, sort string, input []byte)
 		return good
 	}
 	switch {
-	case !word.MatchString(tool):
+	case !wordPattern.MatchString(tool):
 		return nil
 	case c.Kind == "execute" && (commandLine == "" || strings.Contains(commandLine, "*") || len(commandLine) > maxRule || strings.ContainsFunc(commandLine, unicode.IsControl)):
 		return nil
@@ -75,7 +75,7 @@ func (r Rules) Offer(suggested []string, tool, title, sort string, input []byte)
 func startsAlike(pattern, command string) bool {
 	prefix, _, _ := strings.Cut(strings.TrimSuffix(pattern, ":*")+" ", "*")
 	words := strings.Fields(prefix)
-	parts, ok := commands(command)
+	parts, ok := splitCommands(command)
 	if !ok {
 		parts = []string{command}
 	}
@@ -86,7 +86,7 @@ func startsAlike(pattern, command string) bool {
 // program's description of the call, and sort is the protocol's kind of tool. Both may be empty.
 func (r Rules) Decide(tool, title, sort string, input []byte) (allowed, decided bool, why string) {
 	c := callOf(tool, title, sort, input)
-	seen := c.seen()
+	seen := c.withTitleCommand()
 	if rule := seen.match(r.Deny, false); rule != "" {
 		return false, true, "denied by the rule " + rule
 	}
@@ -106,7 +106,7 @@ func callOf(tool, title, sort string, input []byte) call {
 		c.Meta.Claude.Tool = tool
 	}
 	if c.Kind == "" {
-		if c.Kind = kinds[strings.ToLower(tool)]; c.Kind == "" {
+		if c.Kind = toolKinds[strings.ToLower(tool)]; c.Kind == "" {
 			c.Kind = strings.ToLower(tool)
 		}
 	}

@@ -16,9 +16,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// greeting is the program's description of itself. It has only the fields that Fleet needs, so that other fields may
+// initializeResult is the program's description of itself. It has only the fields that Fleet needs, so that other fields may
 // change.
-type greeting struct {
+type initializeResult struct {
 	Version json.RawMessage `json:"protocolVersion"`
 	Agent   struct {
 		Name    string `json:"name"`
@@ -43,15 +43,15 @@ type greeting struct {
 }
 
 // initialize negotiates the version of the protocol.
-func (c *client) initialize(ctx context.Context) (greeting, error) {
+func (c *client) initialize(ctx context.Context) (initializeResult, error) {
 	title := "Fleet"
-	g, err := request[greeting](ctx, c, startTime, acp.AgentMethodInitialize, acp.InitializeRequest{
+	g, err := request[initializeResult](ctx, c, startTime, acp.AgentMethodInitialize, acp.InitializeRequest{
 		ProtocolVersion: acp.ProtocolVersionNumber, ClientInfo: &acp.Implementation{Name: "fleet", Title: &title, Version: version()},
 	})
 	if err != nil {
 		var r *acp.RequestError
 		if errors.As(err, &r) {
-			err = fmt.Errorf("%s refused the Agent Client Protocol, version %d: %s%s", c.name(), acp.ProtocolVersionNumber, errorText(r), c.tested())
+			err = fmt.Errorf("%s refused the Agent Client Protocol, version %d: %s%s", c.programName(), acp.ProtocolVersionNumber, errorText(r), c.testedVersion())
 		}
 		return g, err
 	}
@@ -63,7 +63,7 @@ func (c *client) initialize(ctx context.Context) (greeting, error) {
 			version = "version " + version
 		}
 		return g, fmt.Errorf("this version of %s speaks %s of the Agent Client Protocol, but Fleet speaks version %d%s",
-			c.name(), version, acp.ProtocolVersionNumber, c.tested())
+			c.programName(), version, acp.ProtocolVersionNumber, c.testedVersion())
 	}
 	name := g.Agent.Title
 	if name == "" {
@@ -116,9 +116,9 @@ func (b sessionInfo) model() (model string) {
 	return model
 }
 
-// begin continues the session of the job, or starts a new session. resumed reports whether it has continued the
+// startSession continues the session of the job, or starts a new session. resumed reports whether it has continued the
 // session.
-func (c *client) begin(ctx context.Context, g greeting) (resumed bool, err error) {
+func (c *client) startSession(ctx context.Context, g initializeResult) (resumed bool, err error) {
 	servers, err := c.servers(g)
 	if err != nil {
 		return false, err
@@ -139,19 +139,19 @@ func (c *client) begin(ctx context.Context, g greeting) (resumed bool, err error
 	}
 	if !resumed {
 		params := acp.NewSessionRequest{Meta: c.meta, Cwd: c.dir, McpServers: servers}
-		b, err = authorized(ctx, c, g, func() (sessionInfo, error) {
+		b, err = withLogin(ctx, c, g, func() (sessionInfo, error) {
 			return request[sessionInfo](ctx, c, requestTime, acp.AgentMethodSessionNew, params)
 		})
 		if err != nil {
-			return false, c.failure("cannot start a session", err)
+			return false, c.wrapError("cannot start a session", err)
 		}
 		if b.Session == "" {
-			return false, fmt.Errorf("%s started a session without an id%s", c.name(), c.tested())
+			return false, fmt.Errorf("%s started a session without an id%s", c.programName(), c.testedVersion())
 		}
 	}
 	c.session = b.Session
 	c.out.write(Line{Type: LineSession, Session: b.Session, Resumed: resumed, Model: b.model(), Text: note})
-	if err := c.choose(ctx, b); err != nil {
+	if err := c.setModelAndMode(ctx, b); err != nil {
 		return false, err
 	}
 	return resumed, nil
@@ -160,23 +160,23 @@ func (c *client) begin(ctx context.Context, g greeting) (resumed bool, err error
 var errNoResume = &acp.RequestError{Code: -32601, Message: "the program cannot continue sessions"}
 
 // resume continues the session. It ignores the history that the program repeats.
-func (c *client) resume(ctx context.Context, g greeting, servers []acp.McpServer) (sessionInfo, error) {
+func (c *client) resume(ctx context.Context, g initializeResult, servers []acp.McpServer) (sessionInfo, error) {
 	select {
 	case <-time.After(time.Until(c.job.NotBefore)):
 	case <-ctx.Done():
 		return sessionInfo{}, ctx.Err()
 	}
-	c.setQuiet(true)
-	defer c.setQuiet(false)
+	c.setReplaying(true)
+	defer c.setReplaying(false)
 	id := acp.SessionId(c.job.Session)
-	return authorized(ctx, c, g, func() (sessionInfo, error) {
+	return withLogin(ctx, c, g, func() (sessionInfo, error) {
 		switch {
 		case g.Capabilities.Session.Resume != nil:
 			return request[sessionInfo](ctx, c, requestTime, acp.AgentMethodSessionResume, acp.ResumeSessionRequest{Meta: c.meta, SessionId: id, Cwd: c.dir, McpServers: servers})
 		case g.Capabilities.Load:
 			b, err := request[sessionInfo](ctx, c, requestTime, acp.AgentMethodSessionLoad, acp.LoadSessionRequest{Meta: c.meta, SessionId: id, Cwd: c.dir, McpServers: servers})
 			if err == nil {
-				c.settle(ctx)
+				c.waitForHistory(ctx)
 			}
 			return b, err
 		}
@@ -188,15 +188,15 @@ func (c *client) resume(ctx context.Context, g greeting, servers []acp.McpServer
 // the history after their answer.
 var settleTime = 300 * time.Millisecond
 
-// settle waits until the program has repeated the history of the session.
-func (c *client) settle(ctx context.Context) {
+// waitForHistory waits until the program has repeated the history of the session.
+func (c *client) waitForHistory(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	tick := time.NewTicker(settleTime)
 	defer tick.Stop()
 	for before := -1; ; {
 		c.mu.Lock()
-		past := c.past
+		past := c.ignoredUpdates
 		c.mu.Unlock()
 		if past == before {
 			return
@@ -210,18 +210,18 @@ func (c *client) settle(ctx context.Context) {
 	}
 }
 
-func (c *client) setQuiet(quiet bool) {
+func (c *client) setReplaying(quiet bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.quiet = quiet
+	c.replaying = quiet
 }
 
 // authRequired is the error code of a program that requires a login.
 const authRequired = -32000
 
-// authorized calls f. If the program requires a login, authorized requests a login with the API key in the program's
+// withLogin calls f. If the program requires a login, withLogin requests a login with the API key in the program's
 // environment, and calls f again.
-func authorized[T any](ctx context.Context, c *client, g greeting, f func() (T, error)) (T, error) {
+func withLogin[T any](ctx context.Context, c *client, g initializeResult, f func() (T, error)) (T, error) {
 	v, err := f()
 	var r *acp.RequestError
 	if err == nil || !errors.As(err, &r) || r.Code != authRequired {
@@ -238,31 +238,31 @@ func authorized[T any](ctx context.Context, c *client, g greeting, f func() (T, 
 		}
 	}
 	return v, failure{fmt.Errorf("%s is not logged in (%s): log in as the server's user, or give the agents its API key in the project's env or pass_env; it offers the logins %s",
-		c.name(), errorText(r), strings.Join(names, ", ")), fleet.CodeAuth}
+		c.programName(), errorText(r), strings.Join(names, ", ")), fleet.CodeAuth}
 }
 
-// choose sets the model and the mode of the session.
-func (c *client) choose(ctx context.Context, b sessionInfo) error {
+// setModelAndMode sets the model and the mode of the session.
+func (c *client) setModelAndMode(ctx context.Context, b sessionInfo) error {
 	if c.job.Model != "" {
-		if err := c.set(ctx, b, "model", c.job.Model); err != nil {
+		if err := c.setOption(ctx, b, "model", c.job.Model); err != nil {
 			return err
 		}
 	}
 	if c.job.Mode != "" {
-		return c.set(ctx, b, "mode", c.job.Mode)
+		return c.setOption(ctx, b, "mode", c.job.Mode)
 	}
 	return nil
 }
 
-// set sets the session's model or mode to the value. It prefers configuration options, which are the newer method.
-func (c *client) set(ctx context.Context, b sessionInfo, category, value string) error {
+// setOption sets the session's model or mode to the value. It prefers configuration options, which are the newer method.
+func (c *client) setOption(ctx context.Context, b sessionInfo, category, value string) error {
 	id := acp.SessionId(c.session)
 	var known []string
 	var method string
 	var params any
 	for _, o := range b.Options {
 		if o.Category == category {
-			known = values(o.Options)
+			known = optionValues(o.Options)
 			method, params = acp.AgentMethodSessionSetConfigOption, map[string]any{"sessionId": id, "configId": o.ID, "value": value}
 		}
 	}
@@ -283,13 +283,13 @@ func (c *client) set(ctx context.Context, b sessionInfo, category, value string)
 		return nil // Policy.Edits has the same effect
 	}
 	if method == "" {
-		return fmt.Errorf("%s does not support choosing its %s: remove %q from the role", c.name(), category, value)
+		return fmt.Errorf("%s does not support choosing its %s: remove %q from the role", c.programName(), category, value)
 	}
 	if !slices.Contains(known, value) {
-		return fmt.Errorf("%s has no %s %q: it has %s", c.name(), category, value, strings.Join(known, ", "))
+		return fmt.Errorf("%s has no %s %q: it has %s", c.programName(), category, value, strings.Join(known, ", "))
 	}
 	if _, err := request[json.RawMessage](ctx, c, requestTime, method, params); err != nil {
-		return c.failure("its "+category+" could not be set to "+value, err)
+		return c.wrapError("its "+category+" could not be set to "+value, err)
 	}
 	return nil
 }
@@ -297,8 +297,8 @@ func (c *client) set(ctx context.Context, b sessionInfo, category, value string)
 // AcceptEdits is Claude Code's name for the mode in which the program may change files without asking.
 const AcceptEdits = "acceptEdits"
 
-// values returns the values of a list of options. Options may be in groups.
-func values(options []json.RawMessage) (all []string) {
+// optionValues returns the values of a list of options. Options may be in groups.
+func optionValues(options []json.RawMessage) (all []string) {
 	for _, raw := range options {
 		var o struct {
 			Value   string            `json:"value"`
@@ -310,13 +310,13 @@ func values(options []json.RawMessage) (all []string) {
 		if o.Value != "" {
 			all = append(all, o.Value)
 		}
-		all = append(all, values(o.Options)...)
+		all = append(all, optionValues(o.Options)...)
 	}
 	return all
 }
 
 // servers returns the MCP servers in the protocol's format.
-func (c *client) servers(g greeting) ([]acp.McpServer, error) {
+func (c *client) servers(g initializeResult) ([]acp.McpServer, error) {
 	all := []acp.McpServer{} // the protocol requires a list
 	for _, s := range c.job.Servers {
 		headers := []acp.HttpHeader{}
@@ -326,12 +326,12 @@ func (c *client) servers(g greeting) ([]acp.McpServer, error) {
 		switch s.Type {
 		case "http":
 			if !g.Capabilities.MCP.HTTP {
-				return nil, fmt.Errorf("%s does not support MCP servers over HTTP, such as %q: remove it from the role", c.name(), s.Name)
+				return nil, fmt.Errorf("%s does not support MCP servers over HTTP, such as %q: remove it from the role", c.programName(), s.Name)
 			}
 			all = append(all, acp.McpServer{Http: &acp.McpServerHttpInline{Type: "http", Name: s.Name, Url: s.URL, Headers: headers}})
 		case "sse":
 			if !g.Capabilities.MCP.SSE {
-				return nil, fmt.Errorf("%s does not support MCP servers over SSE, such as %q: remove it from the role", c.name(), s.Name)
+				return nil, fmt.Errorf("%s does not support MCP servers over SSE, such as %q: remove it from the role", c.programName(), s.Name)
 			}
 			all = append(all, acp.McpServer{Sse: &acp.McpServerSseInline{Type: "sse", Name: s.Name, Url: s.URL, Headers: headers}})
 		default:

@@ -29,7 +29,7 @@ type Calls struct {
 	begun map[string]bool
 	open  map[string]bool
 	// printed is the output of commands that Codex reports in pieces, up to maxPrinted.
-	printed map[string]string
+	commandOutput map[string]string
 }
 
 // maxPrinted limits the output of a command that comes in pieces, in bytes.
@@ -37,7 +37,7 @@ const maxPrinted = 256 << 10
 
 // NewCalls returns an empty Calls.
 func NewCalls() *Calls {
-	return &Calls{calls: map[string]call{}, begun: map[string]bool{}, open: map[string]bool{}, printed: map[string]string{}}
+	return &Calls{calls: map[string]call{}, begun: map[string]bool{}, open: map[string]bool{}, commandOutput: map[string]string{}}
 }
 
 // Update handles an update. begun is the call when the updates first describe it well enough to report it, and nil
@@ -62,36 +62,36 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 	if !known && u.Kind == "tool_call_update" && c.begun[now.ID] { // the update is about a call that has ended
 		return nil, nil, "", false
 	}
-	now.merge(before)
-	if known && now.named() == "" { // the first title of a call is its name
+	now.fillFrom(before)
+	if known && now.toolName() == "" { // the first title of a call is its name
 		now.Title = before.Title
 	}
-	if len(changed(now.Content)) < len(changed(before.Content)) { // OpenCode first reports whole files, and then only the changed parts
+	if len(changedText(now.Content)) < len(changedText(before.Content)) { // OpenCode first reports whole files, and then only the changed parts
 		now.Content = before.Content
 	}
 	c.calls[now.ID] = now
-	if data := u.Meta.Printed.Data; data != "" && len(c.printed[now.ID]) < maxPrinted {
-		c.printed[now.ID] += data
+	if data := u.Meta.Printed.Data; data != "" && len(c.commandOutput[now.ID]) < maxPrinted {
+		c.commandOutput[now.ID] += data
 	}
-	over := u.Status == "completed" || u.Status == "failed"
+	finished := u.Status == "completed" || u.Status == "failed"
 	// The arguments of a pending call may follow later: opencode first sends only the directory, and Claude Code nothing.
-	if len(now.subjects()) > 0 || known && !empty(now.RawInput) || u.Status != "" && u.Status != "pending" {
+	if len(now.subjects()) > 0 || known && !isEmptyInput(now.RawInput) || u.Status != "" && u.Status != "pending" {
 		begun = c.Begin(now.ID)
 	}
-	if !over {
+	if !finished {
 		return begun, nil, "", false
 	}
 	delete(c.open, now.ID)
 	delete(c.calls, now.ID)
 	if json.Unmarshal(u.Output, &result) != nil || result == "" { // a text is what the model reads; contents may be formatted for people
-		result = cmp.Or(contents(u.Content), c.printed[now.ID])
+		result = cmp.Or(contentText(u.Content), c.commandOutput[now.ID])
 	}
-	delete(c.printed, now.ID)
-	if result == "" && !empty(u.Output) {
+	delete(c.commandOutput, now.ID)
+	if result == "" && !isEmptyInput(u.Output) {
 		result = string(u.Output)
 	}
 	ended = now.tool()
-	ended.Edits = edits(now.Content)
+	ended.Edits = resultEdits(now.Content)
 	return begun, ended, result, u.Status == "failed"
 }
 
@@ -122,9 +122,9 @@ func (c *Calls) Open() int { return len(c.open) }
 // End ends all calls, because the turn has ended.
 func (c *Calls) End() { clear(c.open) }
 
-// named returns the name of the tool, or an empty text if the program does not say it. The protocol has no field for it. Gemini
+// toolName returns the name of the tool, or an empty text if the program does not say it. The protocol has no field for it. Gemini
 // CLI, which reports no arguments, begins the ids of calls with it.
-func (c call) named() string {
+func (c call) toolName() string {
 	if name, _, ok := strings.Cut(c.ID, "__"); ok && len(c.RawInput) == 0 && c.Meta.Claude.Tool == "" {
 		return name
 	}
@@ -132,7 +132,7 @@ func (c call) named() string {
 }
 
 func (c call) tool() *Tool {
-	named, title := c.named(), strings.Trim(strings.TrimSpace(c.Title), "`")
+	named, title := c.toolName(), strings.Trim(strings.TrimSpace(c.Title), "`")
 	subject := ""
 	if all := c.subjects(); len(all) > 0 {
 		subject = all[0]
@@ -155,8 +155,8 @@ func (c call) tool() *Tool {
 	return t
 }
 
-// edits returns the changes of files in a tool result.
-func edits(raw json.RawMessage) []Edit {
+// resultEdits returns the changes of files in a tool result.
+func resultEdits(raw json.RawMessage) []Edit {
 	var list []struct {
 		Type string `json:"type"`
 		Path string `json:"path"`
@@ -175,17 +175,17 @@ func edits(raw json.RawMessage) []Edit {
 	return all
 }
 
-// changed returns all texts in the changes of files.
-func changed(raw json.RawMessage) string {
+// changedText returns all texts in the changes of files.
+func changedText(raw json.RawMessage) string {
 	var all strings.Builder
-	for _, e := range edits(raw) {
+	for _, e := range resultEdits(raw) {
 		all.WriteString(e.Old + e.New)
 	}
 	return all.String()
 }
 
-// contents returns the text of a tool result.
-func contents(raw json.RawMessage) string {
+// contentText returns the text of a tool result.
+func contentText(raw json.RawMessage) string {
 	var list []struct {
 		Type    string `json:"type"`
 		Path    string `json:"path"`

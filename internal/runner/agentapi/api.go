@@ -70,10 +70,10 @@ func (e *unreachableError) Error() string {
 // RefusalError is AgentAPI's own error for a request.
 type RefusalError struct {
 	status int
-	words  string
+	text   string
 }
 
-func (e *RefusalError) Error() string { return "AgentAPI refused the request: " + e.words }
+func (e *RefusalError) Error() string { return "AgentAPI refused the request: " + e.text }
 
 // client calls the AgentAPI of one agent.
 type client struct {
@@ -114,11 +114,11 @@ func (x *client) do(ctx context.Context, method, path string, body any) (*http.R
 		return res, nil
 	}
 	defer drain(res.Body)
-	return nil, refused(res)
+	return nil, responseError(res)
 }
 
-// refused returns the error for an unsuccessful response.
-func refused(res *http.Response) error {
+// responseError returns the error for an unsuccessful response.
+func responseError(res *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if !strings.HasSuffix(kind, "json") { // a proxy's web page
 		return &unreachableError{status: res.StatusCode}
@@ -132,23 +132,23 @@ func refused(res *http.Response) error {
 	for _, e := range problem.Errors {
 		words += " " + e.Message
 	}
-	if words = plain(words); words == "" {
-		words = plain(problem.Title + problem.Message)
+	if words = oneLine(words); words == "" {
+		words = oneLine(problem.Title + problem.Message)
 	}
 	if problem.Title == "" && problem.Message != "" { // an error of the host's API, not of AgentAPI
 		return &unreachableError{status: res.StatusCode}
 	}
-	return &RefusalError{status: res.StatusCode, words: words}
+	return &RefusalError{status: res.StatusCode, text: words}
 }
 
-// maxWords limits AgentAPI's texts in messages, in bytes.
-const maxWords = 500
+// maxErrorText limits AgentAPI's texts in messages, in bytes.
+const maxErrorText = 500
 
-// plain returns the text on one line, shortened to maxWords bytes.
-func plain(s string) string {
+// oneLine returns the text on one line, shortened to maxErrorText bytes.
+func oneLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > maxWords {
-		s = strings.ToValidUTF8(s[:maxWords], "") + "…"
+	if len(s) > maxErrorText {
+		s = strings.ToValidUTF8(s[:maxErrorText], "") + "…"
 	}
 	return s
 }
@@ -187,8 +187,8 @@ func (x *client) get(ctx context.Context, path string, into any) error {
 	return err
 }
 
-// ahead returns how far the agent's clock is ahead of Fleet's.
-func (x *client) ahead() time.Duration { return time.Duration(x.skew.Load()) }
+// clockSkew returns how far the agent's clock is ahead of Fleet's.
+func (x *client) clockSkew() time.Duration { return time.Duration(x.skew.Load()) }
 
 // apiMessages returns the messages of AgentAPI, without the message that showPrompt may have added.
 func (v *view) apiMessages() []message {
@@ -208,9 +208,9 @@ func (x *client) state(ctx context.Context) (status, agentType string, err error
 	return s.Status, s.AgentType, err
 }
 
-// look reads the whole conversation. It reads the status before the messages. So if the status is stable, all messages
-// are complete. If the last message is to the agent, it was sent in between, and look sets the status to running.
-func (x *client) look(ctx context.Context) (*view, error) {
+// readView reads the whole conversation. It reads the status before the messages. So if the status is stable, all messages
+// are complete. If the last message is to the agent, it was sent in between, and readView sets the status to running.
+func (x *client) readView(ctx context.Context) (*view, error) {
 	var v view
 	var err error
 	if v.status, v.agentType, err = x.state(ctx); err != nil {
@@ -220,7 +220,7 @@ func (x *client) look(ctx context.Context) (*view, error) {
 	if err := x.get(ctx, "messages", &all); err != nil {
 		return nil, err
 	}
-	v.messages, v.skew = all.Messages, x.ahead()
+	v.messages, v.skew = all.Messages, x.clockSkew()
 	if n := len(v.messages); n > 0 && v.messages[n-1].Role == roleUser {
 		v.status = statusRunning
 	}

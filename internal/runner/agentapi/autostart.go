@@ -10,13 +10,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// begun waits until the agent has started the run by itself. If the agent stays idle, begun returns TASK_NOT_FOUND. It
+// waitStarted waits until the agent has started the run by itself. If the agent stays idle, waitStarted returns TASK_NOT_FOUND. It
 // does not send the prompt, because the agent might then get the prompt twice.
-func (runners *Runners) begun(ctx context.Context, a fleet.Agent, r fleet.Run, workspace Workspace, api *client) error {
+func (runners *Runners) waitStarted(ctx context.Context, a fleet.Agent, r fleet.Run, workspace Workspace, api *client) error {
 	t := runners.runs.getOrCreate(r.TaskID)
 	rests, failures := 0, 0
 	for {
-		v, err := api.look(ctx)
+		v, err := api.readView(ctx)
 		switch {
 		case err != nil:
 			if failures++; failures >= maxFailures {
@@ -40,13 +40,13 @@ func (runners *Runners) begun(ctx context.Context, a fleet.Agent, r fleet.Run, w
 	}
 }
 
-// maxIdleChecks is how many checks may find the agent idle before begun gives up. These checks take about 15 seconds.
+// maxIdleChecks is how many checks may find the agent idle before waitStarted gives up. These checks take about 15 seconds.
 const maxIdleChecks = 50
 
 // showPrompt reports whether the conversation begins with the prompt. An agent that got the prompt on its command line
 // has no message with it. If the first screen of such an agent shows the prompt, showPrompt adds the message.
 func (v *view) showPrompt(prompt string) bool {
-	prompt = typed(prompt)
+	prompt = typedText(prompt)
 	if prompt == "" || len(v.messages) == 0 {
 		return false
 	}

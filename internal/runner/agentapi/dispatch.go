@@ -33,14 +33,14 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err != nil {
 		return err
 	}
-	api, err := runners.reach(a, workspace)
+	api, err := runners.reachableClient(a, workspace)
 	if err != nil {
 		return err
 	}
 	if r.SelfStarted {
-		return runners.begun(ctx, a, r, workspace, api)
+		return runners.waitStarted(ctx, a, r, workspace, api)
 	}
-	since := workspace.Facts().reported()
+	since := workspace.Facts().lastReportTime()
 	t := runners.runs.getOrCreate(r.TaskID)
 	already, err := runners.deliverOnce(ctx, a, workspace, api, delivery{
 		find: func(v *view) bool { return runners.locate(v, a, r, t) >= 0 },
@@ -120,7 +120,7 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 	var waited time.Duration
 	var last error
 	for {
-		v, err := api.look(ctx)
+		v, err := api.readView(ctx)
 		if err != nil {
 			if failedReads++; failedReads >= maxFailures {
 				return false, notAccepted(a, err)
@@ -162,13 +162,13 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 		var refusal *RefusalError
 		switch {
 		case last == nil:
-			if v, err := api.look(ctx); err == nil {
+			if v, err := api.readView(ctx); err == nil {
 				d.find(v) // to record where the message is
 			}
 			return false, nil
 		case ctx.Err() != nil:
 			return false, ctx.Err()
-		case errors.As(last, &refusal) && strings.Contains(refusal.words, "waiting for user input"):
+		case errors.As(last, &refusal) && strings.Contains(refusal.text, "waiting for user input"):
 		default:
 			failedSends++
 			if err := runners.afterFailure(ctx, a, workspace, last); err != nil {
@@ -200,12 +200,12 @@ func (runners *Runners) afterFailure(ctx context.Context, a fleet.Agent, workspa
 		return err
 	}
 	if !there {
-		_, err = runners.reach(a, nil)
+		_, err = runners.reachableClient(a, nil)
 		return err
 	}
 	// If only the connection was lost, the agent may have received the message. The caller looks for it.
 	if !workspace.Facts().Running {
-		_, err = runners.reach(a, workspace)
+		_, err = runners.reachableClient(a, workspace)
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func (x *client) watch(ctx context.Context, changed func(*view) bool) error {
 		if err := v.apply(name, data); err != nil {
 			return err
 		}
-		v.skew = x.ahead()
+		v.skew = x.clockSkew()
 		// The server sends all existing messages before the first status event, so the view is complete when it has a
 		// status.
 		if v.status != "" && !changed(&v) {

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	tickTime     = 250 * time.Millisecond // interval for checking a run whose screen does not change
-	pollPause    = time.Second            // polling interval without an event stream
-	streamAgain  = 30 * time.Second       // before the next attempt to open an event stream
-	checkEvery   = 15 * time.Second       // interval for reading a run's workspace, and for checking a silent stream
-	reportGrace  = 10 * time.Second       // how long an agent may take to become idle after it reported its end
-	patienceLost = 2 * time.Minute        // how long an agent may be unreachable before its run fails
-	stuckTime    = 20 * time.Second       // how long an agent may show nothing after it got a message
-	quitTime     = 10 * time.Second       // how long a run may take to end after its time limit
+	tickTime       = 250 * time.Millisecond // interval for checking a run whose screen does not change
+	pollPause      = time.Second            // polling interval without an event stream
+	streamAgain    = 30 * time.Second       // before the next attempt to open an event stream
+	checkEvery     = 15 * time.Second       // interval for reading a run's workspace, and for checking a silent stream
+	reportGrace    = 10 * time.Second       // how long an agent may take to become idle after it reported its end
+	maxUnreachable = 2 * time.Minute        // how long an agent may be unreachable before its run fails
+	stuckTime      = 20 * time.Second       // how long an agent may show nothing after it got a message
+	quitTime       = 10 * time.Second       // how long a run may take to end after its time limit
 )
 
 // Follow implements fleet.Runner.
@@ -50,7 +50,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	}
 	o.Terminal = true
 	t.end(o)
-	t.drop()
+	t.dropPending()
 	return o, nil
 }
 
@@ -70,13 +70,13 @@ type follower struct {
 
 	streamless time.Time // when the last event stream ended or failed; zero if no stream was tried yet
 
-	view    *view
-	viewAt  time.Time // when view was read
-	checked time.Time // when the workspace was last read
-	stuck   time.Time // since when the agent shows nothing
-	lost    time.Time // since when the agent cannot be reached
-	overdue time.Time // when the run was last interrupted because of its time limit
-	pressed int       // number of interrupts so far
+	view       *view
+	viewAt     time.Time // when view was read
+	checkedAt  time.Time // when the workspace was last read
+	stuckSince time.Time // since when the agent shows nothing
+	lostSince  time.Time // since when the agent cannot be reached
+	overdue    time.Time // when the run was last interrupted because of its time limit
+	interrupts int       // number of interrupts so far
 }
 
 func (f *follower) now() time.Time { return f.runners.config.Now() }
@@ -93,11 +93,11 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 		return fleet.Outcome{}, err
 	}
 	if f.workspace == nil {
-		return lost("its workspace was deleted"), nil
+		return lostOutcome("its workspace was deleted"), nil
 	}
 	for {
 		if why := f.workspace.Facts().Ended; why != "" {
-			return lost(why), nil
+			return lostOutcome(why), nil
 		}
 		o, ended, err := f.watch(ctx)
 		if err != nil || ended {
@@ -112,19 +112,19 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 			return fleet.Outcome{}, err
 		}
 		if !there {
-			return lost("its workspace was deleted"), nil
+			return lostOutcome("its workspace was deleted"), nil
 		}
-		if f.now().Sub(f.lost) > patienceLost {
+		if f.now().Sub(f.lostSince) > maxUnreachable {
 			reason := f.workspace.Facts().Problem
 			if reason == "" {
 				reason = "AgentAPI does not answer"
 			}
-			return lost("the agent could not be reached for " + patienceLost.String() + ": " + reason), nil
+			return lostOutcome("the agent could not be reached for " + maxUnreachable.String() + ": " + reason), nil
 		}
 	}
 }
 
-func (f *follower) use(v *view) { f.view, f.viewAt, f.lost = v, f.now(), time.Time{} }
+func (f *follower) setView(v *view) { f.view, f.viewAt, f.lostSince = v, f.now(), time.Time{} }
 
 // deliver passes on the outputs that the sink has not accepted yet.
 func (f *follower) deliver() error {
@@ -146,11 +146,11 @@ func (f *follower) passOnText(i, end int, final bool) error {
 	return f.deliver()
 }
 
-// step handles the newest view. It passes on new text, and reports whether the run has ended.
-func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
+// handleView handles the newest view. It passes on new text, and reports whether the run has ended.
+func (f *follower) handleView(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	i := f.locate(f.view)
 	if i < 0 {
-		return f.missing()
+		return f.handleMissing()
 	}
 	end, last := f.segment(f.view, i)
 	if !last {
@@ -159,27 +159,27 @@ func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err e
 	if err := f.passOnText(i, end, false); err != nil {
 		return o, false, err
 	}
-	if f.atRest(f.view, i, end) && !f.transcript.waits() {
+	if f.isIdle(f.view, i, end) && !f.transcript.hasPending() {
 		// A message may have been sent since the view was read, or may be being delivered.
-		v, err := f.api.look(ctx)
+		v, err := f.api.readView(ctx)
 		if err != nil {
 			return o, false, err
 		}
-		f.use(v)
+		f.setView(v)
 		if i = f.locate(v); i < 0 {
-			return f.missing()
+			return f.handleMissing()
 		}
 		if end, last = f.segment(v, i); !last {
 			return f.finish(ctx, v, i, end, last)
 		}
-		if f.atRest(v, i, end) {
+		if f.isIdle(v, i, end) {
 			return f.finishSealed(ctx, v, i, end)
 		}
 	}
-	if o, ended, err = f.check(ctx, i, end); err != nil || ended {
+	if o, ended, err = f.checkWorkspace(ctx, i, end); err != nil || ended {
 		return o, ended, err
 	}
-	return f.limit(ctx, i, end)
+	return f.enforceTimeLimit(ctx, i, end)
 }
 
 func (f *follower) locate(v *view) int { return f.runners.locate(v, f.agent, f.run, f.transcript) }
@@ -188,18 +188,18 @@ func (f *follower) segment(v *view, i int) (end int, last bool) {
 	return f.runners.segment(v, f.agent, f.transcript, i)
 }
 
-// atRest reports whether the agent became idle after it got the run.
-func (f *follower) atRest(v *view, i, end int) bool {
+// isIdle reports whether the agent became idle after it got the run.
+func (f *follower) isIdle(v *view, i, end int) bool {
 	return v.status == statusStable && end > i+1 && v.messages[end-1].Role != roleUser
 }
 
-// missing handles a conversation without the run.
-func (f *follower) missing() (fleet.Outcome, bool, error) {
+// handleMissing handles a conversation without the run.
+func (f *follower) handleMissing() (fleet.Outcome, bool, error) {
 	dispatched, _ := f.transcript.dispatchState()
 	switch {
 	case f.transcript.wasInterrupted():
 		return fleet.Outcome{Status: fleet.TaskStopped, Reason: "the agent was restarted while it was being stopped"}, true, nil
-	case dispatched || f.resumed || f.seen() || f.workspace.Facts().restarted(f.run):
+	case dispatched || f.resumed || f.wasLocated() || f.workspace.Facts().restarted(f.run):
 		return fleet.Outcome{
 			Status: fleet.TaskFailed, Reason: "the agent was restarted while it worked, and no longer knows the task", ReasonCode: fleet.CodeRunnerLost,
 		}, true, nil
@@ -207,39 +207,39 @@ func (f *follower) missing() (fleet.Outcome, bool, error) {
 	return fleet.Outcome{}, false, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", f.agent.Name, f.run.TaskID)
 }
 
-// seen reports whether the run was in the conversation before.
-func (f *follower) seen() bool {
+// wasLocated reports whether the run was in the conversation before.
+func (f *follower) wasLocated() bool {
 	_, ok := f.transcript.ownMessageTime()
 	return ok
 }
 
-// check unblocks AgentAPI if necessary. Every checkEvery it also reads the workspace and ends the run if the workspace
+// checkWorkspace unblocks AgentAPI if necessary. Every checkEvery it also reads the workspace and ends the run if the workspace
 // is stopping, or if the agent has reported the end of its work without becoming idle.
-func (f *follower) check(ctx context.Context, i, end int) (o fleet.Outcome, ended bool, err error) {
+func (f *follower) checkWorkspace(ctx context.Context, i, end int) (o fleet.Outcome, ended bool, err error) {
 	now := f.now()
-	if f.checked.IsZero() {
-		f.checked = now
+	if f.checkedAt.IsZero() {
+		f.checkedAt = now
 	}
 	if err := f.wake(ctx, end, now); err != nil {
 		return o, false, err
 	}
-	if now.Sub(f.checked) < checkEvery {
+	if now.Sub(f.checkedAt) < checkEvery {
 		return o, false, nil
 	}
-	f.checked = now
+	f.checkedAt = now
 	there, err := f.workspace.Refresh(ctx)
 	if err != nil {
 		return o, false, err
 	}
 	if !there {
-		return lost("its workspace was deleted"), true, nil
+		return lostOutcome("its workspace was deleted"), true, nil
 	}
 	facts := f.workspace.Facts()
 	if facts.Ended != "" {
-		return lost(facts.Ended), true, nil
+		return lostOutcome(facts.Ended), true, nil
 	}
-	since := f.since(i)
-	if f.transcript.waits() {
+	since := f.reportsSince(i)
+	if f.transcript.hasPending() {
 		return o, false, nil
 	}
 	for _, r := range facts.Reports {
@@ -254,16 +254,16 @@ func (f *follower) check(ctx context.Context, i, end int) (o fleet.Outcome, ende
 // helps.
 func (f *follower) wake(ctx context.Context, end int, now time.Time) error {
 	if f.view.messages[end-1].Role != roleUser {
-		f.stuck = time.Time{}
+		f.stuckSince = time.Time{}
 		return nil
 	}
-	if f.stuck.IsZero() {
-		f.stuck = now
+	if f.stuckSince.IsZero() {
+		f.stuckSince = now
 	}
-	if now.Sub(f.stuck) < stuckTime {
+	if now.Sub(f.stuckSince) < stuckTime {
 		return nil
 	}
-	f.stuck = now
+	f.stuckSince = now
 	if err := f.api.send(ctx, typeRaw, keyType); err != nil {
 		return err
 	}
@@ -273,8 +273,8 @@ func (f *follower) wake(ctx context.Context, end int, now time.Time) error {
 	return f.api.send(ctx, typeRaw, keyErase)
 }
 
-// limit interrupts a run at its time limit. If two interrupts do not stop the run, limit ends it.
-func (f *follower) limit(ctx context.Context, i, end int) (o fleet.Outcome, ended bool, err error) {
+// enforceTimeLimit interrupts a run at its time limit. If two interrupts do not stop the run, enforceTimeLimit ends it.
+func (f *follower) enforceTimeLimit(ctx context.Context, i, end int) (o fleet.Outcome, ended bool, err error) {
 	now := f.now()
 	if f.run.Timeout <= 0 || now.Before(f.run.Started.Add(f.run.Timeout)) {
 		return o, false, nil
@@ -283,9 +283,9 @@ func (f *follower) limit(ctx context.Context, i, end int) (o fleet.Outcome, ende
 		return o, false, nil
 	}
 	f.overdue = now
-	f.transcript.drop()
-	f.pressed++
-	switch f.pressed {
+	f.transcript.dropPending()
+	f.interrupts++
+	switch f.interrupts {
 	case 1:
 		return o, false, f.api.send(ctx, typeRaw, keyEscape)
 	case 2:

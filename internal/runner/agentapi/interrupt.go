@@ -15,7 +15,7 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	if err != nil || workspace == nil {
 		return err
 	}
-	api, err := runners.reach(a, workspace)
+	api, err := runners.reachableClient(a, workspace)
 	if err != nil {
 		return nil //nolint:nilerr // the run ends with its workspace
 	}
@@ -24,17 +24,17 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 		return nil
 	}
 	for failures := 0; ; {
-		v, err := api.look(ctx)
+		v, err := api.readView(ctx)
 		if err == nil {
 			i := runners.locate(v, a, r, t)
 			if i < 0 {
 				return nil
 			}
-			if _, last := runners.segment(v, a, t, i); !last || v.status == statusStable && !t.waits() {
+			if _, last := runners.segment(v, a, t, i); !last || v.status == statusStable && !t.hasPending() {
 				return nil
 			}
 			t.interrupt()
-			t.drop()
+			t.dropPending()
 			key := keyEscape
 			if kill {
 				key = keyInterrupt

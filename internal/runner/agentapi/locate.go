@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// The message of a run is its prompt as typed returns it. The first message of a conversation may begin with the
+// The message of a run is its prompt as typedText returns it. The first message of a conversation may begin with the
 // specification. So a run is recognised in a conversation by its text and time. This is reliable: AgentAPI accepts a
 // message only after the agent's screen was unchanged for two seconds, so two equal prompts of two runs are further
 // apart than messageSkew.
@@ -24,7 +24,7 @@ const (
 // locate returns the index of the run's message, or -1 if the conversation does not contain it. It records the message
 // in t.
 func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) int {
-	prompt := typed(r.Prompt)
+	prompt := typedText(r.Prompt)
 	if r.SelfStarted {
 		v.showPrompt(prompt)
 	}
@@ -46,7 +46,7 @@ func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcrip
 			}
 			continue
 		}
-		if t.hint == m.ID && t.hint > 0 {
+		if t.hintID == m.ID && t.hintID > 0 {
 			at = i
 			break
 		}
@@ -78,23 +78,23 @@ func (runners *Runners) segment(v *view, a fleet.Agent, t *transcript, i int) (e
 	return end, true
 }
 
-// given reports whether the agent has got any message other than but.
-func (v *view) given(but string) bool {
-	return slices.ContainsFunc(v.messages, func(m message) bool { return m.Role == roleUser && m.Content != typed(but) })
+// hasOtherMessage reports whether the agent has got any message other than but.
+func (v *view) hasOtherMessage(but string) bool {
+	return slices.ContainsFunc(v.messages, func(m message) bool { return m.Role == roleUser && m.Content != typedText(but) })
 }
 
 // compose returns the message for the run, with the specification if the agent must get it first.
 func compose(r fleet.Run, spec string) string {
-	text := typed(r.Prompt)
-	if spec = typed(spec); spec != "" && text != "" {
+	text := typedText(r.Prompt)
+	if spec = typedText(spec); spec != "" && text != "" {
 		text = spec + "\n\n" + text
 	}
 	return text
 }
 
-// typed returns the text as it can be typed into a terminal: without surrounding space, and without control characters
+// typedText returns the text as it can be typed into a terminal: without surrounding space, and without control characters
 // except newlines and tabs.
-func typed(text string) string {
+func typedText(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\r\n", "\n")
 	text = strings.Map(func(r rune) rune {
 		switch {

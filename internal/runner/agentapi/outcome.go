@@ -9,14 +9,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// lost returns the outcome of a run whose workspace is lost.
-func lost(reason string) fleet.Outcome {
+// lostOutcome returns the outcome of a run whose workspace is lost.
+func lostOutcome(reason string) fleet.Outcome {
 	return fleet.Outcome{Status: fleet.TaskFailed, Reason: reason, ReasonCode: fleet.CodePlaceLost}
 }
 
-// since returns the time, by the host's clock, after which the agent's reports are about the run. The run's message is
+// reportsSince returns the time, by the host's clock, after which the agent's reports are about the run. The run's message is
 // at i.
-func (f *follower) since(i int) time.Time {
+func (f *follower) reportsSince(i int) time.Time {
 	if dispatched, since := f.transcript.dispatchState(); dispatched {
 		return since
 	}
@@ -50,7 +50,7 @@ func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (
 	}
 	var lastReport Report
 	if there {
-		lastReport = f.workspace.Facts().report(f.since(i), until)
+		lastReport = f.workspace.Facts().report(f.reportsSince(i), until)
 	}
 	return f.outcome(messages, lastReport), true, nil
 }
@@ -80,7 +80,7 @@ func (f *follower) outcome(messages []message, lastReport Report) fleet.Outcome 
 	switch {
 	case !f.overdue.IsZero():
 		o.Status, o.Reason = fleet.TaskFailed, fmt.Sprintf("it ran longer than its limit of %s", f.run.Timeout)
-		if f.pressed > 2 {
+		if f.interrupts > 2 {
 			o.Reason += ", and it does not stop"
 		}
 	case f.transcript.wasInterrupted() || stopped:

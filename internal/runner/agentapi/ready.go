@@ -34,9 +34,9 @@ func (runners *Runners) Ready(ctx context.Context, f Facts, before bool, started
 	status, _, err := x.state(bounded)
 	if err == nil && status != statusStable && !ready {
 		var v *view
-		if v, err = x.look(bounded); err == nil {
+		if v, err = x.readView(bounded); err == nil {
 			p := started()
-			ready = v.given(p.Text) || p.Task && v.showPrompt(p.Text)
+			ready = v.hasOtherMessage(p.Text) || p.Task && v.showPrompt(p.Text)
 		}
 	}
 	var unreachable *unreachableError

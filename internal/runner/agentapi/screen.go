@@ -87,8 +87,8 @@ func isProgress(line string) bool {
 // nearEnd is the number of lines at the end of a screen that may follow a progress line.
 const nearEnd = 6
 
-// progress returns the index of the progress line, or -1 if the screen has none.
-func progress(lines []string) int {
+// progressLine returns the index of the progress line, or -1 if the screen has none.
+func progressLine(lines []string) int {
 	for i := max(0, len(lines)-nearEnd); i < len(lines); i++ {
 		if isProgress(lines[i]) {
 			return i

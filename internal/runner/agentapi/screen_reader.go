@@ -22,9 +22,9 @@ const (
 
 // screenReader converts the agent's screen, which is redrawn often, to a text that only grows.
 type screenReader struct {
-	at      position
-	passed  []string // lines of the message at.message that were passed on
-	resumed bool     // passed is unknown, because reading continues at a cursor; at has the number of lines and a hash
+	at          position
+	passedLines []string // lines of the message at.message that were passed on
+	resumed     bool     // passed is unknown, because reading continues at a cursor; at has the number of lines and a hash
 
 	base   []string // the lines of the screen at the time baseAt
 	baseAt time.Time
@@ -33,16 +33,16 @@ type screenReader struct {
 
 // position is the end of the passed-on text of a run.
 type position struct {
-	given   int    // id of the message with the run
-	message int    // id of the agent's message
-	lines   int    // number of lines of that message
-	last    string // hash of its last line
-	step    string // hash of the last progress message
-	seq     int    // counts outputs
+	runMessage int    // id of the message with the run
+	message    int    // id of the agent's message
+	lines      int    // number of lines of that message
+	last       string // hash of its last line
+	step       string // hash of the last progress message
+	seq        int    // counts outputs
 }
 
 func (p position) String() string {
-	return fmt.Sprintf("%d.%d.%d.%s.%s.%d", p.given, p.message, p.lines, p.last, p.step, p.seq)
+	return fmt.Sprintf("%d.%d.%d.%s.%s.%d", p.runMessage, p.message, p.lines, p.last, p.step, p.seq)
 }
 
 func parsePosition(cursor string) (position, error) {
@@ -50,12 +50,12 @@ func parsePosition(cursor string) (position, error) {
 	if cursor == "" {
 		return p, nil
 	}
-	bad := fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "%q is not a cursor of this run: use a cursor from the run's output", plain(cursor))
+	bad := fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "%q is not a cursor of this run: use a cursor from the run's output", oneLine(cursor))
 	parts := strings.Split(cursor, ".")
 	if len(parts) != 6 {
 		return p, bad
 	}
-	for i, field := range map[int]*int{0: &p.given, 1: &p.message, 2: &p.lines, 5: &p.seq} {
+	for i, field := range map[int]*int{0: &p.runMessage, 1: &p.message, 2: &p.lines, 5: &p.seq} {
 		n, err := strconv.Atoi(parts[i])
 		if err != nil || n < 0 {
 			return p, bad
@@ -73,7 +73,7 @@ func newScreenReader(from position) *screenReader {
 // write returns the agent's new text since the last call. given is the message with the run, and messages are the
 // messages of the run after it. final means that the last message is complete.
 func (s *screenReader) write(given message, messages []message, final bool, now time.Time) []fleet.Output {
-	s.at.given = max(given.ID, 0)
+	s.at.runMessage = max(given.ID, 0)
 	var out []fleet.Output
 	for i, m := range messages {
 		if m.Role == roleUser || m.ID < s.at.message {
@@ -81,7 +81,7 @@ func (s *screenReader) write(given message, messages []message, final bool, now 
 		}
 		if m.ID > s.at.message {
 			s.at.message, s.at.lines, s.at.last = m.ID, 0, ""
-			s.passed, s.resumed, s.base, s.baseAt = nil, false, nil, time.Time{}
+			s.passedLines, s.resumed, s.base, s.baseAt = nil, false, nil, time.Time{}
 		}
 		lines := screenLines(m.Content)
 		if final || i < len(messages)-1 {
@@ -100,7 +100,7 @@ func (s *screenReader) write(given message, messages []message, final bool, now 
 
 // step returns a new progress message, if there is one.
 func (s *screenReader) step(lines []string, now time.Time) (fleet.Output, bool) {
-	i := progress(lines)
+	i := progressLine(lines)
 	if i < 0 {
 		return fleet.Output{}, false
 	}
@@ -122,7 +122,7 @@ func (s *screenReader) settled(lines []string, now time.Time) (int, bool) {
 		return 0, false
 	}
 	n := len(lines) - 1 // the last line may still grow
-	if i := progress(lines); i >= 0 {
+	if i := progressLine(lines); i >= 0 {
 		n = i
 	}
 	n = min(max(n, 0), commonPrefix(s.base, lines))
@@ -140,13 +140,13 @@ func (s *screenReader) take(lines []string) []fleet.Output {
 		if len(lines) < s.at.lines && !slices.ContainsFunc(lines, func(line string) bool { return hashOf(line) == s.at.last }) {
 			return nil // the screen is not redrawn completely yet
 		}
-		s.passed, s.resumed = s.recall(lines), false
+		s.passedLines, s.resumed = s.recall(lines), false
 	}
-	from := align(s.passed, lines)
+	from := align(s.passedLines, lines)
 	if from >= len(lines) {
 		return nil
 	}
-	s.passed = lines
+	s.passedLines = lines
 	var out []fleet.Output
 	for from < len(lines) {
 		isStep := stepPattern.MatchString(lines[from])

@@ -74,8 +74,8 @@ func TestWasInterrupted(t *testing.T) {
 	require.False(t, wasInterrupted([]string{"Interrupted", "a", "b", "c"}))
 }
 
-// said returns the text of the outputs.
-func said(outputs []fleet.Output) string {
+// joinText returns the text of the outputs.
+func joinText(outputs []fleet.Output) string {
 	var s strings.Builder
 	for _, out := range outputs {
 		if !out.Step {
@@ -121,7 +121,7 @@ func TestScreenReaderOfRedrawnScreen(t *testing.T) {
 	now := time.Unix(1000, 0)
 	look := func(final bool, lines ...string) string {
 		now = now.Add(time.Second)
-		return said(s.write(message{ID: 1}, []message{{ID: 2, Content: pad(lines...)}}, final, now))
+		return joinText(s.write(message{ID: 1}, []message{{ID: 2, Content: pad(lines...)}}, final, now))
 	}
 	look(false, "one", "two", "three", "")
 	require.Equal(t, "one\ntwo\n", look(false, "one", "two", "three", ""))
@@ -130,11 +130,11 @@ func TestScreenReaderOfRedrawnScreen(t *testing.T) {
 	require.Equal(t, "five\n", look(true, "two", "three", "four", "five"))
 	require.Empty(t, look(true, "two", "three", "four", "five"))
 	next := s.write(message{ID: 1}, []message{{ID: 2}, {ID: 3, Role: roleUser}, {ID: 4, Content: pad("two", "again")}}, true, now)
-	require.Equal(t, "two\nagain\n", said(next), "a new message must be passed on, even if it repeats text")
+	require.Equal(t, "two\nagain\n", joinText(next), "a new message must be passed on, even if it repeats text")
 }
 
 func TestPosition(t *testing.T) {
-	p := position{given: 3, message: 4, lines: 12, last: hashOf("x"), step: hashOf("y"), seq: 7}
+	p := position{runMessage: 3, message: 4, lines: 12, last: hashOf("x"), step: hashOf("y"), seq: 7}
 	got, err := parsePosition(p.String())
 	require.NoError(t, err)
 	require.Equal(t, p, got)
@@ -145,7 +145,7 @@ func TestPosition(t *testing.T) {
 }
 
 func TestTyped(t *testing.T) {
-	require.Equal(t, "a\nb\tc", typed("\n a\r\nb\tc\x1b\x00 \n"))
-	require.Equal(t, "[201~rm -rf", typed("\x1b[201~rm -rf"), "the text must not contain the sequence that ends a paste")
-	require.Empty(t, typed(" \x1b "))
+	require.Equal(t, "a\nb\tc", typedText("\n a\r\nb\tc\x1b\x00 \n"))
+	require.Equal(t, "[201~rm -rf", typedText("\x1b[201~rm -rf"), "the text must not contain the sequence that ends a paste")
+	require.Empty(t, typedText(" \x1b "))
 }

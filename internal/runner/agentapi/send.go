@@ -35,8 +35,8 @@ func (t *transcript) removePending(l *pendingMessage) {
 	t.waiting = slices.DeleteFunc(t.waiting, func(o *pendingMessage) bool { return o == l })
 }
 
-// waits reports whether a message is waiting for the run.
-func (t *transcript) waits() bool {
+// hasPending reports whether a message is waiting for the run.
+func (t *transcript) hasPending() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.waiting) > 0
@@ -49,8 +49,8 @@ func (t *transcript) isWaiting(text string) bool {
 	return slices.ContainsFunc(t.waiting, func(l *pendingMessage) bool { return l.text == text })
 }
 
-// drop removes all messages that wait for the run.
-func (t *transcript) drop() {
+// dropPending removes all messages that wait for the run.
+func (t *transcript) dropPending() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, l := range t.waiting {
@@ -96,7 +96,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	if _, ended := t.result(); ended { // this process has seen the end of the run
 		return over
 	}
-	l := &pendingMessage{id: id, text: typed(text), dropped: make(chan struct{})}
+	l := &pendingMessage{id: id, text: typedText(text), dropped: make(chan struct{})}
 	if l.text == "" {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "message has no characters that can be typed into a terminal: write the message as text")
 	}
@@ -138,7 +138,7 @@ func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *pending
 	if err != nil {
 		return fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable, err
 	}
-	api, err := runners.reach(a, workspace)
+	api, err := runners.reachableClient(a, workspace)
 	if err != nil {
 		return workspace != nil && workspace.Facts().Running, err
 	}
@@ -192,7 +192,7 @@ func (t *transcript) findMessage(later []message, id, text string) bool {
 func (t *transcript) recall(later []message, given []fleet.Message) {
 	for _, g := range given {
 		if !t.hasMessage(g.ID) {
-			t.findMessage(later, g.ID, typed(g.Text))
+			t.findMessage(later, g.ID, typedText(g.Text))
 		}
 		if at, ok := t.messageTime(g.ID); ok {
 			later = slices.DeleteFunc(slices.Clone(later), func(m message) bool { return !m.Time.After(at) })

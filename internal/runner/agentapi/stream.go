@@ -10,14 +10,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// feed holds the newest view of the conversation, for one reader.
-type feed struct {
+// latestView holds the newest view of the conversation, for one reader.
+type latestView struct {
 	mu    sync.Mutex
 	view  *view
 	fresh chan struct{}
 }
 
-func (d *feed) put(v *view) bool {
+func (d *latestView) put(v *view) bool {
 	d.mu.Lock()
 	d.view = &view{status: v.status, agentType: v.agentType, skew: v.skew, messages: slices.Clone(v.messages)}
 	d.mu.Unlock()
@@ -28,7 +28,7 @@ func (d *feed) put(v *view) bool {
 	return true
 }
 
-func (d *feed) get() *view {
+func (d *latestView) get() *view {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.view
@@ -39,24 +39,24 @@ func (d *feed) get() *view {
 func (f *follower) watch(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	facts := f.workspace.Facts()
 	if facts.URL == nil {
-		f.isLost()
+		f.markLost()
 		return o, false, ctx.Err()
 	}
 	f.api = f.runners.client(facts)
 	for {
 		if f.streamless.IsZero() || f.now().Sub(f.streamless) > streamAgain {
 			if o, ended, err = f.stream(ctx); err != nil || ended {
-				return o, ended, f.through(ctx, err)
+				return o, ended, f.checkError(ctx, err)
 			}
 			f.streamless = f.now()
 		}
-		v, err := f.api.look(ctx)
+		v, err := f.api.readView(ctx)
 		if err != nil {
-			return o, false, f.broken(ctx, err)
+			return o, false, f.handleBroken(ctx, err)
 		}
-		f.use(v)
-		if o, ended, err = f.step(ctx); err != nil || ended {
-			return o, ended, f.through(ctx, err)
+		f.setView(v)
+		if o, ended, err = f.handleView(ctx); err != nil || ended {
+			return o, ended, f.checkError(ctx, err)
 		}
 		if err := f.runners.config.Wait(ctx, pollPause); err != nil {
 			return o, false, err
@@ -64,16 +64,16 @@ func (f *follower) watch(ctx context.Context) (o fleet.Outcome, ended bool, err 
 	}
 }
 
-func (f *follower) isLost() {
-	if f.lost.IsZero() {
-		f.lost = f.now()
+func (f *follower) markLost() {
+	if f.lostSince.IsZero() {
+		f.lostSince = f.now()
 	}
 }
 
 // stream follows the run while AgentAPI's event stream works.
 func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	watching, cancel := context.WithCancel(ctx)
-	d := &feed{fresh: make(chan struct{}, 1)}
+	d := &latestView{fresh: make(chan struct{}, 1)}
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -91,13 +91,13 @@ func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err
 		case <-ctx.Done():
 			return o, false, ctx.Err()
 		case <-d.fresh:
-			f.use(d.get())
+			f.setView(d.get())
 		case <-over:
 			return o, false, nil
 		case <-tick.C:
 		}
 		if f.view != nil {
-			if o, ended, err = f.step(ctx); err != nil || ended {
+			if o, ended, err = f.handleView(ctx); err != nil || ended {
 				return o, ended, err
 			}
 		}
@@ -108,20 +108,20 @@ func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err
 			return o, false, nil
 		}
 		// Either nothing happens, or the stream is broken.
-		v, err := f.api.look(ctx)
+		v, err := f.api.readView(ctx)
 		if err != nil {
 			return o, false, err
 		}
 		same := sameView(f.view, v)
-		f.use(v)
+		f.setView(v)
 		if !same {
 			return o, false, nil
 		}
 	}
 }
 
-// through returns err if the error must end Follow. It handles any other error as a broken connection.
-func (f *follower) through(ctx context.Context, err error) error {
+// checkError returns err if the error must end Follow. It handles any other error as a broken connection.
+func (f *follower) checkError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -130,21 +130,21 @@ func (f *follower) through(ctx context.Context, err error) error {
 	if errors.As(err, &sunk) || errors.As(err, &known) {
 		return err
 	}
-	return f.broken(ctx, err)
+	return f.handleBroken(ctx, err)
 }
 
 // sinkError is an error of the sink.
 type sinkError struct{ error }
 
-// broken handles a broken connection to the agent. It returns nil if the agent may become reachable again.
-func (f *follower) broken(ctx context.Context, err error) error {
+// handleBroken handles a broken connection to the agent. It returns nil if the agent may become reachable again.
+func (f *follower) handleBroken(ctx context.Context, err error) error {
 	var unreachable *unreachableError
 	var refusal *RefusalError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &unreachable), errors.As(err, &refusal), errors.Is(err, context.DeadlineExceeded):
-		f.isLost()
+		f.markLost()
 		return nil
 	}
 	return f.workspace.Translate("following the agent "+f.agent.Name, err)

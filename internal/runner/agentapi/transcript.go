@@ -71,13 +71,13 @@ type transcript struct {
 	screenReader *screenReader
 	outputs      []fleet.Output
 	size         int
-	cut          bool // the beginning of outputs was dropped
+	truncated    bool // the beginning of outputs was dropped
 
-	hint int // id of the run's message, from a cursor; 0 if unknown
+	hintID int // id of the run's message, from a cursor; 0 if unknown
 
 	mu           sync.Mutex
 	agent        string               // the agent's uid
-	at           time.Time            // time of the run's message, by the agent's clock; zero if unknown
+	messageAt    time.Time            // time of the run's message, by the agent's clock; zero if unknown
 	messageTimes map[string]time.Time // times of the run's later messages, by id
 	waiting      []*pendingMessage    // later messages that are being delivered
 	sealed       bool                 // the run is ending, and accepts no more messages
@@ -91,7 +91,7 @@ type transcript struct {
 // indexAfter returns the index of the first output after the cursor. If outputs does not contain the cursor, indexAfter
 // empties outputs, so that they begin after the cursor.
 func (t *transcript) indexAfter(cursor string) (int, error) {
-	if t.screenReader != nil && cursor == "" && !t.cut {
+	if t.screenReader != nil && cursor == "" && !t.truncated {
 		return 0, nil
 	}
 	for i, out := range t.outputs {
@@ -103,7 +103,7 @@ func (t *transcript) indexAfter(cursor string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	t.screenReader, t.outputs, t.size, t.cut, t.hint = newScreenReader(p), nil, 0, cursor != "", p.given
+	t.screenReader, t.outputs, t.size, t.truncated, t.hintID = newScreenReader(p), nil, 0, cursor != "", p.runMessage
 	return 0, nil
 }
 
@@ -125,7 +125,7 @@ func (t *transcript) trim(n int) int {
 		t.size -= len(out.Text)
 	}
 	t.outputs = append([]fleet.Output(nil), t.outputs[half:]...)
-	t.cut = true
+	t.truncated = true
 	return n - half
 }
 
@@ -133,20 +133,20 @@ func (t *transcript) trim(n int) int {
 func (t *transcript) setMessage(uid string, m message) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.agent, t.at = uid, m.Time
+	t.agent, t.messageAt = uid, m.Time
 }
 
 // ownMessageTime returns the time of the run's message, and whether that time is known.
 func (t *transcript) ownMessageTime() (time.Time, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.at, !t.at.IsZero()
+	return t.messageAt, !t.messageAt.IsZero()
 }
 
 func (t *transcript) owns(uid string, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.agent == uid && !t.at.IsZero() && t.at.Equal(at)
+	return t.agent == uid && !t.messageAt.IsZero() && t.messageAt.Equal(at)
 }
 
 func (t *transcript) recordMessage(id string, at time.Time) {

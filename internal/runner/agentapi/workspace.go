@@ -58,14 +58,14 @@ func (r Report) words() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s", r.Message, r.Location))
 }
 
-// offline returns the error for an agent that cannot work.
-func offline(a fleet.Agent, why string) error {
+// offlineError returns the error for an agent that cannot work.
+func offlineError(a fleet.Agent, why string) error {
 	return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work, %s", a.Name, why)
 }
 
-// reach returns a client for a running agent. It returns AGENT_OFFLINE for an agent that cannot be reached. workspace
+// reachableClient returns a client for a running agent. It returns AGENT_OFFLINE for an agent that cannot be reached. workspace
 // is nil if the agent has no workspace.
-func (runners *Runners) reach(a fleet.Agent, workspace Workspace) (*client, error) {
+func (runners *Runners) reachableClient(a fleet.Agent, workspace Workspace) (*client, error) {
 	if workspace == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace", a.Name)
 	}
@@ -74,7 +74,7 @@ func (runners *Runners) reach(a fleet.Agent, workspace Workspace) (*client, erro
 		return nil, f.Offline
 	}
 	if f.URL == nil {
-		return nil, offline(a, "its workspace has no AgentAPI")
+		return nil, offlineError(a, "its workspace has no AgentAPI")
 	}
 	return runners.client(f), nil
 }
@@ -82,8 +82,8 @@ func (runners *Runners) reach(a fleet.Agent, workspace Workspace) (*client, erro
 // restarted reports whether the workspace was started after the run had started. Then the conversation is lost.
 func (f Facts) restarted(r fleet.Run) bool { return f.Started.After(r.Started.Add(f.Ahead)) }
 
-// reported returns the time of the agent's last report, or of the workspace's start if that is later.
-func (f Facts) reported() time.Time {
+// lastReportTime returns the time of the agent's last report, or of the workspace's start if that is later.
+func (f Facts) lastReportTime() time.Time {
 	workspace := f.Started
 	for _, r := range f.Reports {
 		if r.At.After(workspace) {

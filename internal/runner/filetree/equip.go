@@ -32,8 +32,8 @@ type Caches struct {
 	Links map[string]string `json:"links"` // targets, relative to Dir; "" removes the link
 }
 
-// link creates, changes and removes the links. What else the agent has at these paths stays, and so the agent does not share it.
-func (c Caches) link(root *os.Root) {
+// updateLinks creates, changes and removes the links. What else the agent has at these paths stays, and so the agent does not share it.
+func (c Caches) updateLinks(root *os.Root) {
 	for name, target := range c.Links {
 		now, err := root.Readlink(name)
 		if target != "" {
@@ -59,7 +59,7 @@ func Equip(e Equipment) (replaced string, err error) {
 		return "", err
 	}
 	defer func() { _ = root.Close() }()
-	for _, dir := range slices.Sorted(slices.Values(e.dirs())) {
+	for _, dir := range slices.Sorted(slices.Values(e.neededDirs())) {
 		if err := root.MkdirAll(dir, 0o700); err != nil {
 			return dir, nil
 		}
@@ -68,19 +68,19 @@ func Equip(e Equipment) (replaced string, err error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.New)) {
-		if err := create(root, name, e.New[name]); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := createFile(root, name, e.New[name]); err != nil && !errors.Is(err, fs.ErrExist) {
 			return "", err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Current)) {
 		temp := name + ".new"
-		if has(root, name, e.Current[name]) {
+		if hasContent(root, name, e.Current[name]) {
 			continue // so that an agent can also start on a full disk
 		}
 		if err := root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return temp, nil
 		}
-		err := create(root, temp, e.Current[name])
+		err := createFile(root, temp, e.Current[name])
 		if err == nil {
 			err = root.Rename(temp, name)
 		}
@@ -93,12 +93,12 @@ func Equip(e Equipment) (replaced string, err error) {
 			return name, nil
 		}
 	}
-	e.Caches.link(root)
+	e.Caches.updateLinks(root)
 	return "", nil
 }
 
-// dirs returns the directories that the equipment needs.
-func (e Equipment) dirs() []string {
+// neededDirs returns the directories that the equipment needs.
+func (e Equipment) neededDirs() []string {
 	all := slices.Clone(e.Dirs)
 	for _, names := range []iter.Seq[string]{maps.Keys(e.New), maps.Keys(e.Current), maps.Keys(e.Links)} {
 		for name := range names {
@@ -110,8 +110,8 @@ func (e Equipment) dirs() []string {
 	return all
 }
 
-// create creates a file. It returns fs.ErrExist if there is anything with the name.
-func create(root *os.Root, name string, text []byte) error {
+// createFile creates a file. It returns fs.ErrExist if there is anything with the name.
+func createFile(root *os.Root, name string, text []byte) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -120,8 +120,8 @@ func create(root *os.Root, name string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// has reports whether the file has the content.
-func has(root *os.Root, name string, text []byte) bool {
+// hasContent reports whether the file has the content.
+func hasContent(root *os.Root, name string, text []byte) bool {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return false

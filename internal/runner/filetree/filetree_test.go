@@ -26,8 +26,8 @@ func sh(t *testing.T, dir, script string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// nest creates nested directories, with a file in the innermost one.
-func nest(t *testing.T, dir string, depth int) {
+// createNested creates nested directories, with a file in the innermost one.
+func createNested(t *testing.T, dir string, depth int) {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func nest(t *testing.T, dir string, depth int) {
 // longest path.
 func TestDepth(t *testing.T) {
 	dir := t.TempDir()
-	nest(t, dir, 22_000)
+	createNested(t, dir, 22_000)
 	var limit, low unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	low = unix.Rlimit{Cur: 64, Max: limit.Max}

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hidden is the suffix of files that Hide has renamed.
-const hidden = ".of-kept-agent"
+// hiddenSuffix is the suffix of files that Hide has renamed.
+const hiddenSuffix = ".of-kept-agent"
 
 // Hide makes git recognise no repository in the directory or below it, so that git runs no program that the configuration of
 // such a repository names. It renames the files HEAD, without which a directory is not a repository. Show reverts that.
 func Hide(dir string) error {
-	return rename(dir, func(name string, taken map[string]bool) string {
+	return renameFiles(dir, func(name string, taken map[string]bool) string {
 		if strings.EqualFold(name, "HEAD") {
-			name += hidden
+			name += hiddenSuffix
 			for taken[name] {
-				name += hidden
+				name += hiddenSuffix
 			}
 		}
 		return name
@@ -27,17 +27,17 @@ func Hide(dir string) error {
 
 // Show reverts Hide.
 func Show(dir string) error {
-	return rename(dir, func(name string, taken map[string]bool) string {
+	return renameFiles(dir, func(name string, taken map[string]bool) string {
 		head := name[:len("HEAD")]
-		if strings.ReplaceAll(name, hidden, "") != head || taken[head] || taken[name+hidden] {
+		if strings.ReplaceAll(name, hiddenSuffix, "") != head || taken[head] || taken[name+hiddenSuffix] {
 			return name
 		}
 		return head
 	})
 }
 
-// rename gives the files below the directory the names that the function returns.
-func rename(dir string, newName func(name string, taken map[string]bool) string) error {
+// renameFiles gives the files below the directory the names that the function returns.
+func renameFiles(dir string, newName func(name string, taken map[string]bool) string) error {
 	return walk(dir, visitor{enter: func(d *directory, _ int, entries []entry) (subdirs []string, err error) {
 		var taken map[string]bool
 		for _, e := range entries {

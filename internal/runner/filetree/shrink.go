@@ -38,8 +38,8 @@ const (
 	maxLevel = 5 // of a path that a pattern of Limit can match
 )
 
-// never is the last use of what is not removed.
-const never = math.MaxInt64
+// neverRemoved is the last use of what is not removed.
+const neverRemoved = math.MaxInt64
 
 // removedName is the name of a directory that is being removed.
 const removedName = ".removed@fleet"
@@ -57,7 +57,7 @@ func Shrink(l Limit) (s ShrinkResult, err error) {
 	}
 	last, left := int64(math.MinInt64), s.Bytes
 	for _, used := range slices.Sorted(maps.Keys(bytes)) {
-		if used == never || left <= l.Most-l.Most/10 {
+		if used == neverRemoved || left <= l.Most-l.Most/10 {
 			break
 		}
 		last, left = used, left-bytes[used]
@@ -75,7 +75,7 @@ func Shrink(l Limit) (s ShrinkResult, err error) {
 // walk calls visit with each file and each whole directory: when it was used last, in minutes, and its space on the disk. For
 // other directories, the time is never. walk removes directories that are empty since the time last, and returns their size.
 func (l Limit) walk(last int64, visit func(d *directory, e entry, used, size int64)) (removed int64, err error) {
-	var at []string // the directory that is visited, up to maxLevel
+	var parents []string // the directory that is visited, up to maxLevel
 	now := time.Now()
 	latest := now.Unix() / 60
 	oldest := now.Add(-maxAge).Unix() / 60
@@ -89,26 +89,26 @@ func (l Limit) walk(last int64, visit func(d *directory, e entry, used, size int
 	err = walk(l.Dir, visitor{
 		enter: func(d *directory, depth int, entries []entry) (subdirs []string, err error) {
 			if 0 < depth && depth < maxLevel {
-				at = append(at[:depth-1], d.name)
+				parents = append(parents[:depth-1], d.name)
 			}
 			for _, e := range entries {
 				name := ""
 				if depth < maxLevel {
-					name = path.Join(path.Join(at[:depth]...), e.name)
+					name = path.Join(path.Join(parents[:depth]...), e.name)
 				}
 				switch {
 				case !e.isDir() && matches(l.Keep, name):
-					visit(d, e, never, sizeOf(e))
+					visit(d, e, neverRemoved, sizeOf(e))
 				case !e.isDir():
 					visit(d, e, used(e), sizeOf(e))
 				case strings.Contains(e.name, "@") || matches(l.Whole, name):
-					u, n, err := d.sum(e, used)
+					u, n, err := d.usage(e, used)
 					if err != nil {
 						return nil, err
 					}
 					visit(d, e, u, n)
 				default:
-					visit(d, e, never, sizeOf(e))
+					visit(d, e, neverRemoved, sizeOf(e))
 					subdirs = append(subdirs, e.name)
 				}
 			}
@@ -135,8 +135,8 @@ func matches(patterns []string, name string) bool {
 
 func sizeOf(e entry) int64 { return max(e.stat.Blocks*blockSize, minSize) }
 
-// sum returns when something in the subdirectory was used last, and the space that it takes.
-func (d *directory) sum(e entry, used func(entry) int64) (last, size int64, err error) {
+// usage returns when something in the subdirectory was used last, and the space that it takes.
+func (d *directory) usage(e entry, used func(entry) int64) (last, size int64, err error) {
 	last, size = used(e), sizeOf(e)
 	down, err := open(int(d.Fd()), e.name)
 	if errors.Is(err, unix.ENOENT) {

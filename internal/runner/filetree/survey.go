@@ -37,8 +37,8 @@ const maxPath = 4096
 // Look returns the survey of the directory.
 func Look(dir string) (Survey, error) {
 	s := Survey{Parts: map[string]Part{}}
-	var at []string     // the directories, at most two, that contain the directory that is visited, or are it
-	lengths := []int{0} // of the paths of the directories that contain the directory that is visited, and of it, with a slash
+	var parents []string // the directories, at most two, that contain the directory that is visited, or are it
+	lengths := []int{0}  // of the paths of the directories that contain the directory that is visited, and of it, with a slash
 	add := func(within []string, p Part) {
 		s.Files += p.Files
 		s.Repositories += p.Repositories
@@ -51,14 +51,14 @@ func Look(dir string) (Survey, error) {
 	}
 	err := walk(dir, visitor{enter: func(d *directory, depth int, entries []entry) (subdirs []string, err error) {
 		if 0 < depth && depth <= 2 {
-			at = append(at[:depth-1], d.name)
+			parents = append(parents[:depth-1], d.name)
 		}
 		if depth > 0 {
 			lengths = append(lengths[:depth], lengths[depth-1]+len(d.name)+1)
 		}
 		if depth < 2 {
 			for _, e := range entries[:min(len(entries), maxParts)] {
-				s.Parts[path.Join(path.Join(at[:depth]...), e.name)] = Part{}
+				s.Parts[path.Join(path.Join(parents[:depth]...), e.name)] = Part{}
 			}
 		}
 		has := map[string]bool{}
@@ -71,16 +71,16 @@ func Look(dir string) (Survey, error) {
 			if e.isDir() {
 				subdirs = append(subdirs, e.name)
 			} else {
-				add(append(at[:min(depth, 2):min(depth, 2)], e.name), Part{Files: 1})
+				add(append(parents[:min(depth, 2):min(depth, 2)], e.name), Part{Files: 1})
 				if lengths[depth]+len(e.name) >= maxPath {
 					if s.Deep++; s.Deep == 1 {
-						s.DeepIn = path.Join(at...)
+						s.DeepIn = path.Join(parents...)
 					}
 				}
 			}
 		}
 		if has[".git"] || has["head"] && (has["objects"] || has["commondir"]) {
-			add(at[:min(depth, 2)], Part{Repositories: 1})
+			add(parents[:min(depth, 2)], Part{Repositories: 1})
 		}
 		return subdirs, nil
 	}})

@@ -20,7 +20,7 @@ import (
 
 const oid = "0123456789012345678901234567890123456789"
 
-func write(t *testing.T, path, text string) {
+func writeFile(t *testing.T, path, text string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
@@ -31,16 +31,16 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	write(t, at("HEAD"), "ref: refs/heads/main\n")
-	write(t, at("refs/heads/main"), oid+"\n")
-	write(t, at("config"), "[core]\n\tautocrlf = true\n\tfsmonitor = evil\n\teol = "+strings.Repeat("x", 1000)+"\n[core]\n"+strings.Repeat("\teol = lf\n", 5000))
-	write(t, at("objects/aa/x"), "")
+	writeFile(t, at("HEAD"), "ref: refs/heads/main\n")
+	writeFile(t, at("refs/heads/main"), oid+"\n")
+	writeFile(t, at("config"), "[core]\n\tautocrlf = true\n\tfsmonitor = evil\n\teol = "+strings.Repeat("x", 1000)+"\n[core]\n"+strings.Repeat("\teol = lf\n", 5000))
+	writeFile(t, at("objects/aa/x"), "")
 	require.NoError(t, os.Symlink(outside, at("objects/bb")))
 	require.NoError(t, os.Symlink(outside, at("lfs")))
-	write(t, at("sharedindex."+oid), "")
-	write(t, at("sharedindex.x"), "")
+	writeFile(t, at("sharedindex."+oid), "")
+	writeFile(t, at("sharedindex.x"), "")
 	for i := range 1500 {
-		write(t, at(fmt.Sprintf("worktrees/%s%04d/HEAD", strings.Repeat("\x01", 250), i)), oid)
+		writeFile(t, at(fmt.Sprintf("worktrees/%s%04d/HEAD", strings.Repeat("\x01", 250), i)), oid)
 	}
 	i, err := gitfiles.Read(dir)
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestRead(t *testing.T) {
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "latin\xe9"), "text")
+	writeFile(t, filepath.Join(dir, "latin\xe9"), "text")
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	sizes, err := gitfiles.Sizes(gitfiles.Files{Dir: dir, Paths: [][]byte{[]byte("latin\xe9"), []byte("pipe"), []byte("missing")}})
 	require.NoError(t, err)
@@ -87,9 +87,9 @@ func TestCopyLarge(t *testing.T) {
 		return hex.EncodeToString(sum[:])
 	}
 	for name, text := range map[string]string{digest("one"): "one", digest("two"): "forged", digest("three"): "three"} {
-		write(t, filepath.Join(dir, "lfs/objects", gitfiles.LargePath(name)), text)
+		writeFile(t, filepath.Join(dir, "lfs/objects", gitfiles.LargePath(name)), text)
 	}
-	write(t, filepath.Join(have, gitfiles.LargePath(digest("three"))), "three")
+	writeFile(t, filepath.Join(have, gitfiles.LargePath(digest("three"))), "three")
 	require.NoError(t, gitfiles.CopyLarge(gitfiles.LargeCopy{From: dir, Have: have, To: to}))
 	entries, err := os.ReadDir(to)
 	require.NoError(t, err)
@@ -103,12 +103,12 @@ func TestMend(t *testing.T) {
 	t.Parallel()
 	tree := gitfiles.Tree{GitDir: t.TempDir(), Dir: t.TempDir(), Link: "gitdir: ../git\n", All: true}
 	outside := t.TempDir()
-	write(t, filepath.Join(outside, "x.lock"), "")
-	write(t, filepath.Join(tree.GitDir, "HEAD"), oid+"\n")
-	write(t, filepath.Join(tree.GitDir, "refs/heads/main.lock"), "")
+	writeFile(t, filepath.Join(outside, "x.lock"), "")
+	writeFile(t, filepath.Join(tree.GitDir, "HEAD"), oid+"\n")
+	writeFile(t, filepath.Join(tree.GitDir, "refs/heads/main.lock"), "")
 	require.NoError(t, os.Symlink(outside, filepath.Join(tree.GitDir, "refs/link")))
 	require.NoError(t, os.Symlink(filepath.Join(outside, "x.lock"), filepath.Join(tree.GitDir, "HEAD.lock")))
-	write(t, filepath.Join(tree.Dir, ".git"), "gitdir: /elsewhere\n")
+	writeFile(t, filepath.Join(tree.Dir, ".git"), "gitdir: /elsewhere\n")
 	m, err := gitfiles.Mend(tree)
 	require.NoError(t, err)
 	require.Equal(t, oid, m.Commit)

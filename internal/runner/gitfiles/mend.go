@@ -17,7 +17,7 @@ type Tree struct {
 	GitDir string `json:"git_dir"`
 	Dir    string `json:"dir,omitempty"`  // the working tree, if Link is set
 	Link   string `json:"link,omitempty"` // content of the file .git of the working tree
-	All    bool   `json:"all,omitempty"`  // also removes locks that are younger than peopleLock
+	All    bool   `json:"all,omitempty"`  // also removes locks that are younger than staleLockAge
 }
 
 // MendResult is the state of the git directory after Mend.
@@ -31,14 +31,14 @@ const (
 	maxLockDepth   = 16
 )
 
-// peopleLock is the age from which a lock cannot belong to a git that still runs.
-const peopleLock = 10 * time.Minute
+// staleLockAge is the age from which a lock cannot belong to a git that still runs.
+const staleLockAge = 10 * time.Minute
 
 // Mend restores the link from the working tree to the git directory if it is missing or names another directory. It removes locks,
 // which remain if git was killed, and would make every later command fail. No program of the agent may run.
 func Mend(t Tree) (MendResult, error) {
 	if t.Link != "" {
-		if err := t.link(); err != nil {
+		if err := t.restoreLink(); err != nil {
 			return MendResult{}, err
 		}
 	}
@@ -53,7 +53,7 @@ func Mend(t Tree) (MendResult, error) {
 	return MendResult{i.Commit}, err
 }
 
-func (t Tree) link() error {
+func (t Tree) restoreLink() error {
 	root, err := os.OpenRoot(t.Dir)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (t Tree) link() error {
 	defer func() { _ = root.Close() }()
 	info, err := root.Lstat(".git")
 	if err == nil {
-		if now, err := content(root, ".git", maxSmall); !info.Mode().IsRegular() || err == nil && string(now) == t.Link {
+		if now, err := readRegular(root, ".git", maxSmall); !info.Mode().IsRegular() || err == nil && string(now) == t.Link {
 			return nil // what is not a file may be a repository of the agent
 		}
 		err = root.Remove(".git")
@@ -79,26 +79,26 @@ func (t Tree) link() error {
 
 // lockSearch removes git's locks.
 type lockSearch struct {
-	root *os.Root
-	all  bool
-	left int // how many more entries are examined
+	root      *os.Root
+	all       bool
+	remaining int // how many more entries are examined
 }
 
 // remove removes the locks below the directory. It ignores errors, because the agent may have made entries that cannot
 // be read or removed.
 func (s *lockSearch) remove(dir string, depth int) {
 	f, err := s.root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
-	if err != nil || s.left <= 0 {
+	if err != nil || s.remaining <= 0 {
 		return
 	}
-	entries, _ := f.ReadDir(s.left)
+	entries, _ := f.ReadDir(s.remaining)
 	_ = f.Close()
-	s.left -= len(entries)
+	s.remaining -= len(entries)
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
 		switch {
 		case strings.HasSuffix(e.Name(), ".lock"):
-			if info, err := e.Info(); s.all || err == nil && time.Since(info.ModTime()) > peopleLock {
+			if info, err := e.Info(); s.all || err == nil && time.Since(info.ModTime()) > staleLockAge {
 				_ = s.root.Remove(name)
 			}
 		case !e.IsDir() || depth == 0:

@@ -20,7 +20,7 @@ import (
 type Info struct {
 	Head     string            `json:"head"`     // content of HEAD, trimmed
 	Commit   string            `json:"commit"`   // the object that HEAD names, if a file says so
-	Settings []Setting         `json:"settings"` // those of plainSetting
+	Settings []Setting         `json:"settings"` // those of plainSettings
 	Broken   bool              `json:"broken"`   // the configuration cannot be read
 	Shared   []string          `json:"shared"`   // names of the parts of a split index
 	Detached map[string]string `json:"detached"` // the objects that other worktrees have checked out without a branch, by the names of the worktrees
@@ -61,28 +61,28 @@ func Read(dir string) (Info, error) {
 		return Info{}, err
 	}
 	defer func() { _ = root.Close() }()
-	i := Info{Head: small(root, "HEAD")}
+	i := Info{Head: readSmall(root, "HEAD")}
 	i.Commit = i.Head
 	if name, ok := strings.CutPrefix(i.Head, "ref: "); ok {
 		i.Commit = ""
 		if fs.ValidPath(name) && strings.HasPrefix(name, "refs/heads/") {
-			i.Commit = small(root, name)
+			i.Commit = readSmall(root, name)
 		}
 	}
 	if !oidPattern.MatchString(i.Commit) {
 		i.Commit = ""
 	}
-	config, err := content(root, "config", maxConfig)
+	config, err := readRegular(root, "config", maxConfig)
 	i.Broken = err != nil
 	i.Settings = ParseSettings(config)
-	for _, name := range names(root, ".", 0) {
+	for _, name := range entryNames(root, ".", 0) {
 		if sharedIndex.MatchString(name) && len(i.Shared) < maxShared {
 			i.Shared = append(i.Shared, name)
 		}
 	}
-	for _, name := range names(root, "worktrees", maxWorktrees) {
-		oid := small(root, path.Join("worktrees", name, "HEAD"))
-		if dir, ok := strings.CutSuffix(small(root, path.Join("worktrees", name, "gitdir")), "/.git"); ok && len(dir)+len(oid) < maxWorktree && len(i.Worktrees) < maxListed {
+	for _, name := range entryNames(root, "worktrees", maxWorktrees) {
+		oid := readSmall(root, path.Join("worktrees", name, "HEAD"))
+		if dir, ok := strings.CutSuffix(readSmall(root, path.Join("worktrees", name, "gitdir")), "/.git"); ok && len(dir)+len(oid) < maxWorktree && len(i.Worktrees) < maxListed {
 			i.Worktrees = append(i.Worktrees, Worktree{dir, oid})
 		}
 		if oidPattern.MatchString(oid) {
@@ -92,7 +92,7 @@ func Read(dir string) (Info, error) {
 			i.Detached[name] = oid
 		}
 	}
-	for _, name := range names(root, "objects", 0) {
+	for _, name := range entryNames(root, "objects", 0) {
 		info, err := root.Lstat(path.Join("objects", name))
 		if objectDir.MatchString(name) && err == nil && info.IsDir() {
 			i.Objects = append(i.Objects, name)
@@ -112,8 +112,8 @@ var (
 // maxNames is the number of entries of a directory that names reads by default.
 const maxNames = 100_000
 
-// names returns the names of at most n entries of a directory, or of maxNames if n is 0.
-func names(root *os.Root, dir string, n int) []string {
+// entryNames returns the names of at most n entries of a directory, or of maxNames if n is 0.
+func entryNames(root *os.Root, dir string, n int) []string {
 	f, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return nil
@@ -126,17 +126,17 @@ func names(root *os.Root, dir string, n int) []string {
 	return all
 }
 
-// small returns the trimmed content of a small file. It is empty if the file cannot be read.
-func small(root *os.Root, name string) string {
-	b, err := content(root, name, maxSmall)
+// readSmall returns the trimmed content of a small file. It is empty if the file cannot be read.
+func readSmall(root *os.Root, name string) string {
+	b, err := readRegular(root, name, maxSmall)
 	if err != nil {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
 }
 
-// content returns the content of a regular file.
-func content(root *os.Root, name string, limit int64) ([]byte, error) {
+// readRegular returns the content of a regular file.
+func readRegular(root *os.Root, name string, limit int64) ([]byte, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
@@ -152,8 +152,8 @@ func content(root *os.Root, name string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// plainSetting has the settings of a repository that affect comparisons and name no programs.
-var plainSetting = map[string]bool{
+// plainSettings has the settings of a repository that affect comparisons and name no programs.
+var plainSettings = map[string]bool{
 	"core.repositoryformatversion": true, "core.sharedrepository": true, "core.filemode": true, "core.ignorecase": true, "core.precomposeunicode": true,
 	"core.symlinks": true, "core.autocrlf": true, "core.eol": true, "extensions.objectformat": true,
 }
@@ -162,7 +162,7 @@ var plainValue = regexp.MustCompile(`^[A-Za-z0-9]+$`)
 
 // Plain reports whether the setting is one that a view of a repository may have.
 func (s Setting) Plain() bool {
-	return plainSetting[s.Section+"."+s.Name] && plainValue.MatchString(s.Value) && len(s.Value) <= maxValue
+	return plainSettings[s.Section+"."+s.Name] && plainValue.MatchString(s.Value) && len(s.Value) <= maxValue
 }
 
 // ParseSettings returns the plain settings in the configuration.

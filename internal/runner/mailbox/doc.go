@@ -18,8 +18,8 @@ type Message struct {
 	Text string `json:"text"`
 }
 
-// note is a line from the Sender: a message, or the confirmation that no more messages will come.
-type note struct {
+// senderLine is a line from the Sender: a message, or the confirmation that no more messages will come.
+type senderLine struct {
 	Message
 	Closed bool `json:"closed,omitempty"`
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pair returns a connected Sender and Receiver, and the messages that the Sender has recorded as taken.
-func pair(t *testing.T) (*Sender, *Receiver, func() []string) {
+// newPair returns a connected Sender and Receiver, and the messages that the Sender has recorded as taken.
+func newPair(t *testing.T) (*Sender, *Receiver, func() []string) {
 	t.Helper()
 	ours, theirs, err := Pair()
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func pair(t *testing.T) (*Sender, *Receiver, func() []string) {
 
 func TestMessageIsDeliveredWhenItIsTaken(t *testing.T) {
 	t.Parallel()
-	s, r, taken := pair(t)
+	s, r, taken := newPair(t)
 	sent := make(chan error, 2)
 	for range 2 { // the second call repeats the first
 		go func() { sent <- s.Send(Message{"m1", "hello\nyou"}) }()
@@ -64,7 +64,7 @@ func TestMessageIsDeliveredWhenItIsTaken(t *testing.T) {
 func TestNoMessageIsLostAtTheEnd(t *testing.T) {
 	t.Parallel()
 	for range 50 {
-		s, r, _ := pair(t)
+		s, r, _ := newPair(t)
 		const senders = 8
 		refused := make(chan bool, senders)
 		for i := range senders {
@@ -92,7 +92,7 @@ func TestNoMessageIsLostAtTheEnd(t *testing.T) {
 
 func TestMessageThatNobodyTakes(t *testing.T) {
 	t.Parallel()
-	s, r, taken := pair(t)
+	s, r, taken := newPair(t)
 	sent := make(chan error, 1)
 	go func() { sent <- s.Send(Message{"m1", "hello"}) }()
 	<-r.Messages()
@@ -112,7 +112,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	var sendErr error
 	for i := 0; sendErr == nil && i < 100; i++ {
 		s.mu.Lock()
-		sendErr = s.write(note{Message: Message{fmt.Sprint(i), string(make([]byte, 64<<10))}})
+		sendErr = s.write(senderLine{Message: Message{fmt.Sprint(i), string(make([]byte, 64<<10))}})
 		s.mu.Unlock()
 	}
 	require.Error(t, sendErr)

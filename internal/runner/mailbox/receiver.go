@@ -48,7 +48,7 @@ func (r *Receiver) receive() {
 			if err != nil {
 				return
 			}
-			var n note
+			var n senderLine
 			switch err := json.Unmarshal(line, &n); {
 			case err != nil:
 			case n.Closed:

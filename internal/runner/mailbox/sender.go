@@ -21,14 +21,14 @@ type Sender struct {
 
 	mu      sync.Mutex
 	written int
-	open    map[string]chan struct{} // closed when the message was taken, by its id
+	pending map[string]chan struct{} // closed when the message was taken, by its id
 	closed  bool
 	ended   chan struct{} // closed when the mailbox accepts no more messages
 }
 
 // NewSender returns a Sender that uses the socket. It calls taken once for each message that the program has taken.
 func NewSender(conn *os.File, taken func(id string)) *Sender {
-	s := &Sender{conn: conn, taken: taken, open: map[string]chan struct{}{}, ended: make(chan struct{})}
+	s := &Sender{conn: conn, taken: taken, pending: map[string]chan struct{}{}, ended: make(chan struct{})}
 	go s.receive()
 	return s
 }
@@ -37,19 +37,19 @@ func NewSender(conn *os.File, taken func(id string)) *Sender {
 // it. It returns ErrClosed if the mailbox was closed before that.
 func (s *Sender) Send(m Message) error {
 	s.mu.Lock()
-	taken, known := s.open[m.ID]
+	taken, known := s.pending[m.ID]
 	if !known {
 		if s.closed {
 			s.mu.Unlock()
 			return ErrClosed
 		}
-		if err := s.write(note{Message: m}); err != nil {
+		if err := s.write(senderLine{Message: m}); err != nil {
 			s.mu.Unlock()
 			return err
 		}
 		s.written++
 		taken = make(chan struct{})
-		s.open[m.ID] = taken
+		s.pending[m.ID] = taken
 	}
 	s.mu.Unlock()
 	select {
@@ -66,7 +66,7 @@ func (s *Sender) Send(m Message) error {
 }
 
 // write writes a line. A line that could not be written completely makes the mailbox unusable.
-func (s *Sender) write(n note) error {
+func (s *Sender) write(n senderLine) error {
 	line, err := json.Marshal(n)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (s *Sender) write(n note) error {
 	case wrote == 0 && os.IsTimeout(err):
 		return ErrNotRead
 	}
-	s.end()
+	s.markEnded()
 	return ErrClosed
 }
 
@@ -99,7 +99,7 @@ func (s *Sender) receive() {
 func (s *Sender) handle(r receipt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if taken := s.open[r.Taken]; taken != nil {
+	if taken := s.pending[r.Taken]; taken != nil {
 		select {
 		case <-taken:
 		default:
@@ -109,7 +109,7 @@ func (s *Sender) handle(r receipt) {
 	}
 	if r.Done && r.Read == s.written && !s.closed {
 		s.closed = true
-		_ = s.write(note{Closed: true})
+		_ = s.write(senderLine{Closed: true})
 	}
 }
 
@@ -117,10 +117,10 @@ func (s *Sender) handle(r receipt) {
 func (s *Sender) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.end()
+	s.markEnded()
 }
 
-func (s *Sender) end() {
+func (s *Sender) markEnded() {
 	s.closed = true
 	select {
 	case <-s.ended:

@@ -111,8 +111,8 @@ func KillDescendants(root int) (int, error) {
 	return len(found), err
 }
 
-// canMark reports whether the variable can mark processes. An empty one would match every process of the machine.
-func canMark(variable string) bool {
+// isValidMark reports whether the variable can mark processes. An empty one would match every process of the machine.
+func isValidMark(variable string) bool {
 	name, value, ok := strings.Cut(variable, "=")
 	return ok && name != "" && strings.Trim(value, "/") != ""
 }
@@ -122,12 +122,12 @@ func canMark(variable string) bool {
 // KillMarked returns the number of processes that it could not kill. It also finds orphans, which are no longer
 // descendants. On systems that do not show the environments of processes, it kills nothing and returns 0.
 func KillMarked(variable string) int {
-	if !canMark(variable) {
+	if !isValidMark(variable) {
 		return 0
 	}
 	left := 0
 	for range 100 { // each pass kills the processes that were started during the previous pass
-		ids := marked(variable)
+		ids := markedProcesses(variable)
 		left = 0
 		for _, id := range ids {
 			if err := id.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {

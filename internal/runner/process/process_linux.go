@@ -84,7 +84,7 @@ func list() ([]Entry, error) {
 	return all, nil
 }
 
-func marked(variable string) []ID {
+func markedProcesses(variable string) []ID {
 	ids, err := pids()
 	if err != nil {
 		return nil

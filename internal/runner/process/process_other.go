@@ -45,8 +45,8 @@ func lookup(pid int) (Entry, error) {
 
 func list() ([]Entry, error) { return rows("-ax") }
 
-// marked finds nothing: the system does not show the environments of processes.
-func marked(string) []ID { return nil }
+// markedProcesses finds nothing: the system does not show the environments of processes.
+func markedProcesses(string) []ID { return nil }
 
 // AdoptOrphans does nothing on this system. A process that has left the process group and lost its parent is not found.
 func AdoptOrphans() error { return nil }

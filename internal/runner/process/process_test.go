@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sleeper starts a process with the environment. It runs until the test ends.
-func sleeper(t *testing.T, env ...string) *exec.Cmd {
+// startSleeper starts a process with the environment. It runs until the test ends.
+func startSleeper(t *testing.T, env ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("bash", "-c", "echo ready; exec cat")
 	cmd.Env = append(os.Environ(), env...)
@@ -29,7 +29,7 @@ func sleeper(t *testing.T, env ...string) *exec.Cmd {
 
 func TestIdentity(t *testing.T) {
 	t.Parallel()
-	cmd := sleeper(t)
+	cmd := startSleeper(t)
 	id, err := Of(cmd.Process.Pid)
 	require.NoError(t, err)
 	require.True(t, id.Alive())
@@ -54,7 +54,7 @@ func TestIdentity(t *testing.T) {
 
 func TestFamily(t *testing.T) {
 	t.Parallel()
-	cmd := sleeper(t)
+	cmd := startSleeper(t)
 	family, err := Descendants(os.Getpid())
 	require.NoError(t, err)
 	require.Contains(t, pidsOf(family), cmd.Process.Pid)
@@ -72,7 +72,7 @@ func TestKillMarked(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux shows environments of processes")
 	}
-	other, cmd := sleeper(t, "FLEET_MARK=other"), sleeper(t, "FLEET_MARK=this one")
+	other, cmd := startSleeper(t, "FLEET_MARK=other"), startSleeper(t, "FLEET_MARK=this one")
 	require.Zero(t, KillMarked("FLEET_MARK=this one"))
 	var exit *exec.ExitError
 	require.ErrorAs(t, cmd.Wait(), &exit)
@@ -87,9 +87,9 @@ func TestKillMarked(t *testing.T) {
 func TestInvalidMark(t *testing.T) {
 	t.Parallel()
 	for _, variable := range []string{"FLEET_RUN_DIR=", "FLEET_RUN_DIR=/", "=value", "value"} {
-		require.False(t, canMark(variable), variable)
+		require.False(t, isValidMark(variable), variable)
 	}
-	require.True(t, canMark("FLEET_RUN_DIR=/runs/"))
+	require.True(t, isValidMark("FLEET_RUN_DIR=/runs/"))
 }
 
 func pidsOf(entries []Entry) []int {

@@ -16,7 +16,7 @@ import (
 //
 // So cmd.WaitDelay limits only how long the program may take to end after the command's context is done, and how long
 // cmd.Stdin may be copied after the program's end.
-func Run(ctx context.Context, cmd *exec.Cmd, patience time.Duration) error {
+func Run(ctx context.Context, cmd *exec.Cmd, maxWait time.Duration) error {
 	ours, theirs := map[io.Writer]*os.File{}, map[io.Writer]*os.File{}
 	closeAll := func(files map[io.Writer]*os.File) {
 		for _, f := range files {
@@ -52,7 +52,7 @@ func Run(ctx context.Context, cmd *exec.Cmd, patience time.Duration) error {
 	if err = cmd.Wait(); errors.Is(err, exec.ErrWaitDelay) { // the program succeeded without reading all of its input
 		err = nil
 	}
-	waiting, cancel := context.WithTimeout(ctx, patience)
+	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	defer context.AfterFunc(waiting, func() {
 		for _, from := range ours {
@@ -81,16 +81,16 @@ func Copy(to io.Writer, from *os.File) error {
 		return err
 	}
 	var failed error
-	err = conn.Control(func(fd uintptr) { failed = rest(to, int(fd), buffer) })
+	err = conn.Control(func(fd uintptr) { failed = drainPipe(to, int(fd), buffer) })
 	return errors.Join(err, failed)
 }
 
 // maxPipe is the largest size of a pipe that a process may choose without privileges, in bytes.
 const maxPipe = 1 << 20
 
-// rest copies what is in the pipe without waiting for more. It stops after about maxPipe bytes, because a process may
+// drainPipe copies what is in the pipe without waiting for more. It stops after about maxPipe bytes, because a process may
 // keep writing.
-func rest(to io.Writer, fd int, buffer []byte) error {
+func drainPipe(to io.Writer, fd int, buffer []byte) error {
 	for left := maxPipe; left > 0; {
 		n, err := syscall.Read(fd, buffer)
 		switch {

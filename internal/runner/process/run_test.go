@@ -19,16 +19,18 @@ import (
 	"fleet/internal/waittest"
 )
 
-// slow is a buffer whose first Write blocks until gate is closed.
-type slow struct {
+// slowBuffer is a buffer whose first Write blocks until gate is closed.
+type slowBuffer struct {
 	bytes.Buffer
 	reached chan struct{} // closed by the first Write
 	gate    chan struct{}
 }
 
-func newSlow() *slow { return &slow{reached: make(chan struct{}), gate: make(chan struct{})} }
+func newSlowBuffer() *slowBuffer {
+	return &slowBuffer{reached: make(chan struct{}), gate: make(chan struct{})}
+}
 
-func (s *slow) Write(p []byte) (int, error) {
+func (s *slowBuffer) Write(p []byte) (int, error) {
 	if s.Len() == 0 {
 		close(s.reached)
 		<-s.gate
@@ -37,12 +39,12 @@ func (s *slow) Write(p []byte) (int, error) {
 }
 
 // ReadFrom hides the buffer's method ReadFrom, which would bypass Write.
-func (s *slow) ReadFrom(io.Reader) (int64, error) { panic("not used") }
+func (s *slowBuffer) ReadFrom(io.Reader) (int64, error) { panic("not used") }
 
 // TestRunReadsLate reads output only after the program has ended and Run has waited for it.
 func TestRunReadsLate(t *testing.T) {
 	t.Parallel()
-	out := newSlow()
+	out := newSlowBuffer()
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", "echo begin; read <"+fifo+"; head -c 60000 /dev/zero")
@@ -94,7 +96,7 @@ func TestRunWaitsForChildren(t *testing.T) {
 	require.Equal(t, "early\nlate\n", out.String())
 
 	ctx, cancel := context.WithCancel(t.Context())
-	said := newSlow()
+	said := newSlowBuffer()
 	cmd = exec.CommandContext(ctx, "bash", "-c", "sleep 3600 & echo $!")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout = writer{said}

@@ -13,20 +13,20 @@ import (
 // whatever program they execute and whatever they do to their environment, and only root can raise it. No program is affected,
 // because the limit is 146,000 years. Its lower bits say to which run the process belongs.
 const (
-	tagged  = 1 << 62
-	ownBits = 22 // bits for one run of a directory
+	tagBit  = 1 << 62
+	runBits = 22 // bits for one run of a directory
 )
 
 // tagOf returns the limit of the processes with the variable.
 func tagOf(variable string) uint64 {
 	variable = strings.TrimSuffix(variable, "/")
-	return tagged | dirBits(path.Dir(variable)) | sum(path.Base(variable))>>(64-ownBits)
+	return tagBit | dirBits(path.Dir(variable)) | hash(path.Base(variable))>>(64-runBits)
 }
 
 // dirBits returns the bits that all processes have whose variable is in the directory.
-func dirBits(dir string) uint64 { return sum(dir) >> 2 &^ (1<<ownBits - 1) }
+func dirBits(dir string) uint64 { return hash(dir) >> 2 &^ (1<<runBits - 1) }
 
-func sum(s string) uint64 {
+func hash(s string) uint64 {
 	h := sha256.Sum256([]byte(s))
 	return binary.BigEndian.Uint64(h[:])
 }
@@ -48,9 +48,9 @@ func Tag(variable string) error {
 // hasTag reports whether the process is tagged with the variable or, if it ends with a slash, with one in its directory.
 func hasTag(pid int, variable string) bool {
 	var now unix.Rlimit
-	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &now) != nil || now.Max == unix.RLIM_INFINITY || now.Max&tagged == 0 {
+	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &now) != nil || now.Max == unix.RLIM_INFINITY || now.Max&tagBit == 0 {
 		return false
 	}
 	return now.Max == tagOf(variable) ||
-		strings.HasSuffix(variable, "/") && now.Max&^(1<<ownBits-1) == tagged|dirBits(strings.TrimSuffix(variable, "/"))
+		strings.HasSuffix(variable, "/") && now.Max&^(1<<runBits-1) == tagBit|dirBits(strings.TrimSuffix(variable, "/"))
 }

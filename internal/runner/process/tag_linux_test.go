@@ -13,7 +13,7 @@ import (
 func TestTag(t *testing.T) {
 	t.Parallel()
 	start := func(variable string) *exec.Cmd {
-		cmd := sleeper(t)
+		cmd := startSleeper(t)
 		tag := tagOf(variable)
 		require.NoError(t, unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: tag, Max: tag}, nil))
 		return cmd

@@ -21,10 +21,10 @@ const usage = `Lets an agent's program ask the people who look after the agent. 
 func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	return run(ctx, args, os.Stdin, os.Stdout, os.Stderr)
+	return runVerb(ctx, args, os.Stdin, os.Stdout, os.Stderr)
 }
 
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func runVerb(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) >= 2 && args[1] == "mcp" {
 		if err := NewServer(args[0]).Serve(ctx, stdin, stdout); err != nil {
 			fmt.Fprintln(stderr, err)

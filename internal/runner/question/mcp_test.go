@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// supervisor answers the questions of a run with the function answer. If the answer has an empty status, supervisor
+// startSupervisor answers the questions of a run with the function answer. If the answer has an empty status, it
 // does not write it. lines receives the verb of each line that the run writes.
-func supervisor(t *testing.T, answer func(Question) Answer) (run string, lines <-chan string) {
+func startSupervisor(t *testing.T, answer func(Question) Answer) (run string, lines <-chan string) {
 	t.Helper()
 	run = t.TempDir()
 	for _, dir := range []string{Dir, Answers} {
@@ -26,7 +26,7 @@ func supervisor(t *testing.T, answer func(Question) Answer) (run string, lines <
 	pipe, err := os.OpenFile(filepath.Join(run, Pipe), os.O_RDWR|syscall.O_NONBLOCK, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pipe.Close() })
-	told := make(chan string, 100)
+	verbs := make(chan string, 100)
 	go func() {
 		for in := bufio.NewScanner(pipe); in.Scan(); {
 			verb, name, _ := strings.Cut(in.Text(), " ")
@@ -40,10 +40,10 @@ func supervisor(t *testing.T, answer func(Question) Answer) (run string, lines <
 					_ = os.Rename(filepath.Join(run, name), filepath.Join(run, Answers, name))
 				}
 			}
-			told <- verb
+			verbs <- verb
 		}
 	}()
-	return run, told
+	return run, verbs
 }
 
 // client is an MCP client of the run's server.
@@ -60,7 +60,7 @@ func connect(t *testing.T, args ...string) *client {
 	fromServer, out := io.Pipe()
 	c := &client{t: t, in: in, out: bufio.NewScanner(fromServer), done: make(chan int, 1)}
 	go func() {
-		c.done <- run(t.Context(), args, toServer, out, io.Discard)
+		c.done <- runVerb(t.Context(), args, toServer, out, io.Discard)
 		_ = out.Close()
 	}()
 	return c
@@ -112,7 +112,7 @@ func decide(q Question) Answer {
 
 func TestServer(t *testing.T) {
 	t.Parallel()
-	run, _ := supervisor(t, decide)
+	run, _ := startSupervisor(t, decide)
 	c := connect(t, run, "mcp")
 	c.send("no JSON")
 	c.send(`{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2024-11-05"}}`)
@@ -146,7 +146,7 @@ func TestServer(t *testing.T) {
 // TestApprove checks the answers to requests for permission of Claude Code.
 func TestApprove(t *testing.T) {
 	t.Parallel()
-	run, _ := supervisor(t, decide)
+	run, _ := startSupervisor(t, decide)
 	for _, tc := range []struct{ tool, input, want string }{
 		{"Bash", `{"command":"make"}`, `{"behavior":"allow"}`},
 		{"Write", `{}`, `{"behavior":"deny","message":"denied by alice"}`},
@@ -168,7 +168,7 @@ func TestApprove(t *testing.T) {
 // TestServerWithdraws checks that the server withdraws a question if the client cancels the call or disconnects.
 func TestServerWithdraws(t *testing.T) {
 	t.Parallel()
-	run, lines := supervisor(t, func(Question) Answer { return Answer{} })
+	run, lines := startSupervisor(t, func(Question) Answer { return Answer{} })
 	c := connect(t, run, "mcp")
 	for _, end := range []func(){
 		func() {

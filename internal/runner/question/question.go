@@ -105,8 +105,8 @@ type Record struct {
 
 // Intervals for polling for an answer.
 const (
-	firstLook = 5 * time.Millisecond
-	lastLook  = 100 * time.Millisecond
+	minPoll = 5 * time.Millisecond
+	maxPoll = 100 * time.Millisecond
 )
 
 // Ask sends a question to the supervisor of the run in the directory, and waits for the answer. If the context ends, it
@@ -127,13 +127,13 @@ func Ask(ctx context.Context, run string, q Question) (Answer, error) {
 		return Answer{}, err
 	}
 	defer func() { _ = os.Remove(file) }()
-	if err := tell(run, VerbAsk, name); err != nil {
+	if err := writeLine(run, VerbAsk, name); err != nil {
 		return Answer{}, err
 	}
-	for again := firstLook; ; again = min(2*again, lastLook) {
-		a, err := read(filepath.Join(run, Answers, name))
+	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
+		a, err := readAnswer(filepath.Join(run, Answers, name))
 		if err == nil {
-			_ = tell(run, VerbGot, name) // the answer is valid even if this fails
+			_ = writeLine(run, VerbGot, name) // the answer is valid even if this fails
 			return a, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -141,14 +141,14 @@ func Ask(ctx context.Context, run string, q Question) (Answer, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return Answer{}, errors.Join(ctx.Err(), tell(run, VerbDrop, name))
-		case <-time.After(again):
+			return Answer{}, errors.Join(ctx.Err(), writeLine(run, VerbDrop, name))
+		case <-time.After(pause):
 		}
 	}
 }
 
-// tell writes a line to the supervisor's pipe. It fails if no supervisor reads the pipe.
-func tell(run, verb, name string) error {
+// writeLine writes a line to the supervisor's pipe. It fails if no supervisor reads the pipe.
+func writeLine(run, verb, name string) error {
 	f, err := os.OpenFile(filepath.Join(run, Pipe), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func tell(run, verb, name string) error {
 	return errors.Join(err, f.Close())
 }
 
-func read(path string) (a Answer, err error) {
+func readAnswer(path string) (a Answer, err error) {
 	data, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(data, &a)

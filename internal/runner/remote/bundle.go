@@ -28,7 +28,7 @@ type bundles struct {
 
 // bundle is an unlinked file, which disappears when the process ends.
 type bundle struct {
-	turn chan struct{} // held while the bundle is created
+	lock chan struct{} // held while the bundle is created
 	file *os.File      // nil until the bundle is created
 	size int64
 
@@ -42,7 +42,7 @@ func (b *bundles) open(id string) (_ *bundle, close func()) {
 	defer b.mu.Unlock()
 	r := b.byID[id]
 	if r == nil {
-		r = &bundle{turn: make(chan struct{}, 1)}
+		r = &bundle{lock: make(chan struct{}, 1)}
 		b.byID[id] = r
 	}
 	r.readers++
@@ -71,19 +71,19 @@ func (b *bundles) expire(id string, r *bundle) {
 	}
 }
 
-// make creates the bundle if necessary. begun means that the caller has already received a part of it. Then make does
+// create creates the bundle if necessary. partlySent means that the caller has already received a part of it. Then create does
 // not create another bundle, which could have other contents, but fails.
-func (b *bundle) make(ctx context.Context, r fleet.Runner, begun bool) error {
+func (b *bundle) create(ctx context.Context, r fleet.Runner, partlySent bool) error {
 	select {
-	case b.turn <- struct{}{}:
-		defer func() { <-b.turn }()
+	case b.lock <- struct{}{}:
+		defer func() { <-b.lock }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	if b.file != nil {
 		return nil
 	}
-	if begun {
+	if partlySent {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent was restarted while it sent a bundle: ask for the bundle again")
 	}
 	f, err := os.CreateTemp("", "fleet-bundle-*")
@@ -114,22 +114,22 @@ func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.Bundl
 		return err
 	}
 	if id == "" || offset < 0 {
-		return fault(fleet.Invalid(fleet.ReasonInvalidArgument, "bundle_id", "bundle_id must not be empty, and offset not negative"))
+		return toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "bundle_id", "bundle_id must not be empty, and offset not negative"))
 	}
 	heartbeat := &runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
-	a := answer(ctx, s, stream, heartbeat, 0)
+	a := startResponse(ctx, s, stream, heartbeat, 0)
 	b, closeBundle := s.bundles.open(req.Msg.GetAgent().GetUid() + "\x00" + id)
 	defer closeBundle()
-	err = b.make(a.ctx, r, offset > 0)
+	err = b.create(a.ctx, r, offset > 0)
 	a.end()
 	if err != nil {
-		return s.failed(ctx, err)
+		return s.wireError(ctx, err)
 	}
 	buf := make([]byte, bundlePiece)
 	for ; offset < b.size; offset += int64(len(buf)) {
 		buf = buf[:min(bundlePiece, b.size-offset)]
 		if _, err := b.file.ReadAt(buf, offset); err != nil {
-			return s.failed(ctx, err)
+			return s.wireError(ctx, err)
 		}
 		if err := a.send(&runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_Data{Data: buf}}); err != nil {
 			return err
@@ -145,7 +145,7 @@ var errShort = errors.New("the bundle is shorter than announced")
 func (w runner) Bundle(ctx context.Context, out io.Writer) error {
 	req := &runnerv1.BundleRequest{Agent: agentTo(w.agent), BundleId: rand.Text()}
 	var failed error
-	err := w.client.listen(ctx, w.agent, func(ctx context.Context) (done, heard bool, err error) {
+	err := w.client.callStreams(ctx, w.agent, func(ctx context.Context) (done, heard bool, err error) {
 		err = receive(ctx, w.client.config.Silence, func(ctx context.Context) (*connect.ServerStreamForClient[runnerv1.BundleResponse], error) {
 			return w.client.rpc.Bundle(ctx, connect.NewRequest(req))
 		}, func(m *runnerv1.BundleResponse) bool {

@@ -36,24 +36,24 @@ func (b *bundler) Bundle(_ context.Context, w io.Writer) error {
 	return err
 }
 
-// cutting is a transport that cuts off each response after a number of bytes.
-type cutting struct{ after int64 }
+// cuttingTransport is a transport that cuts off each response after a number of bytes.
+type cuttingTransport struct{ after int64 }
 
-func (c cutting) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c cuttingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := http.DefaultTransport.RoundTrip(r)
 	if err == nil {
-		res.Body = &cut{res.Body, c.after}
+		res.Body = &cutBody{res.Body, c.after}
 	}
 	return res, err
 }
 
-// cut is a response body that fails after a number of bytes.
-type cut struct {
+// cutBody is a response body that fails after a number of bytes.
+type cutBody struct {
 	io.ReadCloser
 	left int64
 }
 
-func (c *cut) Read(p []byte) (int, error) {
+func (c *cutBody) Read(p []byte) (int, error) {
 	if c.left <= 0 {
 		return 0, io.ErrUnexpectedEOF
 	}
@@ -84,7 +84,7 @@ func TestBundleContinues(t *testing.T) {
 	t.Parallel()
 	b := &bundler{text: []byte(rand.Text() + strings.Repeat("0123456789", 100_000))}
 	_, _ = rand.Read(b.text) // random data cannot be compressed
-	a, _ := serveBundles(t, b, cutting{300 << 10})
+	a, _ := serveBundles(t, b, cuttingTransport{300 << 10})
 	var got bytes.Buffer
 	require.NoError(t, a.Bundle(t.Context(), &got))
 	require.True(t, bytes.Equal(b.text, got.Bytes()))
@@ -101,7 +101,7 @@ func TestBundleRestarted(t *testing.T) {
 	t.Parallel()
 	b := &bundler{text: make([]byte, 1<<20)}
 	_, _ = rand.Read(b.text)
-	a, restart := serveBundles(t, b, cutting{300 << 10})
+	a, restart := serveBundles(t, b, cuttingTransport{300 << 10})
 	restarted := false
 	err := a.Bundle(t.Context(), writer(func(p []byte) (int, error) {
 		if !restarted {
@@ -130,7 +130,7 @@ func TestBundleExpires(t *testing.T) {
 			return len(all.byID)
 		}
 		read, end := all.open("id")
-		require.NoError(t, read.make(t.Context(), &bundler{text: []byte("bundle")}, false))
+		require.NoError(t, read.create(t.Context(), &bundler{text: []byte("bundle")}, false))
 		time.Sleep(2 * bundleKept)
 
 		again, endAgain := all.open("id") // the first connection broke, and its reader has not noticed that yet

@@ -23,9 +23,9 @@ func (s *Server) Changes(ctx context.Context, req *connect.Request[runnerv1.Chan
 	if err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.take(ctx, req.Msg.GetAgent().GetUid())
+	ctx, done, err := s.takeTurn(ctx, req.Msg.GetAgent().GetUid())
 	if err != nil {
-		return nil, fault(err)
+		return nil, toFault(err)
 	}
 	defer done()
 	c, err := r.Changes(ctx, run)
@@ -40,7 +40,7 @@ func (s *Server) Patch(ctx context.Context, req *connect.Request[runnerv1.PatchR
 		return nil, err
 	}
 	if m.GetOffset() < 0 || m.GetLimit() < 1 || m.GetLimit() > maxPatch {
-		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "offset must not be negative, and limit must be between 1 and %d", maxPatch))
+		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "offset must not be negative, and limit must be between 1 and %d", maxPatch))
 	}
 	c := fleet.Changes{Base: m.GetBase(), Commit: m.GetCommit()}
 	text, more, err := r.Patch(ctx, c, m.GetPath(), m.GetOffset(), int(m.GetLimit()))
@@ -50,7 +50,7 @@ func (s *Server) Patch(ctx context.Context, req *connect.Request[runnerv1.PatchR
 // Changes implements fleet.Runner.
 func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err error) {
 	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
-		re, err := w.client.rpc.Changes(ctx, connect.NewRequest(&runnerv1.ChangesRequest{Agent: agentTo(w.agent), Run: named(r)}))
+		re, err := w.client.rpc.Changes(ctx, connect.NewRequest(&runnerv1.ChangesRequest{Agent: agentTo(w.agent), Run: runWithID(r)}))
 		if err == nil {
 			c = changesFrom(re.Msg.GetChanges())
 		}
@@ -81,17 +81,17 @@ func changesTo(c *fleet.Changes) *runnerv1.Changes {
 		return nil
 	}
 	p := &runnerv1.Changes{
-		Base: c.Base, Commit: c.Commit, Ref: c.Ref, Branch: valid(c.Branch), Commits: int32(c.Commits), Dirty: c.Dirty, Pushed: c.Pushed,
-		Files: int32(c.Files), Insertions: int32(c.Insertions), Deletions: int32(c.Deletions), At: timeTo(c.At), Problem: valid(c.Problem),
+		Base: c.Base, Commit: c.Commit, Ref: c.Ref, Branch: toValidUTF8(c.Branch), Commits: int32(c.Commits), Dirty: c.Dirty, Pushed: c.Pushed,
+		Files: int32(c.Files), Insertions: int32(c.Insertions), Deletions: int32(c.Deletions), At: timeTo(c.At), Problem: toValidUTF8(c.Problem),
 	}
 	for _, f := range c.List {
 		p.List = append(p.List, &runnerv1.FileChange{
-			Path: valid(f.Path), From: valid(f.From), Kind: string(f.Kind), Insertions: int32(f.Insertions), Deletions: int32(f.Deletions),
+			Path: toValidUTF8(f.Path), From: toValidUTF8(f.From), Kind: string(f.Kind), Insertions: int32(f.Insertions), Deletions: int32(f.Deletions),
 			Binary: f.Binary,
 		})
 	}
 	for _, path := range c.LeftOut {
-		p.LeftOut = append(p.LeftOut, valid(path))
+		p.LeftOut = append(p.LeftOut, toValidUTF8(path))
 	}
 	return p
 }
@@ -101,24 +101,24 @@ func changesFrom(p *runnerv1.Changes) *fleet.Changes {
 		return nil
 	}
 	c := &fleet.Changes{
-		Base: bounded(p.GetBase()), Commit: bounded(p.GetCommit()), Ref: bounded(p.GetRef()), Branch: bounded(p.GetBranch()), Commits: int(p.GetCommits()), Dirty: p.GetDirty(),
+		Base: truncate(p.GetBase()), Commit: truncate(p.GetCommit()), Ref: truncate(p.GetRef()), Branch: truncate(p.GetBranch()), Commits: int(p.GetCommits()), Dirty: p.GetDirty(),
 		Pushed: p.GetPushed(), Files: int(p.GetFiles()), Insertions: int(p.GetInsertions()), Deletions: int(p.GetDeletions()),
-		At: timeFrom(p.GetAt()), Problem: bounded(p.GetProblem()),
+		At: timeFrom(p.GetAt()), Problem: truncate(p.GetProblem()),
 	}
 	for _, path := range p.GetLeftOut()[:min(len(p.GetLeftOut()), maxLeftOut)] {
-		c.LeftOut = append(c.LeftOut, bounded(path))
+		c.LeftOut = append(c.LeftOut, truncate(path))
 	}
 	for _, f := range p.GetList()[:min(len(p.GetList()), fleet.MaxChangedFiles)] {
 		c.List = append(c.List, fleet.FileChange{
-			Path: bounded(f.GetPath()), From: bounded(f.GetFrom()), Kind: fleet.FileChangeKind(f.GetKind()), Insertions: int(f.GetInsertions()),
+			Path: truncate(f.GetPath()), From: truncate(f.GetFrom()), Kind: fleet.FileChangeKind(f.GetKind()), Insertions: int(f.GetInsertions()),
 			Deletions: int(f.GetDeletions()), Binary: f.GetBinary(),
 		})
 	}
 	return c
 }
 
-// bounded shortens the text to maxText bytes.
-func bounded(s string) string {
+// truncate shortens the text to maxText bytes.
+func truncate(s string) string {
 	if len(s) <= maxText {
 		return s
 	}

@@ -18,13 +18,13 @@ func (s *Server) Check(ctx context.Context, req *connect.Request[runnerv1.CheckR
 	if err != nil {
 		return err
 	}
-	ctx, done, err := s.take(ctx, req.Msg.GetAgent().GetUid())
+	ctx, done, err := s.takeTurn(ctx, req.Msg.GetAgent().GetUid())
 	if err != nil {
-		return fault(err)
+		return toFault(err)
 	}
 	defer done()
 	heartbeat := &runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
-	a := answer(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration())
+	a := startResponse(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration())
 	res, err := r.Check(a.ctx, run, checkFrom(req.Msg.GetCheck()))
 	late := a.end()
 	switch {
@@ -33,16 +33,16 @@ func (s *Server) Check(ctx context.Context, req *connect.Request[runnerv1.CheckR
 	case late && errors.Is(err, context.DeadlineExceeded):
 		return nil // max_wait is over
 	}
-	return s.failed(ctx, err)
+	return s.wireError(ctx, err)
 }
 
 // Check implements fleet.Runner.
 func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (res fleet.CheckResult, err error) {
-	req := &runnerv1.CheckRequest{Agent: agentTo(w.agent), Run: named(r), Check: checkTo(c)}
+	req := &runnerv1.CheckRequest{Agent: agentTo(w.agent), Run: runWithID(r), Check: checkTo(c)}
 	if wait := w.client.config.MaxWait; wait > 0 {
 		req.MaxWait = durationpb.New(wait)
 	}
-	err = w.client.listen(ctx, w.agent, func(ctx context.Context) (done, heard bool, err error) {
+	err = w.client.callStreams(ctx, w.agent, func(ctx context.Context) (done, heard bool, err error) {
 		err = receive(ctx, w.client.config.Silence, func(ctx context.Context) (*connect.ServerStreamForClient[runnerv1.CheckResponse], error) {
 			return w.client.rpc.Check(ctx, connect.NewRequest(req))
 		}, func(m *runnerv1.CheckResponse) bool {
@@ -68,7 +68,7 @@ func checkFrom(p *runnerv1.Check) fleet.Check {
 
 func resultTo(r fleet.CheckResult) *runnerv1.CheckResult {
 	p := &runnerv1.CheckResult{
-		Command: r.Command, Status: string(r.Status), Reason: valid(r.Reason), Output: valid(r.Output), Truncated: r.Truncated,
+		Command: r.Command, Status: string(r.Status), Reason: toValidUTF8(r.Reason), Output: toValidUTF8(r.Output), Truncated: r.Truncated,
 		StartedAt: timeTo(r.StartedAt), EndedAt: timeTo(r.EndedAt),
 	}
 	if r.ExitCode != nil {
@@ -79,7 +79,7 @@ func resultTo(r fleet.CheckResult) *runnerv1.CheckResult {
 
 func resultFrom(p *runnerv1.CheckResult) fleet.CheckResult {
 	r := fleet.CheckResult{
-		Command: p.GetCommand(), Status: fleet.CheckStatus(p.GetStatus()), Reason: bounded(p.GetReason()), Output: p.GetOutput(),
+		Command: p.GetCommand(), Status: fleet.CheckStatus(p.GetStatus()), Reason: truncate(p.GetReason()), Output: p.GetOutput(),
 		Truncated: p.GetTruncated(), StartedAt: timeFrom(p.GetStartedAt()), EndedAt: timeFrom(p.GetEndedAt()),
 	}
 	if n := len(r.Output) - fleet.MaxCheckOutput; n > 0 {

@@ -78,7 +78,7 @@ func NewClient(c ClientConfig) *Client {
 	if c.JSON {
 		options = append(options, connect.WithProtoJSON(), connect.WithAcceptCompression("gzip", nil, nil))
 	}
-	cl.rpc = runnerv1connect.NewRunnerServiceClient(signing{c.HTTP, cl}, strings.TrimRight(c.URL, "/"), options...)
+	cl.rpc = runnerv1connect.NewRunnerServiceClient(signingClient{c.HTTP, cl}, strings.TrimRight(c.URL, "/"), options...)
 	return cl
 }
 
@@ -90,14 +90,14 @@ type caller struct{ agent string }
 
 type callerKey struct{}
 
-// signing signs the requests of a client.
-type signing struct {
+// signingClient signs the requests of a client.
+type signingClient struct {
 	base   *http.Client
 	client *Client
 }
 
 // Do implements connect.HTTPClient.
-func (s signing) Do(req *http.Request) (*http.Response, error) {
+func (s signingClient) Do(req *http.Request) (*http.Response, error) {
 	if who, ok := req.Context().Value(callerKey{}).(caller); ok {
 		at, err := s.client.handshake(req.Context(), who.agent)
 		if err != nil {
@@ -111,15 +111,15 @@ func (s signing) Do(req *http.Request) (*http.Response, error) {
 	if err != nil || res.StatusCode == http.StatusOK {
 		return res, err
 	}
-	return whole(res)
+	return readErrorBody(res)
 }
 
 // maxRefusal limits the body of a response that is not OK, in bytes.
 const maxRefusal = 1 << 20
 
-// whole reads the body of a response that reports an error. It fails if the body is incomplete. Connect does not notice
+// readErrorBody reads the body of a response that reports an error. It fails if the body is incomplete. Connect does not notice
 // that: it would treat an incomplete "not found" as the answer of an older runner that does not have the method.
-func whole(res *http.Response) (*http.Response, error) {
+func readErrorBody(res *http.Response) (*http.Response, error) {
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxRefusal))
 	if err != nil {
@@ -173,7 +173,7 @@ func (c *Client) CheckOptions(o fleet.TaskOptions) error {
 	return o.Unsupported(at.options, "the runner of the agent", nil)
 }
 
-func (c *Client) forget() {
+func (c *Client) forgetSession() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.session = nil
@@ -187,10 +187,10 @@ func (c *Client) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if e := faultOf(err); e != nil {
+	if e := fromError(err); e != nil {
 		switch e.Metadata[metaRefused] {
 		case refusedOld, refusedTime:
-			c.forget()
+			c.forgetSession()
 			return errors.Join(errLost, e)
 		}
 		return e
@@ -225,7 +225,7 @@ func (c *Client) callWithRetry(ctx context.Context, a fleet.Agent, call func(con
 		if err == nil {
 			return nil
 		}
-		if err := t.again(ctx, err); err != nil {
+		if err := t.waitForRetry(ctx, err); err != nil {
 			return err
 		}
 	}
@@ -233,22 +233,22 @@ func (c *Client) callWithRetry(ctx context.Context, a fleet.Agent, call func(con
 
 // attempts counts the attempts of a call.
 type attempts struct {
-	client *Client
-	agent  fleet.Agent
-	begun  time.Time
-	pause  time.Duration
+	client  *Client
+	agent   fleet.Agent
+	started time.Time
+	pause   time.Duration
 }
 
 func (c *Client) attempts(a fleet.Agent) *attempts {
-	return &attempts{client: c, agent: a, begun: c.config.Now(), pause: firstPause}
+	return &attempts{client: c, agent: a, started: c.config.Now(), pause: firstPause}
 }
 
-// again waits until the next attempt. It returns an error if the call must not be repeated.
-func (t *attempts) again(ctx context.Context, err error) error {
+// waitForRetry waits until the next attempt. It returns an error if the call must not be repeated.
+func (t *attempts) waitForRetry(ctx context.Context, err error) error {
 	if err = t.client.classify(ctx, err); !errors.Is(err, errLost) {
 		return err
 	}
-	if t.client.config.Now().Sub(t.begun) >= t.client.config.Patience {
+	if t.client.config.Now().Sub(t.started) >= t.client.config.Patience {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent %q does not answer", t.agent.Name).WithCause(err)
 	}
 	pause := t.pause

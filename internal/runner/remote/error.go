@@ -19,8 +19,8 @@ var codes = map[fleet.Code]connect.Code{
 	fleet.Unimplemented: connect.CodeUnimplemented, fleet.DeadlineExceeded: connect.CodeDeadlineExceeded,
 }
 
-// fault converts an error of the runner for the wire. The caller learns nothing about the cause of an unknown error.
-func fault(err error) *connect.Error {
+// toFault converts an error of the runner for the wire. The caller learns nothing about the cause of an unknown error.
+func toFault(err error) *connect.Error {
 	var e *fleet.Error
 	switch {
 	case errors.As(err, &e):
@@ -40,9 +40,9 @@ func fault(err error) *connect.Error {
 	return out
 }
 
-// faultOf returns the runner's error in err. It returns nil if err is not from the runner but, for example, from a
+// fromError returns the runner's error in err. It returns nil if err is not from the runner but, for example, from a
 // proxy.
-func faultOf(err error) *fleet.Error {
+func fromError(err error) *fleet.Error {
 	var ce *connect.Error
 	if !errors.As(err, &ce) {
 		return nil

@@ -51,7 +51,7 @@ func FuzzSignature(f *testing.F) {
 	f.Add("u", "i", "n", "1234", "AAAA", "hash")
 	f.Add("", "", "", "-9223372036854775808", strings.Repeat("A", 88), "")
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	v := &verifier{key: key.Public().(ed25519.PublicKey), instance: "i", now: time.Now, seen: map[string]time.Time{}} //nolint:forcetypeassert // of ed25519
+	v := &verifier{key: key.Public().(ed25519.PublicKey), instance: "i", now: time.Now, nonces: map[string]time.Time{}} //nolint:forcetypeassert // of ed25519
 	f.Fuzz(func(t *testing.T, agent, instance, nonce, expires, signature, body string) {
 		r := httptest.NewRequest(http.MethodPost, "/fleet.runner.v1.RunnerService/Dispatch", strings.NewReader("{}"))
 		for name, value := range map[string]string{

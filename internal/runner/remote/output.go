@@ -17,11 +17,11 @@ func (s *Server) Output(ctx context.Context, req *connect.Request[runnerv1.Outpu
 		return nil, err
 	}
 	if m.GetLimit() < 1 || m.GetLimit() > maxPatch {
-		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit must be between 1 and %d", maxPatch))
+		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit must be between 1 and %d", maxPatch))
 	}
 	p, err := r.Output(ctx, run, m.GetOffset(), int(m.GetLimit()))
 	if err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, s.wireError(ctx, err)
 	}
 	return connect.NewResponse(&runnerv1.OutputResponse{
 		Data: p.Data, Offset: p.Offset, Size: p.Size, GapOffset: p.GapOffset, GapSize: p.GapSize,
@@ -33,7 +33,7 @@ func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int
 	limit = min(limit, maxPatch)
 	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		re, err := w.client.rpc.Output(ctx, connect.NewRequest(&runnerv1.OutputRequest{
-			Agent: agentTo(w.agent), Run: named(r), Offset: offset, Limit: int32(limit), //nolint:gosec // at most maxPatch
+			Agent: agentTo(w.agent), Run: runWithID(r), Offset: offset, Limit: int32(limit), //nolint:gosec // at most maxPatch
 		}))
 		if err == nil {
 			p = pageFrom(re.Msg, limit)

@@ -39,7 +39,7 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 // Interrupt implements fleet.Runner.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
-		_, err := w.client.rpc.Interrupt(ctx, connect.NewRequest(&runnerv1.InterruptRequest{Agent: agentTo(w.agent), Run: named(r), Kill: kill}))
+		_, err := w.client.rpc.Interrupt(ctx, connect.NewRequest(&runnerv1.InterruptRequest{Agent: agentTo(w.agent), Run: runWithID(r), Kill: kill}))
 		return err
 	})
 }
@@ -48,7 +48,7 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error {
 	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		_, err := w.client.rpc.Send(ctx, connect.NewRequest(&runnerv1.SendRequest{
-			Agent: agentTo(w.agent), Run: named(r), MessageId: id, Text: message,
+			Agent: agentTo(w.agent), Run: runWithID(r), MessageId: id, Text: message,
 		}))
 		return err
 	})
@@ -58,24 +58,24 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error
 func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
 	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		_, err := w.client.rpc.Answer(ctx, connect.NewRequest(&runnerv1.AnswerRequest{
-			Agent: agentTo(w.agent), Run: named(r), Question: questionTo(q),
+			Agent: agentTo(w.agent), Run: runWithID(r), Question: questionTo(q),
 		}))
 		return err
 	})
 }
 
-// named returns a dispatched run with only the fields that calls after Dispatch need.
-func named(r fleet.Run) *runnerv1.Run {
+// runWithID returns a dispatched run with only the fields that calls after Dispatch need.
+func runWithID(r fleet.Run) *runnerv1.Run {
 	return runTo(fleet.Run{TaskID: r.TaskID, Timeout: r.Timeout, Started: r.Started, Linger: r.Linger})
 }
 
 // Follow implements fleet.Runner. After a broken stream it continues after the last output that sink accepted.
 func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	f := &followCall{runner: w, run: r, cursor: cursor, sink: sink}
-	err := w.client.listen(ctx, w.agent, f.once)
+	err := w.client.callStreams(ctx, w.agent, f.followOnce)
 	switch {
-	case f.sunk != nil:
-		return fleet.Outcome{}, f.sunk
+	case f.sinkErr != nil:
+		return fleet.Outcome{}, f.sinkErr
 	case err == nil:
 		return *f.outcome, nil
 	case fleet.ReasonOf(err) == fleet.ReasonTaskNotFound && f.cursor != "": // the run existed before, because some of its output is known
@@ -92,13 +92,13 @@ type followCall struct {
 	run     fleet.Run
 	cursor  string
 	sink    func(fleet.Output) error
-	sunk    error
+	sinkErr error
 	outcome *fleet.Outcome
 }
 
-// once follows the run on one connection.
-func (f *followCall) once(ctx context.Context) (done, heard bool, err error) {
-	req := &runnerv1.FollowRequest{Agent: agentTo(f.runner.agent), Run: named(f.run), Cursor: f.cursor}
+// followOnce follows the run on one connection.
+func (f *followCall) followOnce(ctx context.Context) (done, heard bool, err error) {
+	req := &runnerv1.FollowRequest{Agent: agentTo(f.runner.agent), Run: runWithID(f.run), Cursor: f.cursor}
 	if wait := f.runner.client.config.MaxWait; wait > 0 {
 		req.MaxWait = durationpb.New(wait)
 	}
@@ -109,13 +109,13 @@ func (f *followCall) once(ctx context.Context) (done, heard bool, err error) {
 		switch e := m.GetEvent().(type) {
 		case *runnerv1.FollowResponse_Output:
 			out := outputFrom(e.Output)
-			if f.sunk = f.sink(out); f.sunk == nil && out.Cursor != "" { // a question has no cursor
+			if f.sinkErr = f.sink(out); f.sinkErr == nil && out.Cursor != "" { // a question has no cursor
 				f.cursor = out.Cursor
 			}
 		case *runnerv1.FollowResponse_Outcome:
 			f.outcome = new(outcomeFrom(e.Outcome))
 		}
-		done = f.sunk != nil || f.outcome != nil
+		done = f.sinkErr != nil || f.outcome != nil
 		return !done
 	})
 	return done, heard, err

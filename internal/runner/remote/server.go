@@ -68,7 +68,7 @@ func NewServer(runners Runners, c ServerConfig) (*Server, error) {
 	}
 	return &Server{
 		config: c, runners: runners, turns: map[string]*turn{}, bundles: bundles{byID: map[string]*bundle{}},
-		verify: &verifier{key: c.Key, instance: rand.Text(), now: c.Now, seen: map[string]time.Time{}},
+		verify: &verifier{key: c.Key, instance: rand.Text(), now: c.Now, nonces: map[string]time.Time{}},
 	}, nil
 }
 
@@ -81,7 +81,7 @@ func (s *Server) Handler() http.Handler {
 	_, rpc := runnerv1connect.NewRunnerServiceHandler(s, connect.WithReadMaxBytes(maxRequest), connect.WithRecover(
 		func(ctx context.Context, spec connect.Spec, _ http.Header, p any) error {
 			s.config.Logger.ErrorContext(ctx, "call panicked", "procedure", spec.Procedure, "panic", p)
-			return fault(errors.New("panic"))
+			return toFault(errors.New("panic"))
 		}))
 	errs := connect.NewErrorWriter()
 	mux := http.NewServeMux()
@@ -90,7 +90,7 @@ func (s *Server) Handler() http.Handler {
 		if procedureOf(r.URL.Path) != runnerv1connect.RunnerServiceHandshakeProcedure {
 			if err := s.verify.check(w, r); err != nil {
 				s.config.Logger.WarnContext(r.Context(), "request refused", "procedure", procedureOf(r.URL.Path), "err", err)
-				_ = errs.Write(w, r, fault(err))
+				_ = errs.Write(w, r, toFault(err))
 				return
 			}
 		}
@@ -117,11 +117,11 @@ func (s *Server) Dispatch(ctx context.Context, req *connect.Request[runnerv1.Dis
 		return nil, err
 	}
 	if run.Timeout <= 0 {
-		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "run.timeout", "run.timeout must be positive"))
+		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "run.timeout", "run.timeout must be positive"))
 	}
-	ctx, done, err := s.take(ctx, req.Msg.GetAgent().GetUid())
+	ctx, done, err := s.takeTurn(ctx, req.Msg.GetAgent().GetUid())
 	if err != nil {
-		return nil, fault(err)
+		return nil, toFault(err)
 	}
 	defer done()
 	return reply(ctx, s, &runnerv1.DispatchResponse{}, r.Dispatch(ctx, run))
@@ -134,7 +134,7 @@ func (s *Server) Follow(ctx context.Context, req *connect.Request[runnerv1.Follo
 		return err
 	}
 	heartbeat := &runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
-	a := answer(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration())
+	a := startResponse(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration())
 	o, err := r.Follow(a.ctx, run, req.Msg.GetCursor(), func(out fleet.Output) error {
 		return a.send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Output{Output: outputTo(out)}})
 	})
@@ -145,7 +145,7 @@ func (s *Server) Follow(ctx context.Context, req *connect.Request[runnerv1.Follo
 	case late && errors.Is(err, context.DeadlineExceeded):
 		return nil // max_wait is over
 	}
-	return s.failed(ctx, err)
+	return s.wireError(ctx, err)
 }
 
 // Interrupt implements the service.
@@ -164,7 +164,7 @@ func (s *Server) Send(ctx context.Context, req *connect.Request[runnerv1.SendReq
 		return nil, err
 	}
 	if req.Msg.GetMessageId() == "" {
-		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "message_id", "message_id must not be empty"))
+		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "message_id", "message_id must not be empty"))
 	}
 	return reply(ctx, s, &runnerv1.SendResponse{}, r.Send(ctx, run, req.Msg.GetMessageId(), req.Msg.GetText()))
 }
@@ -177,7 +177,7 @@ func (s *Server) Answer(ctx context.Context, req *connect.Request[runnerv1.Answe
 	}
 	q := questionFrom(req.Msg.GetQuestion())
 	if q.TaskID = run.TaskID; len(q.ID) < len(q.TaskID)+2 || !strings.HasPrefix(q.ID, q.TaskID) {
-		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "question.id", "question.id must be the id of a question of the run"))
+		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "question.id", "question.id must be the id of a question of the run"))
 	}
 	return reply(ctx, s, &runnerv1.AnswerResponse{}, r.Answer(ctx, run, q))
 }
@@ -186,9 +186,9 @@ func (s *Server) Answer(ctx context.Context, req *connect.Request[runnerv1.Answe
 func (s *Server) agent(h http.Header, a *runnerv1.Agent) (fleet.Runner, error) {
 	switch {
 	case a.GetUid() == "":
-		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "agent.uid", "agent.uid must not be empty"))
+		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "agent.uid", "agent.uid must not be empty"))
 	case a.GetUid() != h.Get(headerAgent):
-		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "agent.uid", "agent.uid must be the uid for which the request was signed"))
+		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "agent.uid", "agent.uid must be the uid for which the request was signed"))
 	}
 	return s.runners.Connect(agentFrom(a)), nil
 }
@@ -197,7 +197,7 @@ func (s *Server) agent(h http.Header, a *runnerv1.Agent) (fleet.Runner, error) {
 func (s *Server) runner(h http.Header, a *runnerv1.Agent, run *runnerv1.Run) (fleet.Runner, fleet.Run, error) {
 	r, err := s.agent(h, a)
 	if err == nil && run.GetTaskId() == "" {
-		err = fault(fleet.Invalid(fleet.ReasonInvalidArgument, "run.task_id", "run.task_id must not be empty"))
+		err = toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "run.task_id", "run.task_id must not be empty"))
 	}
 	return r, runFrom(run), err
 }
@@ -205,15 +205,15 @@ func (s *Server) runner(h http.Header, a *runnerv1.Agent, run *runnerv1.Run) (fl
 // reply returns the answer, or the error for the wire.
 func reply[A any](ctx context.Context, s *Server, answer *A, err error) (*connect.Response[A], error) {
 	if err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, s.wireError(ctx, err)
 	}
 	return connect.NewResponse(answer), nil
 }
 
-// failed converts an error for the wire. It logs an internal error, because the caller does not learn the cause.
-func (s *Server) failed(ctx context.Context, err error) error {
+// wireError converts an error for the wire. It logs an internal error, because the caller does not learn the cause.
+func (s *Server) wireError(ctx context.Context, err error) error {
 	if fleet.ReasonOf(err) == fleet.ReasonInternal && ctx.Err() == nil {
 		s.config.Logger.ErrorContext(ctx, "call failed", "err", err)
 	}
-	return fault(err)
+	return toFault(err)
 }

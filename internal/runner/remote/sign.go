@@ -96,8 +96,8 @@ type verifier struct {
 	instance string
 	now      func() time.Time
 
-	mu   sync.Mutex
-	seen map[string]time.Time // nonces of valid requests that have not expired
+	mu     sync.Mutex
+	nonces map[string]time.Time // nonces of valid requests that have not expired
 }
 
 func refuse(why, format string, args ...any) error {
@@ -125,7 +125,7 @@ func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 	if !now.Before(expires) || expires.Sub(now) > maxLifetime {
 		return refuse(refusedTime, "the request has expired, or is valid for too long: compare the clocks of Fleet and of the workspace")
 	}
-	if !v.first(c.nonce, now, expires) {
+	if !v.addNonce(c.nonce, now, expires) {
 		return refuse("replayed", "the request was already received once: sign each request anew")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
@@ -142,18 +142,18 @@ func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// first reports whether the nonce is new, and remembers it until the request expires.
-func (v *verifier) first(nonce string, now, expires time.Time) bool {
+// addNonce reports whether the nonce is new, and remembers it until the request expires.
+func (v *verifier) addNonce(nonce string, now, expires time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for n, until := range v.seen {
+	for n, until := range v.nonces {
 		if !now.Before(until) {
-			delete(v.seen, n)
+			delete(v.nonces, n)
 		}
 	}
-	if _, again := v.seen[nonce]; again {
+	if _, again := v.nonces[nonce]; again {
 		return false
 	}
-	v.seen[nonce] = expires
+	v.nonces[nonce] = expires
 	return true
 }

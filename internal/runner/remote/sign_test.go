@@ -135,7 +135,7 @@ func TestExpired(t *testing.T) {
 	b.client.config.Patience = waittest.Limit // Fleet itself reads the runner's clock again
 	require.NoError(t, b.interrupt())
 
-	b.client.forget()
+	b.client.forgetSession()
 	// The client must not sign requests that a program in place of the runner could use for a long time.
 	b.now = b.now.Add(time.Hour)
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(b.interrupt()))
@@ -182,17 +182,17 @@ func TestAgentMismatch(t *testing.T) {
 // TestTransportErrors checks that the client returns a *fleet.Error of its transport without a retry.
 func TestTransportErrors(t *testing.T) {
 	why := fleet.Errorf(fleet.ReasonAgentOffline, "path apps are disabled")
-	c := NewClient(ClientConfig{URL: "http://runner", HTTP: &http.Client{Transport: failing{why}}, Patience: time.Hour})
+	c := NewClient(ClientConfig{URL: "http://runner", HTTP: &http.Client{Transport: failingTransport{why}}, Patience: time.Hour})
 	err := c.Connect(fleet.Agent{UID: "one"}).Interrupt(context.Background(), fleet.Run{TaskID: "task"}, true)
 	require.ErrorIs(t, err, why)
 	_, err = c.Connect(fleet.Agent{UID: "one"}).Follow(context.Background(), fleet.Run{TaskID: "task"}, "", nil)
 	require.ErrorIs(t, err, why)
 
-	c = NewClient(ClientConfig{URL: "http://runner", HTTP: &http.Client{Transport: failing{errors.New("refused")}}, Patience: time.Nanosecond})
+	c = NewClient(ClientConfig{URL: "http://runner", HTTP: &http.Client{Transport: failingTransport{errors.New("refused")}}, Patience: time.Nanosecond})
 	err = c.Connect(fleet.Agent{UID: "one"}).Interrupt(context.Background(), fleet.Run{TaskID: "task"}, true)
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 }
 
-type failing struct{ err error }
+type failingTransport struct{ err error }
 
-func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
+func (f failingTransport) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }

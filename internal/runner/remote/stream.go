@@ -12,24 +12,24 @@ import (
 
 // responseStream is a call with a long response. It sends heartbeats until end is called.
 type responseStream[M any] struct {
-	caller, ctx context.Context //nolint:containedctx // the contexts of the call and of the work
-	cancel      context.CancelFunc
-	stream      *connect.ServerStream[M]
-	sending     sync.Mutex
-	beats       chan struct{} // closed when no more heartbeats are sent
+	callerCtx, ctx context.Context //nolint:containedctx // the contexts of the call and of the work
+	cancel         context.CancelFunc
+	stream         *connect.ServerStream[M]
+	sendMu         sync.Mutex
+	heartbeatsDone chan struct{} // closed when no more heartbeats are sent
 }
 
-// answer starts the response of a call. It cancels the work when heartbeats cannot be sent. It also cancels the work
+// startResponse starts the response of a call. It cancels the work when heartbeats cannot be sent. It also cancels the work
 // after the time most, unless that is 0.
-func answer[M any](ctx context.Context, s *Server, stream *connect.ServerStream[M], heartbeat *M, most time.Duration) *responseStream[M] {
-	a := &responseStream[M]{caller: ctx, stream: stream, beats: make(chan struct{})}
-	if most > 0 {
-		a.ctx, a.cancel = context.WithTimeout(ctx, most)
+func startResponse[M any](ctx context.Context, s *Server, stream *connect.ServerStream[M], heartbeat *M, limit time.Duration) *responseStream[M] {
+	a := &responseStream[M]{callerCtx: ctx, stream: stream, heartbeatsDone: make(chan struct{})}
+	if limit > 0 {
+		a.ctx, a.cancel = context.WithTimeout(ctx, limit)
 	} else {
 		a.ctx, a.cancel = context.WithCancel(ctx)
 	}
 	go func() {
-		defer close(a.beats)
+		defer close(a.heartbeatsDone)
 		tick := time.NewTicker(s.config.Heartbeat)
 		defer tick.Stop()
 		for {
@@ -48,17 +48,17 @@ func answer[M any](ctx context.Context, s *Server, stream *connect.ServerStream[
 }
 
 func (a *responseStream[M]) send(m *M) error {
-	a.sending.Lock()
-	defer a.sending.Unlock()
+	a.sendMu.Lock()
+	defer a.sendMu.Unlock()
 	return a.stream.Send(m)
 }
 
 // end stops the heartbeats. It reports whether the work was cancelled although the caller still waits, for example by
 // its time limit.
 func (a *responseStream[M]) end() (late bool) {
-	late = a.ctx.Err() != nil && a.caller.Err() == nil
+	late = a.ctx.Err() != nil && a.callerCtx.Err() == nil
 	a.cancel()
-	<-a.beats // nothing may be sent after the method has returned
+	<-a.heartbeatsDone // nothing may be sent after the method has returned
 	return late
 }
 
@@ -84,10 +84,10 @@ func receive[M any](ctx context.Context, silence time.Duration, open func(contex
 	return stream.Err()
 }
 
-// listen makes a streaming call. It calls once for one connection after the other, until once reports that the call is
+// callStreams makes a streaming call. It calls once for one connection after the other, until once reports that the call is
 // done, or until the runner was unreachable for too long. heard reports whether the runner has answered on a
 // connection.
-func (c *Client) listen(ctx context.Context, a fleet.Agent, once func(context.Context) (done, heard bool, err error)) error {
+func (c *Client) callStreams(ctx context.Context, a fleet.Agent, once func(context.Context) (done, heard bool, err error)) error {
 	ctx = context.WithValue(ctx, callerKey{}, caller{a.UID})
 	t := c.attempts(a)
 	for {
@@ -104,7 +104,7 @@ func (c *Client) listen(ctx context.Context, a fleet.Agent, once func(context.Co
 		if err == nil {
 			continue // max_wait is over
 		}
-		if err := t.again(ctx, err); err != nil {
+		if err := t.waitForRetry(ctx, err); err != nil {
 			return err
 		}
 	}

@@ -32,31 +32,31 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// place is a place whose runners are reached over a network that cuts connections.
-type place struct {
+// remotePlace is a place whose runners are reached over a network that cuts connections.
+type remotePlace struct {
 	fleet.Place
 	dir    string
 	client *remote.Client
 	close  func()
 }
 
-func (p *place) Connect(a fleet.Agent) fleet.Runner { return p.client.Connect(a) }
+func (p *remotePlace) Connect(a fleet.Agent) fleet.Runner { return p.client.Connect(a) }
 
 // Traits removes drivers, which are not supported over the network.
-func (p *place) Traits() fleet.Traits {
+func (p *remotePlace) Traits() fleet.Traits {
 	t := p.Place.Traits()
 	t.Drivers, t.TakesReport = nil, false
 	return t
 }
 
-func (p *place) Close() error {
+func (p *remotePlace) Close() error {
 	p.close()
 	return p.Place.Close()
 }
 
 // open serves the runners of the place b, and returns a place whose Connect reaches them through a client. The client's
 // streams last for maxWait at most, or until their runs end if maxWait is 0.
-func open(t *testing.T, b fleet.Place, dir string, maxWait time.Duration) *place {
+func open(t *testing.T, b fleet.Place, dir string, maxWait time.Duration) *remotePlace {
 	public, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
 	s, err := remote.NewServer(b, remote.ServerConfig{Key: public, Heartbeat: 100 * time.Millisecond})
@@ -67,7 +67,7 @@ func open(t *testing.T, b fleet.Place, dir string, maxWait time.Duration) *place
 	c := remote.ClientConfig{
 		URL: "http://" + cutter.addr(), Key: key, HTTP: &http.Client{Transport: transport}, Silence: 5 * time.Second, Patience: waittest.Limit, MaxWait: maxWait,
 	}
-	return &place{b, dir, remote.NewClient(c), sync.OnceFunc(func() {
+	return &remotePlace{b, dir, remote.NewClient(c), sync.OnceFunc(func() {
 		transport.CloseIdleConnections()
 		cutter.close()
 		server.Close()
@@ -106,7 +106,7 @@ func TestSuite(t *testing.T) {
 			return open(t, openLocal(t, dir, repository, talker), dir, 0)
 		},
 		Reopen: func(t *testing.T, b fleet.Place) fleet.Place {
-			old := b.(*place)
+			old := b.(*remotePlace)
 			old.close()
 			return open(t, openLocal(t, old.dir, repository, talker), old.dir, 0)
 		},
@@ -151,7 +151,7 @@ func TestSuiteFake(t *testing.T) {
 					return open(t, b, "", wait)
 				},
 				Reopen: func(t *testing.T, b fleet.Place) fleet.Place {
-					old := b.(*place)
+					old := b.(*remotePlace)
 					old.close()
 					return open(t, old.Place, "", wait)
 				},

@@ -9,9 +9,9 @@ type turn struct {
 	giveUp context.CancelFunc // cancels the newest call
 }
 
-// take waits for the agent's turn. It cancels any other call that has the turn or waits for it. The caller of that call
-// has given up, because Fleet makes one call at a time. The caller of take must call done at the end.
-func (s *Server) take(ctx context.Context, uid string) (_ context.Context, done func(), err error) {
+// takeTurn waits for the agent's turn. It cancels any other call that has the turn or waits for it. The caller of that call
+// has given up, because Fleet makes one call at a time. The caller of takeTurn must call done at the end.
+func (s *Server) takeTurn(ctx context.Context, uid string) (_ context.Context, done func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.mu.Lock()
 	t := s.turns[uid]

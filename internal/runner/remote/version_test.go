@@ -21,28 +21,28 @@ import (
 	"fleet/internal/waittest"
 )
 
-// other is a runner of another version.
-type other struct {
+// otherVersion is a runner of another version.
+type otherVersion struct {
 	runnerv1connect.UnimplementedRunnerServiceHandler
 	handshake *runnerv1.HandshakeResponse
 	follow    func(*connect.ServerStream[runnerv1.FollowResponse]) error
 }
 
-func (o *other) Handshake(context.Context, *connect.Request[runnerv1.HandshakeRequest]) (*connect.Response[runnerv1.HandshakeResponse], error) {
+func (o *otherVersion) Handshake(context.Context, *connect.Request[runnerv1.HandshakeRequest]) (*connect.Response[runnerv1.HandshakeResponse], error) {
 	o.handshake.Instance, o.handshake.Now = "one", timestamppb.Now()
 	return connect.NewResponse(o.handshake), nil
 }
 
-func (o *other) Interrupt(context.Context, *connect.Request[runnerv1.InterruptRequest]) (*connect.Response[runnerv1.InterruptResponse], error) {
+func (o *otherVersion) Interrupt(context.Context, *connect.Request[runnerv1.InterruptRequest]) (*connect.Response[runnerv1.InterruptResponse], error) {
 	return connect.NewResponse(&runnerv1.InterruptResponse{}), nil
 }
 
-func (o *other) Follow(_ context.Context, _ *connect.Request[runnerv1.FollowRequest], stream *connect.ServerStream[runnerv1.FollowResponse]) error {
+func (o *otherVersion) Follow(_ context.Context, _ *connect.Request[runnerv1.FollowRequest], stream *connect.ServerStream[runnerv1.FollowResponse]) error {
 	return o.follow(stream)
 }
 
 // serve returns an agent of this runner. front may answer requests itself.
-func (o *other) serve(t *testing.T, front func(http.Handler) http.Handler) fleet.Runner {
+func (o *otherVersion) serve(t *testing.T, front func(http.Handler) http.Handler) fleet.Runner {
 	_, handler := runnerv1connect.NewRunnerServiceHandler(o)
 	if front != nil {
 		handler = front(handler)
@@ -67,7 +67,7 @@ func TestProtocols(t *testing.T) {
 		"older, incompatible": {OldestProtocol - 1, 0, "restart its workspace with a newer fleet-runner"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := (&other{handshake: &runnerv1.HandshakeResponse{Protocol: c.newest, OldestProtocol: c.oldest, Version: "v9"}}).serve(t, nil)
+			a := (&otherVersion{handshake: &runnerv1.HandshakeResponse{Protocol: c.newest, OldestProtocol: c.oldest, Version: "v9"}}).serve(t, nil)
 			err := a.Interrupt(t.Context(), fleet.Run{TaskID: "task"}, false)
 			if c.says == "" {
 				require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestProtocols(t *testing.T) {
 
 // TestOldRunner uses a runner without the newest calls. The errors for these calls must say what to do.
 func TestOldRunner(t *testing.T) {
-	old := &other{handshake: &runnerv1.HandshakeResponse{Protocol: OldestProtocol, OldestProtocol: OldestProtocol}}
+	old := &otherVersion{handshake: &runnerv1.HandshakeResponse{Protocol: OldestProtocol, OldestProtocol: OldestProtocol}}
 	lacks := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]; name {
@@ -116,7 +116,7 @@ func TestOldRunner(t *testing.T) {
 // TestUnsupportedOptions checks that a runner that would ignore the options of a task does not get the task.
 func TestUnsupportedOptions(t *testing.T) {
 	r := fleet.Run{TaskID: "task", Timeout: waittest.Limit, Options: fleet.TaskOptions{MaxTurns: new(3)}}
-	a := (&other{handshake: &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol, TaskOptions: []string{"model"}}}).serve(t, nil)
+	a := (&otherVersion{handshake: &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol, TaskOptions: []string{"model"}}}).serve(t, nil)
 	err := a.Dispatch(t.Context(), r)
 	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
 	require.ErrorContains(t, err, "the runner of the agent does not support max_turns")
@@ -125,7 +125,7 @@ func TestUnsupportedOptions(t *testing.T) {
 // TestCutRefusal cuts off responses that report an error. An incomplete response must not count as the answer of an
 // older runner.
 func TestCutRefusal(t *testing.T) {
-	runner := &other{handshake: &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol}}
+	runner := &otherVersion{handshake: &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol}}
 	var cuts atomic.Int32
 	a := runner.serve(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -146,7 +146,7 @@ func TestCutRefusal(t *testing.T) {
 // TestNewRunner checks that Fleet ignores unknown messages of a newer runner.
 func TestNewRunner(t *testing.T) {
 	unknown := protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "from the future")
-	a := (&other{
+	a := (&otherVersion{
 		handshake: &runnerv1.HandshakeResponse{Protocol: Protocol + 1, OldestProtocol: Protocol},
 		follow: func(stream *connect.ServerStream[runnerv1.FollowResponse]) error {
 			event, out, end := &runnerv1.FollowResponse{}, outputTo(fleet.Output{Cursor: "1", Text: "hi"}), outcomeTo(fleet.Outcome{Status: fleet.TaskCompleted})

@@ -73,7 +73,7 @@ func runFrom(p *runnerv1.Run) fleet.Run {
 }
 
 func outputTo(o fleet.Output) *runnerv1.Output {
-	p := &runnerv1.Output{Cursor: o.Cursor, Step: o.Step, Text: o.Text, Data: o.Data, Open: int32(o.Open), Terminal: o.Terminal, ConversationLost: valid(o.ConversationLost)}
+	p := &runnerv1.Output{Cursor: o.Cursor, Step: o.Step, Text: o.Text, Data: o.Data, Open: int32(o.Open), Terminal: o.Terminal, ConversationLost: toValidUTF8(o.ConversationLost)}
 	if o.Question != nil {
 		p.Question = questionTo(*o.Question)
 	}
@@ -90,7 +90,7 @@ func outputFrom(p *runnerv1.Output) fleet.Output {
 
 func questionTo(q fleet.Question) *runnerv1.Question {
 	return &runnerv1.Question{
-		Id: q.ID, Kind: string(q.Kind), Status: string(q.Status), Text: valid(q.Text), Tool: valid(q.Tool), Input: q.Input, Options: q.Options, Rules: q.Rules, Remember: string(q.Remember),
+		Id: q.ID, Kind: string(q.Kind), Status: string(q.Status), Text: toValidUTF8(q.Text), Tool: toValidUTF8(q.Tool), Input: q.Input, Options: q.Options, Rules: q.Rules, Remember: string(q.Remember),
 		AskedAt: timeTo(q.AskedAt), ExpiresAt: timeTo(q.ExpiresAt), Answer: q.Answer, Message: q.Message, AnsweredBy: q.AnsweredBy,
 		AnsweredAt: timeTo(q.AnsweredAt),
 	}
@@ -112,11 +112,11 @@ var statuses = map[fleet.TaskStatus]runnerv1.Outcome_Status{
 
 func outcomeTo(o fleet.Outcome) *runnerv1.Outcome {
 	p := &runnerv1.Outcome{
-		Status: statuses[o.Status], Reason: valid(o.Reason), Summary: valid(o.Summary), Reported: o.Reported, Payload: o.Payload,
+		Status: statuses[o.Status], Reason: toValidUTF8(o.Reason), Summary: toValidUTF8(o.Summary), Reported: o.Reported, Payload: o.Payload,
 		HasPayload: o.Payload != nil, GapOffset: int64(o.Gap.Offset), GapSize: o.Gap.Size, EndedAt: timeTo(o.EndedAt),
-		CostUsd: o.CostUSD, CostPartial: o.CostPartial, Turns: int32(o.Turns), Model: valid(o.Usage.Model), InputTokens: o.Usage.InputTokens,
-		OutputTokens: o.Usage.OutputTokens, ToolCalls: int32(o.Usage.ToolCalls), Terminal: o.Terminal, Conversation: o.Conversation, SessionId: valid(o.SessionID),
-		ReasonCode: valid(string(o.ReasonCode)), RetryAt: timeTo(o.RetryAt), Output: o.Output,
+		CostUsd: o.CostUSD, CostPartial: o.CostPartial, Turns: int32(o.Turns), Model: toValidUTF8(o.Usage.Model), InputTokens: o.Usage.InputTokens,
+		OutputTokens: o.Usage.OutputTokens, ToolCalls: int32(o.Usage.ToolCalls), Terminal: o.Terminal, Conversation: o.Conversation, SessionId: toValidUTF8(o.SessionID),
+		ReasonCode: toValidUTF8(string(o.ReasonCode)), RetryAt: timeTo(o.RetryAt), Output: o.Output,
 	}
 	if o.ExitCode != nil {
 		p.ExitCode = new(int32(*o.ExitCode))
@@ -152,8 +152,8 @@ func outcomeFrom(p *runnerv1.Outcome) fleet.Outcome {
 	return o
 }
 
-// valid returns a program's text as valid UTF-8, which the wire requires.
-func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+// toValidUTF8 returns a program's text as valid UTF-8, which the wire requires.
+func toValidUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func timeTo(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {

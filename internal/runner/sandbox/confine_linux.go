@@ -47,9 +47,9 @@ func confine(p Policy) error {
 			if !p.Mounts {
 				return nil
 			}
-			return readOnly(p)
+			return makeReadOnly(p)
 		}},
-		{"resource limits", func() error { return limit(p) }},
+		{"resource limits", func() error { return setLimits(p) }},
 		{"capabilities", func() error { return dropCapabilities(p.Override) }},
 		{"no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"landlock", func() error {
@@ -133,8 +133,8 @@ func openPlain(path string, flags uint64) (fd int, err error) {
 // endWithThread makes the kernel kill the command's process when the thread that started it ends.
 func endWithThread(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// limit sets the resource limits of the process. No limit is raised.
-func limit(p Policy) error {
+// setLimits sets the resource limits of the process. No limit is raised.
+func setLimits(p Policy) error {
 	limits := map[int]uint64{unix.RLIMIT_NPROC: cmp.Or(p.Processes, DefaultProcesses), unix.RLIMIT_CORE: 0}
 	for resource, most := range map[int]uint64{
 		unix.RLIMIT_DATA: p.Limits.Memory, unix.RLIMIT_CPU: uint64((p.Limits.CPU + time.Second - 1) / time.Second),

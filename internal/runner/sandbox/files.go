@@ -27,7 +27,7 @@ const (
 	fileMemory      = 1 << 30
 	fileDescriptors = 64
 	fileTime        = 10 * time.Minute // computing time, for the digests of large files
-	brief           = time.Minute      // for an operation that usually takes milliseconds
+	shortTime       = time.Minute      // for an operation that usually takes milliseconds
 	maxResult       = 4 << 20          // size of the JSON form of a result, in bytes
 	maxLarge        = 64 << 20         // the same for a result with an entry for each file
 )
@@ -63,8 +63,8 @@ func operation[A, R any](do func(A) (R, error)) func([]byte) (any, error) {
 	}
 }
 
-// answer is what the helper writes to its standard output.
-type answer struct {
+// helperResult is what the helper writes to its standard output.
+type helperResult struct {
 	Result json.RawMessage `json:"result,omitempty"`
 	Failed *failure        `json:"failed,omitempty"`
 }
@@ -87,8 +87,8 @@ func (f failure) err() error {
 	return errors.New(f.Message)
 }
 
-// operate does the operation that the order names.
-func operate(name string, in io.Reader, out io.Writer) error {
+// runOperation does the operation that the order names.
+func runOperation(name string, in io.Reader, out io.Writer) error {
 	do := operations[name]
 	if do == nil {
 		return fmt.Errorf("the operation %q is unknown", name)
@@ -98,7 +98,7 @@ func operate(name string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	result, err := do(arguments)
-	var a answer
+	var a helperResult
 	if err != nil {
 		a.Failed = &failure{Message: err.Error()}
 		if pe, ok := errors.AsType[*fs.PathError](err); ok {
@@ -113,17 +113,17 @@ func operate(name string, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(a)
 }
 
-// reach is what an operation may access.
-type reach struct {
+// access is what an operation may access.
+type access struct {
 	write, read []string
 	override    bool   // see Policy.Override
 	limit       int    // size of the result, in bytes; 0: maxResult
 	fileSize    uint64 // size of a file that it writes, in bytes; 0: none
 }
 
-// confined lets the helper do an operation on files that an agent wrote: the agent's links, and the depth and size of its
+// runConfined lets the helper do an operation on files that an agent wrote: the agent's links, and the depth and size of its
 // directories, cannot affect this process. Where the system cannot confine programs, this process does the operation itself.
-func confined[R any](ctx context.Context, name string, arguments any, r reach) (result R, err error) {
+func runConfined[R any](ctx context.Context, name string, arguments any, r access) (result R, err error) {
 	if err := ctx.Err(); err != nil {
 		return result, err
 	}
@@ -131,19 +131,19 @@ func confined[R any](ctx context.Context, name string, arguments any, r reach) (
 	if err != nil {
 		return result, err
 	}
-	out := limitedBuffer{most: r.limit}
-	if out.most == 0 {
-		out.most = maxResult
+	out := limitedBuffer{limit: r.limit}
+	if out.limit == 0 {
+		out.limit = maxResult
 	}
 	if Available() == nil {
 		err = runHelper(ctx, name, in, &out, r)
 	} else {
-		err = operate(name, bytes.NewReader(in), &out)
+		err = runOperation(name, bytes.NewReader(in), &out)
 	}
 	if err != nil {
 		return result, err
 	}
-	var a answer
+	var a helperResult
 	if err := json.Unmarshal(out.Bytes(), &a); err != nil {
 		return result, err
 	}
@@ -153,7 +153,7 @@ func confined[R any](ctx context.Context, name string, arguments any, r reach) (
 	return result, json.Unmarshal(a.Result, &result)
 }
 
-func runHelper(ctx context.Context, name string, in []byte, out *limitedBuffer, r reach) error {
+func runHelper(ctx context.Context, name string, in []byte, out *limitedBuffer, r access) error {
 	data, err := json.Marshal(helperRequest{
 		Policy: Policy{
 			Write: r.write, Read: r.read, Override: r.override, Network: Offline,
@@ -164,7 +164,7 @@ func runHelper(ctx context.Context, name string, in []byte, out *limitedBuffer, 
 	if err != nil {
 		return err
 	}
-	problem := limitedBuffer{most: maxResult}
+	problem := limitedBuffer{limit: maxResult}
 	cmd := exec.CommandContext(ctx, helperPath())
 	cmd.Args = []string{helperName, string(data), name}
 	cmd.Env = []string{}
@@ -185,29 +185,29 @@ func runHelper(ctx context.Context, name string, in []byte, out *limitedBuffer, 
 // limitedBuffer keeps at most a number of bytes.
 type limitedBuffer struct {
 	bytes.Buffer
-	most int
+	limit int
 }
 
 func (l *limitedBuffer) Write(p []byte) (int, error) {
-	if l.Len()+len(p) > l.most {
+	if l.Len()+len(p) > l.limit {
 		return 0, errors.New("the result is too long")
 	}
 	return l.Buffer.Write(p)
 }
 
-// within returns the directory with the links of its parent resolved, because a policy accepts none. The parent belongs to
+// resolveParent returns the directory with the links of its parent resolved, because a policy accepts none. The parent belongs to
 // Fleet, and the directory itself may be anything that an agent has put there.
-func within(dir string) (string, error) {
+func resolveParent(dir string) (string, error) {
 	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
 	return filepath.Join(parent, filepath.Base(dir)), err
 }
 
 // onDirectory lets the helper do an operation whose argument is a directory that it may change.
 func onDirectory[R any](ctx context.Context, name, dir string) (result R, err error) {
-	if dir, err = within(dir); err != nil {
+	if dir, err = resolveParent(dir); err != nil {
 		return result, err
 	}
-	return confined[R](ctx, name, dir, reach{write: []string{dir}})
+	return runConfined[R](ctx, name, dir, access{write: []string{dir}})
 }
 
 // Empty removes everything in a directory that an agent wrote.
@@ -239,7 +239,7 @@ func RemoveBelow(ctx context.Context, dir, path string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := confined[noResult](ctx, "empty", filepath.Join(dir, path), reach{write: []string{dir}}); err != nil {
+	if _, err := runConfined[noResult](ctx, "empty", filepath.Join(dir, path), access{write: []string{dir}}); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(dir)
@@ -268,43 +268,43 @@ func Show(ctx context.Context, dir string) error {
 
 // Equip creates and replaces files in the home directory of an agent; see filetree.Equip.
 func Equip(ctx context.Context, e filetree.Equipment) (replaced string, err error) {
-	if e.Dir, err = within(e.Dir); err != nil {
+	if e.Dir, err = resolveParent(e.Dir); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, brief)
+	ctx, cancel := context.WithTimeout(ctx, shortTime)
 	defer cancel()
-	return confined[string](ctx, "equip", e, reach{write: []string{e.Dir}})
+	return runConfined[string](ctx, "equip", e, access{write: []string{e.Dir}})
 }
 
 // Shrink limits the size of a directory with caches that agents wrote; see filetree.Shrink.
 func Shrink(ctx context.Context, l filetree.Limit) (s filetree.ShrinkResult, err error) {
-	if l.Dir, err = within(l.Dir); err != nil {
+	if l.Dir, err = resolveParent(l.Dir); err != nil {
 		return s, err
 	}
-	return confined[filetree.ShrinkResult](ctx, "shrink", l, reach{write: []string{l.Dir}})
+	return runConfined[filetree.ShrinkResult](ctx, "shrink", l, access{write: []string{l.Dir}})
 }
 
 // Find returns the first path that the pattern matches; see filetree.Find.
 func Find(ctx context.Context, pattern string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, brief)
+	ctx, cancel := context.WithTimeout(ctx, shortTime)
 	defer cancel()
-	return confined[string](ctx, "find", pattern, reach{read: []string{filetree.Root(pattern)}})
+	return runConfined[string](ctx, "find", pattern, access{read: []string{filetree.Root(pattern)}})
 }
 
 // ReadGit reads the files of a git directory that an agent wrote.
 func ReadGit(ctx context.Context, dir string) (gitfiles.Info, error) {
-	return confined[gitfiles.Info](ctx, "git", dir, reach{read: []string{dir}})
+	return runConfined[gitfiles.Info](ctx, "git", dir, access{read: []string{dir}})
 }
 
 // CopyIndex copies the index of a git directory that an agent wrote into a directory of Fleet.
 func CopyIndex(ctx context.Context, c gitfiles.IndexCopy) error {
-	_, err := confined[noResult](ctx, "index", c, reach{read: []string{filepath.Dir(c.From)}, write: []string{filepath.Dir(c.To)}, fileSize: gitfiles.MaxIndex})
+	_, err := runConfined[noResult](ctx, "index", c, access{read: []string{filepath.Dir(c.From)}, write: []string{filepath.Dir(c.To)}, fileSize: gitfiles.MaxIndex})
 	return err
 }
 
 // SizesOf returns the sizes of files of a working tree that an agent wrote; see gitfiles.Sizes.
 func SizesOf(ctx context.Context, f gitfiles.Files) ([]int64, error) {
-	sizes, err := confined[[]int64](ctx, "sizes", f, reach{read: []string{f.Dir}, limit: maxLarge})
+	sizes, err := runConfined[[]int64](ctx, "sizes", f, access{read: []string{f.Dir}, limit: maxLarge})
 	if err == nil && len(sizes) != len(f.Paths) {
 		err = errors.New("the sandbox helper has not examined all files")
 	}
@@ -317,12 +317,12 @@ func MendGit(ctx context.Context, t gitfiles.Tree) (gitfiles.MendResult, error) 
 	if t.Dir != "" {
 		write = append(write, t.Dir)
 	}
-	return confined[gitfiles.MendResult](ctx, "mend", t, reach{write: write})
+	return runConfined[gitfiles.MendResult](ctx, "mend", t, access{write: write})
 }
 
 // CopyLarge copies files of Git LFS that an agent wrote into a directory of Fleet; see gitfiles.CopyLarge. override is
 // Policy.Override.
 func CopyLarge(ctx context.Context, c gitfiles.LargeCopy, override bool) error {
-	_, err := confined[noResult](ctx, "large", c, reach{read: []string{c.From, c.Have}, write: []string{c.To}, override: override, fileSize: gitfiles.MaxLarge + 1})
+	_, err := runConfined[noResult](ctx, "large", c, access{read: []string{c.From, c.Have}, write: []string{c.To}, override: override, fileSize: gitfiles.MaxLarge + 1})
 	return err
 }

@@ -16,7 +16,7 @@ var _ = func() bool {
 		return false
 	}
 	runtime.LockOSThread() // the restrictions apply to one thread, which becomes the program
-	if err := helper(os.Args[1:]); err != nil {
+	if err := helperMain(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(127)
 	}

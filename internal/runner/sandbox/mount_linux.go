@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readOnly moves the thread to a mount namespace in which only the policy's writable paths can be changed. Landlock
+// makeReadOnly moves the thread to a mount namespace in which only the policy's writable paths can be changed. Landlock
 // alone does not restrict changes of modes, owners and times. Most users may not create mount namespaces. For them,
-// readOnly does nothing.
-func readOnly(p Policy) error {
+// makeReadOnly does nothing.
+func makeReadOnly(p Policy) error {
 	var writable []string // if one has become a symbolic link, Landlock still protects what it leads to
 	for _, path := range p.Write {
 		writable = append(writable, filepath.Clean(path))
@@ -44,7 +44,7 @@ func readOnly(p Policy) error {
 		}
 	}
 	for _, dir := range p.Hide {
-		if err := cover(dir, slices.Concat(writable, p.Read)); err != nil {
+		if err := hideDir(dir, slices.Concat(writable, p.Read)); err != nil {
 			return fmt.Errorf("cannot hide %s: %w", dir, err)
 		}
 	}
@@ -62,22 +62,22 @@ func readOnly(p Policy) error {
 			continue
 		}
 		err := unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_SYMLINK_NOFOLLOW, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
-		if err != nil && !unreachable(err) {
+		if err != nil && !isUnreachable(err) {
 			return fmt.Errorf("%s: %w", at, err)
 		}
 	}
 	return unix.Chdir(dir) // the working directory still refers to the old mounts
 }
 
-// unreachable reports whether the program cannot reach a mount either, because of which err was returned: another mount hides it,
+// isUnreachable reports whether the program cannot reach a mount either, because of which err was returned: another mount hides it,
 // it is in a directory that the user may not enter, or its file system does not answer.
-func unreachable(err error) bool {
+func isUnreachable(err error) bool {
 	return slices.ContainsFunc([]error{unix.EINVAL, unix.ENOENT, unix.EACCES, unix.ESTALE, unix.ENOTCONN}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// cover hides the directory behind an empty one, in which only the paths in visible exist. It does nothing if the
+// hideDir hides the directory behind an empty one, in which only the paths in visible exist. It does nothing if the
 // directory does not exist, or is visible itself.
-func cover(dir string, visible []string) error {
+func hideDir(dir string, visible []string) error {
 	type shown struct {
 		path string
 		tree int  // a copy of the mount of the path
@@ -121,7 +121,7 @@ func cover(dir string, visible []string) error {
 		return err
 	}
 	for _, s := range all {
-		if err := place(s.path, s.file); err != nil {
+		if err := createMountPoint(s.path, s.file); err != nil {
 			return err
 		}
 		if err := unix.MoveMount(s.tree, "", unix.AT_FDCWD, s.path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
@@ -131,8 +131,8 @@ func cover(dir string, visible []string) error {
 	return nil
 }
 
-// place creates an empty file or directory on which the path can be mounted.
-func place(path string, file bool) error {
+// createMountPoint creates an empty file or directory on which the path can be mounted.
+func createMountPoint(path string, file bool) error {
 	if !file {
 		return os.MkdirAll(path, 0o755)
 	}

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// allow is the first word of a network that Allow returns.
-const allow = "allow"
+// allowPrefix is the first word of a network that Allow returns.
+const allowPrefix = "allow"
 
 // Allow returns a network in which a program can connect only to the addresses. Each address has the form host:port.
 // The program connects through a proxy at ProxyAddress. The proxy resolves host names, which the program cannot do.
 func Allow(addresses ...string) Network {
-	return Network(strings.Join(append([]string{allow}, addresses...), " "))
+	return Network(strings.Join(append([]string{allowPrefix}, addresses...), " "))
 }
 
 // ProxyAddress is the address of the proxy in a network of Allow. The proxy is an HTTP proxy that supports CONNECT.
@@ -25,7 +25,7 @@ const (
 
 // Allowed returns the addresses of a network of Allow. For other networks, it returns nil.
 func (n Network) Allowed() []string {
-	if n.Kind() != allow {
+	if n.Kind() != allowPrefix {
 		return nil
 	}
 	return strings.Fields(string(n))[1:]
@@ -38,7 +38,7 @@ func (n Network) Kind() string {
 }
 
 func (n Network) check() error {
-	if !slices.Contains([]string{"", string(Full), string(Offline), allow}, n.Kind()) {
+	if !slices.Contains([]string{"", string(Full), string(Offline), allowPrefix}, n.Kind()) {
 		return fmt.Errorf("network is %q: it must be full, none, or a list like {allow: [host:port]}", n)
 	}
 	for _, a := range n.Allowed() {

@@ -29,8 +29,8 @@ var checkNetworkNamespace = sync.OnceValue(func() error {
 	return nil
 })
 
-// isolate adds a network namespace to the attributes, in which the process may configure the loopback device.
-func isolate(attr *os.ProcAttr) {
+// addNetworkNamespace adds a network namespace to the attributes, in which the process may configure the loopback device.
+func addNetworkNamespace(attr *os.ProcAttr) {
 	sys := syscall.SysProcAttr{}
 	if attr.Sys != nil {
 		sys = *attr.Sys
@@ -78,9 +78,9 @@ func startProxy(addresses []string, attr *os.ProcAttr) (*os.File, error) {
 	return mine, nil
 }
 
-// connect sets up the network namespace of the process, and sends the proxy a listening socket in that namespace.
-func connect(p Policy, proxy int) error {
-	if p.Network.Kind() != allow {
+// connectProxy sets up the network namespace of the process, and sends the proxy a listening socket in that namespace.
+func connectProxy(p Policy, proxy int) error {
+	if p.Network.Kind() != allowPrefix {
 		return nil
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

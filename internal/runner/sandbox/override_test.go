@@ -31,7 +31,7 @@ func TestOverride(t *testing.T) {
 	}
 	run := func(override bool, script string) error {
 		cmd := exec.Command("sh", "-c", script)
-		require.NoError(t, sandbox.Confine(cmd, sandbox.Policy{Write: []string{theirs}, Read: system, Network: sandbox.Offline, Override: override}))
+		require.NoError(t, sandbox.Confine(cmd, sandbox.Policy{Write: []string{theirs}, Read: systemPaths, Network: sandbox.Offline, Override: override}))
 		return cmd.Run()
 	}
 	write := "echo x >>" + filepath.Join(theirs, "file")

@@ -102,7 +102,7 @@ func Choose(m Mode, n Network) (Mode, error) {
 		return None, nil
 	}
 	err := Available()
-	if err == nil && n.Kind() == allow {
+	if err == nil && n.Kind() == allowPrefix {
 		err = checkNetworkNamespace()
 	}
 	switch {

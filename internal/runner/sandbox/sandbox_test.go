@@ -41,17 +41,17 @@ func users() []user {
 
 // arena is the environment of an attack: the attacker's directory, and the rest of the machine.
 type arena struct {
-	t        *testing.T
-	user     user
-	own      string // the directory that the attacker may write
-	outside  string // the directory that the attacker must not access
-	attacker string // path of the attacker's program
-	victim   *os.Process
-	policy   sandbox.Policy
+	t          *testing.T
+	user       user
+	ownDir     string // the directory that the attacker may write
+	outsideDir string // the directory that the attacker must not access
+	attacker   string // path of the attacker's program
+	victim     *os.Process
+	policy     sandbox.Policy
 }
 
-// system lists the directories that every program may read.
-var system = []string{"/usr", "/bin", "/lib", "/lib64", "/etc", "/proc", "/sys"}
+// systemPaths lists the directories that every program may read.
+var systemPaths = []string{"/usr", "/bin", "/lib", "/lib64", "/etc", "/proc", "/sys"}
 
 func newArena(t *testing.T, u user) *arena {
 	t.Helper()
@@ -61,11 +61,11 @@ func newArena(t *testing.T, u user) *arena {
 	dir, err := os.MkdirTemp("", "arena-*") // other users cannot enter t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	a := &arena{t: t, user: u, own: filepath.Join(dir, "own"), outside: filepath.Join(dir, "outside"), attacker: filepath.Join(dir, "program", "attacker")}
-	for _, d := range []string{dir, a.own, a.outside, filepath.Dir(a.attacker)} {
+	a := &arena{t: t, user: u, ownDir: filepath.Join(dir, "own"), outsideDir: filepath.Join(dir, "outside"), attacker: filepath.Join(dir, "program", "attacker")}
+	for _, d := range []string{dir, a.ownDir, a.outsideDir, filepath.Dir(a.attacker)} {
 		require.NoError(t, os.MkdirAll(d, 0o755))
 		require.NoError(t, os.Chmod(d, 0o755))
-		a.give(d)
+		a.chownToAttacker(d)
 	}
 	// Another process makes the copy. A program cannot be executed while a fork of this process has its file open for
 	// writing.
@@ -73,7 +73,7 @@ func newArena(t *testing.T, u user) *arena {
 	require.NoError(t, err)
 	require.NoError(t, exec.Command("cp", self, a.attacker).Run())
 	require.NoError(t, os.Chmod(a.attacker, 0o755))
-	a.policy = sandbox.Policy{Mounts: true, Write: []string{a.own}, Read: append([]string{filepath.Dir(a.attacker)}, system...)}
+	a.policy = sandbox.Policy{Mounts: true, Write: []string{a.ownDir}, Read: append([]string{filepath.Dir(a.attacker)}, systemPaths...)}
 	// The victim is a process of the same user, like the server, the supervisor, or another agent's program.
 	a.victim, err = os.StartProcess("/bin/sleep", []string{"sleep", "3600"}, &os.ProcAttr{
 		Env: []string{"SECRET=hidden"}, Sys: &syscall.SysProcAttr{Credential: u.credential, Setpgid: true},
@@ -83,29 +83,29 @@ func newArena(t *testing.T, u user) *arena {
 	return a
 }
 
-// give makes the attacker's user the owner of the file.
-func (a *arena) give(path string) {
+// chownToAttacker makes the attacker's user the owner of the file.
+func (a *arena) chownToAttacker(path string) {
 	a.t.Helper()
 	if a.user.credential != nil {
 		require.NoError(a.t, os.Chown(path, int(a.user.credential.Uid), int(a.user.credential.Gid)))
 	}
 }
 
-// file creates a file that the attacker's user owns.
-func (a *arena) file(path, content string) string {
+// createFile creates a file that the attacker's user owns.
+func (a *arena) createFile(path, content string) string {
 	a.t.Helper()
 	require.NoError(a.t, os.WriteFile(path, []byte(content), 0o600))
-	a.give(path)
+	a.chownToAttacker(path)
 	return path
 }
 
-// do makes the attack, and returns the attacker's output and whether it succeeded.
-func (a *arena) do(confined bool, args ...string) (said string, success bool) {
+// attack makes the attack, and returns the attacker's output and whether it succeeded.
+func (a *arena) attack(confined bool, args ...string) (said string, success bool) {
 	a.t.Helper()
 	r, w, err := os.Pipe()
 	require.NoError(a.t, err)
 	attr := &os.ProcAttr{
-		Dir: a.own, Env: []string{"PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}, Files: []*os.File{nil, w, w},
+		Dir: a.ownDir, Env: []string{"PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}, Files: []*os.File{nil, w, w},
 		Sys: &syscall.SysProcAttr{Credential: a.user.credential, Setpgid: true},
 	}
 	argv := append([]string{"attacker", "attack"}, args...)
@@ -147,30 +147,30 @@ func (a *arena) endProxy() {
 	}
 }
 
-// repels requires that the attack succeeds without a sandbox and fails in one.
-func (a *arena) repels(args ...string) {
+// requireRepelled requires that the attack succeeds without a sandbox and fails in one.
+func (a *arena) requireRepelled(args ...string) {
 	a.t.Helper()
-	said, success := a.do(false, args...)
+	said, success := a.attack(false, args...)
 	require.True(a.t, success, "%v must succeed without a sandbox: %s", args, said)
-	a.refuses(args...)
+	a.requireRefused(args...)
 }
 
-// refuses requires that the attack fails in a sandbox. It is for attacks that may also fail without a sandbox.
-func (a *arena) refuses(args ...string) {
+// requireRefused requires that the attack fails in a sandbox. It is for attacks that may also fail without a sandbox.
+func (a *arena) requireRefused(args ...string) {
 	a.t.Helper()
-	said, success := a.do(true, args...)
+	said, success := a.attack(true, args...)
 	require.False(a.t, success, "%v must fail in the sandbox: %s", args, said)
 }
 
-// allows requires that the action succeeds in the sandbox, because it is not an attack.
-func (a *arena) allows(args ...string) {
+// requireAllowed requires that the action succeeds in the sandbox, because it is not an attack.
+func (a *arena) requireAllowed(args ...string) {
 	a.t.Helper()
-	said, success := a.do(true, args...)
+	said, success := a.attack(true, args...)
 	require.True(a.t, success, "%v must succeed in the sandbox: %s", args, said)
 }
 
-// each runs the test as each user.
-func each(t *testing.T, test func(t *testing.T, a *arena)) {
+// forEachUser runs the test as each user.
+func forEachUser(t *testing.T, test func(t *testing.T, a *arena)) {
 	t.Parallel()
 	for _, u := range users() {
 		t.Run(u.name, func(t *testing.T) {
@@ -181,188 +181,188 @@ func each(t *testing.T, test func(t *testing.T, a *arena)) {
 }
 
 func TestFiles(t *testing.T) {
-	each(t, func(t *testing.T, a *arena) {
-		secret := a.file(filepath.Join(a.outside, "secret"), "hidden")
+	forEachUser(t, func(t *testing.T, a *arena) {
+		secret := a.createFile(filepath.Join(a.outsideDir, "secret"), "hidden")
 		for _, how := range []string{"read", "symlink", "append", "link", "truncate"} {
-			a.repels(how, secret)
-			_ = os.Remove(filepath.Join(a.own, "linked"))
+			a.requireRepelled(how, secret)
+			_ = os.Remove(filepath.Join(a.ownDir, "linked"))
 		}
-		a.repels("list", a.outside)
-		a.repels("create", filepath.Join(a.outside, "new"))
-		a.repels("replace", a.file(filepath.Join(a.outside, "replaced"), "whole"))
-		require.NoError(t, os.Remove(filepath.Join(a.outside, "new")))
+		a.requireRepelled("list", a.outsideDir)
+		a.requireRepelled("create", filepath.Join(a.outsideDir, "new"))
+		a.requireRepelled("replace", a.createFile(filepath.Join(a.outsideDir, "replaced"), "whole"))
+		require.NoError(t, os.Remove(filepath.Join(a.outsideDir, "new")))
 
-		removed := a.file(filepath.Join(a.outside, "kept"), "")
-		a.refuses("remove", removed)
+		removed := a.createFile(filepath.Join(a.outsideDir, "kept"), "")
+		a.requireRefused("remove", removed)
 		require.FileExists(t, removed)
 
-		mine := a.file(filepath.Join(a.own, "mine-too"), "")
-		a.allows("append", mine)
-		a.allows("read", mine)
-		a.allows("create", filepath.Join(a.own, "new"))
-		a.allows("replace", filepath.Join(a.own, "new"))
-		a.allows("read", "/etc/passwd")
-		a.refuses("append", a.attacker)
+		mine := a.createFile(filepath.Join(a.ownDir, "mine-too"), "")
+		a.requireAllowed("append", mine)
+		a.requireAllowed("read", mine)
+		a.requireAllowed("create", filepath.Join(a.ownDir, "new"))
+		a.requireAllowed("replace", filepath.Join(a.ownDir, "new"))
+		a.requireAllowed("read", "/etc/passwd")
+		a.requireRefused("append", a.attacker)
 	})
 }
 
 // TestModes checks that root's programs can change the mode, owner and times only of their own files. Landlock does not
 // restrict these changes. Mounts do, but an ordinary user cannot create mounts.
 func TestModes(t *testing.T) {
-	each(t, func(t *testing.T, a *arena) {
-		mine := a.file(filepath.Join(a.own, "mine-too"), "")
+	forEachUser(t, func(t *testing.T, a *arena) {
+		mine := a.createFile(filepath.Join(a.ownDir, "mine-too"), "")
 		for _, how := range []string{"mode", "owner", "times"} {
-			a.allows(how, mine)
+			a.requireAllowed(how, mine)
 		}
 		a.policy.Write = []string{mine}
-		a.allows("mode", mine)
-		a.policy.Write = []string{a.own}
+		a.requireAllowed("mode", mine)
+		a.policy.Write = []string{a.ownDir}
 		if a.user.name != "root" {
 			t.Skip("only root can create mounts")
 		}
 		if err := exec.Command("unshare", "--mount", "true").Run(); err != nil {
 			t.Skip("root cannot create mounts here: ", err)
 		}
-		theirs := a.file(filepath.Join(a.outside, "theirs"), "")
+		theirs := a.createFile(filepath.Join(a.outsideDir, "theirs"), "")
 		for _, how := range []string{"mode", "owner", "times"} {
-			a.repels(how, theirs)
-			a.repels(how, a.outside)
+			a.requireRepelled(how, theirs)
+			a.requireRepelled(how, a.outsideDir)
 		}
-		a.refuses("mode", "/etc/passwd")
-		a.refuses("mode", a.attacker)
+		a.requireRefused("mode", "/etc/passwd")
+		a.requireRefused("mode", a.attacker)
 	})
 }
 
 // TestWatch checks that a program cannot watch files in a hidden directory, except those that it may read.
 func TestWatch(t *testing.T) {
-	each(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *arena) {
 		if a.user.name != "root" {
 			t.Skip("only root can create mounts")
 		}
 		if err := exec.Command("unshare", "--mount", "true").Run(); err != nil {
 			t.Skip("root cannot create mounts here: ", err)
 		}
-		theirs := a.file(filepath.Join(a.outside, "theirs"), "")
-		dir := filepath.Join(a.outside, "shown")
+		theirs := a.createFile(filepath.Join(a.outsideDir, "theirs"), "")
+		dir := filepath.Join(a.outsideDir, "shown")
 		require.NoError(t, os.MkdirAll(dir, 0o755))
-		shown := a.file(filepath.Join(dir, "file"), "text")
-		single := a.file(filepath.Join(a.outside, "single"), "text")
-		a.policy.Hide = []string{a.outside}
+		shown := a.createFile(filepath.Join(dir, "file"), "text")
+		single := a.createFile(filepath.Join(a.outsideDir, "single"), "text")
+		a.policy.Hide = []string{a.outsideDir}
 		a.policy.Read = append(a.policy.Read, dir, single)
-		a.repels("watch", theirs)
+		a.requireRepelled("watch", theirs)
 		for _, path := range []string{dir, shown, single} {
-			a.allows("watch", path)
+			a.requireAllowed("watch", path)
 		}
-		a.allows("read", shown)
-		a.allows("read", single)
-		a.refuses("truncate", shown)
+		a.requireAllowed("read", shown)
+		a.requireAllowed("read", single)
+		a.requireRefused("truncate", shown)
 		a.policy.Write = append(a.policy.Write, dir)
-		a.allows("truncate", shown)
-		a.policy.Read = append(a.policy.Read, filepath.Dir(a.outside)) // then the directory is not hidden
-		a.allows("read", theirs)
+		a.requireAllowed("truncate", shown)
+		a.policy.Read = append(a.policy.Read, filepath.Dir(a.outsideDir)) // then the directory is not hidden
+		a.requireAllowed("read", theirs)
 	})
 }
 
 // TestAttributes checks that no program can change extended attributes, which Landlock does not restrict.
 func TestAttributes(t *testing.T) {
-	each(t, func(t *testing.T, a *arena) {
-		theirs := a.file(filepath.Join(a.outside, "theirs"), "")
+	forEachUser(t, func(t *testing.T, a *arena) {
+		theirs := a.createFile(filepath.Join(a.outsideDir, "theirs"), "")
 		for _, how := range []string{"attribute", "attribute at a descriptor"} {
-			a.repels(how, theirs)
-			said, _ := a.do(true, how, theirs)
+			a.requireRepelled(how, theirs)
+			said, _ := a.attack(true, how, theirs)
 			require.Contains(t, said, "operation not supported", "programs must see a file system without attributes")
 		}
 		a.policy.Read = append(a.policy.Read, theirs)
-		a.repels("flags", theirs)
+		a.requireRepelled("flags", theirs)
 	})
 }
 
 func TestOtherProcesses(t *testing.T) {
-	each(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *arena) {
 		pid := strconv.Itoa(a.victim.Pid)
-		a.repels("read", "/proc/"+pid+"/environ")
-		a.repels("follow", "/proc/"+pid+"/cwd")
-		a.repels("memory", pid)
-		a.repels("signal", pid, "0")
-		a.repels("signal", pid, strconv.Itoa(int(syscall.SIGCONT)))
-		a.repels("limit", pid)
-		a.repels("tag")
-		a.repels("old tag")
-		a.repels("renice", pid)
-		a.repels("affinity", pid)
-		a.refuses("trace", pid)
-		a.refuses("pidfd", pid)
-		a.refuses("signal", pid, strconv.Itoa(int(syscall.SIGSTOP)))
-		a.refuses("signal", pid, strconv.Itoa(int(syscall.SIGKILL)))
-		a.refuses("signal", strconv.Itoa(os.Getpid()), strconv.Itoa(int(syscall.SIGSTOP))) // the parent process
+		a.requireRepelled("read", "/proc/"+pid+"/environ")
+		a.requireRepelled("follow", "/proc/"+pid+"/cwd")
+		a.requireRepelled("memory", pid)
+		a.requireRepelled("signal", pid, "0")
+		a.requireRepelled("signal", pid, strconv.Itoa(int(syscall.SIGCONT)))
+		a.requireRepelled("limit", pid)
+		a.requireRepelled("tag")
+		a.requireRepelled("old tag")
+		a.requireRepelled("renice", pid)
+		a.requireRepelled("affinity", pid)
+		a.requireRefused("trace", pid)
+		a.requireRefused("pidfd", pid)
+		a.requireRefused("signal", pid, strconv.Itoa(int(syscall.SIGSTOP)))
+		a.requireRefused("signal", pid, strconv.Itoa(int(syscall.SIGKILL)))
+		a.requireRefused("signal", strconv.Itoa(os.Getpid()), strconv.Itoa(int(syscall.SIGSTOP))) // the parent process
 		require.NoError(t, a.victim.Signal(syscall.Signal(0)), "the victim must still run")
 	})
 }
 
 func TestSockets(t *testing.T) {
-	each(t, func(t *testing.T, a *arena) {
-		path := filepath.Join(a.outside, "socket")
+	forEachUser(t, func(t *testing.T, a *arena) {
+		path := filepath.Join(a.outsideDir, "socket")
 		abstract := fmt.Sprintf("@fleet-%d-%s", os.Getpid(), a.user.name)
 		for _, address := range []string{path, abstract} {
 			l, err := net.Listen("unix", address)
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = l.Close() })
 			if address == path {
-				a.give(path)
+				a.chownToAttacker(path)
 			}
-			a.repels("dial", "unix", address)
+			a.requireRepelled("dial", "unix", address)
 		}
-		datagrams := filepath.Join(a.outside, "datagrams")
+		datagrams := filepath.Join(a.outsideDir, "datagrams")
 		unixgram, err := net.ListenPacket("unixgram", datagrams)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = unixgram.Close() })
-		a.give(datagrams)
+		a.chownToAttacker(datagrams)
 		tcp, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = tcp.Close() })
 		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = udp.Close() })
-		a.allows("dial", "tcp", tcp.Addr().String())
-		a.allows("dial", "udp", udp.LocalAddr().String())
+		a.requireAllowed("dial", "tcp", tcp.Addr().String())
+		a.requireAllowed("dial", "udp", udp.LocalAddr().String())
 		pairs := func() {
 			for _, kind := range []int{unix.SOCK_STREAM, unix.SOCK_SEQPACKET, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK} {
-				a.allows("pair", strconv.Itoa(kind), datagrams)
+				a.requireAllowed("pair", strconv.Itoa(kind), datagrams)
 			}
-			a.repels("smuggle", datagrams)
+			a.requireRepelled("smuggle", datagrams)
 		}
 		pairs()
 		for _, family := range []int{unix.AF_PACKET, unix.AF_VSOCK, unix.AF_ALG, unix.AF_BLUETOOTH} {
-			a.refuses("family", strconv.Itoa(family))
+			a.requireRefused("family", strconv.Itoa(family))
 		}
 
 		a.policy.Network = sandbox.Offline
-		a.repels("dial", "tcp", tcp.Addr().String())
-		a.repels("dial", "udp", udp.LocalAddr().String())
-		a.refuses("multipath")
-		a.refuses("dial", "tcp", "[::1]:1")
+		a.requireRepelled("dial", "tcp", tcp.Addr().String())
+		a.requireRepelled("dial", "udp", udp.LocalAddr().String())
+		a.requireRefused("multipath")
+		a.requireRefused("dial", "tcp", "[::1]:1")
 		pairs()
 	})
 }
 
 func TestPrivileges(t *testing.T) {
-	each(t, func(t *testing.T, a *arena) {
-		a.repels("setuid")
-		a.refuses("namespace")
-		a.refuses("chroot")
-		a.refuses("ring")
-		a.refuses("keyring")
-		a.refuses("descriptors")
+	forEachUser(t, func(t *testing.T, a *arena) {
+		a.requireRepelled("setuid")
+		a.requireRefused("namespace")
+		a.requireRefused("chroot")
+		a.requireRefused("ring")
+		a.requireRefused("keyring")
+		a.requireRefused("descriptors")
 		if a.user.name == "root" { // an ordinary user cannot read these anyway
-			a.refuses("read", "/dev/mem")
-			a.refuses("append", "/proc/sys/kernel/core_pattern")
+			a.requireRefused("read", "/dev/mem")
+			a.requireRefused("append", "/proc/sys/kernel/core_pattern")
 		}
 	})
 }
 
 // TestAllow checks that a program can connect to the allowed addresses through the proxy, and to nothing else.
 func TestAllow(t *testing.T) {
-	each(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *arena) {
 		if _, err := sandbox.Choose("", sandbox.Allow()); err != nil {
 			t.Skip(err)
 		}
@@ -390,33 +390,33 @@ func TestAllow(t *testing.T) {
 		t.Cleanup(func() { _ = udp.Close() })
 		a.policy.Network = sandbox.Allow(allowed, "localhost:"+port)
 		for _, address := range []string{allowed, "LOCALHOST:" + port} {
-			said, success := a.do(true, "proxy", address)
+			said, success := a.attack(true, "proxy", address)
 			require.True(t, success, said)
 			require.Equal(t, "hello", said)
 		}
-		said, success := a.do(true, "proxy", other)
+		said, success := a.attack(true, "proxy", other)
 		require.False(t, success)
 		require.Contains(t, said, "403 Forbidden")
-		a.refuses("proxy", "[::ffff:127.0.0.1]:"+port)
-		a.repels("dial", "tcp", allowed)
-		a.repels("dial", "tcp", other)
-		a.refuses("dial", "tcp", "192.0.2.1:80")
-		_, _ = a.do(true, "dial", "udp", udp.LocalAddr().String()) // the program can only send to a port of its own network
+		a.requireRefused("proxy", "[::ffff:127.0.0.1]:"+port)
+		a.requireRepelled("dial", "tcp", allowed)
+		a.requireRepelled("dial", "tcp", other)
+		a.requireRefused("dial", "tcp", "192.0.2.1:80")
+		_, _ = a.attack(true, "dial", "udp", udp.LocalAddr().String()) // the program can only send to a port of its own network
 		require.NoError(t, udp.SetReadDeadline(time.Now()))
 		_, _, err = udp.ReadFrom(make([]byte, 1))
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "no datagram must arrive")
 		a.policy.Network = sandbox.Allow()
-		a.refuses("proxy", allowed)
+		a.requireRefused("proxy", allowed)
 	})
 }
 
 // TestMarks checks that a confined process has no capabilities and cannot gain any. It also checks the marks by which
 // other processes can recognise a confined process.
 func TestMarks(t *testing.T) {
-	each(t, func(t *testing.T, a *arena) {
-		out := filepath.Join(a.own, "status")
+	forEachUser(t, func(t *testing.T, a *arena) {
+		out := filepath.Join(a.ownDir, "status")
 		p, err := sandbox.Start(a.policy, "/bin/sh", []string{"sh", "-c", "cat /proc/self/status /proc/self/limits >status"}, &os.ProcAttr{
-			Dir: a.own, Sys: &syscall.SysProcAttr{Credential: a.user.credential},
+			Dir: a.ownDir, Sys: &syscall.SysProcAttr{Credential: a.user.credential},
 		})
 		require.NoError(t, err)
 		_, err = p.Wait()
@@ -435,12 +435,12 @@ func TestMarks(t *testing.T) {
 
 // TestProcessTable checks that an ordinary user cannot fill the process table. The kernel exempts root from the limit.
 func TestProcessTable(t *testing.T) {
-	each(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *arena) {
 		if a.user.name == "root" {
 			t.Skip("the kernel does not count processes of root: only a cgroup limits them")
 		}
 		a.policy.Processes = 100
-		said, success := a.do(true, "fork", "300")
+		said, success := a.attack(true, "fork", "300")
 		require.False(t, success)
 		require.Contains(t, said, "resource temporarily unavailable")
 	})
@@ -448,28 +448,28 @@ func TestProcessTable(t *testing.T) {
 
 // TestLimits checks that a program cannot use more than Policy.Limits.
 func TestLimits(t *testing.T) {
-	each(t, func(t *testing.T, a *arena) {
+	forEachUser(t, func(t *testing.T, a *arena) {
 		for how, amounts := range map[string][2]string{"allocate": {"16", "1000"}, "grow": {"1", "20"}, "open": {"10", "300"}, "spin": {"0", "2"}} {
 			a.policy.Limits = sandbox.Limits{}
-			a.allows(how, amounts[1])
+			a.requireAllowed(how, amounts[1])
 			a.policy.Limits = sandbox.Limits{Memory: 500 << 20, CPU: time.Second, FileSize: 10 << 20, Descriptors: 200}
-			a.refuses(how, amounts[1])
-			a.allows(how, amounts[0])
+			a.requireRefused(how, amounts[1])
+			a.requireAllowed(how, amounts[0])
 		}
 	})
 }
 
 // TestRefusals checks the errors for programs that cannot be started or confined.
 func TestRefusals(t *testing.T) {
-	each(t, func(t *testing.T, a *arena) {
-		attr := &os.ProcAttr{Dir: a.own, Sys: &syscall.SysProcAttr{Credential: a.user.credential}}
-		_, err := sandbox.Start(a.policy, filepath.Join(a.own, "absent"), []string{"absent"}, attr)
+	forEachUser(t, func(t *testing.T, a *arena) {
+		attr := &os.ProcAttr{Dir: a.ownDir, Sys: &syscall.SysProcAttr{Credential: a.user.credential}}
+		_, err := sandbox.Start(a.policy, filepath.Join(a.ownDir, "absent"), []string{"absent"}, attr)
 		require.ErrorContains(t, err, "no such file or directory")
-		a.file(filepath.Join(a.outside, "program"), "#!/bin/sh\n")
-		require.NoError(t, os.Chmod(filepath.Join(a.outside, "program"), 0o755))
-		_, err = sandbox.Start(a.policy, filepath.Join(a.outside, "program"), []string{"program"}, attr)
+		a.createFile(filepath.Join(a.outsideDir, "program"), "#!/bin/sh\n")
+		require.NoError(t, os.Chmod(filepath.Join(a.outsideDir, "program"), 0o755))
+		_, err = sandbox.Start(a.policy, filepath.Join(a.outsideDir, "program"), []string{"program"}, attr)
 		require.ErrorContains(t, err, "permission denied")
-		a.policy.Write = append(a.policy.Write, filepath.Join(a.own, "absent"))
+		a.policy.Write = append(a.policy.Write, filepath.Join(a.ownDir, "absent"))
 		_, err = sandbox.Start(a.policy, "/bin/true", []string{"true"}, attr)
 		require.ErrorContains(t, err, "absent: no such file")
 	})
@@ -477,15 +477,15 @@ func TestRefusals(t *testing.T) {
 
 // TestLinks checks that no program starts if there is a symbolic link in a path that it may write.
 func TestLinks(t *testing.T) {
-	each(t, func(t *testing.T, a *arena) {
-		a.allows("create", filepath.Join(a.own, "new"))
-		link := filepath.Join(a.own, "link")
-		require.NoError(t, os.Symlink(a.outside, link))
-		require.NoError(t, os.Mkdir(filepath.Join(a.outside, "deep"), 0o755))
-		a.file(filepath.Join(a.outside, "file"), "")
+	forEachUser(t, func(t *testing.T, a *arena) {
+		a.requireAllowed("create", filepath.Join(a.ownDir, "new"))
+		link := filepath.Join(a.ownDir, "link")
+		require.NoError(t, os.Symlink(a.outsideDir, link))
+		require.NoError(t, os.Mkdir(filepath.Join(a.outsideDir, "deep"), 0o755))
+		a.createFile(filepath.Join(a.outsideDir, "file"), "")
 		for _, path := range []string{link, filepath.Join(link, "deep"), filepath.Join(link, "file")} {
-			a.policy.Write = []string{a.own, path}
-			_, err := sandbox.Start(a.policy, "/bin/true", []string{"true"}, &os.ProcAttr{Dir: a.own})
+			a.policy.Write = []string{a.ownDir, path}
+			_, err := sandbox.Start(a.policy, "/bin/true", []string{"true"}, &os.ProcAttr{Dir: a.ownDir})
 			require.ErrorContains(t, err, "symbolic link")
 			_, err = sandbox.OpenRoot(path)
 			require.ErrorContains(t, err, "symbolic link")
@@ -539,7 +539,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 	for name, mounts := range map[string]bool{"confined": false, "confined, with mounts": true} {
 		b.Run(name, func(b *testing.B) {
-			policy := sandbox.Policy{Write: []string{b.TempDir()}, Read: system, Mounts: mounts}
+			policy := sandbox.Policy{Write: []string{b.TempDir()}, Read: systemPaths, Mounts: mounts}
 			for b.Loop() {
 				p, err := sandbox.Start(policy, "/bin/true", []string{"true"}, &os.ProcAttr{})
 				require.NoError(b, err)

@@ -23,13 +23,13 @@ const (
 	answerKill  = uint32(unix.SECCOMP_RET_KILL_PROCESS)
 )
 
-func refuse(e syscall.Errno) uint32 { return uint32(unix.SECCOMP_RET_ERRNO) | uint32(e) }
+func errnoResult(e syscall.Errno) uint32 { return uint32(unix.SECCOMP_RET_ERRNO) | uint32(e) }
 
 // rule sets the filter's result for a system call whose arguments meet all conditions.
 type rule struct {
 	number uintptr
 	when   []condition
-	answer uint32
+	result uint32
 }
 
 // condition is a condition for the argument with the index arg. If whole is set, one of the argument's 64 bits must be
@@ -37,15 +37,15 @@ type rule struct {
 // lower 32 bits, without the bits of ignored, must be equal to equal.
 type condition struct {
 	arg     uint32
-	any     uint32
+	anyOf   uint32
 	equal   uint32
 	ignored uint32
-	whole   bool
+	nonZero bool
 }
 
-func hasAny(arg, bits uint32) condition { return condition{arg: arg, any: bits} }
+func hasAny(arg, bits uint32) condition { return condition{arg: arg, anyOf: bits} }
 func equals(arg, v uint32) condition    { return condition{arg: arg, equal: v} }
-func notZero(arg uint32) condition      { return condition{arg: arg, whole: true} }
+func notZero(arg uint32) condition      { return condition{arg: arg, nonZero: true} }
 
 // socketType matches a type of sockets with any flags.
 func socketType(arg, v uint32) condition {
@@ -70,16 +70,16 @@ const (
 	fsSetXattr = 0x401c5820 // FS_IOC_FSSETXATTR
 )
 
-// rules returns the rules of the filter. The first matching rule counts. A call that no rule matches is allowed.
-func rules(n Network) []rule {
+// filterRules returns the rules of the filter. The first matching rule counts. A call that no rule matches is allowed.
+func filterRules(n Network) []rule {
 	var all []rule
 	never := func(e syscall.Errno, numbers ...uintptr) {
 		for _, nr := range numbers {
-			all = append(all, rule{number: nr, answer: refuse(e)})
+			all = append(all, rule{number: nr, result: errnoResult(e)})
 		}
 	}
-	when := func(e syscall.Errno, nr uintptr, c ...condition) {
-		all = append(all, rule{number: nr, when: c, answer: refuse(e)})
+	addRule := func(e syscall.Errno, nr uintptr, c ...condition) {
+		all = append(all, rule{number: nr, when: c, result: errnoResult(e)})
 	}
 
 	// Sockets: Landlock restricts neither Unix sockets with a path, nor UDP.
@@ -99,16 +99,16 @@ func rules(n Network) []rule {
 	never(unix.EACCES, unix.SYS_SOCKETPAIR)
 
 	// Calls that affect other processes of the user. Landlock restricts only signals and ptrace.
-	when(unix.EPERM, unix.SYS_PRLIMIT64, notZero(0), notZero(2))
+	addRule(unix.EPERM, unix.SYS_PRLIMIT64, notZero(0), notZero(2))
 	// The limit by which the supervisor recognises the processes of a run: see process.Tag.
-	when(unix.EPERM, unix.SYS_PRLIMIT64, equals(1, unix.RLIMIT_RTTIME), notZero(2))
-	when(unix.EPERM, unix.SYS_SETRLIMIT, equals(0, unix.RLIMIT_RTTIME))
-	when(unix.EPERM, unix.SYS_SETPRIORITY, notZero(1))
-	when(unix.EPERM, unix.SYS_SETPRIORITY, equals(0, unix.PRIO_USER))
-	when(unix.EPERM, unix.SYS_IOPRIO_SET, notZero(1))
-	when(unix.EPERM, unix.SYS_IOPRIO_SET, equals(0, 3)) // IOPRIO_WHO_USER
+	addRule(unix.EPERM, unix.SYS_PRLIMIT64, equals(1, unix.RLIMIT_RTTIME), notZero(2))
+	addRule(unix.EPERM, unix.SYS_SETRLIMIT, equals(0, unix.RLIMIT_RTTIME))
+	addRule(unix.EPERM, unix.SYS_SETPRIORITY, notZero(1))
+	addRule(unix.EPERM, unix.SYS_SETPRIORITY, equals(0, unix.PRIO_USER))
+	addRule(unix.EPERM, unix.SYS_IOPRIO_SET, notZero(1))
+	addRule(unix.EPERM, unix.SYS_IOPRIO_SET, equals(0, 3)) // IOPRIO_WHO_USER
 	for _, nr := range []uintptr{unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY} {
-		when(unix.EPERM, nr, notZero(0))
+		addRule(unix.EPERM, nr, notZero(0))
 	}
 	never(unix.EPERM, unix.SYS_ADD_KEY, unix.SYS_KEYCTL, unix.SYS_REQUEST_KEY)
 
@@ -117,19 +117,19 @@ func rules(n Network) []rule {
 
 	// In a new namespace, a process regains capabilities. The filter cannot read the arguments of clone3, so it reports
 	// that the kernel does not have clone3. Libraries then use clone.
-	when(unix.EPERM, unix.SYS_CLONE, hasAny(0, namespaces))
+	addRule(unix.EPERM, unix.SYS_CLONE, hasAny(0, namespaces))
 	never(unix.ENOSYS, unix.SYS_CLONE3)
 	never(unix.EPERM, unix.SYS_UNSHARE, unix.SYS_SETNS)
 
 	// Set-uid programs. Any user could run a set-uid program of an agent with the rights of the agents' user.
-	when(unix.EPERM, unix.SYS_FCHMOD, hasAny(1, setID))
-	when(unix.EPERM, unix.SYS_FCHMODAT, hasAny(2, setID))
-	when(unix.EPERM, sysFchmod, hasAny(2, setID))
-	when(unix.EPERM, unix.SYS_OPENAT, hasAny(2, creates), hasAny(3, setID))
-	when(unix.EPERM, unix.SYS_MKNODAT, hasAny(2, setID))
+	addRule(unix.EPERM, unix.SYS_FCHMOD, hasAny(1, setID))
+	addRule(unix.EPERM, unix.SYS_FCHMODAT, hasAny(2, setID))
+	addRule(unix.EPERM, sysFchmod, hasAny(2, setID))
+	addRule(unix.EPERM, unix.SYS_OPENAT, hasAny(2, creates), hasAny(3, setID))
+	addRule(unix.EPERM, unix.SYS_MKNODAT, hasAny(2, setID))
 	never(unix.ENOSYS, unix.SYS_OPENAT2) // the filter cannot read the mode in its arguments
 	for _, c := range oldModes {
-		when(unix.EPERM, c.number, c.when...)
+		addRule(unix.EPERM, c.number, c.when...)
 	}
 
 	// Extended attributes. Landlock does not restrict changes of them. Programs know that some file systems have none.
@@ -141,12 +141,12 @@ func rules(n Network) []rule {
 	// Flags, keys and seals of files. Landlock does not restrict changes of them, and a file that can be read suffices for most.
 	never(unix.EOPNOTSUPP, sysFileSetattr)
 	for _, request := range []uint32{unix.FS_IOC_SETFLAGS, fsSetXattr, unix.FS_IOC_ENABLE_VERITY, unix.FS_IOC_SET_ENCRYPTION_POLICY, unix.FS_IOC_ADD_ENCRYPTION_KEY} {
-		when(unix.ENOTTY, unix.SYS_IOCTL, equals(1, request))
+		addRule(unix.ENOTTY, unix.SYS_IOCTL, equals(1, request))
 	}
 
 	// Calls that insert input into a terminal. The input would count as that of the terminal's user.
-	when(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCSTI))
-	when(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCLINUX))
+	addRule(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCSTI))
+	addRule(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCLINUX))
 
 	// Administrative calls. Without capabilities, the kernel refuses most of these calls. The filter also protects
 	// against bugs in the kernel's code for them.
@@ -187,19 +187,19 @@ func assemble(all []rule) []unix.SockFilter {
 		for _, c := range r.when {
 			low, high := dataArgs+8*c.arg, dataArgs+8*c.arg+4 // both architectures are little-endian
 			switch {
-			case c.whole:
-				body = append(body, statement(load, high), jump(bits, math.MaxUint32, 2, 0), statement(load, low), jump(bits, math.MaxUint32, 0, past))
-			case c.any != 0:
-				body = append(body, statement(load, low), jump(bits, c.any, 0, past))
+			case c.nonZero:
+				body = append(body, statement(load, high), jump(bits, math.MaxUint32, 2, 0), statement(load, low), jump(bits, math.MaxUint32, 0, pastEnd))
+			case c.anyOf != 0:
+				body = append(body, statement(load, low), jump(bits, c.anyOf, 0, pastEnd))
 			case c.ignored != 0:
-				body = append(body, statement(load, low), statement(mask, ^c.ignored), jump(equal, c.equal, 0, past))
+				body = append(body, statement(load, low), statement(mask, ^c.ignored), jump(equal, c.equal, 0, pastEnd))
 			default:
-				body = append(body, statement(load, low), jump(equal, c.equal, 0, past))
+				body = append(body, statement(load, low), jump(equal, c.equal, 0, pastEnd))
 			}
 		}
-		body = append(body, statement(give, r.answer))
+		body = append(body, statement(give, r.result))
 		for i := range body {
-			if body[i].Jf == past {
+			if body[i].Jf == pastEnd {
 				body[i].Jf = uint8(len(body) - i - 1)
 			}
 		}
@@ -209,12 +209,12 @@ func assemble(all []rule) []unix.SockFilter {
 	return append(program, statement(give, answerAllow))
 }
 
-// past marks a jump past the end of a rule while assemble builds the rule.
-const past = math.MaxUint8
+// pastEnd marks a jump past the end of a rule while assemble builds the rule.
+const pastEnd = math.MaxUint8
 
 // filterCalls permanently applies the rules to the thread.
 func filterCalls(p Policy) error {
-	program := assemble(rules(p.Network))
+	program := assemble(filterRules(p.Network))
 	f := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&f)), 0, 0)
 }

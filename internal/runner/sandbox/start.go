@@ -33,7 +33,7 @@ func Confine(cmd *exec.Cmd, p Policy) error {
 	if err := errors.Join(Available(), cmd.Err); err != nil {
 		return err
 	}
-	if p.Network.Kind() == allow {
+	if p.Network.Kind() == allowPrefix {
 		return errors.New("start a program whose network is a list of addresses with Start: Confine cannot start its proxy")
 	}
 	data, err := json.Marshal(helperRequest{Policy: p, Program: cmd.Path, Report: noDescriptor, Proxy: noDescriptor})
@@ -56,33 +56,33 @@ func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Proc
 		return nil, err
 	}
 	defer func() { _ = r.Close() }()
-	with := *attr
-	with.Files = append(append([]*os.File{}, attr.Files...), w)
+	attrCopy := *attr
+	attrCopy.Files = append(append([]*os.File{}, attr.Files...), w)
 	o := helperRequest{Policy: p, Program: program, Report: len(attr.Files), Proxy: noDescriptor}
-	if p.Network.Kind() == allow {
-		isolate(&with)
+	if p.Network.Kind() == allowPrefix {
+		addNetworkNamespace(&attrCopy)
 		if addresses := p.Network.Allowed(); len(addresses) > 0 {
 			proxy, err := startProxy(addresses, attr)
 			if err != nil {
 				return nil, errors.Join(err, w.Close())
 			}
 			defer func() { _ = proxy.Close() }()
-			o.Proxy, with.Files = len(with.Files), append(with.Files, proxy)
+			o.Proxy, attrCopy.Files = len(attrCopy.Files), append(attrCopy.Files, proxy)
 		}
 	}
 	data, err := json.Marshal(o)
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	child, err := os.StartProcess(helperPath(), append([]string{helperName, string(data)}, argv...), &with)
+	child, err := os.StartProcess(helperPath(), append([]string{helperName, string(data)}, argv...), &attrCopy)
 	if cerr := w.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
 		return nil, err
 	}
-	why, err := io.ReadAll(r) // returns when the helper executes the program or exits
-	if err == nil && len(why) == 0 {
+	reason, err := io.ReadAll(r) // returns when the helper executes the program or exits
+	if err == nil && len(reason) == 0 {
 		return child, nil
 	}
 	_ = child.Kill()
@@ -90,12 +90,12 @@ func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Proc
 	if err != nil {
 		return nil, err
 	}
-	return nil, &os.PathError{Op: "start confined", Path: program, Err: errors.New(string(why))}
+	return nil, &os.PathError{Op: "start confined", Path: program, Err: errors.New(string(reason))}
 }
 
-// helper is the main function of the helper. It confines its thread and executes the program, or does the operation. If there is
+// helperMain is the main function of the helper. It confines its thread and executes the program, or does the operation. If there is
 // a program, it returns only on failure.
-func helper(args []string) error {
+func helperMain(args []string) error {
 	if len(args) < 2 {
 		return errors.New("this command is the sandbox helper, which is internal to Fleet: do not start it yourself")
 	}
@@ -106,12 +106,12 @@ func helper(args []string) error {
 	if o.Report != noDescriptor {
 		syscall.CloseOnExec(o.Report)
 	}
-	err := connect(o.Policy, o.Proxy)
+	err := connectProxy(o.Policy, o.Proxy)
 	if err == nil {
 		err = confine(o.Policy)
 	}
 	if err == nil && o.Operation != "" {
-		return operate(o.Operation, os.Stdin, os.Stdout)
+		return runOperation(o.Operation, os.Stdin, os.Stdout)
 	}
 	if err == nil {
 		err = syscall.Exec(o.Program, args[1:], os.Environ())

@@ -17,7 +17,7 @@ var systemDirs = []string{
 // that only root or a group may read, because the user of the agents may be root.
 var System = sync.OnceValue(func() []string {
 	paths := append([]string{}, systemDirs...)
-	public, whole := publicOf("/etc")
+	public, whole := publicPaths("/etc")
 	if whole {
 		public = []string{"/etc"}
 	}
@@ -32,9 +32,9 @@ var System = sync.OnceValue(func() []string {
 
 const othersRead = 0o004
 
-// publicOf returns the paths in the directory that all users may read. whole reports whether all users may read all
+// publicPaths returns the paths in the directory that all users may read. whole reports whether all users may read all
 // paths in the directory.
-func publicOf(dir string) (public []string, whole bool) {
+func publicPaths(dir string) (public []string, whole bool) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, false
@@ -50,7 +50,7 @@ func publicOf(dir string) (public []string, whole bool) {
 		case info.Mode().Perm()&othersRead == 0:
 			whole = false
 		case info.IsDir():
-			inside, all := publicOf(path)
+			inside, all := publicPaths(path)
 			if all {
 				inside = []string{path}
 			}

@@ -37,13 +37,13 @@ const pingTimeout = 2 * time.Second
 // Interrupt does not wait for the end of the run. If the child reports its turns and no request is active, it waits for a
 // second at most until the turn has ended, so that no request begins after it. It returns ErrEnded if the run has ended.
 func (r Run) Interrupt(ctx context.Context, kill bool, linger time.Duration, reason string) error {
-	return r.order(ctx, controlRequest{Op: "interrupt", Kill: kill, Linger: linger, Reason: reason})
+	return r.sendOrder(ctx, controlRequest{Op: "interrupt", Kill: kill, Linger: linger, Reason: reason})
 }
 
 // Message writes a line to the input of the run's child. If the child already got a message with the id, Message writes
 // nothing and succeeds, even if the run has ended.
 func (r Run) Message(ctx context.Context, id, text string) error {
-	err := r.order(ctx, controlRequest{Op: "message", ID: id, Text: text})
+	err := r.sendOrder(ctx, controlRequest{Op: "message", ID: id, Text: text})
 	if errors.Is(err, ErrEnded) && r.hasMessage(id) {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (r Run) Message(ctx context.Context, id, text string) error {
 // Answer passes the answer to a question to the run's child. Only the first answer counts. Later answers succeed
 // without effect.
 func (r Run) Answer(ctx context.Context, id, answer, message, by string, remember bool) error {
-	return r.order(ctx, controlRequest{Op: "answer", ID: id, Text: answer, Message: message, By: by, Remember: remember})
+	return r.sendOrder(ctx, controlRequest{Op: "answer", ID: id, Text: answer, Message: message, By: by, Remember: remember})
 }
 
 // maxMessages limits how much of the file of messages is read, in bytes.
@@ -80,8 +80,8 @@ func (r Run) Answers(ctx context.Context) bool {
 	return ok
 }
 
-// order sends the order and waits for its reply, and for a message also for the time when the child takes it.
-func (r Run) order(ctx context.Context, o controlRequest) error {
+// sendOrder sends the order and waits for its reply, and for a message also for the time when the child takes it.
+func (r Run) sendOrder(ctx context.Context, o controlRequest) error {
 	within, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	conn, err := r.dial(within, o)
@@ -187,14 +187,14 @@ func (r Run) Watch(ctx context.Context) (<-chan struct{}, error) {
 
 // Wait waits until the run has ended, and returns how it ended.
 func (r Run) Wait(ctx context.Context) (*Exit, error) {
-	for again := firstLook; ; again = min(2*again, lastLook) {
+	for again := minPoll; ; again = min(2*again, maxPoll) {
 		if e, err := r.Settle(); e != nil || err != nil {
 			return e, err
 		}
 		if more, err := r.Watch(ctx); err == nil {
 			for range more {
 			}
-			again = firstLook
+			again = minPoll
 		}
 		// A shim that is about to listen, or has just stopped, sends no notification.
 		select {
@@ -220,7 +220,7 @@ func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit
 		return e, err
 	}
 	hopeless := time.After(killTime)
-	for again := firstLook; c.Shim.Alive(); again = min(2*again, lastLook) {
+	for again := minPoll; c.Shim.Alive(); again = min(2*again, maxPoll) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -262,9 +262,9 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 }
 
 const (
-	firstLook = 5 * time.Millisecond
-	lastLook  = 500 * time.Millisecond
-	killTime  = giveUp + 4*time.Second // the rest is for recording the end
+	minPoll  = 5 * time.Millisecond
+	maxPoll  = 500 * time.Millisecond
+	killTime = giveUp + 4*time.Second // the rest is for recording the end
 )
 
 // expired is an expired deadline.

@@ -60,13 +60,13 @@ type control struct {
 	orders   chan controlRequest // interrupts, for the supervisor
 	done     chan struct{}
 
-	writing   sync.Mutex      // one message at a time
+	messageMu sync.Mutex      // one message at a time
 	questions *questions      // nil if the child cannot ask questions
 	messages  *os.File        // a pipe from which the child reads messages as lines; nil if there is none
 	mailbox   *mailbox.Sender // for messages that the child confirms; nil if there is none
 	terminal  *terminal       // nil if the child has none
-	sent      map[string]bool // ids of the messages that were written to the pipe
-	over      bool            // the run has ended
+	sentIDs   map[string]bool // ids of the messages that were written to the pipe
+	ended     bool            // the run has ended
 
 	mu       sync.Mutex
 	watchers map[chan struct{}]struct{}
@@ -135,7 +135,7 @@ func (c *control) watch(conn net.Conn) {
 	}
 }
 
-func (c *control) grown() {
+func (c *control) notifyWatchers() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for w := range c.watchers {
@@ -161,12 +161,12 @@ func (c *control) message(id, text string) string {
 	case c.messages == nil:
 		return errNone
 	}
-	c.writing.Lock()
-	defer c.writing.Unlock()
+	c.messageMu.Lock()
+	defer c.messageMu.Unlock()
 	switch {
-	case c.sent[id]:
+	case c.sentIDs[id]:
 		return ""
-	case c.over:
+	case c.ended:
 		return errEnded
 	}
 	if !strings.HasSuffix(text, "\n") {
@@ -179,7 +179,7 @@ func (c *control) message(id, text string) string {
 	case err != nil:
 		return errEnded
 	}
-	c.sent[id] = true
+	c.sentIDs[id] = true
 	recordMessage(id)
 	return ""
 }
@@ -195,9 +195,9 @@ func recordMessage(id string) {
 
 // finish waits for the message that is being written. Afterwards, message writes no more messages.
 func (c *control) finish() {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	c.over = true
+	c.messageMu.Lock()
+	defer c.messageMu.Unlock()
+	c.ended = true
 	if c.mailbox != nil {
 		c.mailbox.Close()
 	}

@@ -46,7 +46,7 @@ func FuzzShown(f *testing.F) {
 	f.Add([]byte(`{"\u0000":"\ud800","a":"` + string(bytes.Repeat([]byte("x"), maxValue+1)) + `"}`))
 	f.Add([]byte(`[1]`))
 	f.Fuzz(func(t *testing.T, input []byte) {
-		got := shown(input)
+		got := shownInput(input)
 		if got == nil {
 			return
 		}

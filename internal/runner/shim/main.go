@@ -112,8 +112,8 @@ func supervise(run Run, pipe io.WriteCloser) error {
 	_ = os.Remove("control")
 	logEnd(spec, exit)
 	err = writeOnce(run.Path("exit.json"), exit)
-	run.release()
-	s.control.grown() // watchers wait for the end of the run
+	run.removeSpares()
+	s.control.notifyWatchers() // watchers wait for the end of the run
 	return err
 }
 
@@ -135,7 +135,7 @@ func start(run Run, spec Spec, separate bool) (*supervisor, error) {
 		listener: listener,
 		orders:   make(chan controlRequest),
 		done:     make(chan struct{}),
-		sent:     map[string]bool{},
+		sentIDs:  map[string]bool{},
 		watchers: map[chan struct{}]struct{}{},
 	}}
 	var ours, childs []*os.File // files for the shim, and files for the child, which the shim closes after the start
@@ -151,12 +151,12 @@ func start(run Run, spec Spec, separate bool) (*supervisor, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	if spec.Questions != nil {
-		if s.control.questions, err = newQuestions(*spec.Questions, run, s.control.grown); err != nil {
+		if s.control.questions, err = newQuestions(*spec.Questions, run, s.control.notifyWatchers); err != nil {
 			return fail(err)
 		}
 		ours = append(ours, s.control.questions.pipe, s.control.questions.journal)
 	}
-	stdin, err := s.input()
+	stdin, err := s.openInput()
 	if err != nil {
 		return fail(err)
 	}
@@ -184,7 +184,7 @@ func start(run Run, spec Spec, separate bool) (*supervisor, error) {
 		childs, files = append(childs, theirs), append(files, theirs) // as MessagesFD
 	}
 	sink := func(name string, limit int64) (*os.File, error) {
-		to, err := newOutput(name, limit, spec.MaxOutput, s.control.grown)
+		to, err := newOutput(name, limit, spec.MaxOutput, s.control.notifyWatchers)
 		if err != nil {
 			return nil, err
 		}
@@ -208,7 +208,7 @@ func start(run Run, spec Spec, separate bool) (*supervisor, error) {
 		ours, childs = append(ours, s.control.terminal.pty), append(childs, tty)
 		files[0], files[1], files[2] = tty, tty, tty
 		attributes.Setpgid, attributes.Setsid, attributes.Setctty = false, true, true // a session leads its own process group
-	} else if files[1], files[2], err = s.outputs(sink); err != nil {
+	} else if files[1], files[2], err = s.openOutputs(sink); err != nil {
 		return fail(err)
 	}
 	s.started = time.Now().UTC()
@@ -233,8 +233,8 @@ func start(run Run, spec Spec, separate bool) (*supervisor, error) {
 	return s, nil
 }
 
-// outputs makes the files for the child's output.
-func (s *supervisor) outputs(sink func(name string, limit int64) (*os.File, error)) (stdout, stderr *os.File, err error) {
+// openOutputs makes the files for the child's output.
+func (s *supervisor) openOutputs(sink func(name string, limit int64) (*os.File, error)) (stdout, stderr *os.File, err error) {
 	if stdout, err = sink("output", max(s.spec.RawOutput, s.spec.MaxOutput)); err != nil {
 		return nil, nil, err
 	}
@@ -259,8 +259,8 @@ func startChild(spec Spec, attr *os.ProcAttr) (*os.Process, error) {
 // MessagesFD is the file descriptor from which the child reads messages: one per line, or as a mailbox.Receiver.
 const MessagesFD = 3
 
-// input opens the standard input of the child: StdinFile, or an empty input if there is no StdinFile.
-func (s *supervisor) input() (*os.File, error) {
+// openInput opens the standard input of the child: StdinFile, or an empty input if there is no StdinFile.
+func (s *supervisor) openInput() (*os.File, error) {
 	if s.spec.StdinFile != "" {
 		return os.Open(filepath.Base(s.spec.StdinFile))
 	}

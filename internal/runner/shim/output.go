@@ -21,23 +21,23 @@ const segments = 16
 //
 // Write never fails, so that the child is always drained.
 type output struct {
-	path  string
-	most  int64 // maximum size of the kept end
-	least int64 // minimum size of the kept end, even if most is exceeded by one segment
-	grown func()
+	path    string
+	maxTail int64 // maximum size of the kept end
+	minTail int64 // minimum size of the kept end, even if most is exceeded by one segment
+	onGrow  func()
 
-	file  *os.File // nil if the next byte starts a new segment
-	room  int64    // free bytes in the file
-	size  int64    // size of the child's output
-	begun []int64  // offsets of the existing segments
-	lost  int64    // bytes that could not be written
-	err   error    // the first write error
+	file      *os.File // nil if the next byte starts a new segment
+	free      int64    // free bytes in the file
+	size      int64    // size of the child's output
+	offsets   []int64  // offsets of the existing segments
+	lostBytes int64    // bytes that could not be written
+	err       error    // the first write error
 }
 
 // newOutput creates the file. It fails if the file exists. An output of at most limit bytes is kept completely. Of a
 // longer output, at most limit bytes are kept, and at least the parts that Keep returns for the limit least.
 func newOutput(path string, limit, least int64, grown func()) (*output, error) {
-	o := &output{path: path, room: limit / headShare, most: limit - limit/headShare, least: least - least/headShare, grown: grown}
+	o := &output{path: path, free: limit / headShare, maxTail: limit - limit/headShare, minTail: least - least/headShare, onGrow: grown}
 	var err error
 	o.file, err = create(path)
 	return o, err
@@ -50,62 +50,62 @@ func create(path string) (*os.File, error) {
 // Write implements io.Writer.
 func (o *output) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
-		if o.room == 0 && !o.next() {
+		if o.free == 0 && !o.nextSegment() {
 			o.size += int64(len(rest))
-			o.lost += int64(len(rest))
+			o.lostBytes += int64(len(rest))
 			break
 		}
-		now := rest[:min(int64(len(rest)), o.room)]
-		o.put(now)
-		o.room -= int64(len(now))
+		now := rest[:min(int64(len(rest)), o.free)]
+		o.writeData(now)
+		o.free -= int64(len(now))
 		o.size += int64(len(now))
 		rest = rest[len(now):]
 	}
 	return len(p), nil
 }
 
-// next removes old segments and starts a new segment. It returns false if it cannot start one.
-func (o *output) next() bool {
+// nextSegment removes old segments and starts a new segment. It returns false if it cannot start one.
+func (o *output) nextSegment() bool {
 	o.close()
-	if o.most == 0 || o.err != nil {
+	if o.maxTail == 0 || o.err != nil {
 		return false
 	}
-	segment := max(1, o.most/segments)
-	for len(o.begun) > 1 && o.size-o.begun[0] >= o.most && o.size-o.begun[1] >= o.least {
-		if err := os.Remove(segmentPath(o.path, o.begun[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	segment := max(1, o.maxTail/segments)
+	for len(o.offsets) > 1 && o.size-o.offsets[0] >= o.maxTail && o.size-o.offsets[1] >= o.minTail {
+		if err := os.Remove(segmentPath(o.path, o.offsets[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			o.err = err // otherwise the child could fill the disk
 			return false
 		}
-		o.begun = o.begun[1:]
+		o.offsets = o.offsets[1:]
 	}
 	if o.file, o.err = create(segmentPath(o.path, o.size)); o.err != nil {
 		return false
 	}
-	if len(o.begun) > 0 && o.size-o.begun[0] < o.most {
-		segment = min(segment, o.most-(o.size-o.begun[0]))
+	if len(o.offsets) > 0 && o.size-o.offsets[0] < o.maxTail {
+		segment = min(segment, o.maxTail-(o.size-o.offsets[0]))
 	}
-	o.begun = append(o.begun, o.size)
-	o.room = segment
+	o.offsets = append(o.offsets, o.size)
+	o.free = segment
 	return true
 }
 
-func (o *output) put(p []byte) {
+func (o *output) writeData(p []byte) {
 	if o.err != nil {
-		o.lost += int64(len(p))
+		o.lostBytes += int64(len(p))
 		return
 	}
 	n, err := o.file.Write(p)
 	if o.err = err; err != nil {
-		o.lost += int64(len(p) - n)
+		o.lostBytes += int64(len(p) - n)
 		return
 	}
-	o.grown()
+	o.onGrow()
 }
 
 // Close closes the output.
 func (o *output) Close() {
 	o.close()
-	o.room = 0
+	o.free = 0
 }
 
 func (o *output) close() {

@@ -144,7 +144,7 @@ func TestOutputToFullDisk(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no /dev/full")
 	}
-	o := &output{file: full, room: 100, most: 300, grown: func() { t.Error("the output must not report growth") }}
+	o := &output{file: full, free: 100, maxTail: 300, onGrow: func() { t.Error("the output must not report growth") }}
 	for range 100 {
 		n, err := o.Write([]byte("line\n"))
 		require.NoError(t, err, "the child must still be drained")
@@ -152,5 +152,5 @@ func TestOutputToFullDisk(t *testing.T) {
 	}
 	o.Close()
 	require.ErrorContains(t, o.err, "no space left")
-	require.EqualValues(t, 500, o.lost)
+	require.EqualValues(t, 500, o.lostBytes)
 }

@@ -70,7 +70,7 @@ func openParts(path string) (parts, error) {
 			p.begin = all[i-1]
 			name = segmentPath(path, p.begin)
 		}
-		if p.file, err = agentfile.Open(name); absent(err) {
+		if p.file, err = agentfile.Open(name); isAbsent(err) {
 			continue
 		}
 		var info os.FileInfo

@@ -44,20 +44,20 @@ const PolicyName = "policy"
 
 // questions accepts the questions of the child, and passes the answers to it.
 type questions struct {
-	spec  QuestionConfig
-	run   Run
-	grown func() // called when the journal has grown
-	pipe  *os.File
-	read  chan struct{} // closed when serve has ended
+	spec   QuestionConfig
+	run    Run
+	onGrow func() // called when the journal has grown
+	pipe   *os.File
+	done   chan struct{} // closed when serve has ended
 
-	mu      sync.Mutex
-	journal *os.File
-	torn    bool                     // the journal's last line is incomplete
-	written int                      // the journal's size in bytes
-	names   map[string]string        // ids of questions, by the child's names; the id is empty if the question is not recorded
-	open    map[string]*openQuestion // by id
-	closed  map[string]string        // statuses of closed questions, by id
-	over    bool                     // finish was called
+	mu         sync.Mutex
+	journal    *os.File
+	incomplete bool                     // the journal's last line is incomplete
+	written    int                      // the journal's size in bytes
+	names      map[string]string        // ids of questions, by the child's names; the id is empty if the question is not recorded
+	open       map[string]*openQuestion // by id
+	closed     map[string]string        // statuses of closed questions, by id
+	finished   bool                     // finish was called
 }
 
 // openQuestion is a question that waits for its answer.
@@ -88,7 +88,7 @@ func newQuestions(spec QuestionConfig, run Run, grown func()) (*questions, error
 		return nil, errors.Join(err, pipe.Close())
 	}
 	return &questions{
-		spec: spec, run: run, grown: grown, pipe: pipe, journal: journal, read: make(chan struct{}),
+		spec: spec, run: run, onGrow: grown, pipe: pipe, journal: journal, done: make(chan struct{}),
 		names: map[string]string{}, open: map[string]*openQuestion{}, closed: map[string]string{},
 	}, nil
 }
@@ -97,7 +97,7 @@ var askLine = regexp.MustCompile(`^(ask|got|drop) ([A-Za-z0-9]{1,40})$`)
 
 // serve reads the pipe until finish closes it.
 func (a *questions) serve() {
-	defer close(a.read)
+	defer close(a.done)
 	lines := bufio.NewReader(a.pipe)
 	for whole := true; ; {
 		line, err := lines.ReadSlice('\n')
@@ -114,9 +114,9 @@ func (a *questions) serve() {
 		case question.VerbAsk:
 			a.ask(name)
 		case question.VerbGot:
-			a.got(name)
+			a.removeAnswer(name)
 		case question.VerbDrop:
-			a.drop(name)
+			a.withdraw(name)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func (a *questions) serve() {
 func (a *questions) ask(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, known := a.names[name]; known || a.over || len(a.names) >= maxNames {
+	if _, known := a.names[name]; known || a.finished || len(a.names) >= maxNames {
 		return
 	}
 	a.names[name] = ""
@@ -136,11 +136,11 @@ func (a *questions) ask(name string) {
 	}
 	now := time.Now().UTC()
 	r := question.Record{
-		ID: strconv.Itoa(len(a.open) + len(a.closed) + 1), Status: question.Waiting, Kind: q.Kind, Text: clean(q.Text, maxText), Tool: clean(q.Tool, maxWord),
-		Input: shown(q.Input), AskedAt: now, ExpiresAt: now.Add(a.spec.Timeout),
+		ID: strconv.Itoa(len(a.open) + len(a.closed) + 1), Status: question.Waiting, Kind: q.Kind, Text: truncateUTF8(q.Text, maxText), Tool: truncateUTF8(q.Tool, maxWord),
+		Input: shownInput(q.Input), AskedAt: now, ExpiresAt: now.Add(a.spec.Timeout),
 	}
 	for _, o := range q.Options[:min(len(q.Options), maxOptions)] {
-		r.Options = append(r.Options, clean(o, maxWord))
+		r.Options = append(r.Options, truncateUTF8(o, maxWord))
 	}
 	if q.Kind == question.Permission {
 		r.Rules = a.spec.Offer(q.Rules, q.Tool, q.Text, q.Sort, q.Input)
@@ -151,17 +151,17 @@ func (a *questions) ask(name string) {
 			if allowed {
 				r.Answer = question.Allow
 			}
-			if a.room() && a.record(r) == nil { // the rules apply even if the answer cannot be recorded
+			if a.hasRoom() && a.record(r) == nil { // the rules apply even if the answer cannot be recorded
 				a.names[name], a.closed[r.ID] = r.ID, r.Status
 			}
-			a.give(name, question.Answer{Status: r.Status, Answer: r.Answer, Message: r.Message, By: r.By})
+			a.writeAnswer(name, question.Answer{Status: r.Status, Answer: r.Answer, Message: r.Message, By: r.By})
 			return
 		}
 	}
 	switch {
 	case len(a.open) >= maxOpen:
 		a.refuse(name, fmt.Sprintf("%d questions wait for an answer already", maxOpen))
-	case !a.room():
+	case !a.hasRoom():
 		a.refuse(name, "the task has asked too many questions")
 	case a.record(r) != nil:
 		a.refuse(name, "cannot store the question: the disk of this machine may be full")
@@ -171,13 +171,13 @@ func (a *questions) ask(name string) {
 	}
 }
 
-// room reports whether the journal has room for another question.
-func (a *questions) room() bool {
+// hasRoom reports whether the journal has room for another question.
+func (a *questions) hasRoom() bool {
 	return len(a.open)+len(a.closed) < maxRecorded && a.written < maxJournal
 }
 
-// got removes an answer that the child has read.
-func (a *questions) got(name string) {
+// removeAnswer removes an answer that the child has read.
+func (a *questions) removeAnswer(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if id, known := a.names[name]; known && a.open[id] == nil {
@@ -186,8 +186,8 @@ func (a *questions) got(name string) {
 	}
 }
 
-// drop withdraws a question that the child no longer waits for.
-func (a *questions) drop(name string) {
+// withdraw withdraws a question that the child no longer waits for.
+func (a *questions) withdraw(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	id := a.names[name]
@@ -204,12 +204,12 @@ func (a *questions) expire(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := a.open[id]
-	if q == nil || a.over {
+	if q == nil || a.finished {
 		return
 	}
 	_ = a.record(question.Record{ID: id, Status: question.Expired}) // Fleet also sees the expiry from ExpiresAt
 	a.close(id, question.Expired)
-	a.give(q.name, question.Answer{Status: question.Expired})
+	a.writeAnswer(q.name, question.Answer{Status: question.Expired})
 }
 
 // answer passes the answer to the child. It returns the error for the reply, or an empty text.
@@ -220,7 +220,7 @@ func (a *questions) answer(o controlRequest) string {
 	switch {
 	case a.closed[o.ID] == question.Answered:
 		return ""
-	case a.over:
+	case a.finished:
 		return errEnded
 	case a.closed[o.ID] != "":
 		return errClosed
@@ -239,7 +239,7 @@ func (a *questions) answer(o controlRequest) string {
 		a.spec.Allow = append(a.spec.Allow, q.rules...)
 	}
 	a.close(o.ID, question.Answered)
-	a.give(q.name, question.Answer{Status: r.Status, Answer: r.Answer, Message: r.Message, By: r.By})
+	a.writeAnswer(q.name, question.Answer{Status: r.Status, Answer: r.Answer, Message: r.Message, By: r.By})
 	return ""
 }
 
@@ -251,12 +251,12 @@ func (a *questions) close(id, status string) {
 
 // refuse answers a question that is not accepted.
 func (a *questions) refuse(name, why string) {
-	a.give(name, question.Answer{Status: question.Refused, Message: why})
+	a.writeAnswer(name, question.Answer{Status: question.Refused, Message: why})
 }
 
-// give writes the answer to the file from which the child reads it. If that fails, a child that still runs waits until
+// writeAnswer writes the answer to the file from which the child reads it. If that fails, a child that still runs waits until
 // the run is ended.
-func (a *questions) give(name string, answer question.Answer) {
+func (a *questions) writeAnswer(name string, answer question.Answer) {
 	b, err := json.Marshal(answer)
 	if err == nil {
 		err = WriteFile(a.run.Path(filepath.Join(question.Answers, name)), b)
@@ -272,14 +272,14 @@ func (a *questions) record(r question.Record) error {
 	if err != nil {
 		return err
 	}
-	if b = append(b, '\n'); a.torn {
+	if b = append(b, '\n'); a.incomplete {
 		b = append([]byte{'\n'}, b...)
 	}
 	n, err := a.journal.Write(b)
 	a.written += n
-	a.torn = err != nil && (n > 0 || a.torn)
+	a.incomplete = err != nil && (n > 0 || a.incomplete)
 	if err == nil {
-		a.grown()
+		a.onGrow()
 	}
 	return err
 }
@@ -287,7 +287,7 @@ func (a *questions) record(r question.Record) error {
 // finish withdraws the open questions. Afterwards, no more questions are accepted.
 func (a *questions) finish() {
 	a.mu.Lock()
-	a.over = true
+	a.finished = true
 	for id := range a.open {
 		_ = a.record(question.Record{ID: id, Status: question.Withdrawn}) // the end of the run implies the same
 		a.close(id, question.Withdrawn)
@@ -295,7 +295,7 @@ func (a *questions) finish() {
 	_ = a.pipe.Close()
 	_ = a.journal.Close()
 	a.mu.Unlock()
-	<-a.read
+	<-a.done
 }
 
 func readQuestion(path string) (question.Question, error) {
@@ -317,8 +317,8 @@ func readQuestion(path string) (question.Question, error) {
 	return q, nil
 }
 
-// clean returns at most limit bytes of the text as valid UTF-8.
-func clean(s string, limit int) string {
+// truncateUTF8 returns at most limit bytes of the text as valid UTF-8.
+func truncateUTF8(s string, limit int) string {
 	s = strings.ToValidUTF8(s[:min(len(s), limit)], "\uFFFD")
 	return strings.ReplaceAll(s, "\x00", "\uFFFD")
 }
@@ -326,9 +326,9 @@ func clean(s string, limit int) string {
 // maxValue is the size limit, in bytes, for texts in a tool's input that is too long for the journal.
 const maxValue = 2 << 10
 
-// shown returns the tool's input as it is shown to people: an object, with shortened texts if the input is too long. It
+// shownInput returns the tool's input as it is shown to people: an object, with shortened texts if the input is too long. It
 // returns nil if the input is not an object.
-func shown(input json.RawMessage) json.RawMessage {
+func shownInput(input json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(input, &fields) != nil || fields == nil {
 		return nil
@@ -344,13 +344,13 @@ func shown(input json.RawMessage) json.RawMessage {
 			text = string(value)
 		}
 		if len(text) > maxValue {
-			text = fmt.Sprintf("%s… (%d bytes)", clean(text, maxValue), len(text))
+			text = fmt.Sprintf("%s… (%d bytes)", truncateUTF8(text, maxValue), len(text))
 		}
-		name = clean(name, maxWord)
+		name = truncateUTF8(name, maxWord)
 		if total += len(name) + len(text); total > maxInput/2 {
 			break
 		}
-		short[name] = clean(text, len(text))
+		short[name] = truncateUTF8(text, len(text))
 	}
 	b, err := json.Marshal(short)
 	if err != nil {

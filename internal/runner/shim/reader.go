@@ -13,16 +13,16 @@ import (
 
 // Reader reads an output while it grows.
 type Reader struct {
-	path  string
-	file  *os.File
-	begun int64 // where file begins in the output; -1 for the first file, which precedes all segments
-	at    int64 // offset of the next byte to read
+	path       string
+	file       *os.File
+	fileOffset int64 // where file begins in the output; -1 for the first file, which precedes all segments
+	offset     int64 // offset of the next byte to read
 }
 
 // Reader returns a reader for the output with the name, from its beginning. The reader can still read the first file
 // after the run was removed.
 func (r Run) Reader(name string) *Reader {
-	x := &Reader{path: r.Path(name), begun: -1}
+	x := &Reader{path: r.Path(name), fileOffset: -1}
 	_ = x.open() // Read tries again
 	return x
 }
@@ -32,15 +32,15 @@ func (r *Reader) open() error {
 		return nil
 	}
 	f, err := agentfile.Open(r.path)
-	if absent(err) {
+	if isAbsent(err) {
 		return nil
 	}
 	r.file = f
 	return err
 }
 
-// absent reports whether the file does not exist, or was replaced by the agent.
-func absent(err error) bool {
+// isAbsent reports whether the file does not exist, or was replaced by the agent.
+func isAbsent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, agentfile.ErrReplaced)
 }
 
@@ -63,16 +63,16 @@ func (r *Reader) Read(p []byte) (n int, skipped int64, err error) {
 			return n, 0, err
 		}
 		f, err := agentfile.Open(segmentPath(r.path, next))
-		if absent(err) {
+		if isAbsent(err) {
 			continue // the segment was removed, because there is a newer one
 		}
 		if err != nil {
 			return 0, 0, err
 		}
 		_ = r.file.Close()
-		r.file, r.begun = f, next
-		if skipped := next - r.at; skipped > 0 {
-			r.at = next
+		r.file, r.fileOffset = f, next
+		if skipped := next - r.offset; skipped > 0 {
+			r.offset = next
 			return 0, skipped, nil
 		}
 	}
@@ -80,7 +80,7 @@ func (r *Reader) Read(p []byte) (n int, skipped int64, err error) {
 
 func (r *Reader) read(p []byte) (int, error) {
 	n, err := r.file.Read(p)
-	r.at += int64(n)
+	r.offset += int64(n)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
@@ -91,7 +91,7 @@ func (r *Reader) read(p []byte) (int, error) {
 func (r *Reader) next() (int64, error) {
 	all, err := segmentsOf(r.path)
 	for _, begin := range all {
-		if begin > r.begun && begin >= r.at {
+		if begin > r.fileOffset && begin >= r.offset {
 			return begin, err
 		}
 	}
@@ -108,7 +108,7 @@ func (r *Reader) Close() {
 // segmentsOf returns the offsets of the output's segments, in order.
 func segmentsOf(path string) ([]int64, error) {
 	entries, err := agentfile.ReadDir(filepath.Dir(path))
-	if absent(err) {
+	if isAbsent(err) {
 		return nil, nil
 	}
 	if err != nil {

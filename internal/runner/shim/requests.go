@@ -17,15 +17,15 @@ type modelRequests struct {
 	line []byte // the start of a line that may be one of these events
 	pass bool   // the rest of the current line is passed on
 
-	mu     sync.Mutex
-	asking map[string]bool // active requests, by the call that started the subagent; "" is the agent itself
-	last   bool            // the agent's last answer has no tool call, so the child is about to end
-	quiet  chan struct{}   // gets a value when no request is active any more and the child continues
-	result chan struct{}   // gets a value when a turn has ended
+	mu          sync.Mutex
+	active      map[string]bool // active requests, by the call that started the subagent; "" is the agent itself
+	finalAnswer bool            // the agent's last answer has no tool call, so the child is about to end
+	quiet       chan struct{}   // gets a value when no request is active any more and the child continues
+	result      chan struct{}   // gets a value when a turn has ended
 }
 
 func newModelRequests(to io.Writer) *modelRequests {
-	return &modelRequests{to: to, asking: map[string]bool{}, quiet: make(chan struct{}, 1), result: make(chan struct{}, 1)}
+	return &modelRequests{to: to, active: map[string]bool{}, quiet: make(chan struct{}, 1), result: make(chan struct{}, 1)}
 }
 
 // Prefixes of the lines that are removed.
@@ -47,32 +47,32 @@ func (r *modelRequests) Write(p []byte) (int, error) {
 			piece = p[:end]
 		}
 		p = p[len(piece):]
-		r.piece(piece, end > 0)
+		r.handlePart(piece, end > 0)
 	}
 	return n, nil
 }
 
-// piece handles a part of one line. whole means that the line ends with it.
-func (r *modelRequests) piece(piece []byte, whole bool) {
+// handlePart handles a part of one line. whole means that the line ends with it.
+func (r *modelRequests) handlePart(piece []byte, whole bool) {
 	if r.pass {
 		_, _ = r.to.Write(piece)
 		r.pass = !whole
 		return
 	}
 	r.line = append(r.line, piece...)
-	switch known := r.known(); {
+	switch known := r.isEvent(); {
 	case known && whole:
 		r.event(r.line)
 		r.line = r.line[:0]
-	case known && len(r.line) <= maxRequestLine, !whole && r.undecided():
+	case known && len(r.line) <= maxRequestLine, !whole && r.mayBeEvent():
 	default:
 		r.flush()
 		r.pass = !whole
 	}
 }
 
-// known reports whether the line is one of the events.
-func (r *modelRequests) known() bool {
+// isEvent reports whether the line is one of the events.
+func (r *modelRequests) isEvent() bool {
 	for _, l := range requestLines {
 		if bytes.HasPrefix(r.line, l) {
 			return true
@@ -81,8 +81,8 @@ func (r *modelRequests) known() bool {
 	return false
 }
 
-// undecided reports whether the line may still become one of the events.
-func (r *modelRequests) undecided() bool {
+// mayBeEvent reports whether the line may still become one of the events.
+func (r *modelRequests) mayBeEvent() bool {
 	for _, l := range requestLines {
 		if bytes.HasPrefix(l, r.line) {
 			return true
@@ -121,15 +121,15 @@ func (r *modelRequests) event(line []byte) {
 	defer r.mu.Unlock()
 	switch {
 	case e.Type == "system" && e.Status == "requesting", e.Event.Type == "message_start":
-		r.asking[e.Parent] = true
+		r.active[e.Parent] = true
 		if e.Parent == "" {
-			r.last = false
+			r.finalAnswer = false
 		}
 	case e.Event.Type == "message_delta" && e.Parent == "" && e.Event.Delta.StopReason != "":
-		r.last = e.Event.Delta.StopReason != "tool_use"
+		r.finalAnswer = e.Event.Delta.StopReason != "tool_use"
 	case e.Event.Type == "message_stop":
-		delete(r.asking, e.Parent)
-		if len(r.asking) == 0 && !r.last {
+		delete(r.active, e.Parent)
+		if len(r.active) == 0 && !r.finalAnswer {
 			notify(r.quiet)
 		}
 	}
@@ -142,10 +142,10 @@ func notify(c chan<- struct{}) {
 	}
 }
 
-// busy reports whether ending the child now would interrupt an answer of the model, or the child's own end after the
+// isBusy reports whether ending the child now would interrupt an answer of the model, or the child's own end after the
 // model's last answer.
-func (r *modelRequests) busy() bool {
+func (r *modelRequests) isBusy() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.asking) > 0 || r.last
+	return len(r.active) > 0 || r.finalAnswer
 }

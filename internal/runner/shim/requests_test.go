@@ -63,7 +63,7 @@ func TestRequestsOfSubagents(t *testing.T) {
 	} {
 		_, err := r.Write([]byte(step.line + "\n"))
 		require.NoError(t, err)
-		require.Equal(t, step.busy, r.busy(), step.line)
+		require.Equal(t, step.busy, r.isBusy(), step.line)
 		select {
 		case <-r.quiet:
 			require.True(t, step.quiet, step.line)

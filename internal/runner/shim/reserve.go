@@ -27,8 +27,8 @@ func ReserveFiles() map[string]string {
 	return files
 }
 
-// release removes the unused spare files.
-func (r Run) release() {
+// removeSpares removes the unused spare files.
+func (r Run) removeSpares() {
 	for i := range spares {
 		_ = os.Remove(r.Path(reserveName(i)))
 	}

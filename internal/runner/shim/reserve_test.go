@@ -27,5 +27,5 @@ func TestReserveFiles(t *testing.T) {
 	}
 	_, err := writeReserve(dir, []byte("exit"))
 	require.ErrorIs(t, err, syscall.ENOSPC)
-	Run(dir).release()
+	Run(dir).removeSpares()
 }

@@ -78,35 +78,35 @@ func (r Run) Settle() (*Exit, error) {
 	if e, err := r.Exit(); e != nil || err != nil {
 		return e, err
 	}
-	if finishing, err := r.finishing(c); finishing || err != nil {
+	if finishing, err := r.isFinishing(c); finishing || err != nil {
 		return nil, err
 	}
 	return r.recordLost(c, Lost, false, "the process that supervised the run was killed")
 }
 
-// lost records when it was noticed that the shim was killed.
-type lost struct {
+// lossRecord records when it was noticed that the shim was killed.
+type lossRecord struct {
 	At time.Time `json:"at"`
 }
 
-// finishing reports whether the shim was killed, and the child still completes its active request to the model, which is paid for. The
+// isFinishing reports whether the shim was killed, and the child still completes its active request to the model, which is paid for. The
 // first call asks the child to end, in case the system does not. It may take Spec.Grace for that.
-func (r Run) finishing(c *Claim) (bool, error) {
+func (r Run) isFinishing(c *Claim) (bool, error) {
 	spec, err := r.Spec()
-	if err != nil || !spec.Finishes || c.Separate || restarted(c.Shim) {
+	if err != nil || !spec.Finishes || c.Separate || machineRestarted(c.Shim) {
 		return false, nil //nolint:nilerr // the files were replaced, so the run ends at once
 	}
 	child, err := readOptional[process.ID](r.Path("child"))
 	if err != nil || child == nil || !child.Alive() {
 		return false, nil //nolint:nilerr // as above
 	}
-	if err := writeOnce(r.Path("lost"), lost{time.Now()}); err == nil {
+	if err := writeOnce(r.Path("lost"), lossRecord{time.Now()}); err == nil {
 		_ = child.Signal(syscall.SIGTERM)
 		return true, nil
 	} else if !errors.Is(err, os.ErrExist) {
 		return false, nil // the disk is full
 	}
-	l, err := readOptional[lost](r.Path("lost"))
+	l, err := readOptional[lossRecord](r.Path("lost"))
 	return err == nil && l != nil && time.Since(l.At) < spec.Grace, nil
 }
 
@@ -169,8 +169,8 @@ func killTree(shim process.ID) bool {
 	return shim.Signal(killSignal) == nil && clean
 }
 
-// restarted reports whether the machine was restarted since the process ran.
-func restarted(id process.ID) bool {
+// machineRestarted reports whether the machine was restarted since the process ran.
+func machineRestarted(id process.ID) bool {
 	self, err := process.Self()
 	return err == nil && self.Boot != id.Boot
 }
@@ -184,7 +184,7 @@ func (r Run) recordLost(c *Claim, end End, all bool, why string) (*Exit, error) 
 	}
 	e := Exit{End: end, Code: -1, Ended: time.Now().UTC(), Reason: why}
 	switch {
-	case c != nil && restarted(c.Shim):
+	case c != nil && machineRestarted(c.Shim):
 		e.Reason = "the machine was restarted during the run"
 	case c != nil && c.Separate:
 		e.Reason += "; all processes of the run were killed too"
@@ -209,7 +209,7 @@ func (r Run) recordLost(c *Claim, end End, all bool, why string) (*Exit, error) 
 	if err := writeOnce(r.Path("exit.json"), e); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
-	r.release()
+	r.removeSpares()
 	logEnd(spec, e)
 	return r.Exit()
 }

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/runner/process"
 )
 
-func prepared(t *testing.T) Run {
+func newRun(t *testing.T) Run {
 	t.Helper()
 	run := Run(t.TempDir())
 	b, err := json.Marshal(Spec{Mark: "FLEET_RUN_DIR=" + string(run), Secrets: []string{"secret"}, Log: run.Path("log"), Name: "task-1"})
@@ -28,7 +28,7 @@ func prepared(t *testing.T) Run {
 // TestClaim claims a run concurrently. Exactly one caller must succeed, and the claim must name that caller.
 func TestClaim(t *testing.T) {
 	t.Parallel()
-	run := prepared(t)
+	run := newRun(t)
 	c, err := run.Claim()
 	require.NoError(t, err)
 	require.Nil(t, c)
@@ -59,7 +59,7 @@ func TestClaim(t *testing.T) {
 
 func TestVoid(t *testing.T) {
 	t.Parallel()
-	run := prepared(t)
+	run := newRun(t)
 	for range 2 {
 		void, err := run.Void()
 		require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestSettle(t *testing.T) {
 	self, err := process.Self()
 	require.NoError(t, err)
 
-	run := prepared(t)
+	run := newRun(t)
 	require.NoError(t, writeOnce(run.Path("claim"), Claim{Shim: self}))
 	e, err := run.Settle()
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestSettle(t *testing.T) {
 		"the process that supervised the run was killed": {PID: self.PID, Start: "0", Boot: self.Boot}, // another process has the pid now
 		"the machine was restarted during the run":       {PID: self.PID, Start: self.Start, Boot: "another"},
 	} {
-		run := prepared(t)
+		run := newRun(t)
 		require.NoError(t, writeOnce(run.Path("claim"), Claim{Shim: shim}))
 		require.NoError(t, writeOnce(run.Path("child"), process.ID{PID: self.PID, Start: "0", Boot: self.Boot})) // must not be killed
 		e, err := run.Settle()

@@ -38,13 +38,13 @@ type supervisor struct {
 
 	modelRequests *modelRequests // nil if the output has no events about requests to the model
 
-	end     End
-	reason  string
-	exited  bool // the child has ended and was waited for
-	status  syscall.WaitStatus
-	orphans bool // the shim has other children
-	termed  bool // SIGTERM was sent to the processes that the child left behind
-	killing bool
+	end      End
+	reason   string
+	exited   bool // the child has ended and was waited for
+	status   syscall.WaitStatus
+	orphans  bool // the shim has other children
+	termSent bool // SIGTERM was sent to the processes that the child left behind
+	killing  bool
 
 	settling []chan<- struct{} // interrupts whose clients wait until the child begins no more work
 }
@@ -74,8 +74,8 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 			if !s.orphans && len(leftovers) == 0 {
 				break
 			}
-			if !s.termed {
-				s.termed = true
+			if !s.termSent {
+				s.termSent = true
 				signalAll(leftovers, syscall.SIGTERM)
 				kill = time.After(leftoverGrace)
 			}
@@ -115,8 +115,8 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 			switch {
 			case s.exited:
 				s.settle()
-			case !o.Kill && s.modelRequests != nil && s.modelRequests.busy():
-				s.end, s.reason = s.ended(o.Reason)
+			case !o.Kill && s.modelRequests != nil && s.modelRequests.isBusy():
+				s.end, s.reason = s.endReason(o.Reason)
 				linger := o.Linger
 				if linger == 0 {
 					linger = s.spec.Grace * 3 / 4 // the rest of the grace period is for SIGTERM
@@ -139,7 +139,7 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 		case <-unsettled:
 			s.settle()
 		case <-quiet:
-			if !s.exited && !s.modelRequests.busy() {
+			if !s.exited && !s.modelRequests.isBusy() {
 				s.terminate()
 			}
 		case <-impatient:
@@ -151,10 +151,10 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 		case <-again:
 		case <-hopeless:
 			s.problem = "processes of the run could not be killed: they hang in the kernel"
-			return s.exit()
+			return s.finish()
 		}
 	}
-	return s.exit()
+	return s.finish()
 }
 
 // settle answers the clients of interrupts.
@@ -167,13 +167,13 @@ func (s *supervisor) settle() {
 
 // interrupt asks the child to end because of a request.
 func (s *supervisor) interrupt(reason string) {
-	s.end, s.reason = s.ended(reason)
+	s.end, s.reason = s.endReason(reason)
 	s.terminate()
 }
 
-// ended returns the end and the reason of a run that is interrupted now. If the run was asked to end before, the first
+// endReason returns the end and the reason of a run that is interrupted now. If the run was asked to end before, the first
 // end and reason stay.
-func (s *supervisor) ended(reason string) (End, string) {
+func (s *supervisor) endReason(reason string) (End, string) {
 	if s.end == Exited {
 		return Interrupted, reason
 	}
@@ -252,9 +252,9 @@ func signalAll(entries []process.Entry, sig syscall.Signal) {
 	}
 }
 
-// exit stops reading the output, and returns how the run ended. It does not wait for unrelated processes to which the
+// finish stops reading the output, and returns how the run ended. It does not wait for unrelated processes to which the
 // child may have passed the output.
-func (s *supervisor) exit() Exit {
+func (s *supervisor) finish() Exit {
 	close(s.control.done)
 	e := Exit{End: s.end, Code: -1, Reason: s.reason, Started: s.started, Ended: time.Now().UTC()}
 	if s.control.terminal != nil {

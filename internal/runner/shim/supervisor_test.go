@@ -33,7 +33,7 @@ func TestOutputReadLate(t *testing.T) {
 	require.NoError(t, err)
 	s := &supervisor{control: &control{done: make(chan struct{})}, pumps: []*pump{p}}
 	ended := make(chan Exit, 1)
-	go func() { ended <- s.exit() }()
+	go func() { ended <- s.finish() }()
 	waittest.Until(t, "no signal reports that a read deadline was set", func() bool {
 		conn, err := from.SyscallConn()
 		require.NoError(t, err)

@@ -23,14 +23,14 @@ type Terminal struct {
 // attachTime is how long a program on a terminal waits for its person.
 const attachTime = 30 * time.Second
 
-// lastWords is how long the last output of an ended program may take to reach its person.
-const lastWords = time.Second
+// lastOutputTime is how long the last output of an ended program may take to reach its person.
+const lastOutputTime = time.Second
 
 // ErrNoTerminal means that the run has no terminal, or that somebody has used it.
 var ErrNoTerminal = errors.New("the run has no terminal that is free")
 
-// keys is what a person's terminal sends to the shim, one JSON object after the other. The shim sends bytes without a frame.
-type keys struct {
+// terminalInput is what a person's terminal sends to the shim, one JSON object after the other. The shim sends bytes without a frame.
+type terminalInput struct {
 	Input   []byte `json:"input,omitempty"`
 	Columns uint16 `json:"columns,omitempty"` // the new size; 0 if it has not changed
 	Rows    uint16 `json:"rows,omitempty"`
@@ -41,7 +41,7 @@ type keys struct {
 type terminal struct {
 	pty    *os.File
 	hangup chan struct{} // closed when nobody uses the terminal any more
-	hung   func()
+	hangUp func()
 	timer  *time.Timer
 	copied chan struct{} // closed when all output was sent
 
@@ -66,10 +66,10 @@ func newTerminal(size Terminal) (*terminal, *os.File, error) {
 		return nil, nil, errors.Join(err, childs.Close())
 	}
 	t := &terminal{pty: os.NewFile(uintptr(fd), opened.Name()), hangup: make(chan struct{}), copied: make(chan struct{})}
-	t.hung = sync.OnceFunc(func() { close(t.hangup) })
+	t.hangUp = sync.OnceFunc(func() { close(t.hangup) })
 	t.timer = time.AfterFunc(attachTime, func() {
-		if t.take(nil) {
-			t.hung()
+		if t.reserve(nil) {
+			t.hangUp()
 		}
 	})
 	t.resize(size.Columns, size.Rows)
@@ -84,8 +84,8 @@ func (t *terminal) resize(columns, rows uint16) {
 	}
 }
 
-// take reserves the terminal for the client. It returns false if the terminal was taken before.
-func (t *terminal) take(conn net.Conn) bool {
+// reserve reserves the terminal for the client. It returns false if the terminal was taken before.
+func (t *terminal) reserve(conn net.Conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.used {
@@ -98,13 +98,13 @@ func (t *terminal) take(conn net.Conn) bool {
 // serve passes output to the client, and input from it, until the client has gone or close was called. That the child has closed
 // the terminal does not end it, because then the child usually ends by itself.
 func (t *terminal) serve(conn net.Conn, from *json.Decoder) {
-	defer t.hung()
+	defer t.hangUp()
 	go func() {
 		defer close(t.copied)
 		_, _ = io.Copy(conn, struct{ io.Reader }{t.pty}) // not with sendfile, which does not wait for a terminal
 	}()
 	for {
-		var k keys
+		var k terminalInput
 		if err := from.Decode(&k); err != nil {
 			return
 		}
@@ -126,10 +126,10 @@ func (t *terminal) close() {
 	t.used = true
 	t.mu.Unlock()
 	if conn != nil {
-		_ = conn.SetWriteDeadline(time.Now().Add(lastWords))
+		_ = conn.SetWriteDeadline(time.Now().Add(lastOutputTime))
 		select {
 		case <-t.copied:
-		case <-time.After(lastWords):
+		case <-time.After(lastOutputTime):
 		}
 		_ = conn.Close()
 	}
@@ -138,7 +138,7 @@ func (t *terminal) close() {
 
 // attach connects a client with the terminal.
 func (c *control) attach(conn net.Conn, from *json.Decoder) {
-	if c.terminal == nil || !c.terminal.take(conn) {
+	if c.terminal == nil || !c.terminal.reserve(conn) {
 		_ = json.NewEncoder(conn).Encode(reply{Error: errNone})
 		return
 	}
@@ -159,7 +159,7 @@ func (a *TerminalConn) Read(p []byte) (int, error) { return a.from.Read(p) }
 
 // Send sends input to the program, and the size of the terminal if it is not 0.
 func (a *TerminalConn) Send(input []byte, columns, rows uint16) error {
-	return a.to.Encode(keys{Input: input, Columns: columns, Rows: rows})
+	return a.to.Encode(terminalInput{Input: input, Columns: columns, Rows: rows})
 }
 
 // Close disconnects the terminal. The run ends if its program has not ended.

@@ -24,7 +24,7 @@ func gitDirs(dir string) (common, own string) {
 	for dir := filepath.Clean(dir); ; dir = filepath.Dir(dir) {
 		for _, own := range []string{gitDirOf(dir), dir} { // dir may be a bare repository
 			common := commonOf(own)
-			if len(existing(filepath.Join(own, "HEAD"), filepath.Join(common, "objects"), filepath.Join(common, "refs"))) == 3 {
+			if len(existingPaths(filepath.Join(own, "HEAD"), filepath.Join(common, "objects"), filepath.Join(common, "refs"))) == 3 {
 				return common, own
 			}
 		}

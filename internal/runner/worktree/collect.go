@@ -55,7 +55,7 @@ func (v *view) changed(ctx context.Context, t Tree, have refSet, k *refRecord, h
 	current := strings.TrimPrefix(v.head, "ref: ")
 	consider := func(name string, r ref) {
 		given := k.Given[name]
-		if _, found := slices.BinarySearch(tips, r.oid); r.to != "" || given == r.oid || given != "" && found {
+		if _, found := slices.BinarySearch(tips, r.oid); r.target != "" || given == r.oid || given != "" && found {
 			return // the agent has not changed it, or the repository has its commit
 		}
 		stored, as := k.storedAs(t, have, name)
@@ -84,7 +84,7 @@ func (v *view) changed(ctx context.Context, t Tree, have refSet, k *refRecord, h
 	if err != nil {
 		return nil, "", err
 	}
-	detached, err := v.detached(ctx)
+	detached, err := v.detachedHeads(ctx)
 	for _, name := range slices.Sorted(maps.Keys(detached)) {
 		consider(name, ref{oid: detached[name]})
 	}
@@ -96,7 +96,7 @@ func (v *view) changed(ctx context.Context, t Tree, have refSet, k *refRecord, h
 
 // eachRef calls the function for each ref that for-each-ref lists for the patterns, sorted by name. The list can be long.
 func (v *view) eachRef(ctx context.Context, patterns []string, each func(name string, r ref)) error {
-	return v.pipe(ctx, nil, &lines{each: func(line string) {
+	return v.pipe(ctx, nil, &lineWriter{each: func(line string) {
 		if name, r := parseRef(line); name != "" {
 			each(name, r)
 		}
@@ -135,7 +135,7 @@ func (k *refRecord) storedAs(t Tree, have refSet, name string) (stored bool, oid
 // agent can remove a ref x that the repository still has, and create a ref x/y. Git cannot have both, so x/y gets another name.
 func ownRef(t Tree, have refSet, folders map[string]bool, name string) string {
 	own := AgentRefs(t.UID) + strings.TrimPrefix(name, "refs/")
-	if folders[own] || have.below(own) {
+	if folders[own] || have.hasParentRef(own) {
 		kind, rest, _ := strings.Cut(strings.TrimPrefix(name, "refs/"), "/")
 		own = AgentRefs(t.UID) + kind + "/" + digest(rest)
 	}
@@ -239,19 +239,19 @@ func (k *refRecord) publish(t Tree, have refSet, names refNames, branch, oid str
 		case there && now.oid == oid && before:
 			k.Published[branch] = publishedBranch{name, oid}
 			return nil, true
-		case there && (!before || name != last.Name || now.oid != last.OID || now.occupied):
+		case there && (!before || name != last.Name || now.oid != last.OID || now.checkedOut):
 			continue // somebody else has changed the branch, or has checked it out
 		case !there && !names.free(have, name):
 			continue
 		}
 		k.Published[branch] = publishedBranch{name, oid}
-		return []update{{name: "refs/heads/" + name, oid: oid, old: old(now.oid, len(oid))}}, true
+		return []update{{name: "refs/heads/" + name, oid: oid, old: expectedOID(now.oid, len(oid))}}, true
 	}
 	return nil, false
 }
 
-// old returns the expected value of a ref for an update. It returns zeros if the ref must not exist.
-func old(oid string, size int) string {
+// expectedOID returns the expected value of a ref for an update. It returns zeros if the ref must not exist.
+func expectedOID(oid string, size int) string {
 	if oid == "" {
 		return strings.Repeat("0", size)
 	}
@@ -261,7 +261,7 @@ func old(oid string, size int) string {
 // transfer copies the objects in wants, and all objects that they need, to the repository. It checks the objects,
 // because an agent may have made invalid ones.
 func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, have refSet) error {
-	tips, err := v.present(ctx, have.oids()) // a ref of the repository may be broken
+	tips, err := v.existingObjects(ctx, have.oids()) // a ref of the repository may be broken
 	if err != nil {
 		return err
 	}
@@ -298,9 +298,9 @@ func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, hav
 	return err
 }
 
-// strict configures how objects are checked. The flaws that it ignores are harmless and occur in the history of many
+// strictCheck configures how objects are checked. The flaws that it ignores are harmless and occur in the history of many
 // repositories.
-const strict = "--strict=zeroPaddedFilemode=ignore,badTimezone=ignore,missingSpaceBeforeDate=ignore,badFilemode=ignore,missingSpaceBeforeEmail=ignore,missingNameBeforeEmail=ignore"
+const strictCheck = "--strict=zeroPaddedFilemode=ignore,badTimezone=ignore,missingSpaceBeforeDate=ignore,badFilemode=ignore,missingSpaceBeforeEmail=ignore,missingNameBeforeEmail=ignore"
 
 // maxLoose is the number of objects in a pack up to which the objects are stored as single files.
 const maxLoose = 100
@@ -313,7 +313,7 @@ func (v *view) unpack(ctx context.Context, pack io.Reader) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"index-pack", strict, "--stdin", "--fix-thin"}
+	args := []string{"index-pack", strictCheck, "--stdin", "--fix-thin"}
 	switch n := binary.BigEndian.Uint32(begin[8:]); {
 	case !bytes.HasPrefix(begin, []byte("PACK")):
 		return &Error{Message: "git did not write a pack with the agent's work"}
@@ -321,7 +321,7 @@ func (v *view) unpack(ctx context.Context, pack io.Reader) error {
 		_, err := io.Copy(io.Discard, in)
 		return err
 	case n <= maxLoose && !v.packs:
-		args = []string{"unpack-objects", strict, "-q"}
+		args = []string{"unpack-objects", strictCheck, "-q"}
 	}
 	return v.pipe(ctx, in, io.Discard, args...)
 }
@@ -333,7 +333,7 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	if err != nil {
 		return err
 	}
-	now := have.given(t.UID)
+	now := have.agentRefs(t.UID)
 	for _, p := range k.Published {
 		delete(now, "refs/heads/"+p.Name)
 	}
@@ -341,7 +341,7 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 		return nil
 	}
 	var out bytes.Buffer
-	as, env := g.asAgent(t), []string{"GIT_DIR=" + t.GitDir, "GIT_WORK_TREE=" + t.GitDir} // instead of the agent's core.worktree
+	as, env := g.agentPolicy(t), []string{"GIT_DIR=" + t.GitDir, "GIT_WORK_TREE=" + t.GitDir} // instead of the agent's core.worktree
 	// for-each-ref reads no objects, so git runs no program of the agent.
 	err = g.pipe(ctx, as, env, t.GitDir, nil, &limitedWriter{to: &out}, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags")
 	if out.Len() >= maxOutput && ctx.Err() == nil {
@@ -356,12 +356,12 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	for name := range union(now, k.Given) {
 		is, oid := theirs[name], now[name]
 		switch {
-		case is.to != "" || is.occupied || is.oid != k.Given[name] && is.oid != oid:
+		case is.target != "" || is.checkedOut || is.oid != k.Given[name] && is.oid != oid:
 			continue
-		case is.oid == "" && (taken[name] || theirs.below(name)):
+		case is.oid == "" && (taken[name] || theirs.hasParentRef(name)):
 			continue // git cannot have a branch x and a branch x/y
 		case is.oid != oid:
-			all = append(all, update{name, oid, old(is.oid, len(oid))})
+			all = append(all, update{name, oid, expectedOID(is.oid, len(oid))})
 		}
 		if k.Given[name] = oid; oid == "" {
 			delete(k.Given, name)

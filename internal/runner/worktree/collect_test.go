@@ -13,8 +13,8 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// collected collects the agent's work, and returns the branches of the repository with the subjects of their commits.
-func collected(t *testing.T, g *Git, tree Tree) string {
+// collectBranches collects the agent's work, and returns the branches of the repository with the subjects of their commits.
+func collectBranches(t *testing.T, g *Git, tree Tree) string {
 	t.Helper()
 	_, err := g.collectWork(t.Context(), tree, "")
 	require.NoError(t, err)
@@ -25,23 +25,23 @@ func TestCollect(t *testing.T) {
 	t.Parallel()
 	t.Run("the agent cannot write to the repository", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		before := sh(t, tree.Repository, "find .git -type f | sort | xargs sha256sum")
 		sh(t, tree.Dir, "echo two >>file; git commit -qam two; git branch more; git tag v1; git config a.b c; echo x >.git-hook; git gc -q")
 		require.Equal(t, before, sh(t, tree.Repository, "find .git -type f | sort | xargs sha256sum"))
-		require.Equal(t, "fleet/papi-1 two\nmain one\nmore two\n", collected(t, g, tree))
+		require.Equal(t, "fleet/papi-1 two\nmain one\nmore two\n", collectBranches(t, g, tree))
 		require.Equal(t, "one\ntwo\n", sh(t, tree.Repository, "git show fleet/papi-1:file; git fsck --full 2>&1"))
 	})
 	t.Run("many objects", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		sh(t, tree.Dir, "for i in $(seq 150); do echo $i >f$i; done; git add -A; git commit -qm many")
-		require.Equal(t, "fleet/papi-1 many\nmain one\n", collected(t, g, tree))
+		require.Equal(t, "fleet/papi-1 many\nmain one\n", collectBranches(t, g, tree))
 		require.Equal(t, "150\n", sh(t, tree.Repository, "git show fleet/papi-1:f150; git fsck --full 2>&1"))
 	})
 	t.Run("branches of others are unchanged", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		sh(t, tree.Repository, "git branch theirs; git tag v2; git update-ref refs/remotes/origin/next HEAD; git update-ref refs/remotes/up/HEAD HEAD")
 		for range 2 {
 			sh(t, tree.Dir, `git commit -q --allow-empty -m mine; for b in main theirs v2 origin/next up cafe feature; do git branch -q -f $b; done
@@ -49,48 +49,48 @@ func TestCollect(t *testing.T) {
 			require.Equal(t, strings.Join([]string{
 				"feature mine", "fleet/papi-1 mine", "fleet/papi-1-HEAD mine", "fleet/papi-1-cafe mine", "fleet/papi-1-main mine",
 				"fleet/papi-1-origin-next mine", "fleet/papi-1-theirs mine", "fleet/papi-1-up mine", "fleet/papi-1-v2 mine", "main one", "theirs one", "v2 one", "",
-			}, "\n"), collected(t, g, tree))
+			}, "\n"), collectBranches(t, g, tree))
 		}
 	})
 	t.Run("a branch changed by someone else", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		sh(t, tree.Repository, "git checkout -q fleet/papi-1; git commit -q --allow-empty -m theirs; git checkout -q main")
 		sh(t, tree.Dir, "git commit -q --allow-empty -m mine")
-		require.Equal(t, "fleet/papi-1 theirs\nfleet/papi-1-2 mine\nmain one\n", collected(t, g, tree))
+		require.Equal(t, "fleet/papi-1 theirs\nfleet/papi-1-2 mine\nmain one\n", collectBranches(t, g, tree))
 		sh(t, tree.Dir, "git commit -q --allow-empty -m more")
-		require.Equal(t, "fleet/papi-1 theirs\nfleet/papi-1-2 more\nmain one\n", collected(t, g, tree))
+		require.Equal(t, "fleet/papi-1 theirs\nfleet/papi-1-2 more\nmain one\n", collectBranches(t, g, tree))
 	})
 	t.Run("a checked-out branch", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		sh(t, tree.Repository, "git checkout -q fleet/papi-1")
 		sh(t, tree.Dir, "echo two >>file; git commit -qam mine")
-		require.Equal(t, "fleet/papi-1 one\nfleet/papi-1-2 mine\nmain one\n", collected(t, g, tree))
+		require.Equal(t, "fleet/papi-1 one\nfleet/papi-1-2 mine\nmain one\n", collectBranches(t, g, tree))
 		require.Empty(t, sh(t, tree.Repository, "git status --porcelain"))
 	})
 	t.Run("a deleted branch", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		sh(t, tree.Dir, "git commit -q --allow-empty -m mine; git branch more")
-		collected(t, g, tree)
+		collectBranches(t, g, tree)
 		sh(t, tree.Repository, "git branch -q -D more fleet/papi-1")
-		require.Equal(t, "main one\n", collected(t, g, tree))
+		require.Equal(t, "main one\n", collectBranches(t, g, tree))
 		sh(t, tree.Dir, "git commit -q --allow-empty -m again")
-		require.Equal(t, "fleet/papi-1 again\nmain one\n", collected(t, g, tree))
+		require.Equal(t, "fleet/papi-1 again\nmain one\n", collectBranches(t, g, tree))
 	})
 	t.Run("tags and stashed changes are kept as refs of the agent", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		sh(t, tree.Dir, "git tag -a -m tag v1; git notes add -m noted; echo two >>file; git stash -q")
-		require.Equal(t, "fleet/papi-1 one\nmain one\n", collected(t, g, tree))
+		require.Equal(t, "fleet/papi-1 one\nmain one\n", collectBranches(t, g, tree))
 		require.Equal(t, "one\ntwo\n", sh(t, tree.Repository, "git show refs/fleet/agent/stash:file"))
 		require.Equal(t, "noted\n", sh(t, tree.Repository, "git show refs/fleet/agent/notes/commits:$(git rev-parse main)"))
 		require.Equal(t, "tag\n", sh(t, tree.Repository, "git cat-file -t refs/fleet/agent/tags/v1"))
 	})
 	t.Run("a broken and a valid branch", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 		sh(t, tree.Dir, `git commit -q --allow-empty -m good; B=$(git commit-tree -p HEAD -m broken $(echo broken | git hash-object -w --stdin | xargs printf '100644 blob %s\tf\n' | git mktree))
 			git update-ref refs/heads/broken $B; find ../git/objects -name "$(git rev-parse $B^{tree} | cut -c3-)" -delete`)
@@ -101,7 +101,7 @@ func TestCollect(t *testing.T) {
 	})
 	t.Run("broken objects", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		for name, make := range map[string]string{
 			"a tree with .git in it":   `T=$(printf '100644 .git\0%s' "$(git rev-parse HEAD:file | xxd -r -p | tr '\0' '\1')" | git hash-object -t tree -w --literally --stdin)`,
 			"a commit without parents": `T=$(git write-tree); git update-ref HEAD $(printf 'tree %s\nparent 1111111111111111111111111111111111111111\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\n\nx\n' $T | git hash-object -t commit -w --stdin)`,
@@ -119,7 +119,7 @@ func TestCollect(t *testing.T) {
 // TestRefresh checks that a task starts with the current branches and tags of the repository.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	refs := "git for-each-ref --format='%(refname) %(subject)'"
 	sh(t, tree.Repository, `git branch old; git branch both; git branch theirs`)
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "one"))
@@ -136,13 +136,13 @@ refs/heads/theirs mine
 refs/remotes/origin/main two
 refs/tags/v1 two
 `, sh(t, tree.Dir, refs))
-	require.Equal(t, "both two\nfleet/papi-1 one\nfleet/papi-1-both mine\nfleet/papi-1-theirs mine\nmain two\nnew two\ntheirs one\nv1 two\n", collected(t, g, tree))
+	require.Equal(t, "both two\nfleet/papi-1 one\nfleet/papi-1-both mine\nfleet/papi-1-theirs mine\nmain two\nnew two\ntheirs one\nv1 two\n", collectBranches(t, g, tree))
 }
 
 // TestBorrowedObjects checks that garbage collection in the repository removes no object that an agent needs.
 func TestBorrowedObjects(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "one"))
 	sh(t, tree.Dir, "echo two >>file; git commit -qam two; echo three >new; git add new")
 	prune := "git reflog expire --expire=now --all; git gc -q --prune=now"
@@ -176,7 +176,7 @@ func TestRepositories(t *testing.T) {
 			if real, err := filepath.EvalSymlinks(repo); err == nil {
 				repo = real
 			}
-			g, tree := New(os.Environ(), t.TempDir()), planned(t, repo, "b")
+			g, tree := New(os.Environ(), t.TempDir()), newTree(t, repo, "b")
 			require.NoError(t, g.Add(t.Context(), tree, "", false))
 			require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 			sh(t, tree.Dir, "echo two >>file; git commit -qam mine")
@@ -194,7 +194,7 @@ func TestRepositories(t *testing.T) {
 			git config user.name "Quoted \"name\" # ;"; git config url."git@example.com:".insteadOf 'https://example.com/'
 			printf '#!/bin/sh\necho hook ran >&2\n' >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; echo ignored >.git/info/exclude
 			git update-ref refs/remotes/origin/main HEAD; git symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/main`)
-		tree := planned(t, repo, "b")
+		tree := newTree(t, repo, "b")
 		require.NoError(t, New(os.Environ(), t.TempDir()).Add(t.Context(), tree, "", false))
 		require.Equal(t, `git@example.com:x
 Quoted "name" # ;
@@ -207,7 +207,7 @@ origin/main
 // TestLargeFiles checks that files of Git LFS reach the repository.
 func TestLargeFiles(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	const digest = "486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7" // the SHA-256 of "world"
 	sh(t, tree.GitDir, `mkdir -p lfs/objects/48/6e lfs/objects/00/00; printf world >lfs/objects/48/6e/`+digest+`
 		printf forged >lfs/objects/00/00/`+strings.Repeat("0", 64)+`; ln -s /etc/passwd lfs/objects/00/00/`+strings.Repeat("1", 64))
@@ -227,10 +227,10 @@ func TestNamedPipes(t *testing.T) {
 		t.Skip(err)
 	}
 	for name, make := range map[string]string{"a ref": "mkfifo ../git/refs/heads/x", "objects": "rm -f ../git/objects/info/alternates; mkfifo ../git/objects/info/alternates"} {
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		g.limit = 300 * time.Millisecond
 		sh(t, tree.Dir, make)
-		w, err := try(t, g, tree)
+		w, err := examine(t, g, tree)
 		if err == nil {
 			err = errors.New(strings.Join(w.Unsaved, ", "))
 		}

@@ -12,17 +12,17 @@ import (
 // maxWorktrees limits how many of the agent's own worktrees are examined.
 const maxWorktrees = 1000
 
-// detached returns the commits that the agent's own worktrees have checked out without a branch, by the names under
+// detachedHeads returns the commits that the agent's own worktrees have checked out without a branch, by the names under
 // which they are collected. Agents create such worktrees with "git worktree add". Their branches are ordinary branches
 // of the agent.
-func (v *view) detached(ctx context.Context) (map[string]string, error) {
+func (v *view) detachedHeads(ctx context.Context) (map[string]string, error) {
 	heads := map[string]string{}
 	for name, oid := range v.info.Detached {
 		if oidPattern.MatchString(oid) && len(heads) < maxWorktrees {
 			heads["refs/worktrees/"+refPart(name)] = oid
 		}
 	}
-	found, err := v.present(ctx, slices.Collect(maps.Values(heads))) // a missing object would prevent collecting the others
+	found, err := v.existingObjects(ctx, slices.Collect(maps.Values(heads))) // a missing object would prevent collecting the others
 	maps.DeleteFunc(heads, func(_, oid string) bool { return !slices.Contains(found, oid) })
 	return heads, err
 }
@@ -30,9 +30,9 @@ func (v *view) detached(ctx context.Context) (map[string]string, error) {
 // maxLinked limits how many worktrees of the agent below its working tree are compared with their commits.
 const maxLinked = 20
 
-// leaveLinked returns the paths without those of the agent's own worktrees, whose commits were collected. It leaves out their
+// leaveOutLinked returns the paths without those of the agent's own worktrees, whose commits were collected. It leaves out their
 // uncommitted files.
-func (v *view) leaveLinked(ctx context.Context, s *staging, paths []string) []string {
+func (v *view) leaveOutLinked(ctx context.Context, s *staging, paths []string) []string {
 	heads := map[string]string{}
 	for _, w := range v.info.Worktrees {
 		if len(heads) < maxLinked {
@@ -45,7 +45,7 @@ func (v *view) leaveLinked(ctx context.Context, s *staging, paths []string) []st
 			return false
 		}
 		if !v.isClean(ctx, path, head) {
-			s.leave(path, "uncommitted files of a worktree of its own")
+			s.leaveOut(path, "uncommitted files of a worktree of its own")
 		}
 		return true
 	})
@@ -63,12 +63,12 @@ func (v *view) isClean(ctx context.Context, path, head string) bool {
 		return false
 	}
 	var l listing
-	warnings, err := in.list(ctx, &l, "--modified", "--deleted", "--others", "--exclude-standard")
+	warnings, err := in.listFiles(ctx, &l, "--modified", "--deleted", "--others", "--exclude-standard")
 	return err == nil && warnings == "" && len(l.paths) == 0
 }
 
-// present returns those of the objects that exist, in the same order.
-func (v *view) present(ctx context.Context, oids []string) ([]string, error) {
+// existingObjects returns those of the objects that exist, in the same order.
+func (v *view) existingObjects(ctx context.Context, oids []string) ([]string, error) {
 	if len(oids) == 0 {
 		return nil, nil
 	}

@@ -35,16 +35,16 @@ type Work struct {
 // repository. Whatever cannot be proved counts as unsaved.
 func (g *Git) Examine(ctx context.Context, t Tree, look filetree.Survey) (Work, error) {
 	var w Work
-	if !t.separate() {
+	if !t.hasOwnGitDir() {
 		w.Unsaved = append(w.Unsaved, "a working copy without a git directory")
 		return w, ctx.Err()
 	}
-	v, err := g.open(ctx, t)
+	v, err := g.openView(ctx, t)
 	if err != nil {
 		return w, err
 	}
 	defer v.close()
-	head, _ := v.headNow(ctx)
+	head, _ := v.headCommit(ctx)
 	_, left, err := g.collect(ctx, t, v, head)
 	if err != nil {
 		return w, err
@@ -58,7 +58,7 @@ func (g *Git) Examine(ctx context.Context, t Tree, look filetree.Survey) (Work, 
 	if source, ok := g.sources.Load(t.Repository); ok && w.Commits > 0 {
 		// Only the remote says what the agent has pushed: the agent can write its own record of that. If the remote does not
 		// answer, the branches stay.
-		limited, cancel := context.WithTimeout(ctx, maxAsk)
+		limited, cancel := context.WithTimeout(ctx, remoteTimeout)
 		err := g.Fetch(limited, source.(string), t.Repository)
 		cancel()
 		if n, branches, cerr := g.Commits(ctx, t); err == nil && cerr == nil {
@@ -68,29 +68,29 @@ func (g *Git) Examine(ctx context.Context, t Tree, look filetree.Survey) (Work, 
 			return w, ctx.Err()
 		}
 	}
-	loose, err := g.loose(ctx, t, v)
+	loose, err := g.looseCommits(ctx, t, v)
 	switch {
 	case err != nil:
 		return w, err
 	case loose > 0:
 		w.Unsaved = append(w.Unsaved, plural(loose, "commit on no branch", "commits on no branch"))
 	}
-	w.Unsaved = append(w.Unsaved, t.unusual(look)...)
-	files, err := v.unlike(ctx, t, head, look.Parts[filepath.Base(t.Dir)].Files)
+	w.Unsaved = append(w.Unsaved, t.unusualEntries(look)...)
+	files, err := v.countDifferent(ctx, t, head, look.Parts[filepath.Base(t.Dir)].Files)
 	if err == nil && files > 0 {
 		w.Unsaved = append(w.Unsaved, plural(files, "file that its last commit does not have", "files that its last commit does not have"))
 	}
 	if err == nil && head != "" && len(w.Unsaved) == 0 {
 		var staged int
-		if staged, err = v.staged(ctx, head); staged > 0 {
+		if staged, err = v.countStaged(ctx, head); staged > 0 {
 			w.Unsaved = append(w.Unsaved, plural(staged, "staged change", "staged changes"))
 		}
 	}
 	return w, err
 }
 
-// maxAsk limits how long Examine waits for the remote of a mirror.
-const maxAsk = 30 * time.Second
+// remoteTimeout limits how long Examine waits for the remote of a mirror.
+const remoteTimeout = 30 * time.Second
 
 // plural returns the number with the noun.
 func plural(n int, one, many string) string {
@@ -100,15 +100,15 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// usual are the entries of a git directory without work of its own.
-var usual = map[string]string{
+// usualEntries are the entries of a git directory without work of its own.
+var usualEntries = map[string]string{
 	"HEAD": "", "config": "", "description": "", "index": "", "objects": "", "refs": "", "logs": "", "packed-refs": "", "info": "", "hooks": "", "branches": "",
 	"ORIG_HEAD": "", "FETCH_HEAD": "", "COMMIT_EDITMSG": "", "shallow": "", "gc.log": "", "index.lock": "", "AUTO_MERGE": "", "MERGE_RR": "", "rr-cache": "",
 	"modules": "submodules", "worktrees": "worktrees of its own", "lfs": "files of Git LFS",
 }
 
-// unusual describes for people the entries of the git directory that may be work.
-func (t Tree) unusual(look filetree.Survey) (found []string) {
+// unusualEntries describes for people the entries of the git directory that may be work.
+func (t Tree) unusualEntries(look filetree.Survey) (found []string) {
 	other := 0
 	unlisted := look.Parts[filepath.Base(t.GitDir)].Files
 	for path, part := range look.Parts {
@@ -117,7 +117,7 @@ func (t Tree) unusual(look filetree.Survey) (found []string) {
 			continue
 		}
 		unlisted -= part.Files
-		what, known := usual[name]
+		what, known := usualEntries[name]
 		switch {
 		case !known && !strings.HasPrefix(name, "sharedindex."):
 			other++
@@ -137,22 +137,22 @@ const maxCommits = 700_000
 // maxList limits what git may print about an agent's work, in bytes.
 const maxList = 64 << 20
 
-// errLong means that git has printed more than maxList bytes.
-var errLong = errors.New("there is too much to examine")
+// errTooLong means that git has printed more than maxList bytes.
+var errTooLong = errors.New("there is too much to examine")
 
 // limitedBuffer keeps at most maxList bytes.
 type limitedBuffer struct{ bytes.Buffer }
 
 func (l *limitedBuffer) Write(p []byte) (int, error) {
 	if l.Len()+len(p) > maxList {
-		return 0, errLong
+		return 0, errTooLong
 	}
 	return l.Buffer.Write(p)
 }
 
-// loose returns how many commits in the agent's git directory are on no branch and no tag of the repository: older stashes,
+// looseCommits returns how many commits in the agent's git directory are on no branch and no tag of the repository: older stashes,
 // commits of a detached HEAD, and commits that were replaced by others.
-func (g *Git) loose(ctx context.Context, t Tree, v *view) (int, error) {
+func (g *Git) looseCommits(ctx context.Context, t Tree, v *view) (int, error) {
 	own, err := v.ownCommits(ctx, t)
 	if err != nil || len(own) == 0 {
 		return 0, err
@@ -170,7 +170,7 @@ func (g *Git) loose(ctx context.Context, t Tree, v *view) (int, error) {
 		return 0, err
 	}
 	defer repository.close()
-	found, err := repository.present(ctx, own)
+	found, err := repository.existingObjects(ctx, own)
 	if err != nil {
 		return 0, err
 	}
@@ -197,21 +197,21 @@ func (v *view) ownCommits(ctx context.Context, t Tree) (all []string, err error)
 	}
 	from := *v
 	from.env = append(slices.Clone(v.env), "GIT_OBJECT_DIRECTORY="+dir)
-	out := lines{each: func(line string) {
+	out := lineWriter{each: func(line string) {
 		if oid, ok := strings.CutPrefix(line, "commit "); ok && oidPattern.MatchString(oid) && len(all) <= maxCommits {
 			all = append(all, oid)
 		}
 	}}
 	err = from.pipe(ctx, nil, &out, "cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objecttype) %(objectname)")
 	if err == nil && len(all) > maxCommits {
-		err = errLong
+		err = errTooLong
 	}
 	return all, err
 }
 
-// unlike returns how many files of the working tree differ from the commit head, or are missing there. files is the number of all
+// countDifferent returns how many files of the working tree differ from the commit head, or are missing there. files is the number of all
 // files in the tree, with the link to the git directory.
-func (v *view) unlike(ctx context.Context, t Tree, head string, files int64) (int, error) {
+func (v *view) countDifferent(ctx context.Context, t Tree, head string, files int64) (int, error) {
 	if head == "" {
 		return int(files), nil
 	}
@@ -233,8 +233,8 @@ func (v *view) unlike(ctx context.Context, t Tree, head string, files int64) (in
 	return strings.Count(changed.String(), "\x00") + int(more), nil
 }
 
-// staged returns how many files of the agent's index differ from the commit head. The working tree need not have their content.
-func (v *view) staged(ctx context.Context, head string) (int, error) {
+// countStaged returns how many files of the agent's index differ from the commit head. The working tree need not have their content.
+func (v *view) countStaged(ctx context.Context, head string) (int, error) {
 	if err := v.privateIndex(ctx, head); err != nil {
 		return 0, err
 	}

@@ -24,8 +24,8 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// fill leaves at most the number of bytes free on the disk. It returns a function that frees the rest.
-func fill(t *testing.T, dir string, free int) (empty func()) {
+// fillDisk leaves at most the number of bytes free on the disk. It returns a function that frees the rest.
+func fillDisk(t *testing.T, dir string, free int) (empty func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
 	f, err := os.Create(path)
@@ -48,7 +48,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T, temp, repository string) (*Git, Tree, string) {
 		t.Helper()
-		tree := planned(t, repository, "fleet/papi-1")
+		tree := newTree(t, repository, "fleet/papi-1")
 		g := New(os.Environ(), temp)
 		require.NoError(t, g.Add(t.Context(), tree, "", false))
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
@@ -59,7 +59,7 @@ func TestFullDisk(t *testing.T) {
 		t.Parallel()
 		disk := smallDisk(t, "2m")
 		g, tree, head := begin(t, disk, repository(t))
-		empty := fill(t, disk, 100<<10)
+		empty := fillDisk(t, disk, 100<<10)
 		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
 		require.NoError(t, err)
 		require.Equal(t, head, c.Commit)
@@ -75,7 +75,7 @@ func TestFullDisk(t *testing.T) {
 		t.Parallel()
 		disk := smallDisk(t, "2m")
 		g, tree, head := begin(t, disk, repository(t))
-		fill(t, disk, 0)
+		fillDisk(t, disk, 0)
 		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
 		require.NoError(t, err)
 		require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
@@ -91,9 +91,9 @@ func TestFullDisk(t *testing.T) {
 		for _, dir := range []string{"work", "git"} {
 			require.NoError(t, os.CopyFS(filepath.Join(disk, dir), os.DirFS(filepath.Join(filepath.Dir(tree.Dir), dir))))
 		}
-		sh(t, disk, "cp "+tree.knownFile()+" "+disk)
+		sh(t, disk, "cp "+tree.recordPath()+" "+disk)
 		tree.Dir, tree.GitDir = filepath.Join(disk, "work"), filepath.Join(disk, "git")
-		empty := fill(t, disk, 0)
+		empty := fillDisk(t, disk, 0)
 		_, err := g.Snapshot(t.Context(), tree, "agent", "task")
 		require.ErrorIs(t, err, syscall.ENOSPC)
 		require.Equal(t, head, strings.TrimSpace(sh(t, tree.Repository, "git rev-parse "+tree.Branch)))
@@ -109,7 +109,7 @@ func TestFullDisk(t *testing.T) {
 		repo := filepath.Join(disk, "repo")
 		sh(t, disk, "git init -q -b main repo; cd repo; rm .git/hooks/*; echo one >file; git add file; git commit -qm one")
 		g, tree, head := begin(t, t.TempDir(), repo)
-		empty := fill(t, disk, 100<<10)
+		empty := fillDisk(t, disk, 100<<10)
 		_, err := g.Snapshot(t.Context(), tree, "agent", "task")
 		e, ours := errors.AsType[*Error](err)
 		require.True(t, ours, "%v", err)

@@ -52,7 +52,7 @@ var errNoGit = &Error{Message: "git was not found when this process started: ins
 // which must exist.
 func New(env []string, temp string) *Git {
 	program, _ := Program() // each call reports that it is missing
-	g := &Git{program: program, limit: lookTime, memory: 2 << 30, temp: temp}
+	g := &Git{program: program, limit: readTime, memory: 2 << 30, temp: temp}
 	g.config = sync.OnceValue(g.readConfig)
 	ssh := false
 	for _, v := range env {
@@ -102,12 +102,12 @@ func (g *Git) runWith(ctx context.Context, env []string, dir string, args ...str
 // pipe works like runWith, with a sandbox policy, an input and an output. The policy p and the input may be nil. If p
 // is not nil, g.limit applies.
 func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir string, in io.Reader, out io.Writer, args ...string) error {
-	var errs tail
+	var errs tailBuffer
 	return g.pipeWarn(ctx, p, env, dir, in, out, &errs, args...)
 }
 
 // pipeWarn works like pipe. errs gets git's warnings and errors.
-func (g *Git) pipeWarn(ctx context.Context, p *sandbox.Policy, env []string, dir string, in io.Reader, out io.Writer, errs *tail, args ...string) error {
+func (g *Git) pipeWarn(ctx context.Context, p *sandbox.Policy, env []string, dir string, in io.Reader, out io.Writer, errs *tailBuffer, args ...string) error {
 	if g.program == "" {
 		return errNoGit
 	}
@@ -154,13 +154,13 @@ func (g *Git) pipeWarn(ctx context.Context, p *sandbox.Policy, env []string, dir
 	return nil
 }
 
-// tail keeps the end of what is written to it, which has git's reason for a failure.
-type tail struct{ text []byte }
+// tailBuffer keeps the end of what is written to it, which has git's reason for a failure.
+type tailBuffer struct{ text []byte }
 
 // maxMessage limits how much of git's error messages is kept, in bytes. git can report each of an agent's objects.
 const maxMessage = 64 << 10
 
-func (t *tail) Write(p []byte) (int, error) {
+func (t *tailBuffer) Write(p []byte) (int, error) {
 	t.text = append(t.text, p[max(0, len(p)-maxMessage):]...)
 	if extra := len(t.text) - maxMessage; extra > 0 {
 		t.text = append(t.text[:0], t.text[extra:]...)
@@ -168,7 +168,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) String() string { return string(t.text) }
+func (t *tailBuffer) String() string { return string(t.text) }
 
 // limits are the limits of git when it reads what an agent wrote. A small index or a few small trees can stand for
 // gigabytes of paths.
@@ -183,8 +183,8 @@ func (g *Git) lock(repository string) (unlock func()) {
 	return m.(*sync.Mutex).Unlock
 }
 
-// lookTime is the default of Git.limit.
-const lookTime = 2 * time.Minute
+// readTime is the default of Git.limit.
+const readTime = 2 * time.Minute
 
 // packTime is the factor by which Git.limit is multiplied for copying objects.
 const packTime = 10

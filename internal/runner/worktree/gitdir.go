@@ -16,14 +16,14 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// separate reports whether the tree has its own git directory. It does not look at the disk, where the agent decides what
+// hasOwnGitDir reports whether the tree has its own git directory. It does not look at the disk, where the agent decides what
 // there is.
-func (t Tree) separate() bool { return t.GitDir != "" }
+func (t Tree) hasOwnGitDir() bool { return t.GitDir != "" }
 
 // initGitDir creates the agent's git directory, with the agent's branch at the commit of p. The repository's refs in have
 // do not include p. initGitDir replaces a git directory that an interrupted call left.
 func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, p publishedBranch) error {
-	k := &refRecord{Given: have.given(t.UID), Published: map[string]publishedBranch{t.Branch: p}}
+	k := &refRecord{Given: have.agentRefs(t.UID), Published: map[string]publishedBranch{t.Branch: p}}
 	delete(k.Given, "refs/heads/"+t.Branch)
 	dir, err := g.newGitDir(ctx, t, have)
 	if err != nil {
@@ -73,11 +73,11 @@ func (g *Git) newGitDir(ctx context.Context, t Tree, have refSet) (dir string, e
 		// directories are moved.
 		"config":                  config + "[core]\n\tworktree = " + quoteConfig(worktree) + "\n" + t.Settings,
 		"objects/info/alternates": alternates(withAlternates(filepath.Join(common, "objects"))),
-		"packed-refs":             packed(have, t),
+		"packed-refs":             packedRefs(have, t),
 	}
 	for name, r := range have {
-		if r.to != "" && strings.HasPrefix(name, "refs/remotes/") {
-			files[name] = "ref: " + r.to + "\n"
+		if r.target != "" && strings.HasPrefix(name, "refs/remotes/") {
+			files[name] = "ref: " + r.target + "\n"
 		}
 	}
 	for _, name := range []string{"info/exclude", "info/attributes", "shallow"} {
@@ -103,10 +103,10 @@ func writeNew(path, text string) error {
 	return os.WriteFile(path, []byte(text), 0o600)
 }
 
-// packed returns the content of the file packed-refs with the refs that the agent gets, except the agent's branch.
-func packed(have refSet, t Tree) string {
+// packedRefs returns the content of the file packed-refs with the refs that the agent gets, except the agent's branch.
+func packedRefs(have refSet, t Tree) string {
 	var b bytes.Buffer
-	for name, oid := range have.given(t.UID) {
+	for name, oid := range have.agentRefs(t.UID) {
 		if name != "refs/heads/"+t.Branch {
 			fmt.Fprintf(&b, "%s %s\n", oid, name)
 		}
@@ -226,8 +226,8 @@ func quoteConfig(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\b", `\b`).Replace(s) + `"`
 }
 
-// open returns a view of the agent's tree. Objects that git writes stay in the view; see collect.
-func (g *Git) open(ctx context.Context, t Tree) (*view, error) {
+// openView returns a view of the agent's tree. Objects that git writes stay in the view; see collect.
+func (g *Git) openView(ctx context.Context, t Tree) (*view, error) {
 	common := commonDir(t.Repository)
 	if common == "" {
 		return nil, noRepository(t.Repository)
@@ -246,7 +246,7 @@ func (g *Git) open(ctx context.Context, t Tree) (*view, error) {
 			return nil, err
 		}
 		v.policy.Read = append(v.policy.Read, append(ReadableDirs(t.Repository), t.Dir, t.GitDir)...)
-		v.policy.Write = append(v.policy.Write, existing(filepath.Join(common, "lfs"))...)
+		v.policy.Write = append(v.policy.Write, existingPaths(filepath.Join(common, "lfs"))...)
 		if err := g.fillOwn(v, t, common, info); err != nil {
 			v.close()
 			return nil, fmt.Errorf("view of %s: %w", t.Dir, err)
@@ -281,9 +281,9 @@ func (g *Git) fillOwn(v *view, t Tree, common string, info gitfiles.Info) error 
 	return v.fill(t.GitDir, t.GitDir, viewConfig(settings, false), "refs/heads/"+t.Branch, info)
 }
 
-// asAgent returns the policy for git commands that change the agent's git directory. These commands use the agent's
+// agentPolicy returns the policy for git commands that change the agent's git directory. These commands use the agent's
 // configuration, so they may do only what the agent may do.
-func (g *Git) asAgent(t Tree) *sandbox.Policy {
+func (g *Git) agentPolicy(t Tree) *sandbox.Policy {
 	return &sandbox.Policy{
 		Write: []string{t.GitDir}, Read: slices.Concat(sandbox.System(), g.config(), ReadableDirs(t.Repository)), Network: sandbox.Offline, Limits: g.limits(),
 	}
@@ -291,7 +291,7 @@ func (g *Git) asAgent(t Tree) *sandbox.Policy {
 
 // headOf returns the commit of the agent's HEAD.
 func (g *Git) headOf(ctx context.Context, t Tree) (string, error) {
-	v, err := g.open(ctx, t)
+	v, err := g.openView(ctx, t)
 	if err != nil {
 		return "", err
 	}

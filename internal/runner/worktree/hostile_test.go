@@ -49,7 +49,7 @@ func TestCommitsComeFirst(t *testing.T) {
 			if tc.confined && sandbox.Available() != nil {
 				t.Skip("git is not confined here")
 			}
-			g, tree := plant(t)
+			g, tree := createTree(t)
 			require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 			sh(t, tree.Dir, `echo work >work; git add work; git commit -qm work`)
 			head := strings.TrimSpace(sh(t, tree.Dir, "git rev-parse HEAD"))
@@ -72,7 +72,7 @@ func TestCommitsComeFirst(t *testing.T) {
 // nor the server's memory.
 func TestSmallObjectsWithManyPaths(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 	sh(t, tree.Dir, `
 		set -e
@@ -102,7 +102,7 @@ func TestSmallObjectsWithManyPaths(t *testing.T) {
 // the agent's Git LFS files.
 func TestCommitsComeBeforeLargeFiles(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 	sh(t, tree.Dir, `
 		set -e
@@ -120,7 +120,7 @@ func TestCommitsComeBeforeLargeFiles(t *testing.T) {
 // TestLargeFilesOfAgents checks that a sparse Git LFS file is not read.
 func TestLargeFilesOfAgents(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 	digest := strings.Repeat("ab", 32)
 	sh(t, tree.Dir, `dir="$(git rev-parse --absolute-git-dir)/lfs/objects/ab/ab"; mkdir -p "$dir"; truncate -s 8T "$dir/`+digest+`"; git commit -q --allow-empty -m work`)
@@ -133,7 +133,7 @@ func TestLargeFilesOfAgents(t *testing.T) {
 // TestNoWorkingDirectory checks that commits are kept if the agent has removed its working directory.
 func TestNoWorkingDirectory(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 	head := strings.TrimSpace(sh(t, tree.Dir, `git commit -q --allow-empty -m work; git rev-parse HEAD; rm -rf "$PWD"`))
 	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
@@ -147,7 +147,7 @@ func TestNoWorkingDirectory(t *testing.T) {
 // TestManyRefs checks that the server does not keep a list of refs in its memory that the agent has made very long.
 func TestManyRefs(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 	sh(t, tree.Dir, `oid=$(git rev-parse HEAD); name=$(printf 'x%.0s' $(seq 200))
 		{ echo '# pack-refs with: peeled fully-peeled sorted'; seq -f "$oid refs/tags/$name-%07.0f" 200000; } >"$(git rev-parse --git-dir)/packed-refs"
@@ -160,7 +160,7 @@ func TestManyRefs(t *testing.T) {
 // files, because their commits are collected.
 func TestLinkedWorktrees(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	sh(t, tree.Dir, `git worktree add -q -b clean .claude/worktrees/clean; git worktree add -q -b dirty .claude/worktrees/dirty; git worktree add -q --detach .claude/worktrees/detached
 		echo two >.claude/worktrees/dirty/new; git init -q inner; cd .claude/worktrees/clean; echo two >>file; git commit -qam two`)
 	c, err := g.Snapshot(t.Context(), tree, "agent", "task")

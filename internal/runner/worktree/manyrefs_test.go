@@ -15,7 +15,7 @@ import (
 // collected, and that the same refs are chosen each time.
 func TestRefLimit(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 	fill := func(prefix string) {
 		sh(t, tree.Dir, fmt.Sprintf(`oid=$(git commit-tree -m more -p HEAD HEAD^{tree}); seq -f "create refs/heads/%s%%04.0f $oid" 1500 | git update-ref --stdin`, prefix))
@@ -38,7 +38,7 @@ func TestRefLimit(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "y", c.Branch)
 	require.Len(t, strings.Fields(sh(t, tree.Repository, "git for-each-ref --format='%(refname:short)' refs/heads")), 1002, "only the current branch is new")
-	w := examined(t, g, tree)
+	w := mustExamine(t, g, tree)
 	require.Contains(t, strings.Join(w.Unsaved, ","), "commit on no branch")
 	require.Equal(t, "fleet/papi-1", append(w.Branches, "fleet/papi-1")[len(w.Branches)])
 }
@@ -46,7 +46,7 @@ func TestRefLimit(t *testing.T) {
 // TestLongListOfRefs checks that the current branch is collected although the agent has more refs than the server keeps in memory.
 func TestLongListOfRefs(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 	sh(t, tree.Dir, `git checkout -q -b mine; git commit -q --allow-empty -m work; oid=$(git rev-parse HEAD); name=$(printf 'x%.0s' $(seq 200))
 		{ echo '# pack-refs with: peeled fully-peeled sorted'; seq -f "$oid refs/heads/mine2/$name-%07.0f" 200000; } >"$(git rev-parse --git-dir)/packed-refs"`)
@@ -64,7 +64,7 @@ func TestUnreadableRefs(t *testing.T) {
 		t.Skip(err)
 	}
 	for pipe, left := range map[string]string{"heads/x": "other branches and tags (git did not end", "remotes/x": ""} {
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 		head := strings.TrimSpace(sh(t, tree.Dir, "git commit -q --allow-empty -m work; git rev-parse HEAD; mkdir -p ../git/refs/remotes; mkfifo ../git/refs/"+pipe))
 		g.limit = 2 * time.Second
@@ -80,7 +80,7 @@ func TestUnreadableRefs(t *testing.T) {
 // others.
 func TestBrokenBranchIsNamed(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 	sh(t, tree.Dir, `git commit -q --allow-empty -m good; git branch other $(git commit-tree -m other -p HEAD HEAD^{tree})
 		git update-ref refs/heads/broken $(git commit-tree -p HEAD -m broken $(echo broken | git hash-object -w --stdin | xargs printf '100644 blob %s\tf\n' | git mktree))
@@ -90,14 +90,14 @@ func TestBrokenBranchIsNamed(t *testing.T) {
 	require.Len(t, c.LeftOut, 1)
 	require.Contains(t, c.LeftOut[0], "2 other branches and tags (")
 	require.Equal(t, "fleet/papi-1 good\nmain one\n", sh(t, tree.Repository, "git for-each-ref --format='%(refname:short) %(subject)' refs/heads"))
-	require.Contains(t, strings.Join(examined(t, g, tree).Unsaved, "\n"), "2 other branches and tags (")
+	require.Contains(t, strings.Join(mustExamine(t, g, tree).Unsaved, "\n"), "2 other branches and tags (")
 }
 
 // TestLockedRef checks that a branch that the repository cannot take, for example because a killed git has left a lock,
 // does not prevent collecting the other branches and its own commits.
 func TestLockedRef(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 	sh(t, tree.Repository, "touch .git/refs/heads/more.lock; mkdir -p .git/refs/fleet/agent/tags; touch .git/refs/fleet/agent/tags/v1.lock")
 	head := strings.TrimSpace(sh(t, tree.Dir, "git commit -q --allow-empty -m one; git checkout -q -b more; git commit -q --allow-empty -m two; git tag v1; git rev-parse HEAD"))
@@ -121,13 +121,13 @@ func TestLockedRef(t *testing.T) {
 // collecting that tag and the branches.
 func TestRefBelowFormerRef(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	sh(t, tree.Dir, "git tag v1; git update-ref refs/heads/HEAD HEAD")
-	collected(t, g, tree)
+	collectBranches(t, g, tree)
 	sh(t, tree.Dir, "git tag -d v1; git tag v1/a; git update-ref -d refs/heads/HEAD; git update-ref refs/heads/HEAD/a HEAD; git commit -q --allow-empty -m two")
-	require.Contains(t, collected(t, g, tree), "fleet/papi-1 two\n")
+	require.Contains(t, collectBranches(t, g, tree), "fleet/papi-1 two\n")
 	for range 2 {
-		collected(t, g, tree)
+		collectBranches(t, g, tree)
 		require.Len(t, strings.Fields(sh(t, tree.Repository, "git for-each-ref --format='%(refname)' refs/fleet/agent/tags")), 2)
 	}
 }
@@ -135,27 +135,27 @@ func TestRefBelowFormerRef(t *testing.T) {
 // TestEqualNames checks that two branches of an agent that could get the same name in the repository are both collected.
 func TestEqualNames(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	sh(t, tree.Repository, "git tag v2")
 	sh(t, tree.Dir, "git branch fleet/papi-1-v2 $(git commit-tree -m a -p HEAD HEAD^{tree}); git branch v2 $(git commit-tree -m b -p HEAD HEAD^{tree})")
-	require.Equal(t, "fleet/papi-1 one\nfleet/papi-1-v2 a\nfleet/papi-1-v2-2 b\nmain one\nv2 one\n", collected(t, g, tree))
+	require.Equal(t, "fleet/papi-1 one\nfleet/papi-1-v2 a\nfleet/papi-1-v2-2 b\nmain one\nv2 one\n", collectBranches(t, g, tree))
 }
 
 // TestForgedRemote checks that an agent's own record of what it has pushed is not believed: the agent can write it.
 func TestForgedRemote(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	sh(t, tree.Dir, "git commit -q --allow-empty -m two; git update-ref refs/remotes/origin/main HEAD")
-	require.Equal(t, Work{Commits: 1, Branches: []string{"fleet/papi-1"}}, examined(t, g, tree))
+	require.Equal(t, Work{Commits: 1, Branches: []string{"fleet/papi-1"}}, mustExamine(t, g, tree))
 }
 
 // TestFirstBranchIsNamed checks that Branches includes the agent's first branch if it has commits, even if many others
 // have some too. Remove removes that branch unless Branches includes it.
 func TestFirstBranchIsNamed(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	sh(t, tree.Dir, "git commit -q --allow-empty -m two; for i in $(seq 20); do git branch a$i $(git commit-tree -m $i -p HEAD HEAD^{tree}); done; git commit -q --allow-empty -m three")
-	w := examined(t, g, tree)
+	w := mustExamine(t, g, tree)
 	require.Equal(t, 22, w.Commits)
 	require.Len(t, w.Branches, maxNamed)
 	require.Equal(t, "fleet/papi-1", w.Branches[0])
@@ -164,7 +164,7 @@ func TestFirstBranchIsNamed(t *testing.T) {
 // TestManyRefsAndCommits checks that collecting and examining take a time in proportion to the number of refs and commits.
 func TestManyRefsAndCommits(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	const n = 5_000
 	history := func(ref string) string {
 		return fmt.Sprintf(`{ echo "reset refs/heads/%s"; echo "from $(git rev-parse HEAD)"; for i in $(seq %d); do printf 'commit refs/heads/%s\ncommitter a <a@b> %%d +0000\ndata 1\nx\n' $i; done; } | git fast-import --quiet --force
@@ -179,7 +179,7 @@ func TestManyRefsAndCommits(t *testing.T) {
 	require.Equal(t, tree.Branch, c.Branch)
 	t.Logf("collected in %s", time.Since(begun))
 	begun = time.Now()
-	w := examined(t, g, tree)
+	w := mustExamine(t, g, tree)
 	require.NotZero(t, w.Commits)
 	require.Equal(t, tree.Branch, w.Branches[0])
 	t.Logf("examined in %s", time.Since(begun))

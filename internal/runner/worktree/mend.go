@@ -16,7 +16,7 @@ import (
 func (t Tree) mend(ctx context.Context) (head string, err error) {
 	m := gitfiles.Tree{GitDir: t.GitDir, All: true}
 	switch {
-	case !t.separate():
+	case !t.hasOwnGitDir():
 		m = gitfiles.Tree{GitDir: filepath.Join(t.Dir, ".git")}
 		if info, err := os.Lstat(m.GitDir); err != nil || !info.IsDir() {
 			return "", nil //nolint:nilerr // no repository

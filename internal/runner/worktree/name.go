@@ -104,16 +104,16 @@ func (g *Git) Commits(ctx context.Context, t Tree) (n int, branches []string, er
 		}
 	}
 	tips := slices.Sorted(maps.Keys(own))
-	others := have.without(t, func(name string) bool { return slices.Contains(own[have["refs/heads/"+name].oid], name) })
+	others := have.commitsWithout(t, func(name string) bool { return slices.Contains(own[have["refs/heads/"+name].oid], name) })
 	// A branch has commits of its own if its last commit is one.
-	err = v.only(ctx, tips, others, func(oid string) {
+	err = v.eachExclusive(ctx, tips, others, func(oid string) {
 		n++
 		branches = append(branches, own[oid]...)
 	})
 	first := t.PublishedBranch()
 	if i := slices.Index(branches, first); i >= 0 && err == nil {
 		alone := false
-		err = v.only(ctx, []string{have["refs/heads/"+first].oid}, have.without(t, func(name string) bool { return name == first }), func(string) { alone = true })
+		err = v.eachExclusive(ctx, []string{have["refs/heads/"+first].oid}, have.commitsWithout(t, func(name string) bool { return name == first }), func(string) { alone = true })
 		if !alone {
 			branches = slices.Delete(branches, i, i+1)
 		}
@@ -133,9 +133,9 @@ func (g *Git) Commits(ctx context.Context, t Tree) (n int, branches []string, er
 	return n, branches, err
 }
 
-// without returns the commits of the branches, remote branches and tags in the set, without the branches for which the
+// commitsWithout returns the commits of the branches, remote branches and tags in the set, without the branches for which the
 // function is true.
-func (s refSet) without(t Tree, branch func(name string) bool) []string {
+func (s refSet) commitsWithout(t Tree, branch func(name string) bool) []string {
 	rest := refSet{}
 	for full, r := range s {
 		name, ok := strings.CutPrefix(full, "refs/heads/")
@@ -146,13 +146,13 @@ func (s refSet) without(t Tree, branch func(name string) bool) []string {
 	return rest.oids()
 }
 
-// only calls the function for each commit that tips have and others do not.
-func (v *view) only(ctx context.Context, tips, others []string, commit func(oid string)) error {
-	tips, err := v.present(ctx, tips)
+// eachExclusive calls the function for each commit that tips have and others do not.
+func (v *view) eachExclusive(ctx context.Context, tips, others []string, commit func(oid string)) error {
+	tips, err := v.existingObjects(ctx, tips)
 	if err != nil || len(tips) == 0 {
 		return err
 	}
-	return v.pipe(ctx, revisions(tips, others), &lines{each: commit}, "rev-list", "--ignore-missing", "--stdin")
+	return v.pipe(ctx, revisions(tips, others), &lineWriter{each: commit}, "rev-list", "--ignore-missing", "--stdin")
 }
 
 // revisions returns the input with which git lists the commits that tips have and others do not.

@@ -26,7 +26,7 @@ func TestNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, tree := plant(t)
+			g, tree := createTree(t)
 			sh(t, tree.Repository, tc.theirs)
 			require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 			sh(t, tree.Dir, tc.mine+"; git commit -q --allow-empty -m mine")
@@ -34,7 +34,7 @@ func TestNames(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tc.branch, c.Branch)
 			require.Equal(t, tc.first, tree.PublishedBranch())
-			w := examined(t, g, tree)
+			w := mustExamine(t, g, tree)
 			require.Equal(t, tc.branches, w.Branches)
 			for _, b := range tc.branches {
 				require.Equal(t, "mine\n", sh(t, tree.Repository, "git log -1 --format=%s "+b+" --"))
@@ -50,7 +50,7 @@ func TestNames(t *testing.T) {
 // TestNameOfMergedBranch checks the name if the agent's branch has a commit that another of its branches had before.
 func TestNameOfMergedBranch(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "one"))
 	sh(t, tree.Dir, "git commit -q --allow-empty -m mine")
 	_, err := g.Snapshot(t.Context(), tree, "agent", "one")
@@ -65,13 +65,13 @@ func TestNameOfMergedBranch(t *testing.T) {
 // TestAddAgain checks that an agent whose git directory is lost begins where its commits are.
 func TestAddAgain(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	sh(t, tree.Repository, "git checkout -q fleet/papi-1")
 	sh(t, tree.Dir, "git commit -q --allow-empty -m mine")
-	collected(t, g, tree)
+	collectBranches(t, g, tree)
 	sh(t, tree.Dir, "rm -rf ../git ../work")
 	require.NoError(t, g.Add(t.Context(), tree, "", false))
 	require.Equal(t, "mine\n", sh(t, tree.Dir, "git log -1 --format=%s fleet/papi-1"))
 	sh(t, tree.Dir, "git commit -q --allow-empty -m more")
-	require.Equal(t, "fleet/papi-1 one\nfleet/papi-1-2 more\nmain one\n", collected(t, g, tree))
+	require.Equal(t, "fleet/papi-1 one\nfleet/papi-1-2 more\nmain one\n", collectBranches(t, g, tree))
 }

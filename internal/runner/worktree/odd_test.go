@@ -41,7 +41,7 @@ func TestOddRepositories(t *testing.T) {
 			repo := filepath.Join(t.TempDir(), "new")
 			sh(t, repository(t), `NEW="`+repo+`"; `+change)
 			g := New(os.Environ(), t.TempDir())
-			tree := planned(t, repo, "")
+			tree := newTree(t, repo, "")
 			var err error
 			tree.Branch, err = g.FreeBranch(t.Context(), repo, "papi-1")
 			require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestOddRepositories(t *testing.T) {
 			require.Equal(t, 2, c.Files)
 			require.True(t, c.Dirty)
 			require.Equal(t, "mine\n", sh(t, repo, "git log -1 --format=%s "+tree.Branch+" --"))
-			require.NoError(t, g.Remove(t.Context(), tree, examined(t, g, tree).Branches))
+			require.NoError(t, g.Remove(t.Context(), tree, mustExamine(t, g, tree).Branches))
 		})
 	}
 }
@@ -73,7 +73,7 @@ func TestHEADOfNothing(t *testing.T) {
 	t.Parallel()
 	repo := filepath.Join(t.TempDir(), "bare")
 	sh(t, repository(t), `git branch next; git init -q --bare -b master `+repo+`; git push -q `+repo+` main next`)
-	err := New(os.Environ(), t.TempDir()).Add(t.Context(), planned(t, repo, "b"), "", false)
+	err := New(os.Environ(), t.TempDir()).Add(t.Context(), newTree(t, repo, "b"), "", false)
 	require.EqualError(t, err, `HEAD of the repository names the branch "master", which does not exist: set the project's branch to one of main, next`)
 }
 
@@ -81,7 +81,7 @@ func TestHEADOfNothing(t *testing.T) {
 func TestDamagedRepository(t *testing.T) {
 	t.Parallel()
 	g := New(os.Environ(), t.TempDir())
-	tree := planned(t, repository(t), "b")
+	tree := newTree(t, repository(t), "b")
 	sh(t, tree.Repository, `rm -f .git/objects/*/*`)
 	err := g.Add(t.Context(), tree, "", false)
 	require.ErrorContains(t, err, "git cannot read the commit of refs/heads/main in the repository")
@@ -105,7 +105,7 @@ func TestHooks(t *testing.T) {
 			cmd.Dir, cmd.Env = repo, append(os.Environ(), "HOME="+home, "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@b")
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, string(out))
-			tree := planned(t, repo, "b")
+			tree := newTree(t, repo, "b")
 			require.NoError(t, New(append(os.Environ(), "HOME="+home), t.TempDir()).Add(t.Context(), tree, "", false))
 			require.Equal(t, tc.want, sh(t, tree.Dir, "export HOME=/nowhere; git commit -q --allow-empty -m x"))
 		})
@@ -115,7 +115,7 @@ func TestHooks(t *testing.T) {
 // TestPatchApplies applies the patch of a task in another clone.
 func TestPatchApplies(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	sh(t, tree.Dir, "seq 200 >long; head -c 2000 /dev/urandom >binary; printf 'no newline' >end; git add .; git commit -qm files; git update-index --chmod=+x end; git commit -qm mode; git checkout -q .")
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 	sh(t, tree.Dir, `git mv long "läng er"; head -c 2000 /dev/urandom >binary; echo more >>end; head -c 300 /dev/urandom >new; printf 'a\rb\n' >cr; ln -s file link; : >empty`)
@@ -148,7 +148,7 @@ func TestAgentDamage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, tree := plant(t)
+			g, tree := createTree(t)
 			require.NoError(t, g.Begin(t.Context(), tree, "agent", "one"))
 			sh(t, tree.Dir, "git commit -q --allow-empty -m mine; "+damage)
 			require.Empty(t, tree.Problem())
@@ -157,7 +157,7 @@ func TestAgentDamage(t *testing.T) {
 			require.Equal(t, 1, c.Commits)
 			require.NoError(t, g.Begin(t.Context(), tree, "agent", "two"))
 			sh(t, tree.Dir, "echo two >>file; git add -A; git commit -qm more; git pack-refs --all; git config a.b c; for w in wt*; do [ ! -d $w ] || git -C $w reset -q --hard; done")
-			require.Contains(t, collected(t, g, tree), "fleet/papi-1 more\n")
+			require.Contains(t, collectBranches(t, g, tree), "fleet/papi-1 more\n")
 		})
 	}
 }
@@ -183,18 +183,18 @@ func TestLocksOfPeople(t *testing.T) {
 // collected.
 func TestWorktreesOfAgent(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	require.Equal(t, tree.Dir+"\n", sh(t, tree.Dir, `cd "$(git rev-parse --absolute-git-dir)"; git rev-parse --show-toplevel`), "Claude Code looks for the working tree in this way")
 	sh(t, tree.Dir, `git worktree add -q -b worktree-one .claude/worktrees/one; cd .claude/worktrees/one; git commit -q --allow-empty -m one`)
 	sh(t, tree.Dir, `git worktree add -q --detach .claude/worktrees/two; cd .claude/worktrees/two; git commit -q --allow-empty -m two`)
 	sh(t, tree.Dir, `mkdir ../git/worktrees/evil; ln -s /etc/passwd ../git/worktrees/evil/HEAD; mkdir ../git/worktrees/pipe; mkfifo ../git/worktrees/pipe/HEAD; mkdir "../git/worktrees/a b"; git rev-parse HEAD >"../git/worktrees/a b/HEAD"`)
-	require.Contains(t, collected(t, g, tree), "worktree-one one\n")
+	require.Contains(t, collectBranches(t, g, tree), "worktree-one one\n")
 	require.Equal(t, "two\n", sh(t, tree.Repository, "git log -1 --format=%s refs/fleet/agent/worktrees/two"))
 }
 
 // TestNoTemporaryDirectory checks that git needs no temporary directory of the system.
 func TestNoTemporaryDirectory(t *testing.T) {
-	g, tree := New(os.Environ(), t.TempDir()), planned(t, repository(t), "b")
+	g, tree := New(os.Environ(), t.TempDir()), newTree(t, repository(t), "b")
 	t.Setenv("TMPDIR", "/nowhere")
 	require.NoError(t, g.Add(t.Context(), tree, "", false))
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))

@@ -18,7 +18,7 @@ func TestRepositoryOfAnotherUser(t *testing.T) {
 	repo := repository(t)
 	require.NoError(t, os.Chmod(filepath.Dir(repo), 0o755)) //nolint:gosec // the owner can reach the repository
 	sh(t, repo, "chown -R nobody .")
-	g, tree := New(os.Environ(), t.TempDir()), planned(t, repo, "fleet/papi-1")
+	g, tree := New(os.Environ(), t.TempDir()), newTree(t, repo, "fleet/papi-1")
 	require.NoError(t, g.Check(t.Context(), repo))
 	require.NoError(t, g.Add(t.Context(), tree, "", false))
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
@@ -34,7 +34,7 @@ func TestRepositoryOfAnotherUser(t *testing.T) {
 	text, _, err := g.Patch(t.Context(), repo, c.Base, c.Commit, "file", 0, 1<<20)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "+three")
-	require.NoError(t, g.Remove(t.Context(), tree, examined(t, g, tree).Branches))
+	require.NoError(t, g.Remove(t.Context(), tree, mustExamine(t, g, tree).Branches))
 	require.NotContains(t, sh(t, repo, asNobody+"git branch"), "papi")
 }
 

@@ -18,9 +18,9 @@ const maxFetches = 200
 // promisorSetting matches the settings of a partial clone that are needed to fetch its missing objects.
 var promisorSetting = regexp.MustCompile(`^(extensions\.partialclone|remote\..*\.(url|promisor|partialclonefilter))$`)
 
-// complete fetches the objects of the commit's tree that a partial clone does not have. An agent's sandbox may prevent
-// the agent from fetching them. complete does nothing in an ordinary repository.
-func (g *Git) complete(ctx context.Context, repository, commit string) error {
+// fetchMissing fetches the objects of the commit's tree that a partial clone does not have. An agent's sandbox may prevent
+// the agent from fetching them. fetchMissing does nothing in an ordinary repository.
+func (g *Git) fetchMissing(ctx context.Context, repository, commit string) error {
 	settings, err := g.settings(ctx, commonDir(repository))
 	if err != nil {
 		return err

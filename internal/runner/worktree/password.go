@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// helper is a credential helper that answers with the user and the password in the environment.
-const helper = `!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$FLEET_GIT_USERNAME" "$FLEET_GIT_PASSWORD"; }; f`
+// credentialHelper is a credential helper that answers with the user and the password in the environment.
+const credentialHelper = `!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$FLEET_GIT_USERNAME" "$FLEET_GIT_PASSWORD"; }; f`
 
 // withoutPassword returns the URL of a source without its user and password, and environment variables that make git
 // send them to the same host. It is necessary because other users of this machine can read git's command lines. A
@@ -27,7 +27,7 @@ func withoutPassword(source string) (plain string, env []string) {
 	key := "credential." + u.Scheme + "://" + u.Host + ".helper"
 	return u.String(), []string{
 		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=" + key, "GIT_CONFIG_VALUE_0=", // disables the user's helpers
-		"GIT_CONFIG_KEY_1=" + key, "GIT_CONFIG_VALUE_1=" + helper,
+		"GIT_CONFIG_KEY_1=" + key, "GIT_CONFIG_VALUE_1=" + credentialHelper,
 		"FLEET_GIT_USERNAME=" + user, "FLEET_GIT_PASSWORD=" + password,
 	}
 }

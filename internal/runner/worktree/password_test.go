@@ -51,7 +51,7 @@ func TestPasswordIsInNoCommandLine(t *testing.T) {
 	g := New(os.Environ(), t.TempDir())
 	mirror := Mirror(filepath.Join(t.TempDir(), "repositories"), source)
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
-	tree := planned(t, mirror, "fleet/papi-1")
+	tree := newTree(t, mirror, "fleet/papi-1")
 	require.NoError(t, g.Add(t.Context(), tree, "", false))
 	require.Equal(t, "one\n", sh(t, tree.Dir, "cat file"))
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))

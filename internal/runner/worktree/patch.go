@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// diff compares two commits without running programs.
-var diff = []string{"diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"}
+// diffArguments compares two commits without running programs.
+var diffArguments = []string{"diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"}
 
 // Patch returns at most limit bytes of the patch between the commits, from the offset, and whether the patch is longer.
 // "git apply" can apply the patch to every working tree that has the files of base, also without this repository. If path is set, the patch is only for that file.
@@ -21,7 +21,7 @@ func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, 
 		return nil, false, err
 	}
 	defer v.close()
-	args := append(slices.Clone(diff), "-p", "--full-index", "--binary", "--src-prefix=a/", "--dst-prefix=b/", "--end-of-options", base, commit)
+	args := append(slices.Clone(diffArguments), "-p", "--full-index", "--binary", "--src-prefix=a/", "--dst-prefix=b/", "--end-of-options", base, commit)
 	if path != "" {
 		from, err := v.renamedFrom(ctx, base, commit, path)
 		if err != nil {
@@ -34,7 +34,7 @@ func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, 
 	}
 	p := &page{skip: offset, limit: limit}
 	if err := v.pipe(ctx, nil, p, args...); err != nil && !p.more {
-		if found, lost := v.present(ctx, []string{base, commit}); lost == nil && len(found) < 2 {
+		if found, lost := v.existingObjects(ctx, []string{base, commit}); lost == nil && len(found) < 2 {
 			err = fmt.Errorf("%w: %w", ErrNoCommit, err)
 		}
 		return nil, false, err
@@ -48,7 +48,7 @@ var ErrNoCommit = errors.New("the repository no longer has the commit")
 // renamedFrom returns the path that the file had in base. It is empty if the file was not renamed.
 func (v *view) renamedFrom(ctx context.Context, base, commit, path string) (string, error) {
 	var out bytes.Buffer
-	if err := v.pipe(ctx, nil, &out, append(slices.Clone(diff), "-z", "--diff-filter=R", "--name-status", "--end-of-options", base, commit)...); err != nil {
+	if err := v.pipe(ctx, nil, &out, append(slices.Clone(diffArguments), "-z", "--diff-filter=R", "--name-status", "--end-of-options", base, commit)...); err != nil {
 		return "", err
 	}
 	fields := strings.Split(out.String(), "\x00") // R100, old path, new path

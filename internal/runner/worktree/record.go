@@ -25,15 +25,15 @@ type publishedBranch struct {
 	OID  string `json:"oid"`
 }
 
-// maxKnown limits the size of the record's file, in bytes.
-const maxKnown = 256 << 20
+// maxRecord limits the size of the record's file, in bytes.
+const maxRecord = 256 << 20
 
-func (t Tree) knownFile() string { return t.GitDir + ".json" }
+func (t Tree) recordPath() string { return t.GitDir + ".json" }
 
 // readRecord reads the record. It returns an empty record if the file does not exist.
 func (t Tree) readRecord() (*refRecord, error) {
 	k := &refRecord{}
-	b, err := agentfile.Read(t.knownFile(), maxKnown)
+	b, err := agentfile.Read(t.recordPath(), maxRecord)
 	if err == nil {
 		err = json.Unmarshal(b, k)
 	} else if errors.Is(err, fs.ErrNotExist) {
@@ -54,12 +54,12 @@ func (t Tree) writeRecord(k *refRecord) error {
 	if err != nil {
 		return err
 	}
-	return scratch.WriteFile(t.knownFile(), b)
+	return scratch.WriteFile(t.recordPath(), b)
 }
 
 // readPublished reads only the field Published of the record. It is nil if the file does not exist or cannot be read.
 func (t Tree) readPublished() map[string]publishedBranch {
-	f, err := agentfile.Open(t.knownFile())
+	f, err := agentfile.Open(t.recordPath())
 	if err != nil {
 		return nil
 	}

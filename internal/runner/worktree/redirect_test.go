@@ -25,7 +25,7 @@ func TestRedirectedTree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, tree := plant(t)
+			g, tree := createTree(t)
 			person := filepath.Join(t.TempDir(), "person")
 			sh(t, tree.Repository, `git worktree add -q --detach "`+person+`"; touch "`+person+`/yarn.lock" .git/held.lock .git/worktrees/person/held.lock`)
 			old := time.Now().Add(-2 * 10 * time.Minute)

@@ -13,9 +13,9 @@ import (
 
 // ref is a ref of a repository.
 type ref struct {
-	oid      string
-	to       string // the target of a symbolic ref; otherwise empty
-	occupied bool   // the ref is checked out in a working tree
+	oid        string
+	target     string // the target of a symbolic ref; otherwise empty
+	checkedOut bool   // the ref is checked out in a working tree
 }
 
 // refSet contains refs by their full names.
@@ -41,11 +41,11 @@ func parseRef(line string) (name string, r ref) {
 	if len(f) != 4 || !oidPattern.MatchString(f[0]) {
 		return "", ref{}
 	}
-	return f[1], ref{oid: f[0], to: f[2], occupied: f[3] != ""}
+	return f[1], ref{oid: f[0], target: f[2], checkedOut: f[3] != ""}
 }
 
-// lines calls a function for each line that is written to it, and keeps none.
-type lines struct {
+// lineWriter calls a function for each line that is written to it, and keeps none.
+type lineWriter struct {
 	each func(line string)
 	rest []byte // the beginning of a line
 }
@@ -53,7 +53,7 @@ type lines struct {
 // maxLine limits the length of a line, in bytes.
 const maxLine = 64 << 10
 
-func (l *lines) Write(p []byte) (int, error) {
+func (l *lineWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		before, after, ok := bytes.Cut(rest, []byte{'\n'})
 		if !ok {
@@ -81,11 +81,11 @@ func (g *Git) refs(ctx context.Context, t Tree) (refSet, error) {
 	return parseRefs(out + "\n"), nil
 }
 
-// given returns the refs that the agent gets: all except symbolic refs and the refs that Fleet stores for the agent.
-func (s refSet) given(uid string) map[string]string {
+// agentRefs returns the refs that the agent gets: all except symbolic refs and the refs that Fleet stores for the agent.
+func (s refSet) agentRefs(uid string) map[string]string {
 	all := map[string]string{}
 	for name, r := range s {
-		if r.to == "" && !strings.HasPrefix(name, AgentRefs(uid)) {
+		if r.target == "" && !strings.HasPrefix(name, AgentRefs(uid)) {
 			all[name] = r.oid
 		}
 	}
@@ -101,9 +101,9 @@ func (s refSet) oids() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// special matches names that git would not read as a branch: HEAD and similar names, abbreviated object names, options,
+// reservedName matches names that git would not read as a branch: HEAD and similar names, abbreviated object names, options,
 // and full names of refs.
-var special = regexp.MustCompile(`^([A-Z_-]+|[0-9a-fA-F]{4,64}|-.*|refs/.*)$`)
+var reservedName = regexp.MustCompile(`^([A-Z_-]+|[0-9a-fA-F]{4,64}|-.*|refs/.*)$`)
 
 // refNames are the names that a new branch cannot have, because there are other refs with them, or below them.
 type refNames map[string]bool
@@ -131,7 +131,7 @@ func (n refNames) add(full string) {
 
 // free reports whether the name is unused in the repository and can be the name of a branch.
 func (n refNames) free(s refSet, name string) bool {
-	if special.MatchString(name) || n[name] {
+	if reservedName.MatchString(name) || n[name] {
 		return false
 	}
 	for _, taken := range []string{"refs/", "refs/tags/", "refs/heads/", "refs/remotes/"} {
@@ -139,7 +139,7 @@ func (n refNames) free(s refSet, name string) bool {
 			return false
 		}
 	}
-	return !s.below("refs/heads/" + name)
+	return !s.hasParentRef("refs/heads/" + name)
 }
 
 // folders returns the names that no ref can have, because other refs are below them.
@@ -157,8 +157,8 @@ func addFolders(all map[string]bool, name string) {
 	}
 }
 
-// below reports whether no ref can have the name, because a ref has the name of one of its folders.
-func (s refSet) below(name string) bool {
+// hasParentRef reports whether no ref can have the name, because a ref has the name of one of its folders.
+func (s refSet) hasParentRef(name string) bool {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if _, ok := s[dir]; ok {
 			return true

@@ -18,11 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var scp = regexp.MustCompile(`^[A-Za-z0-9._-]+(@[A-Za-z0-9._-]+)?:[^\\]`)
+var scpPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+(@[A-Za-z0-9._-]+)?:[^\\]`)
 
 // Remote reports whether the repository is on another machine, so that a mirror is needed: a URL, or host:path.
 func Remote(source string) bool {
-	return strings.Contains(source, "://") || (scp.MatchString(source) && !filepath.IsAbs(source))
+	return strings.Contains(source, "://") || (scpPattern.MatchString(source) && !filepath.IsAbs(source))
 }
 
 // Mirror returns the path of a remote repository's mirror below dir.
@@ -102,7 +102,7 @@ func (g *Git) Check(ctx context.Context, dir string) error {
 		return &Error{Message: "the repository stores its branches as a reftable, which Fleet cannot read: convert it with git refs migrate --ref-format=files, or let Fleet copy it with the URL file://" + dir}
 	}
 	common := commonDir(dir)
-	for _, sub := range existing(filepath.Join(common, "objects"), filepath.Join(common, "refs"), filepath.Join(common, "refs", "heads")) {
+	for _, sub := range existingPaths(filepath.Join(common, "objects"), filepath.Join(common, "refs"), filepath.Join(common, "refs", "heads")) {
 		if err := unix.Access(sub, unix.W_OK|unix.X_OK); err != nil {
 			return &Error{Message: fmt.Sprintf("cannot write to %s (%v), so no work of agents could be collected: make it writable, or let Fleet copy the repository with the URL file://%s", sub, err, dir)}
 		}
@@ -136,10 +136,10 @@ func (g *Git) FreeBranch(ctx context.Context, repository, label string) (string,
 	return "fleet/" + label, nil
 }
 
-// base returns the commit at which a new branch starts. name is a branch, a tag or a commit. If it is empty, base
+// startCommit returns the commit at which a new branch starts. name is a branch, a tag or a commit. If it is empty, startCommit
 // returns the default branch of a mirror, or what people have checked out in another repository. have are the
 // repository's refs.
-func (g *Git) base(ctx context.Context, repository, name string, have refSet) (string, error) {
+func (g *Git) startCommit(ctx context.Context, repository, name string, have refSet) (string, error) {
 	bare, err := g.run(ctx, repository, "rev-parse", "--is-bare-repository")
 	if err != nil {
 		return "", err
@@ -201,7 +201,7 @@ func (v *view) onlyBranch(ctx context.Context, have refSet) (string, error) {
 	for _, full := range slices.Sorted(maps.Keys(have)) {
 		name, local := strings.CutPrefix(full, "refs/heads/")
 		name, remote := strings.CutPrefix(name, "refs/remotes/origin/")
-		if (local || remote) && have[full].to == "" && !strings.HasPrefix(name, "fleet/") {
+		if (local || remote) && have[full].target == "" && !strings.HasPrefix(name, "fleet/") {
 			names, revisions = append(names, name), append(revisions, full)
 		}
 	}

@@ -26,12 +26,12 @@ const maxLeftOut = 100
 
 // Snapshots of an agent are stored below refs/fleet/AGENT_UID: TASK is the tree at the end of a task, TASK.base the
 // commit at its start, last the newest tree, and last.head the commit of the agent's HEAD at that time.
-const refs = "refs/fleet/"
+const refsPrefix = "refs/fleet/"
 
 var plainRef = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
 
 // AgentRefs returns the prefix of the agent's refs.
-func AgentRefs(uid string) string { return refs + refPart(uid) + "/" }
+func AgentRefs(uid string) string { return refsPrefix + refPart(uid) + "/" }
 
 func taskRef(uid, taskID string) string { return AgentRefs(uid) + refPart(taskID) }
 
@@ -61,9 +61,9 @@ func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 	if err != nil {
 		return err
 	}
-	if t.separate() && base == "" {
+	if t.hasOwnGitDir() && base == "" {
 		base, err = g.headOf(ctx, t)
-	} else if !t.separate() {
+	} else if !t.hasOwnGitDir() {
 		// rev-parse reads no objects here, so the repository's own configuration does no harm.
 		base, err = g.run(ctx, t.Dir, "rev-parse", "--verify", "HEAD")
 	}
@@ -75,7 +75,7 @@ func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 	}
 	begin := update{name: taskRef(uid, taskID) + ".base", oid: base}
 	err = g.updateRefs(ctx, t.Repository, begin)
-	if !t.separate() {
+	if !t.hasOwnGitDir() {
 		return err
 	}
 	if err != nil { // the repository does not have the commit yet
@@ -91,7 +91,7 @@ func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 
 // collectWork calls collect with a temporary view.
 func (g *Git) collectWork(ctx context.Context, t Tree, head string) (refSet, error) {
-	v, err := g.open(ctx, t)
+	v, err := g.openView(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +102,8 @@ func (g *Git) collectWork(ctx context.Context, t Tree, head string) (refSet, err
 
 // openTree returns a view of the tree, also of a tree without its own git directory.
 func (g *Git) openTree(ctx context.Context, t Tree) (*view, error) {
-	if t.separate() {
-		return g.open(ctx, t)
+	if t.hasOwnGitDir() {
+		return g.openView(ctx, t)
 	}
 	return g.view(t.Dir, true)
 }
@@ -114,7 +114,7 @@ func (g *Git) openTree(ctx context.Context, t Tree) (*view, error) {
 // agent's index. It can be repeated, and then copies only what is missing.
 func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.Changes, error) {
 	t.UID = uid
-	if problem := t.Problem(); problem != "" && !t.separate() {
+	if problem := t.Problem(); problem != "" && !t.hasOwnGitDir() {
 		return nil, &Error{Message: problem}
 	}
 	v, err := g.openTree(ctx, t)
@@ -127,12 +127,12 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 	if c.Branch == v.head {
 		c.Branch = ""
 	}
-	head, tree := v.headNow(ctx)
+	head, tree := v.headCommit(ctx)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	var have refSet
-	if t.separate() {
+	if t.hasOwnGitDir() {
 		var left string
 		if have, left, err = g.collect(ctx, t, v, head); left != "" {
 			c.LeftOut = append(c.LeftOut, left)
@@ -140,7 +140,7 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 	} else {
 		have, err = g.refs(ctx, t)
 	}
-	if err == nil && t.separate() {
+	if err == nil && t.hasOwnGitDir() {
 		c.Branch, err = t.branchOf(have, c.Branch, head)
 	}
 	if err != nil {
@@ -154,7 +154,7 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 			return nil, err
 		}
 		if c.Base != "" && head != c.Base {
-			if c.Commits, err = v.count(ctx, head, "--not", c.Base); err != nil {
+			if c.Commits, err = v.countCommits(ctx, head, "--not", c.Base); err != nil {
 				return nil, err
 			}
 		}
@@ -178,7 +178,7 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 	if err := g.updateRefs(ctx, t.Repository, refs...); err != nil {
 		return nil, err
 	}
-	if t.separate() {
+	if t.hasOwnGitDir() {
 		if err := t.keepLFS(ctx, v, c); err != nil {
 			return nil, err
 		}
@@ -186,7 +186,7 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 	if c.Base == c.Commit {
 		return c, nil
 	}
-	err = v.compare(ctx, c)
+	err = v.addDifferences(ctx, c)
 	if e, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil { // the commits are safe
 		c.LeftOut, err = append(c.LeftOut, leftOut("the list of changed files", e.Message)), nil
 	}
@@ -205,13 +205,13 @@ func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, 
 	}
 	if err == nil {
 		var left []string
-		left, err = v.stage(ctx, head)
+		left, err = v.stageFiles(ctx, head)
 		c.LeftOut, c.Dirty = append(c.LeftOut, left...), len(left) > 0
 	}
 	if err == nil {
-		err = v.commit(ctx, c, head, headTree)
+		err = v.createCommit(ctx, c, head, headTree)
 	}
-	if err == nil && t.separate() && c.Commit != head {
+	if err == nil && t.hasOwnGitDir() && c.Commit != head {
 		err = g.transfer(ctx, t, v, []string{c.Commit}, have)
 	}
 	if _, ours := errors.AsType[*Error](err); !ours || ctx.Err() != nil {
@@ -270,22 +270,22 @@ func (v *view) newIndex(ctx context.Context, head string) error {
 	return err
 }
 
-// stage adds the files of the working tree to the index, and returns the files that it left out.
-func (v *view) stage(ctx context.Context, head string) (left []string, err error) {
+// stageFiles adds the files of the working tree to the index, and returns the files that it left out.
+func (v *view) stageFiles(ctx context.Context, head string) (left []string, err error) {
 	var changed listing
-	_, err = v.list(ctx, &changed, "--modified", "--deleted")
-	if err == nil && changed.closed != nil { // the agent's index can name any number of files that do not exist
+	_, err = v.listFiles(ctx, &changed, "--modified", "--deleted")
+	if err == nil && changed.countedDirs != nil { // the agent's index can name any number of files that do not exist
 		if err := v.newIndex(ctx, head); err != nil {
 			return nil, err
 		}
 		changed = listing{}
-		_, err = v.list(ctx, &changed, "--modified", "--deleted")
+		_, err = v.listFiles(ctx, &changed, "--modified", "--deleted")
 	}
 	if err != nil {
 		return nil, err
 	}
 	var untracked listing
-	warnings, err := v.list(ctx, &untracked, "--others", "--exclude-standard")
+	warnings, err := v.listFiles(ctx, &untracked, "--others", "--exclude-standard")
 	if err != nil {
 		return nil, err
 	}
@@ -296,19 +296,19 @@ func (v *view) stage(ctx context.Context, head string) (left []string, err error
 	for _, path := range changed.paths {
 		s.take(path)
 	}
-	s.leaveClosed(&changed)
-	s.addNew(v.leaveLinked(ctx, &s, untracked.paths))
-	s.leaveClosed(&untracked)
-	if err := v.leaveUnread(ctx, &s, warnings); err != nil {
+	s.leaveOutCounted(&changed)
+	s.addNew(v.leaveOutLinked(ctx, &s, untracked.paths))
+	s.leaveOutCounted(&untracked)
+	if err := v.leaveOutUnread(ctx, &s, warnings); err != nil {
 		return nil, err
 	}
-	err = v.add(ctx, &s, s.paths)
+	err = v.addPaths(ctx, &s, s.paths)
 	return s.result(), err
 }
 
-// list passes the paths of the working tree that ls-files lists with the options to l. It returns git's warnings.
-func (v *view) list(ctx context.Context, l *listing, options ...string) (warnings string, err error) {
-	var errs tail
+// listFiles passes the paths of the working tree that ls-files lists with the options to l. It returns git's warnings.
+func (v *view) listFiles(ctx context.Context, l *listing, options ...string) (warnings string, err error) {
+	var errs tailBuffer
 	args := append([]string{"ls-files", "-z", "--deduplicate"}, options...)
 	err = v.git.pipeWarn(ctx, v.policy, v.env, v.dir, nil, l, &errs, args...)
 	return errs.String(), err
@@ -317,8 +317,8 @@ func (v *view) list(ctx context.Context, l *listing, options ...string) (warning
 // unreadDir matches git's warning about a directory that it cannot read. git cuts off the warning about a long path.
 var unreadDir = regexp.MustCompile(`could not open directory '(.*?)(?:': (.*))?$`)
 
-// leaveUnread leaves out the files in directories that git could not read, according to its warnings.
-func (v *view) leaveUnread(ctx context.Context, s *staging, warnings string) error {
+// leaveOutUnread leaves out the files in directories that git could not read, according to its warnings.
+func (v *view) leaveOutUnread(ctx context.Context, s *staging, warnings string) error {
 	deep := false
 	for line := range strings.Lines(warnings) {
 		m := unreadDir.FindStringSubmatch(strings.TrimSpace(line))
@@ -327,7 +327,7 @@ func (v *view) leaveUnread(ctx context.Context, s *staging, warnings string) err
 		case m[2] == "" || strings.Contains(m[2], "too long"):
 			deep = true
 		default:
-			s.leave(m[1], m[2])
+			s.leaveOut(m[1], m[2])
 		}
 	}
 	if !deep {
@@ -341,13 +341,13 @@ func (v *view) leaveUnread(ctx context.Context, s *staging, warnings string) err
 	if err == nil && look.Deep > 0 {
 		what = fmt.Sprintf("%s deep in %s/", plural(int(look.Deep), "file", "files"), fleet.Shorten(look.DeepIn, maxWhy))
 	}
-	s.leave(what, why)
+	s.leaveOut(what, why)
 	return nil
 }
 
-// add adds the paths to the index. git refuses all paths of a call if it cannot add one of them, so add divides them
+// addPaths adds the paths to the index. git refuses all paths of a call if it cannot add one of them, so addPaths divides them
 // until it has found those that git refuses.
-func (v *view) add(ctx context.Context, s *staging, paths []string) error {
+func (v *view) addPaths(ctx context.Context, s *staging, paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}
@@ -362,19 +362,19 @@ func (v *view) add(ctx context.Context, s *staging, paths []string) error {
 		if len(paths) > 1 {
 			what = fmt.Sprintf("%s and %d more files", what, len(paths)-1)
 		}
-		s.leave(what, err.Error())
+		s.leaveOut(what, err.Error())
 		return nil
 	}
 	half := len(paths) / 2
-	if err := v.add(ctx, s, paths[:half]); err != nil {
+	if err := v.addPaths(ctx, s, paths[:half]); err != nil {
 		return err
 	}
-	return v.add(ctx, s, paths[half:])
+	return v.addPaths(ctx, s, paths[half:])
 }
 
-// commit creates a commit of the index and records it in c. If the index equals headTree, the tree of head, it records
+// createCommit creates a commit of the index and records it in c. If the index equals headTree, the tree of head, it records
 // head instead.
-func (v *view) commit(ctx context.Context, c *fleet.Changes, head, headTree string) error {
+func (v *view) createCommit(ctx context.Context, c *fleet.Changes, head, headTree string) error {
 	tree, err := v.run(ctx, "write-tree")
 	if err != nil {
 		return err
@@ -392,10 +392,10 @@ func (v *view) commit(ctx context.Context, c *fleet.Changes, head, headTree stri
 	return err
 }
 
-// compare adds the files that differ between the commits to c.
-func (v *view) compare(ctx context.Context, c *fleet.Changes) error {
+// addDifferences adds the files that differ between the commits to c.
+func (v *view) addDifferences(ctx context.Context, c *fleet.Changes) error {
 	var out bytes.Buffer
-	if err := v.pipe(ctx, nil, &out, append(slices.Clone(diff), "-z", "--raw", "--numstat", c.Base, c.Commit)...); err != nil {
+	if err := v.pipe(ctx, nil, &out, append(slices.Clone(diffArguments), "-z", "--raw", "--numstat", c.Base, c.Commit)...); err != nil {
 		return err
 	}
 	addFiles(c, out.String())

@@ -15,7 +15,7 @@ func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	t.Run("no changes", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
 		require.NoError(t, err)
@@ -26,7 +26,7 @@ func TestSnapshot(t *testing.T) {
 	})
 	t.Run("commits, changes and new files", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		sh(t, tree.Dir, `seq 40 >old; echo 'ignored' >.gitignore; git add -A; git commit -qm before`)
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 		sh(t, tree.Dir, `
@@ -62,7 +62,7 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 	})
 	t.Run("large files and repositories are left out", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 		sh(t, tree.Dir, `truncate -s 51M large; git init -q inner; cd inner; git -c user.name=a -c user.email=a commit -q --allow-empty -m inner`)
 		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
@@ -73,7 +73,7 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 	})
 	t.Run("a file instead of a directory, no index, no commit", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		sh(t, tree.Dir, `mkdir dir; echo a >dir/a; git add -A; git commit -qm before`)
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 		sh(t, tree.Dir, `rm -r dir; echo now a file >dir; rm "$(git rev-parse --git-path index)"`)
@@ -88,7 +88,7 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 	})
 	t.Run("pushed", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 		sh(t, tree.Dir, `git init -q --bare ../remote.git; git remote add origin "$PWD/../remote.git"
 			git commit -q --allow-empty -m one; git push -q origin HEAD`)
@@ -99,9 +99,9 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 	})
 	t.Run("programs of the agent are not run", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
-		sh(t, tree.Dir, attribute)
+		sh(t, tree.Dir, attributeScript)
 		trapPrograms(t, tree.Dir)
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "again"))
 		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
@@ -115,7 +115,7 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 
 func TestPatch(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 	sh(t, tree.Dir, `seq 200000 >numbers; echo x >'*'`)
 	c, err := g.Snapshot(t.Context(), tree, "agent", "task")

@@ -31,8 +31,8 @@ type staging struct {
 	refused int
 }
 
-// leave records files that the snapshot does not have.
-func (s *staging) leave(what, why string) {
+// leaveOut records files that the snapshot does not have.
+func (s *staging) leaveOut(what, why string) {
 	if len(s.left) < maxLeftOut {
 		s.left = append(s.left, leftOut(what, why))
 	} else {
@@ -71,9 +71,9 @@ func (s *staging) result() []string {
 	return append(s.left, leftOut(fmt.Sprintf("%d more files and directories", s.more), fmt.Sprintf("only the first %d are named", maxLeftOut)))
 }
 
-// look returns the size of the file, and why the snapshot leaves it out; an empty reason if the snapshot takes it. A path
+// checkFile returns the size of the file, and why the snapshot leaves it out; an empty reason if the snapshot takes it. A path
 // cannot lead out of the tree, because git lists no path below a symbolic link.
-func (s *staging) look(path string) (size int64, why string) {
+func (s *staging) checkFile(path string) (size int64, why string) {
 	if strings.HasSuffix(path, "/") { // not a submodule
 		return 0, "a repository of its own"
 	}
@@ -90,12 +90,12 @@ func (s *staging) look(path string) (size int64, why string) {
 
 // take takes the file if the limits of a snapshot allow it.
 func (s *staging) take(path string) {
-	size, why := s.look(path)
+	size, why := s.checkFile(path)
 	if why == "" && s.size+size > maxSnapshot {
 		why = fmt.Sprintf("the uncommitted files are larger than %d MiB", maxSnapshot>>20)
 	}
 	if why != "" {
-		s.leave(path, why)
+		s.leaveOut(path, why)
 		return
 	}
 	s.size += size
@@ -113,9 +113,9 @@ type newFile struct {
 func (s *staging) addNew(paths []string) {
 	files := make([]*newFile, 0, len(paths))
 	for _, path := range paths {
-		size, why := s.look(path)
+		size, why := s.checkFile(path)
 		if why != "" {
-			s.leave(path, why)
+			s.leaveOut(path, why)
 			continue
 		}
 		files = append(files, &newFile{path: path, size: size})
@@ -193,7 +193,7 @@ func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int6
 		return total
 	}
 	units := m.units(dir, files)
-	part := share(units, limit)
+	part := fairShare(units, limit)
 	over := units[:slices.IndexFunc(append(units, unit{weight: -1}), func(u unit) bool { return u.weight <= part })]
 	dirs := 0
 	for _, u := range over {
@@ -213,31 +213,31 @@ func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int6
 			total, single = total-u.weight, append(single, u)
 		}
 	}
-	s.leaveUnits(dir, whole)
+	s.leaveOutUnits(dir, whole)
 	switch {
 	case m.together && len(single) == 1 && len(units) == 1 && dir != "":
-		s.leaveFiles(dir, single)
+		s.leaveOutFiles(dir, single)
 	case m.together || len(single) > maxPieces:
-		s.leaveFiles("files in "+nameOf(dir), single)
+		s.leaveOutFiles("files in "+nameOf(dir), single)
 	default:
 		for _, u := range single {
-			s.leaveFiles(u.files[0].path, []unit{u})
+			s.leaveOutFiles(u.files[0].path, []unit{u})
 		}
 	}
 	return total
 }
 
-// leaveUnits leaves out subdirectories, of which there are too many to name each.
-func (s *staging) leaveUnits(dir string, all []unit) {
+// leaveOutUnits leaves out subdirectories, of which there are too many to name each.
+func (s *staging) leaveOutUnits(dir string, all []unit) {
 	if len(all) == 1 {
-		s.leaveFiles(all[0].dir, all)
+		s.leaveOutFiles(all[0].dir, all)
 		return
 	}
-	s.leaveFiles(fmt.Sprintf("%d directories in %s", len(all), nameOf(dir)), all)
+	s.leaveOutFiles(fmt.Sprintf("%d directories in %s", len(all), nameOf(dir)), all)
 }
 
-// leaveFiles leaves out the files of the parts, and describes them in one line.
-func (s *staging) leaveFiles(what string, all []unit) {
+// leaveOutFiles leaves out the files of the parts, and describes them in one line.
+func (s *staging) leaveOutFiles(what string, all []unit) {
 	n, size := 0, int64(0)
 	for _, u := range all {
 		for _, f := range u.files {
@@ -248,7 +248,7 @@ func (s *staging) leaveFiles(what string, all []unit) {
 		}
 	}
 	if n > 0 {
-		s.leave(what, fmt.Sprintf("%s with %d MiB: too much for uncommitted files", plural(n, "file", "files"), size>>20))
+		s.leaveOut(what, fmt.Sprintf("%s with %d MiB: too much for uncommitted files", plural(n, "file", "files"), size>>20))
 	}
 }
 
@@ -259,8 +259,8 @@ func nameOf(dir string) string {
 	return dir
 }
 
-// share returns how much each part may have, so that all are within the limit. The parts are sorted, the heaviest first.
-func share(units []unit, limit int64) int64 {
+// fairShare returns how much each part may have, so that all are within the limit. The parts are sorted, the heaviest first.
+func fairShare(units []unit, limit int64) int64 {
 	for i, u := range slices.Backward(units) {
 		if n := int64(i + 1); u.weight > limit/n {
 			return limit / n
@@ -273,10 +273,10 @@ func share(units []unit, limit int64) int64 {
 // listing receives the paths that ls-files prints with -z. It keeps at most about maxOutput bytes of paths: if there are more, it
 // only counts the files of the directories that have most of them.
 type listing struct {
-	rest   []byte // the beginning of a path
-	paths  []string
-	bytes  int            // of paths
-	closed map[string]int // number of files in directories whose files are only counted; see keyOf
+	rest        []byte // the beginning of a path
+	paths       []string
+	bytes       int            // of paths
+	countedDirs map[string]int // number of files in directories whose files are only counted; see keyOf
 }
 
 // ownFiles is the end of the key of files that are directly in a directory.
@@ -306,7 +306,7 @@ func (l *listing) Write(p []byte) (int, error) {
 }
 
 func (l *listing) add(path string) {
-	if len(l.closed) > 0 {
+	if len(l.countedDirs) > 0 {
 		dir := path[:strings.LastIndexByte(path, '/')+1]
 		keys := []string{dir + ownFiles}
 		for i := range path {
@@ -315,8 +315,8 @@ func (l *listing) add(path string) {
 			}
 		}
 		for _, key := range keys {
-			if _, ok := l.closed[key]; ok {
-				l.closed[key]++
+			if _, ok := l.countedDirs[key]; ok {
+				l.countedDirs[key]++
 				return
 			}
 		}
@@ -330,8 +330,8 @@ func (l *listing) add(path string) {
 // shrink closes directories until the paths have half of their limit.
 func (l *listing) shrink() {
 	slices.Sort(l.paths)
-	if l.closed == nil {
-		l.closed = map[string]int{}
+	if l.countedDirs == nil {
+		l.countedDirs = map[string]int{}
 	}
 	for l.bytes > maxOutput/2 {
 		files := make([]*newFile, 0, len(l.paths))
@@ -343,7 +343,7 @@ func (l *listing) shrink() {
 		for _, path := range l.paths {
 			own, ok := strings.CutSuffix(key, ownFiles)
 			if ok && path[:strings.LastIndexByte(path, '/')+1] == own || !ok && strings.HasPrefix(path, key) {
-				l.closed[key]++
+				l.countedDirs[key]++
 				l.bytes -= len(path) + pathCost
 				continue
 			}
@@ -372,13 +372,13 @@ func heaviest(files []*newFile) string {
 	}
 }
 
-// leaveClosed leaves out the files that the listing has only counted.
-func (s *staging) leaveClosed(l *listing) {
-	for _, key := range slices.Sorted(maps.Keys(l.closed)) {
+// leaveOutCounted leaves out the files that the listing has only counted.
+func (s *staging) leaveOutCounted(l *listing) {
+	for _, key := range slices.Sorted(maps.Keys(l.countedDirs)) {
 		what := key
 		if dir, ok := strings.CutSuffix(key, ownFiles); ok {
 			what = "files in " + nameOf(dir)
 		}
-		s.leave(what, plural(l.closed[key], "file", "files")+": too much for uncommitted files")
+		s.leaveOut(what, plural(l.countedDirs[key], "file", "files")+": too much for uncommitted files")
 	}
 }

@@ -69,7 +69,7 @@ func TestLeftOutIsCounted(t *testing.T) {
 	t.Parallel()
 	var s staging
 	for i := range maxLeftOut + 23 {
-		s.leave(fmt.Sprint(i), "why")
+		s.leaveOut(fmt.Sprint(i), "why")
 	}
 	require.Len(t, s.result(), maxLeftOut+1)
 	require.Equal(t, "23 more files and directories (only the first 100 are named)", s.result()[maxLeftOut])
@@ -93,7 +93,7 @@ func TestListing(t *testing.T) {
 	write("top", 700_000)
 	require.Less(t, l.bytes, maxOutput)
 	var s staging
-	s.leaveClosed(&l)
+	s.leaveOutCounted(&l)
 	slices.Sort(s.left)
 	require.Contains(t, l.paths, "src/note/"+fmt.Sprintf("%060d", 2))
 	require.Equal(t, []string{
@@ -107,7 +107,7 @@ func TestListing(t *testing.T) {
 // TestErrorsAreBounded checks that an agent cannot fill the server's memory with error messages of git.
 func TestErrorsAreBounded(t *testing.T) {
 	t.Parallel()
-	b := tail{}
+	b := tailBuffer{}
 	n, err := b.Write(bytes.Repeat([]byte("x"), 2*maxMessage))
 	require.NoError(t, err, "git must not end because it reports many errors")
 	require.Equal(t, 2*maxMessage, n)

@@ -38,11 +38,11 @@ func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
 				return err
 			}
 		}
-		if err := g.begin(ctx, t, base); err != nil {
+		if err := g.createBranch(ctx, t, base); err != nil {
 			return err
 		}
 	}
-	err = t.link()
+	err = t.createLink()
 	if err == nil {
 		err = g.checkout(ctx, t, fresh)
 	}
@@ -52,8 +52,8 @@ func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
 	return err
 }
 
-// begin creates the agent's branch and its git directory.
-func (g *Git) begin(ctx context.Context, t Tree, base string) error {
+// createBranch creates the agent's branch and its git directory.
+func (g *Git) createBranch(ctx context.Context, t Tree, base string) error {
 	if commonDir(t.Repository) == "" {
 		return noRepository(t.Repository)
 	}
@@ -66,7 +66,7 @@ func (g *Git) begin(ctx context.Context, t Tree, base string) error {
 	commit := have[branch].oid
 	var all []update
 	if commit == "" {
-		if commit, err = g.base(ctx, t.Repository, base, have); err != nil {
+		if commit, err = g.startCommit(ctx, t.Repository, base, have); err != nil {
 			return err
 		}
 		all = append(all, update{name: branch, oid: commit})
@@ -76,15 +76,15 @@ func (g *Git) begin(ctx context.Context, t Tree, base string) error {
 	if err := g.updateRefs(ctx, t.Repository, all...); err != nil {
 		return err
 	}
-	if err := g.complete(ctx, t.Repository, commit); err != nil {
+	if err := g.fetchMissing(ctx, t.Repository, commit); err != nil {
 		return err
 	}
 	delete(have, branch)
 	return g.initGitDir(ctx, t, have, publishedBranch{name, commit})
 }
 
-// link creates the directory of the tree and its link to the git directory.
-func (t Tree) link() error {
+// createLink creates the directory of the tree and its link to the git directory.
+func (t Tree) createLink() error {
 	text, err := t.linkText()
 	if err == nil {
 		err = os.MkdirAll(t.Dir, 0o700)
@@ -108,7 +108,7 @@ func (t Tree) linkText() (string, error) {
 // checkout writes the files of a tree that has no files yet. If fresh is set, the agent has not worked there yet, so
 // git is not confined and filters may fetch large files.
 func (g *Git) checkout(ctx context.Context, t Tree, fresh bool) error {
-	v, err := g.open(ctx, t)
+	v, err := g.openView(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -142,12 +142,12 @@ func (t Tree) Problem() string {
 	}
 	dir := t.GitDir
 	link := agentfile.Kind(filepath.Join(t.Dir, ".git"))
-	if !t.separate() {
+	if !t.hasOwnGitDir() {
 		if dir = readLink(t.Dir); dir == "" {
 			link = agentfile.Other
 		}
 	}
-	if link != agentfile.File && (link != agentfile.Missing || !t.separate()) { // mend creates a missing link
+	if link != agentfile.File && (link != agentfile.Missing || !t.hasOwnGitDir()) { // mend creates a missing link
 		return "its directory " + t.Dir + " is no longer a git worktree"
 	}
 	if commonDir(t.Repository) == "" {
@@ -159,8 +159,8 @@ func (t Tree) Problem() string {
 	return ""
 }
 
-// headNow returns the commit of HEAD and the tree of that commit. Both are empty if HEAD has no commit.
-func (v *view) headNow(ctx context.Context) (commit, tree string) {
+// headCommit returns the commit of HEAD and the tree of that commit. Both are empty if HEAD has no commit.
+func (v *view) headCommit(ctx context.Context) (commit, tree string) {
 	out, err := v.run(ctx, "rev-parse", "HEAD^{commit}", "HEAD^{tree}")
 	commit, tree, _ = strings.Cut(out, "\n")
 	if err != nil || !oidPattern.MatchString(commit) || !oidPattern.MatchString(tree) {
@@ -169,8 +169,8 @@ func (v *view) headNow(ctx context.Context) (commit, tree string) {
 	return commit, tree
 }
 
-// count returns the number of commits that rev-list lists. After --not, broken refs are ignored, which people may have.
-func (v *view) count(ctx context.Context, args ...string) (int, error) {
+// countCommits returns the number of commits that rev-list lists. After --not, broken refs are ignored, which people may have.
+func (v *view) countCommits(ctx context.Context, args ...string) (int, error) {
 	if i := slices.Index(args, "--not"); i >= 0 {
 		args = slices.Insert(slices.Clone(args), i+1, "--ignore-missing")
 	}

@@ -39,17 +39,17 @@ func repository(t *testing.T) string {
 	return dir
 }
 
-// planned returns a tree that does not exist yet.
-func planned(t *testing.T, repository, branch string) Tree {
+// newTree returns a tree that does not exist yet.
+func newTree(t *testing.T, repository, branch string) Tree {
 	t.Helper()
 	dir := t.TempDir()
 	return Tree{Repository: repository, Dir: filepath.Join(dir, "work"), GitDir: filepath.Join(dir, "git"), Branch: branch, UID: "agent"}
 }
 
-// plant creates a tree of a new repository.
-func plant(t *testing.T) (*Git, Tree) {
+// createTree creates a tree of a new repository.
+func createTree(t *testing.T) (*Git, Tree) {
 	t.Helper()
-	tree := planned(t, repository(t), "fleet/papi-1")
+	tree := newTree(t, repository(t), "fleet/papi-1")
 	g := New(os.Environ(), t.TempDir())
 	require.NoError(t, g.Add(t.Context(), tree, "", false))
 	return g, tree
@@ -57,7 +57,7 @@ func plant(t *testing.T) (*Git, Tree) {
 
 func TestAdd(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	require.Empty(t, tree.Problem())
 	require.Equal(t, "fleet/papi-1\n", sh(t, tree.Dir, "git branch --show-current"))
 	sh(t, tree.Dir, "echo two >>file")
@@ -80,7 +80,7 @@ func TestAddHooks(t *testing.T) {
 	t.Parallel()
 	repo := repository(t)
 	sh(t, repo, `printf '#!/bin/sh\nexit 1\n' >.git/hooks/post-checkout; chmod +x .git/hooks/post-checkout`)
-	tree := planned(t, repo, "b")
+	tree := newTree(t, repo, "b")
 	require.NoError(t, New(os.Environ(), t.TempDir()).Add(t.Context(), tree, "main", false))
 }
 
@@ -89,7 +89,7 @@ func TestAddErrors(t *testing.T) {
 	g := New(os.Environ(), t.TempDir())
 	empty := t.TempDir()
 	sh(t, empty, "git init -q")
-	tree := planned(t, empty, "b")
+	tree := newTree(t, empty, "b")
 	require.ErrorContains(t, g.Add(t.Context(), tree, "", false), "has no commit")
 	tree.Repository = repository(t)
 	require.ErrorContains(t, g.Add(t.Context(), tree, "nowhere", false), `no branch, tag or commit "nowhere"`)
@@ -103,15 +103,15 @@ func TestAddErrors(t *testing.T) {
 	require.ErrorIs(t, g.Add(ctx, tree, "", false), context.Canceled)
 }
 
-// examined returns the work of the agent.
-func examined(t *testing.T, g *Git, tree Tree) Work {
+// mustExamine returns the work of the agent.
+func mustExamine(t *testing.T, g *Git, tree Tree) Work {
 	t.Helper()
-	w, err := try(t, g, tree)
+	w, err := examine(t, g, tree)
 	require.NoError(t, err)
 	return w
 }
 
-func try(t *testing.T, g *Git, tree Tree) (Work, error) {
+func examine(t *testing.T, g *Git, tree Tree) (Work, error) {
 	t.Helper()
 	look, err := filetree.Look(filepath.Dir(tree.Dir))
 	require.NoError(t, err)
@@ -152,9 +152,9 @@ func TestExamine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, tree := plant(t)
+			g, tree := createTree(t)
 			sh(t, tree.Dir, tc.script)
-			w := examined(t, g, tree)
+			w := mustExamine(t, g, tree)
 			for i, what := range tc.want.Unsaved {
 				if rest, ok := strings.CutPrefix(what, "@"); ok && i < len(w.Unsaved) {
 					require.Contains(t, w.Unsaved[i], rest)
@@ -166,9 +166,9 @@ func TestExamine(t *testing.T) {
 	}
 	t.Run("a commit in a submodule", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		sh(t, tree.Dir, "git -c protocol.file.allow=always submodule --quiet add "+repository(t)+" sub; git commit -qm sub; cd sub; "+two+"cd ..; git commit -qam bump")
-		w := examined(t, g, tree)
+		w := mustExamine(t, g, tree)
 		require.Equal(t, 2, w.Commits)
 		require.Contains(t, w.Unsaved, "submodules")
 	})
@@ -176,23 +176,23 @@ func TestExamine(t *testing.T) {
 
 func TestRemove(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
+	g, tree := createTree(t)
 	for range 2 {
 		require.NoError(t, g.Remove(t.Context(), tree, nil))
 		require.NoDirExists(t, tree.Dir)
 		require.NotContains(t, sh(t, tree.Repository, "git branch; git worktree list"), "fleet/papi-1")
 	}
-	g, tree = plant(t)
+	g, tree = createTree(t)
 	sh(t, tree.Dir, "git commit -q --allow-empty -m two")
-	require.NoError(t, g.Remove(t.Context(), tree, examined(t, g, tree).Branches))
+	require.NoError(t, g.Remove(t.Context(), tree, mustExamine(t, g, tree).Branches))
 	require.Contains(t, sh(t, tree.Repository, "git branch"), "fleet/papi-1", "a branch with a commit of its own must stay")
 }
 
 // TestRemoveLater checks that a deletion that continues much later does not remove commits that a person has made meanwhile.
 func TestRemoveLater(t *testing.T) {
 	t.Parallel()
-	g, tree := plant(t)
-	w := examined(t, g, tree)
+	g, tree := createTree(t)
+	w := mustExamine(t, g, tree)
 	require.Equal(t, Work{}, w)
 	sh(t, tree.Repository, "git checkout -q fleet/papi-1; git commit -q --allow-empty -m theirs; git checkout -q main")
 	for range 2 {
@@ -209,19 +209,19 @@ func TestFetch(t *testing.T) {
 	g := New(os.Environ(), t.TempDir())
 	mirror := Mirror(filepath.Join(t.TempDir(), "repositories"), source)
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
-	tree := planned(t, mirror, "fleet/papi-1")
+	tree := newTree(t, mirror, "fleet/papi-1")
 	require.NoError(t, g.Add(t.Context(), tree, "", false))
 	sh(t, tree.Dir, "git commit -q --allow-empty -m mine")
-	w := examined(t, g, tree)
+	w := mustExamine(t, g, tree)
 	require.Equal(t, Work{Commits: 1, Branches: []string{"fleet/papi-1"}}, w)
 
 	// New trees start at the current state, and existing trees do not change.
 	sh(t, origin, "echo two >>file; git commit -qam two; git checkout -q -b next; git commit -q --allow-empty -m next; git checkout -q main")
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
-	second := planned(t, mirror, "fleet/sony-2")
+	second := newTree(t, mirror, "fleet/sony-2")
 	require.NoError(t, g.Add(t.Context(), second, "", false))
 	require.Equal(t, "one\ntwo\n", sh(t, second.Dir, "cat file"))
-	third := planned(t, mirror, "fleet/carl-3")
+	third := newTree(t, mirror, "fleet/carl-3")
 	require.NoError(t, g.Add(t.Context(), third, "next", false))
 	require.Equal(t, "next\n", sh(t, third.Dir, "git log -1 --format=%s"))
 	require.Equal(t, "mine\n", sh(t, tree.Dir, "git log -1 --format=%s"))
@@ -252,7 +252,7 @@ func TestCutOff(t *testing.T) {
 	repo := repository(t)
 	sh(t, repo, "for i in $(seq 300); do echo $i >f$i; done; git add .; git commit -qm many")
 	g := New(os.Environ(), t.TempDir())
-	tree := planned(t, repo, "b")
+	tree := newTree(t, repo, "b")
 	for patience := time.Millisecond; ; patience += time.Millisecond + patience/8 {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		err := g.Add(ctx, tree, "", true)

@@ -39,8 +39,8 @@ type view struct {
 	temp   *scratch.Dir    // contains tmp if the disk of the directory for temporary files is full
 }
 
-// shared are the parts of a repository that a view links to.
-var shared = []string{"objects", "refs", "packed-refs", "shallow", "lfs"}
+// sharedParts are the parts of a repository that a view links to.
+var sharedParts = []string{"objects", "refs", "packed-refs", "shallow", "lfs"}
 
 // view returns a view of the repository to which the directory belongs. If files is set, the directory is a working
 // tree, and git can read its files and index. The caller must close the view.
@@ -106,13 +106,13 @@ func (g *Git) viewIn(temp, dir, common, own string, files bool, info, shares git
 		return nil, err
 	}
 	v.packs = slices.ContainsFunc(shares.Settings, isShared) // the sandbox prevents git from setting the group of new directories
-	v.policy.Write = append(v.policy.Write, existing(filepath.Join(common, "objects"), filepath.Join(common, "lfs"))...)
+	v.policy.Write = append(v.policy.Write, existingPaths(filepath.Join(common, "objects"), filepath.Join(common, "lfs"))...)
 	if ownerOf(dir) != nil {
 		v.policy.Override = true
 		v.packs = true // the owner can remove packs of root, but no objects in directories of root
 	}
 	v.policy.Read = slices.Concat(v.policy.Read, []string{dir, common, own}, withAlternates(filepath.Join(common, "objects")))
-	err = v.link(common, shared)
+	err = v.link(common, sharedParts)
 	if err == nil {
 		err = v.fill(common, own, viewConfig(shares.Settings, !files), "", info)
 	}
@@ -141,8 +141,8 @@ func (g *Git) newView(temp, dir, own string, files bool) (*view, error) {
 	return v, nil
 }
 
-// existing returns the paths that exist.
-func existing(paths ...string) []string {
+// existingPaths returns the paths that exist.
+func existingPaths(paths ...string) []string {
 	return slices.DeleteFunc(paths, func(path string) bool {
 		_, err := os.Stat(path)
 		return err != nil

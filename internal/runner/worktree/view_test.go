@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// evil configures every program that git could run: in the repository's configuration, in an included file, in a
+// evilConfig configures every program that git could run: in the repository's configuration, in an included file, in a
 // worktree's configuration, and in a submodule. Each program creates a file when it runs.
-const evil = `
+const evilConfig = `
 cat >"$TRAP.sh" <<END
 #!/bin/sh
 echo "\$0 \$*" >>"$TRAP"
@@ -49,7 +49,7 @@ git config --local include.path "$TRAP.included"
 func trapPrograms(t *testing.T, dir string) {
 	t.Helper()
 	trap := filepath.Join(t.TempDir(), "ran")
-	sh(t, dir, "TRAP="+trap+"\n"+evil)
+	sh(t, dir, "TRAP="+trap+"\n"+evilConfig)
 	require.NoError(t, os.RemoveAll(trap)) // programs that the agent's own git ran do not count
 	t.Cleanup(func() {
 		ran, _ := os.ReadFile(trap)
@@ -57,26 +57,26 @@ func trapPrograms(t *testing.T, dir string) {
 	})
 }
 
-// attribute makes the agent's filter apply to all files, and changes a file, so that git must read it again.
-const attribute = `echo '* filter=evil diff=evil' >.gitattributes; printf 'two\n' >file; touch file`
+// attributeScript makes the agent's filter apply to all files, and changes a file, so that git must read it again.
+const attributeScript = `echo '* filter=evil diff=evil' >.gitattributes; printf 'two\n' >file; touch file`
 
 func TestProgramsOfAgentsAreNotRun(t *testing.T) {
 	t.Parallel()
 	t.Run("reading a tree", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
-		sh(t, tree.Dir, attribute)
+		g, tree := createTree(t)
+		sh(t, tree.Dir, attributeScript)
 		trapPrograms(t, tree.Dir)
-		require.NotEmpty(t, examined(t, g, tree).Unsaved)
+		require.NotEmpty(t, mustExamine(t, g, tree).Unsaved)
 	})
 	t.Run("reading a submodule", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
+		g, tree := createTree(t)
 		sh(t, tree.Dir, "git -c protocol.file.allow=always submodule --quiet add "+repository(t)+" sub; git commit -qm sub")
 		sub := filepath.Join(tree.Dir, "sub")
-		sh(t, sub, attribute)
+		sh(t, sub, attributeScript)
 		trapPrograms(t, sub)
-		w := examined(t, g, tree)
+		w := mustExamine(t, g, tree)
 		require.Equal(t, []string{"fleet/papi-1"}, w.Branches)
 		require.NotEmpty(t, w.Unsaved)
 		require.NoError(t, g.Remove(t.Context(), tree, w.Branches))
@@ -84,11 +84,11 @@ func TestProgramsOfAgentsAreNotRun(t *testing.T) {
 	})
 	t.Run("creating the next tree", func(t *testing.T) {
 		t.Parallel()
-		g, tree := plant(t)
-		sh(t, tree.Dir, attribute+"; git add -A; git commit -qm two")
+		g, tree := createTree(t)
+		sh(t, tree.Dir, attributeScript+"; git add -A; git commit -qm two")
 		trapPrograms(t, tree.Dir)
-		examined(t, g, tree)
-		next := planned(t, tree.Repository, "next")
+		mustExamine(t, g, tree)
+		next := newTree(t, tree.Repository, "next")
 		require.NoError(t, g.Add(t.Context(), next, tree.Branch, false))
 		require.Equal(t, "two\n", string(must(os.ReadFile(filepath.Join(next.Dir, "file")))))
 	})
@@ -98,12 +98,12 @@ func TestProgramsOfAgentsAreNotRun(t *testing.T) {
 		g := New(os.Environ(), t.TempDir())
 		mirror := Mirror(filepath.Join(t.TempDir(), "repositories"), "file://"+origin)
 		require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
-		tree := planned(t, mirror, "b")
+		tree := newTree(t, mirror, "b")
 		require.NoError(t, g.Add(t.Context(), tree, "", false))
 		trapPrograms(t, tree.Dir)
 		sh(t, origin, "echo two >file; git commit -qam two")
 		require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
-		next := planned(t, mirror, "next")
+		next := newTree(t, mirror, "next")
 		require.NoError(t, g.Add(t.Context(), next, "", false))
 		require.Equal(t, "two\n", string(must(os.ReadFile(filepath.Join(next.Dir, "file")))))
 	})
