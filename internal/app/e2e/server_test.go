@@ -71,13 +71,13 @@ func (b *bed) serve(t testing.TB, c setup) *server {
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "fleet.yaml")
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "backend: coder\ncreate_wait: %s\ncoder:\n  prefix: %s\n", c.wait, c.prefix), 0o600))
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "places: [coder]\ncreate_wait: %s\ncoder:\n  prefix: %s\n", c.wait, c.prefix), 0o600))
 
 	if c.store != "" {
-		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "backend: coder\nstore: %q\ncreate_wait: %s\ncoder:\n  prefix: %s\n", c.store, c.wait, c.prefix), 0o600))
+		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "places: [coder]\nstore: %q\ncreate_wait: %s\ncoder:\n  prefix: %s\n", c.store, c.wait, c.prefix), 0o600))
 	}
 	if c.beside {
-		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "backend: local\ncoder:\n  url: %s\n  prefix: %s\n", c.url, c.prefix), 0o600))
+		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "places: [local]\ncoder:\n  url: %s\n  prefix: %s\n", c.url, c.prefix), 0o600))
 	}
 	for name, text := range c.agents {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "agents", name), 0o700))

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,7 +59,7 @@ func (p *program) newQueueList() *cobra.Command {
 				}
 				return t.GetId()[:min(len(t.GetId()), shortID)]
 			}},
-			column{"POSITION", "queue.position"}, column{"AGENT", queuedFor}, column{"PRIORITY", "queue.priority"}, column{"AGE", "created_at"},
+			column{"POSITION", "queue.position"}, column{"AGENT", queuedFor}, column{"PRIORITY", "queue.priority"}, column{"AGE", (*fleetv1.QueuedTask).GetCreatedAt},
 			column{"WAITS FOR", func(t *fleetv1.QueuedTask) string { return reasonsText(t.GetQueue().GetWaits()) }},
 			column{"TASK", func(t *fleetv1.QueuedTask) string { return truncate(oneLine(t.GetSummary()), descriptionWidth) }})
 		if n := len(resp.GetTasks()); n > 0 && n < int(resp.GetTotalCount()) {
@@ -70,11 +71,13 @@ func (p *program) newQueueList() *cobra.Command {
 	return cmd
 }
 
-// reasonsText returns the names of the reasons.
+// reasonsText returns the names of the reasons, each once.
 func reasonsText(waits []*fleetv1.Wait) string {
-	names := make([]string, len(waits))
-	for i, w := range waits {
-		names[i] = strings.ReplaceAll(w.GetReason(), "_", " ")
+	var names []string
+	for _, w := range waits {
+		if name := strings.ReplaceAll(w.GetReason(), "_", " "); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	return strings.Join(names, ", ")
 }
@@ -124,6 +127,9 @@ func (p *program) newQueueWhy() *cobra.Command {
 		}
 		for _, w := range t.GetQueue().GetWaits() {
 			s.screen.print(strings.ReplaceAll(w.GetReason(), "_", " ") + ": " + printable(w.GetText()) + "\n")
+			if w.GetReason() == "budget" && w.GetSubject() != "" {
+				s.hint("See what was spent: fleet budget show %s. An admin raises the budget with fleet budget set; a task queued with --max-cost reserves less.", w.GetSubject())
+			}
 		}
 		if len(t.GetQueue().GetWaits()) == 0 {
 			s.screen.print("Nothing is in its way: it starts now.\n")

@@ -1,0 +1,68 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/place/placetest/model"
+)
+
+// TestPool queues tasks for a pool of the real Claude Code in workspaces. A budget holds half of them until it is raised.
+func TestPool(t *testing.T) {
+	const tasks, half, most = 12, 6, 4
+	b := newBed(t, "bob")
+	if !exists(filepath.Join(b.dir, "bin/claude")) {
+		t.Skip("the test bed has no Claude Code: install npm, and run `make coder-up`")
+	}
+	m := model.New(t)
+	where := filepath.Join(b.dir, "model-url") // for workspaces that have none of their own
+	require.NoError(t, os.WriteFile(where, []byte(m.URL), 0o600))
+	t.Cleanup(func() { require.NoError(t, os.Remove(where)) })
+	s := b.serve(t, setup{})
+	c := s.through("grpc")
+
+	// A task reserves a quarter of the budget, and costs less.
+	c.call(t, "set_budget", object{"name": "all", "limit_usd": 0.08})
+	c.call(t, "create_pool", object{"name": "crew", "project": "Claude", "max_agents": most})
+	var ids []string
+	for i := range tasks {
+		r := c.call(t, "queue_task", object{"pool": "crew", "task_description": fmt.Sprintf("Fix number %d.\nmodel: say Fixed %d", i, i)})
+		ids = append(ids, r.text("task.id"))
+	}
+	within(t, patience, "as many workspaces as the pool may have are created at a time", func() bool {
+		agents := c.call(t, "list_agents", object{}).list("agents")
+		for _, a := range agents {
+			require.NotEqual(t, "idle", a["status"], "one was ready before another one was created")
+		}
+		return len(agents) == most
+	})
+	spent := func() any { return c.call(t, "show_budget", object{"name": "all"}).at("budget.spent_usd") }
+	within(t, patience, "the budget holds the other half", func() bool {
+		return len(c.call(t, "list_tasks", object{"status": "completed"}).list("tasks")) == half
+	})
+	require.InDelta(t, half*answerCost, spent(), 1e-9)
+	waiting := c.call(t, "list_queue", object{}).list("tasks")
+	require.Len(t, waiting, tasks-half)
+	for _, q := range waiting {
+		queue, _ := q["queue"].(map[string]any)
+		waits := object(queue).list("waits")
+		require.Len(t, waits, 1)
+		require.Equal(t, "budget", waits[0]["reason"])
+	}
+
+	c.call(t, "set_budget", object{"name": "all", "limit_usd": 10.0})
+	for _, id := range ids {
+		done := c.wait(t, id)
+		require.Equal(t, "completed", done["status"], "%v", done)
+	}
+	require.InDelta(t, tasks*answerCost, spent(), 1e-9)
+	require.Len(t, m.Requests(), tasks)
+	require.Len(t, c.call(t, "list_agents", object{}).list("agents"), most)
+
+	c.call(t, "delete_pool", object{"name": "crew"})
+	within(t, patience, "the pool's workspaces are deleted", func() bool { return len(s.ours(t)) == 0 })
+}
