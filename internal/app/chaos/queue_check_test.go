@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ func (run *queueRun) check(t *testing.T, f *fleetUnder) {
 			tasks[id].dependants = append(tasks[id].dependants, o)
 		}
 	}
-	w := &workforce{idle: map[string]time.Time{}, running: map[string]string{}, ready: map[string]int{}, calm: run.calm}
+	w := &workforce{busy: map[string]bool{}, idle: map[string]time.Time{}, running: map[string]string{}, ready: map[string]int{}, calm: run.calm}
 	existing := map[string]bool{} // agents of the pool
 	most := 0
 	for n, e := range events {
@@ -111,7 +112,7 @@ func (run *queueRun) check(t *testing.T, f *fleetUnder) {
 		require.NotZero(t, checked, "nothing was compared")
 		require.NotEmpty(t, w.waits, "nothing was measured")
 	}
-	require.LessOrEqual(t, slices.Max(append(w.waits, 0)), latest, "an agent is free beside a task that could start")
+	require.LessOrEqual(t, slices.Max(append(w.waits, 0)), latest, "an agent is free beside a task that could start: %s", w.worst)
 }
 
 // events returns the events of tasks and agents, in the order of the log.
@@ -185,10 +186,12 @@ func percentile(all []time.Duration, p int) time.Duration {
 // workforce measures for how long agents are free beside tasks that could start.
 type workforce struct {
 	calm    []span               // only these times count
+	busy    map[string]bool      // agents with a task
 	idle    map[string]time.Time // since when agents are free beside a task that could start; zero if there is none
 	running map[string]string    // task by exclusive key
 	ready   map[string]int       // tasks that could start but for their key, by key
 	waits   []time.Duration
+	worst   string // describes the longest one
 }
 
 // startable reports whether a task could start.
@@ -211,14 +214,14 @@ func (w *workforce) change(at time.Time, f func()) {
 		case !before && after:
 			w.idle[uid] = at
 		case before && !after:
-			w.waited(since, at)
+			w.waited(uid, since, at)
 			w.idle[uid] = time.Time{}
 		}
 	}
 }
 
 // waited adds the part of the time that counts.
-func (w *workforce) waited(since, until time.Time) {
+func (w *workforce) waited(agent string, since, until time.Time) {
 	if since.IsZero() {
 		return
 	}
@@ -232,6 +235,9 @@ func (w *workforce) waited(since, until time.Time) {
 		}
 		if end.After(begin) {
 			w.waits = append(w.waits, end.Sub(begin))
+			if end.Sub(begin) == slices.Max(w.waits) {
+				w.worst = fmt.Sprintf("agent %s from %s to %s, in the calm time from %s to %s", agent, since, until, s.begin, s.end)
+			}
 		}
 	}
 }
@@ -240,6 +246,7 @@ func (w *workforce) can(o *outlined, at time.Time) { w.change(at, func() { w.rea
 
 func (w *workforce) begin(o *outlined, agent string, at time.Time) {
 	w.gone(agent, at)
+	w.busy[agent] = true
 	w.change(at, func() {
 		w.ready[o.exclusive]--
 		if o.exclusive != "" {
@@ -250,12 +257,13 @@ func (w *workforce) begin(o *outlined, agent string, at time.Time) {
 
 func (w *workforce) end(o *outlined, agent string, at time.Time) {
 	w.change(at, func() { delete(w.running, o.exclusive) })
+	delete(w.busy, agent)
 	w.free(agent, at)
 }
 
-// free says that the agent has no task any more.
+// free says that the agent can take a task, unless it has one.
 func (w *workforce) free(agent string, at time.Time) {
-	if _, is := w.idle[agent]; is {
+	if _, is := w.idle[agent]; is || w.busy[agent] {
 		return
 	}
 	w.idle[agent] = time.Time{}
@@ -266,6 +274,6 @@ func (w *workforce) free(agent string, at time.Time) {
 
 // gone says that the agent has a task, or is not there any more.
 func (w *workforce) gone(agent string, at time.Time) {
-	w.waited(w.idle[agent], at)
+	w.waited(agent, w.idle[agent], at)
 	delete(w.idle, agent)
 }
