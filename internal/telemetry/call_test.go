@@ -24,7 +24,7 @@ func BenchmarkCall(b *testing.B) {
 	b.Run("untraced", func(b *testing.B) { call(b, telemetry.New("v1")) })
 	b.Run("traced", func(b *testing.B) {
 		tel := telemetry.New("v1")
-		if err := tel.Trace(b.Context(), &kept{}, ""); err != nil {
+		if err := tel.Trace(b.Context(), &keepingExporter{}, ""); err != nil {
 			b.Fatal(err)
 		}
 		call(b, tel)

@@ -27,7 +27,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !trace.SpanContextFromContext(r.Context()).IsValid() {
 		return t.base.RoundTrip(r)
 	}
-	ctx, span := t.telemetry.child(r.Context(), "HTTP "+r.Method, trace.SpanKindClient,
+	ctx, span := t.telemetry.startChild(r.Context(), "HTTP "+r.Method, trace.SpanKindClient,
 		attribute.String("http.request.method", r.Method), attribute.String("server.address", r.URL.Host))
 	r = r.Clone(ctx)
 	w3c.Inject(ctx, propagation.HeaderCarrier(r.Header))
@@ -35,6 +35,6 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if span != nil && err == nil {
 		span.SetAttributes(attribute.Int("http.response.status_code", resp.StatusCode))
 	}
-	end(span, err)
+	endSpan(span, err)
 	return resp, err
 }

@@ -24,10 +24,10 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // scrape returns the values of all series, keyed by name and labels: "name{label=value,...}". The value of a histogram
 // is its count.
-func scrape(t *testing.T, of http.Handler) map[string]float64 {
+func scrape(t *testing.T, handler http.Handler) map[string]float64 {
 	t.Helper()
 	w := httptest.NewRecorder()
-	of.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(w.Body)

@@ -42,13 +42,13 @@ func (p *place) begin(ctx context.Context, operation string) (context.Context, f
 	return ctx, func(err *error) {
 		p.telemetry.places.duration.WithLabelValues(p.name, operation).Observe(time.Since(begun).Seconds())
 		p.failed(operation, *err)
-		end(span, *err)
+		endSpan(span, *err)
 	}
 }
 
 // span begins the span of the operation. The span is nil if the operation belongs to work that is not traced.
 func (p *place) span(ctx context.Context, operation string) (context.Context, trace.Span) {
-	return p.telemetry.child(ctx, "place."+operation, trace.SpanKindClient, attribute.String("fleet.place", p.name))
+	return p.telemetry.startChild(ctx, "place."+operation, trace.SpanKindClient, attribute.String("fleet.place", p.name))
 }
 
 // failed counts the error of an operation, if there is one. It does not count a cancelled operation.

@@ -31,7 +31,7 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 	}
 	o, err := r.Runner.Follow(ctx, run, cursor, sink)
 	r.place.failed("follow", err)
-	end(span, err)
+	endSpan(span, err)
 	return o, err
 }
 

@@ -34,18 +34,18 @@ type collector struct {
 	started time.Time
 }
 
-// storePatience limits how long a scrape waits for the store.
-const storePatience = 3 * time.Second
+// storeTimeout limits how long a scrape waits for the store.
+const storeTimeout = 3 * time.Second
 
-// read lists the metrics that collector sends.
-var read = []Metric{
+// collectedMetrics lists the metrics that collector sends.
+var collectedMetrics = []Metric{
 	callsOpen, callsWaiting, unreadBytes, agents, tasks, queueAge, queueTasks, oldestTask, paused, budgetUSD, budgetTokens, credentialUsed, credentialHeld, workers, leases, renewals, renewFailures, leasesLost,
 	placeUp, snapshotAge, storeUp, storeSize, storeFull, lastEvent, watchers,
 }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, m := range read {
+	for _, m := range collectedMetrics {
 		out <- m.desc()
 	}
 }
@@ -124,7 +124,7 @@ func (c collector) fleet(send sender) {
 
 // queue sends the figures of the queue. It leaves them out if the store does not answer in time.
 func (c collector) queue(send sender) {
-	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	q, err := c.Queue(ctx)
 	if err != nil {
@@ -134,9 +134,9 @@ func (c collector) queue(send sender) {
 		send(queueTasks, float64(n), string(reason))
 		send(oldestTask, max(0, c.Now().Sub(q.Oldest[reason]).Seconds()), string(reason))
 	}
-	send(paused, truth(q.Paused))
+	send(paused, boolValue(q.Paused))
 	for _, c := range q.Credentials {
-		send(credentialHeld, truth(c.Held), c.Name)
+		send(credentialHeld, boolValue(c.Held), c.Name)
 		for window, used := range c.Used {
 			send(credentialUsed, used, c.Name, window)
 		}
@@ -156,7 +156,7 @@ func (c collector) queue(send sender) {
 // places sends the figures of places.
 func (c collector) places(send sender) {
 	for _, p := range c.Places() {
-		send(placeUp, truth(p.Problem == "" || p.Conflicts), p.Name)
+		send(placeUp, boolValue(p.Problem == "" || p.Conflicts), p.Name)
 		since := p.ObservedAt
 		if since.IsZero() {
 			since = c.started
@@ -167,12 +167,12 @@ func (c collector) places(send sender) {
 
 // store sends the figures of the store. It leaves out figures that the store does not return in time.
 func (c collector) store(send sender) {
-	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	_, full := c.Store.Full()
-	send(storeFull, truth(full))
+	send(storeFull, boolValue(full))
 	seq, err := c.Store.LastSeq(ctx)
-	send(storeUp, truth(err == nil))
+	send(storeUp, boolValue(err == nil))
 	if err != nil {
 		return
 	}
@@ -182,8 +182,8 @@ func (c collector) store(send sender) {
 	}
 }
 
-// truth returns 1 for true and 0 for false.
-func truth(b bool) float64 {
+// boolValue returns 1 for true and 0 for false.
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}

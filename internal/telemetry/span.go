@@ -78,20 +78,20 @@ func (t *Telemetry) Span(ctx context.Context, name string, a *fleet.Agent, task 
 	}
 	ctx = w3c.Extract(ctx, propagation.MapCarrier{"traceparent": parent})
 	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(attributes...))
-	return ctx, func(err error) { end(span, err) }
+	return ctx, func(err error) { endSpan(span, err) }
 }
 
-// child begins a span below the span of the context. If the context has no recorded span, child returns ctx and nil.
-func (t *Telemetry) child(ctx context.Context, name string, kind trace.SpanKind, of ...attribute.KeyValue) (context.Context, trace.Span) {
+// startChild begins a span below the span of the context. If the context has no recorded span, startChild returns ctx and nil.
+func (t *Telemetry) startChild(ctx context.Context, name string, kind trace.SpanKind, of ...attribute.KeyValue) (context.Context, trace.Span) {
 	if t.tracer == nil || !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, nil
 	}
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(of...))
 }
 
-// end ends the span, which may be nil. It records only the code of an error, because the message may contain a caller's
+// endSpan ends the span, which may be nil. It records only the code of an error, because the message may contain a caller's
 // text.
-func end(span trace.Span, err error) {
+func endSpan(span trace.Span, err error) {
 	if span == nil {
 		return
 	}

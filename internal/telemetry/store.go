@@ -37,8 +37,8 @@ func newStoreMetrics() storeMetrics {
 func (t *Telemetry) Store(s fleet.Store) fleet.Store {
 	return &store{
 		Store: s, telemetry: t, metrics: &t.store,
-		update: measured{t.store.duration.WithLabelValues("update"), t.store.retries.WithLabelValues("update"), t.store.errors.WithLabelValues("update")},
-		view:   measured{t.store.duration.WithLabelValues("view"), t.store.retries.WithLabelValues("view"), t.store.errors.WithLabelValues("view")},
+		update: transactionMetrics{t.store.duration.WithLabelValues("update"), t.store.retries.WithLabelValues("update"), t.store.errors.WithLabelValues("update")},
+		view:   transactionMetrics{t.store.duration.WithLabelValues("view"), t.store.retries.WithLabelValues("view"), t.store.errors.WithLabelValues("view")},
 	}
 }
 
@@ -47,30 +47,30 @@ type store struct {
 	fleet.Store
 	telemetry    *Telemetry
 	metrics      *storeMetrics
-	update, view measured
+	update, view transactionMetrics
 }
 
-// measured has the metrics of one kind of transaction.
-type measured struct {
+// transactionMetrics has the metrics of one kind of transaction.
+type transactionMetrics struct {
 	duration prometheus.Observer
 	retries  prometheus.Counter
 	errors   prometheus.Counter
 }
 
-// ended records a transaction. runs is how many times its function ran, which is more than once after conflicts.
-func (m measured) ended(begun time.Time, runs int, err error) {
+// record records a transaction. runs is how many times its function ran, which is more than once after conflicts.
+func (m transactionMetrics) record(begun time.Time, runs int, err error) {
 	m.duration.Observe(time.Since(begun).Seconds())
 	if runs > 1 {
 		m.retries.Add(float64(runs - 1))
 	}
-	if broken(err) {
+	if isStoreFailure(err) {
 		m.errors.Inc()
 	}
 }
 
-// broken reports whether the error means that the store does not work. An error of Fleet's rules, a lost lease and a
+// isStoreFailure reports whether the error means that the store does not work. An error of Fleet's rules, a lost lease and a
 // cancelled call do not mean that.
-func broken(err error) bool {
+func isStoreFailure(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, fleet.ErrLeaseLost) {
 		return false
 	}
@@ -81,15 +81,15 @@ func broken(err error) bool {
 // Update implements fleet.Store.
 func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	begun, runs := time.Now(), 0
-	ctx, span := s.telemetry.child(ctx, "store.update", trace.SpanKindClient)
+	ctx, span := s.telemetry.startChild(ctx, "store.update", trace.SpanKindClient)
 	var t tx
 	err := s.Store.Update(ctx, func(inner fleet.Tx) error {
 		runs++
 		t = tx{Tx: inner, appended: t.appended[:0]}
 		return fn(&t)
 	})
-	s.update.ended(begun, runs, err)
-	end(span, err)
+	s.update.record(begun, runs, err)
+	endSpan(span, err)
 	if errors.Is(err, fleet.ErrLeaseLost) {
 		s.metrics.fenced.WithLabelValues().Inc()
 	}
@@ -108,23 +108,23 @@ func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 // View implements fleet.Store.
 func (s *store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	begun, runs := time.Now(), 0
-	ctx, span := s.telemetry.child(ctx, "store.view", trace.SpanKindClient)
+	ctx, span := s.telemetry.startChild(ctx, "store.view", trace.SpanKindClient)
 	err := s.Store.View(ctx, func(tx fleet.ReadTx) error {
 		runs++
 		return fn(tx)
 	})
-	s.view.ended(begun, runs, err)
-	end(span, err)
+	s.view.record(begun, runs, err)
+	endSpan(span, err)
 	return err
 }
 
 // tx records which events a transaction appends to the log.
 type tx struct {
 	fleet.Tx
-	appended []appended
+	appended []appendedEvent
 }
 
-type appended struct {
+type appendedEvent struct {
 	typ    fleet.EventType
 	status string
 }
@@ -133,7 +133,7 @@ type appended struct {
 func (t *tx) Append(e *fleet.Event) error {
 	err := t.Tx.Append(e)
 	if err == nil {
-		t.appended = append(t.appended, appended{e.Type, e.Status})
+		t.appended = append(t.appended, appendedEvent{e.Type, e.Status})
 	}
 	return err
 }

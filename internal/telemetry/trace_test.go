@@ -21,20 +21,20 @@ import (
 
 const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// kept is an exporter that keeps its spans after its shutdown. The exporter of tracetest drops them.
-type kept struct{ spans tracetest.SpanStubs }
+// keepingExporter is an exporter that keeps its spans after its shutdown. The exporter of tracetest drops them.
+type keepingExporter struct{ spans tracetest.SpanStubs }
 
-func (k *kept) ExportSpans(_ context.Context, more []trace.ReadOnlySpan) error {
+func (k *keepingExporter) ExportSpans(_ context.Context, more []trace.ReadOnlySpan) error {
 	k.spans = append(k.spans, tracetest.SpanStubsFromReadOnlySpans(more)...)
 	return nil
 }
 
-func (k *kept) Shutdown(context.Context) error { return nil }
+func (k *keepingExporter) Shutdown(context.Context) error { return nil }
 
-// traced returns telemetry with tracing, and a function that closes it and returns its spans by name.
-func traced(t *testing.T) (*telemetry.Telemetry, func() map[string]tracetest.SpanStub) {
+// newTraced returns telemetry with tracing, and a function that closes it and returns its spans by name.
+func newTraced(t *testing.T) (*telemetry.Telemetry, func() map[string]tracetest.SpanStub) {
 	t.Helper()
-	tel, k := telemetry.New("v1"), &kept{}
+	tel, k := telemetry.New("v1"), &keepingExporter{}
 	require.NoError(t, tel.Trace(t.Context(), k, "one"))
 	return tel, func() map[string]tracetest.SpanStub {
 		require.NoError(t, tel.Close())
@@ -57,7 +57,7 @@ func TestTransport(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 	}))
 	defer s.Close()
-	tel, stop := traced(t)
+	tel, stop := newTraced(t)
 	send := func(ctx context.Context) string {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/secret?secret", nil)
 		require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestTransport(t *testing.T) {
 // code of an error.
 func TestUntracedWork(t *testing.T) {
 	t.Parallel()
-	tel, stop := traced(t)
+	tel, stop := newTraced(t)
 	place := tel.Place(fake.New(fake.Config{Before: func(context.Context, fake.Call) error { return errors.New("the secret plan") }}))
 	_, err := place.List(t.Context())
 	require.Error(t, err)
@@ -110,7 +110,7 @@ func TestUntracedWork(t *testing.T) {
 // TestLogHandler checks that log lines about traced work have the trace's ids, and that other lines do not.
 func TestLogHandler(t *testing.T) {
 	t.Parallel()
-	tel, stop := traced(t)
+	tel, stop := newTraced(t)
 	var b bytes.Buffer
 	log := slog.New(telemetry.LogHandler(slog.NewTextHandler(&b, nil))).With("a", 1)
 	log.InfoContext(t.Context(), "without")

@@ -39,7 +39,7 @@ func (*Issuer) Recognizes(secret string) bool {
 func (i *Issuer) Authenticate(ctx context.Context, token string) (fleet.Principal, error) {
 	// An expired token is refused without a key, so that its streams end even if the issuer cannot be reached.
 	if c, err := unverified(token); err == nil && c.Expiry != nil && !i.now().Before(c.Expiry.Time()) {
-		return fleet.Principal{}, refused("the token has expired")
+		return fleet.Principal{}, refusedError("the token has expired")
 	}
 	c, err := i.verify(ctx, token)
 	if err != nil {
@@ -80,64 +80,64 @@ func (i *Issuer) verify(ctx context.Context, token string) (*claims, error) {
 		i.note(checked.err)
 		return nil, i.unavailable(checked.err)
 	case err != nil:
-		return nil, refused("the token was not issued by %s", i.config.Issuer)
+		return nil, refusedError("the token was not issued by %s", i.config.Issuer)
 	}
 	c := &claims{}
 	if err := t.Claims(&c); err != nil {
-		return nil, refused("the token's claims cannot be read")
+		return nil, refusedError("the token's claims cannot be read")
 	}
 	if err := t.Claims(&c.all); err != nil {
-		return nil, refused("the token's claims cannot be read")
+		return nil, refusedError("the token's claims cannot be read")
 	}
 	now := i.now()
 	switch {
 	case !i.config.accepts(c.Audience):
-		return nil, refused("the token is for another audience: sign in with the client of this server")
+		return nil, refusedError("the token is for another audience: sign in with the client of this server")
 	case c.Expiry == nil:
-		return nil, refused("the token does not say when it expires")
+		return nil, refusedError("the token does not say when it expires")
 	case !now.Before(c.Expiry.Time()):
-		return nil, refused("the token has expired")
+		return nil, refusedError("the token has expired")
 	case c.NotBefore != nil && c.NotBefore.Time().After(now.Add(leeway)), c.IssuedAt != nil && c.IssuedAt.Time().After(now.Add(leeway)):
-		return nil, refused("the token is not valid yet: compare the clocks of the server and the issuer")
+		return nil, refusedError("the token is not valid yet: compare the clocks of the server and the issuer")
 	case c.Subject == "" || len(c.Subject) > maxSubject:
-		return nil, refused("the token has no subject, or a subject of more than %d bytes", maxSubject)
+		return nil, refusedError("the token has no subject, or a subject of more than %d bytes", maxSubject)
 	}
 	return c, nil
 }
 
 // principal returns the principal of the claims, with the name, scope and groups that follow from the configuration.
 func (i *Issuer) principal(ctx context.Context, c *claims) (fleet.Principal, error) {
-	called, err := i.called(c)
+	displayName, err := i.displayName(c)
 	if err != nil {
 		return fleet.Principal{}, err
 	}
 	groups := listOf(c.all[i.config.GroupsClaim])
 	scope, ok := i.config.Roles.Scope(groups, i.config.DefaultRole)
 	if !ok { // checked before the principal gets a name, which is permanent
-		return fleet.Principal{}, fleet.Errorf(fleet.ReasonPermissionDenied, "%q is in no group that may use this server", fleet.Shorten(called, 80)).
+		return fleet.Principal{}, fleet.Errorf(fleet.ReasonPermissionDenied, "%q is in no group that may use this server", fleet.Shorten(displayName, 80)).
 			Next("ask to be added to a group that oidc.roles lists in the server's configuration")
 	}
 	for n, g := range groups {
 		groups[n] = source + ":" + g // the prefix keeps groups of different sources apart
 	}
-	name, err := i.nameOf(ctx, fleet.Subject{Source: source, ID: c.Issuer + " " + c.Subject, Name: called, Groups: groups})
+	name, err := i.nameOf(ctx, fleet.Subject{Source: source, ID: c.Issuer + " " + c.Subject, Name: displayName, Groups: groups})
 	return fleet.Principal{Name: name, Scope: scope, Groups: groups, ExpiresAt: c.Expiry.Time()}, err
 }
 
-// called returns the name of the subject. If the configuration names a claim, called refuses a token without this claim
+// displayName returns the name of the subject. If the configuration names a claim, displayName refuses a token without this claim
 // instead of trying another claim, because the name from the first token is permanent.
-func (i *Issuer) called(c *claims) (string, error) {
-	wanted := []string{"preferred_username", "email", "sub"}
+func (i *Issuer) displayName(c *claims) (string, error) {
+	claimNames := []string{"preferred_username", "email", "sub"}
 	if i.config.UsernameClaim != "" {
-		wanted = []string{i.config.UsernameClaim}
+		claimNames = []string{i.config.UsernameClaim}
 	}
-	for _, claim := range wanted {
+	for _, claim := range claimNames {
 		var name string
 		if json.Unmarshal(c.all[claim], &name) == nil && name != "" && (claim != "email" || c.isTrue("email_verified")) {
 			return name, nil
 		}
 	}
-	return "", refused("the token has no claim %q, or the issuer has not verified its value: request a scope with this claim in oidc.scopes, or name another claim in oidc.username_claim",
+	return "", refusedError("the token has no claim %q, or the issuer has not verified its value: request a scope with this claim in oidc.scopes, or name another claim in oidc.username_claim",
 		i.config.UsernameClaim)
 }
 
@@ -160,6 +160,6 @@ func listOf(raw json.RawMessage) []string {
 	return nil
 }
 
-func refused(format string, args ...any) error {
+func refusedError(format string, args ...any) error {
 	return fleet.Errorf(fleet.ReasonUnauthenticated, format, args...)
 }

@@ -27,7 +27,7 @@ func Examine(ctx context.Context, config Config) (x Examination, next string, er
 		return x, "correct the settings below oidc", err
 	}
 	defer i.Stop()
-	dates := &dated{next: http.DefaultTransport}
+	dates := &dateRecorder{next: http.DefaultTransport}
 	i.client.Transport = dates
 	defer func() { x.Clock = dates.last() }()
 
@@ -55,15 +55,15 @@ func Examine(ctx context.Context, config Config) (x Examination, next string, er
 	return x, "", nil
 }
 
-// dated is a transport that remembers the date of the last answer.
-type dated struct {
+// dateRecorder is a transport that remembers the date of the last answer.
+type dateRecorder struct {
 	next http.RoundTripper
 	mu   sync.Mutex
 	at   time.Time
 }
 
 // RoundTrip implements http.RoundTripper.
-func (d *dated) RoundTrip(r *http.Request) (*http.Response, error) {
+func (d *dateRecorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := d.next.RoundTrip(r)
 	if err == nil {
 		if at, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
@@ -76,7 +76,7 @@ func (d *dated) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // last returns the date of the last answer that had one.
-func (d *dated) last() time.Time {
+func (d *dateRecorder) last() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.at

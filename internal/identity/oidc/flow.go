@@ -42,7 +42,7 @@ func (i *Issuer) Exchange(ctx context.Context, redirect, code, nonce, verifier s
 		return "", "", err
 	}
 	if c.Nonce != nonce {
-		return "", "", refused("the token belongs to another sign-in: sign in again")
+		return "", "", refusedError("the token belongs to another sign-in: sign in again")
 	}
 	if _, err := i.principal(ctx, c); err != nil {
 		return "", "", err
@@ -108,7 +108,7 @@ func (i *Issuer) notExchanged(ctx context.Context, err error) error {
 	case !ok:
 		return i.unavailable(err)
 	case answer.ErrorCode == "invalid_grant":
-		return refused("the issuer has ended the session, or the sign-in took too long: sign in again")
+		return refusedError("the issuer has ended the session, or the sign-in took too long: sign in again")
 	}
 	i.log.ErrorContext(ctx, "oidc issuer refused the client of the page", slog.String("issuer", i.config.Issuer), slog.String("code", answer.ErrorCode))
 	return fleet.Errorf(fleet.ReasonBackendUnavailable, "the issuer %s refused this server's client: set oidc.client_id and its secret to a client that is registered with the issuer", i.config.Issuer)

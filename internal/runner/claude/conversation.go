@@ -42,30 +42,30 @@ type conversation struct {
 	ask   *question.Server
 	meter *meter
 
-	requests   int                           // number of requests to Claude Code
-	interrupt  string                        // id of the request that interrupts the turn
-	waiting    map[string]string             // ids of messages that Claude Code has not taken, by their UUID; empty for messages of Fleet's own
-	idle       bool                          // no turn is in progress, and the first one has ended
-	began      bool                          // a turn has begun
-	closed     bool                          // no more messages will come
-	finishing  bool                          // the mailbox was asked to close
-	stopping   bool                          // the run must end
-	failed     bool                          // Fleet ends the run because it cannot succeed
-	background map[string]bool               // work in the background
-	subagents  map[string]bool               // subagents that work
-	questions  map[string]context.CancelFunc // requests of Claude Code that wait for an answer
-	answered   chan string                   // ids of requests that were answered
-	limit      *time.Timer                   // ends the wait for work in the background and for receipts
+	sentRequests int                           // number of requests to Claude Code
+	interruptID  string                        // id of the request that interrupts the turn
+	untaken      map[string]string             // ids of messages that Claude Code has not taken, by their UUID; empty for messages of Fleet's own
+	idle         bool                          // no turn is in progress, and the first one has ended
+	began        bool                          // a turn has begun
+	closed       bool                          // no more messages will come
+	finishing    bool                          // the mailbox was asked to close
+	stopping     bool                          // the run must end
+	failed       bool                          // Fleet ends the run because it cannot succeed
+	background   map[string]bool               // work in the background
+	subagents    map[string]bool               // subagents that work
+	questions    map[string]context.CancelFunc // requests of Claude Code that wait for an answer
+	answered     chan string                   // ids of requests that were answered
+	waitLimit    *time.Timer                   // ends the wait for work in the background and for receipts
 }
 
 func newConversation(j *Job, out, to io.Writer, box *mailbox.Receiver) *conversation {
 	c := &conversation{
 		job: j, out: out, in: &input{to: to}, box: box,
-		waiting: map[string]string{}, background: map[string]bool{}, subagents: map[string]bool{},
-		questions: map[string]context.CancelFunc{}, answered: make(chan string), limit: time.NewTimer(backgroundTime),
+		untaken: map[string]string{}, background: map[string]bool{}, subagents: map[string]bool{},
+		questions: map[string]context.CancelFunc{}, answered: make(chan string), waitLimit: time.NewTimer(backgroundTime),
 	}
-	c.limit.Stop()
-	c.meter = &meter{calls: map[string]time.Time{}, messages: map[string]*reply{}, note: c.note}
+	c.waitLimit.Stop()
+	c.meter = &meter{calls: map[string]time.Time{}, messages: map[string]*reply{}, note: c.writeNote}
 	if j.Ask != "" {
 		c.ask = question.NewServer(j.Ask)
 	}
@@ -82,16 +82,16 @@ func run(ctx context.Context, j *Job, out io.Writer) (status int, err error) {
 	c := newConversation(j, out, p.Stdin, mailbox.Open(j.Messages))
 	lines := make(chan []byte)
 	go c.read(p.Stdout, lines)
-	c.begin()
+	c.sendPrompt()
 	asking, cancel := context.WithCancel(context.Background())
-	c.talk(ctx, asking, lines)
+	c.handleEvents(ctx, asking, lines)
 	cancel() // withdraws open questions
 	c.box.Close()
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
 		for l := range lines {
-			c.pass(l)
+			c.writeLine(l)
 		}
 	}()
 	_ = p.Stdin.Close()
@@ -140,8 +140,8 @@ func (c *conversation) read(from io.Reader, lines chan<- []byte) {
 	}
 }
 
-// begin sends the first message. Claude Code prints nothing before it has a message.
-func (c *conversation) begin() {
+// sendPrompt sends the first message. Claude Code prints nothing before it has a message.
+func (c *conversation) sendPrompt() {
 	initialize := map[string]any{"subtype": "initialize"}
 	if c.ask != nil {
 		initialize["sdkMcpServers"] = []string{AskServer}
@@ -153,87 +153,87 @@ func (c *conversation) begin() {
 		}
 		initialize[name] = c.job.System
 	}
-	c.control(initialize)
+	c.sendRequest(initialize)
 	var images []any
 	for _, i := range c.job.Images {
 		if b, err := i.block(); err == nil { // the prompt also has the path of the image
 			images = append(images, b)
 		}
 	}
-	c.say(c.job.ID, "", c.job.Prompt, images...)
+	c.sendMessage(c.job.ID, "", c.job.Prompt, images...)
 }
 
-// say sends a message to Claude Code. receipt is its id in the mailbox, if it comes from there.
-func (c *conversation) say(id, receipt, text string, images ...any) {
+// sendMessage sends a message to Claude Code. mailboxID is its id in the mailbox, if it comes from there.
+func (c *conversation) sendMessage(id, mailboxID, text string, images ...any) {
 	u := uuid(id)
-	c.waiting[u] = receipt
+	c.untaken[u] = mailboxID
 	c.in.send(message(u, text, images...))
 }
 
-// control sends a request and returns its id.
-func (c *conversation) control(request map[string]any) string {
-	c.requests++
-	id := "fleet-" + strconv.Itoa(c.requests)
+// sendRequest sends a request and returns its id.
+func (c *conversation) sendRequest(request map[string]any) string {
+	c.sentRequests++
+	id := "fleet-" + strconv.Itoa(c.sentRequests)
 	c.in.send(control(id, request))
 	return id
 }
 
-// talk handles lines, messages and answers until the conversation has ended. asking is the context of questions.
-func (c *conversation) talk(ctx, asking context.Context, lines <-chan []byte) {
+// handleEvents handles lines, messages and answers until the conversation has ended. asking is the context of questions.
+func (c *conversation) handleEvents(ctx, asking context.Context, lines <-chan []byte) {
 	messages, closed, stop := c.box.Messages(), c.box.Closed(), ctx.Done()
 	var patience <-chan time.Time
-	for !c.ended() {
+	for !c.canEnd() {
 		select {
 		case l, ok := <-lines:
 			if !ok {
 				return
 			}
-			c.line(asking, l)
+			c.handleLine(asking, l)
 		case m := <-messages:
 			c.finishing = false
-			c.say(m.ID, m.ID, m.Text)
+			c.sendMessage(m.ID, m.ID, m.Text)
 		case <-closed:
 			c.closed, closed = true, nil
 		case id := <-c.answered:
 			delete(c.questions, id)
-		case <-c.limit.C:
+		case <-c.waitLimit.C:
 			c.giveUpWaiting()
 		case <-stop:
-			c.stop()
+			c.interruptTurn()
 		case <-patience:
 			return
 		}
 		if c.stopping && patience == nil {
 			messages, stop, patience = nil, nil, time.After(interruptTime)
 		}
-		c.finish()
+		c.closeMailbox()
 	}
 }
 
-// done reports whether Claude Code has nothing left to do.
-func (c *conversation) done() bool { return c.idle && len(c.waiting) == 0 && len(c.background) == 0 }
+// isDone reports whether Claude Code has nothing left to do.
+func (c *conversation) isDone() bool { return c.idle && len(c.untaken) == 0 && len(c.background) == 0 }
 
-// ended reports whether the program can be ended.
-func (c *conversation) ended() bool {
+// canEnd reports whether the program can be ended.
+func (c *conversation) canEnd() bool {
 	if c.stopping {
-		return c.idle && c.interrupt == ""
+		return c.idle && c.interruptID == ""
 	}
-	return c.closed && c.done()
+	return c.closed && c.isDone()
 }
 
-// finish asks the mailbox to close if nothing is left to do.
-func (c *conversation) finish() {
+// closeMailbox asks the mailbox to close if nothing is left to do.
+func (c *conversation) closeMailbox() {
 	if c.stopping {
 		return
 	}
-	if c.done() && !c.finishing {
+	if c.isDone() && !c.finishing {
 		c.finishing = true
 		c.box.Finish()
 	}
 }
 
-// stop interrupts the turn. Claude Code then reports what the turn has cost.
-func (c *conversation) stop() {
+// interruptTurn interrupts the turn. Claude Code then reports what the turn has cost.
+func (c *conversation) interruptTurn() {
 	if c.stopping {
 		return
 	}
@@ -241,7 +241,7 @@ func (c *conversation) stop() {
 	for _, cancel := range c.questions {
 		cancel()
 	}
-	c.interrupt = c.control(map[string]any{"subtype": "interrupt", "cancel_queued": true})
+	c.interruptID = c.sendRequest(map[string]any{"subtype": "interrupt", "cancel_queued": true})
 }
 
 // giveUpWaiting ends work in the background that takes too long after the last turn, and the wait for receipts of a
@@ -250,39 +250,39 @@ func (c *conversation) giveUpWaiting() {
 	if !c.idle {
 		return
 	}
-	for u := range c.waiting { // these messages count as not delivered
-		delete(c.waiting, u)
+	for u := range c.untaken { // these messages count as not delivered
+		delete(c.untaken, u)
 	}
 	if len(c.background) > 0 {
-		c.note(map[string]any{"subtype": "background_stopped", "tasks": len(c.background), "seconds": int(backgroundTime.Seconds())})
+		c.writeNote(map[string]any{"subtype": "background_stopped", "tasks": len(c.background), "seconds": int(backgroundTime.Seconds())})
 	}
 	for id := range c.background {
-		c.control(map[string]any{"subtype": "stop_task", "task_id": id})
+		c.sendRequest(map[string]any{"subtype": "stop_task", "task_id": id})
 		delete(c.background, id)
 	}
 }
 
-// note writes a line of Fleet's own to the output.
-func (c *conversation) note(fields map[string]any) {
+// writeNote writes a line of Fleet's own to the output.
+func (c *conversation) writeNote(fields map[string]any) {
 	fields["type"] = "fleet"
 	if b, err := json.Marshal(fields); err == nil {
-		c.pass(append(b, '\n'))
+		c.writeLine(append(b, '\n'))
 	}
 }
 
-// pass writes a line to the output. An error means that the supervisor has ended, and the run with it.
-func (c *conversation) pass(l []byte) { _, _ = c.out.Write(l) }
+// writeLine writes a line to the output. An error means that the supervisor has ended, and the run with it.
+func (c *conversation) writeLine(l []byte) { _, _ = c.out.Write(l) }
 
-// line handles a line of Claude Code.
-func (c *conversation) line(asking context.Context, raw []byte) {
+// handleLine handles a line of Claude Code.
+func (c *conversation) handleLine(asking context.Context, raw []byte) {
 	var l line
 	if err := json.Unmarshal(raw, &l); err != nil && l.Type == "" {
-		c.pass(raw)
+		c.writeLine(raw)
 		return
 	}
 	switch l.Type {
 	case "control_request":
-		c.question(asking, l.RequestID, l.Request)
+		c.handleRequest(asking, l.RequestID, l.Request)
 		return
 	case "control_cancel_request":
 		if cancel := c.questions[l.RequestID]; cancel != nil {
@@ -290,14 +290,14 @@ func (c *conversation) line(asking context.Context, raw []byte) {
 		}
 		return
 	case "control_response": // also Fleet's own answers, which Claude Code repeats
-		if l.Response.RequestID == c.interrupt {
-			c.interrupt = ""
+		if l.Response.RequestID == c.interruptID {
+			c.interruptID = ""
 		}
 		return
 	case "keep_alive":
 		return
 	case "command_lifecycle":
-		c.lifecycle(l)
+		c.handleLifecycle(l)
 		return
 	case "stream_event":
 		c.meter.stream(l.Parent, l.Event)
@@ -308,58 +308,58 @@ func (c *conversation) line(asking context.Context, raw []byte) {
 		c.meter.content(l.Message.Content)
 	case "user":
 		if l.IsReplay {
-			c.taken(l.UUID)
+			c.markTaken(l.UUID)
 		}
 		c.meter.content(l.Message.Content)
 	case "system":
-		c.system(l)
+		c.handleSystem(l)
 	case "rate_limit_event":
 		if l.Limit.usedUp() { // whatever still works would be refused too
 			c.failed = true
-			c.stop()
+			c.interruptTurn()
 		}
 	case "result":
 		for _, u := range l.Taken {
-			c.taken(u)
+			c.markTaken(u)
 		}
-		c.turnEnded(l)
+		c.handleTurnEnd(l)
 	}
-	c.pass(raw)
+	c.writeLine(raw)
 }
 
-// lifecycle handles the state of a message. A message that is completed without being started was begun in an earlier
+// handleLifecycle handles the state of a message. A message that is completed without being started was begun in an earlier
 // run of the conversation.
-func (c *conversation) lifecycle(l line) {
-	_, waiting := c.waiting[l.CommandUUID]
+func (c *conversation) handleLifecycle(l line) {
+	_, waiting := c.untaken[l.CommandUUID]
 	switch l.State {
 	case "started":
 		c.idle = false
-		c.taken(l.CommandUUID)
+		c.markTaken(l.CommandUUID)
 	case "completed":
-		c.taken(l.CommandUUID)
+		c.markTaken(l.CommandUUID)
 		if waiting && !c.began && l.CommandUUID == uuid(c.job.ID) {
-			c.say(c.job.ID+" again", "", "Continue with your task.")
+			c.sendMessage(c.job.ID+" again", "", "Continue with your task.")
 		}
 	}
 }
 
-// taken handles the receipt of a message.
-func (c *conversation) taken(u string) {
-	receipt, ok := c.waiting[u]
+// markTaken handles the receipt of a message.
+func (c *conversation) markTaken(u string) {
+	mailboxID, ok := c.untaken[u]
 	if !ok {
 		return
 	}
-	delete(c.waiting, u)
-	if receipt != "" {
-		c.box.Taken(receipt)
+	delete(c.untaken, u)
+	if mailboxID != "" {
+		c.box.Taken(mailboxID)
 	}
 }
 
-func (c *conversation) system(l line) {
+func (c *conversation) handleSystem(l line) {
 	switch l.Subtype {
 	case "init": // at the start of every turn
 		c.began, c.idle = true, false
-		c.limit.Stop()
+		c.waitLimit.Stop()
 	case "background_tasks_changed":
 		clear(c.background)
 		for _, t := range l.Tasks {
@@ -379,34 +379,34 @@ func (c *conversation) system(l line) {
 		refused := l.ErrorStatus == 401 || l.ErrorStatus == 403
 		if refused && l.Attempt >= maxAuthRetries && !c.stopping {
 			c.failed = true
-			c.note(map[string]any{"subtype": "gave_up", "error_status": l.ErrorStatus})
-			c.stop()
+			c.writeNote(map[string]any{"subtype": "gave_up", "error_status": l.ErrorStatus})
+			c.interruptTurn()
 		}
 	}
 }
 
-// turnEnded handles the result of a turn. Subagents go on when a turn ends at its limit of cost, and an interrupt does
+// handleTurnEnd handles the result of a turn. Subagents go on when a turn ends at its limit of cost, and an interrupt does
 // not end them.
-func (c *conversation) turnEnded(l line) {
+func (c *conversation) handleTurnEnd(l line) {
 	c.idle = true
-	for u, receipt := range c.waiting {
-		if receipt == "" { // a version without receipts has taken the message all the same
-			delete(c.waiting, u)
+	for u, mailboxID := range c.untaken {
+		if mailboxID == "" { // a version without receipts has taken the message all the same
+			delete(c.untaken, u)
 		}
 	}
-	c.limit.Reset(backgroundTime)
-	if len(c.background) == 0 && len(c.waiting) > 0 {
-		c.limit.Reset(receiptTime)
+	c.waitLimit.Reset(backgroundTime)
+	if len(c.background) == 0 && len(c.untaken) > 0 {
+		c.waitLimit.Reset(receiptTime)
 	}
 	if l.Subtype == "error_max_budget_usd" {
 		for id := range c.subagents {
-			c.control(map[string]any{"subtype": "stop_task", "task_id": id})
+			c.sendRequest(map[string]any{"subtype": "stop_task", "task_id": id})
 		}
 	}
 }
 
-// question answers a request of Claude Code. It does not wait for people.
-func (c *conversation) question(asking context.Context, id string, r request) {
+// handleRequest answers a request of Claude Code. It does not wait for people.
+func (c *conversation) handleRequest(asking context.Context, id string, r request) {
 	switch {
 	case r.Subtype == "mcp_message" && c.ask != nil && r.Server == AskServer:
 		c.ask.Message(asking, r.Message, func(reply json.RawMessage) {

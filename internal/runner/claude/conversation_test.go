@@ -31,8 +31,8 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.all.Write(p)
 }
 
-// until waits for a line with the text.
-func (o *output) until(t *testing.T, text string) {
+// waitForLine waits for a line with the text.
+func (o *output) waitForLine(t *testing.T, text string) {
 	t.Helper()
 	limit := time.After(waittest.Limit)
 	for {
@@ -47,15 +47,15 @@ func (o *output) until(t *testing.T, text string) {
 	}
 }
 
-// play is a run of the fake Claude Code with the script.
-type play struct {
+// fakeRun is a run of the fake Claude Code with the script.
+type fakeRun struct {
 	out    *output
 	send   func(id, text string) error
 	stop   func()
 	status chan int
 }
 
-func start(t *testing.T, script string, change func(*Job)) *play {
+func start(t *testing.T, script string, change func(*Job)) *fakeRun {
 	t.Helper()
 	t.Setenv("FAKE_CLAUDE", "1")
 	exe, err := os.Executable()
@@ -72,7 +72,7 @@ func start(t *testing.T, script string, change func(*Job)) *play {
 		change(j)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	p := &play{
+	p := &fakeRun{
 		out: &output{lines: make(chan string, 1000)}, status: make(chan int, 1), stop: stop,
 		send: func(id, text string) error { return s.Send(mailbox.Message{ID: id, Text: text}) },
 	}
@@ -86,7 +86,7 @@ func start(t *testing.T, script string, change func(*Job)) *play {
 	return p
 }
 
-func (p *play) wait(t *testing.T) int {
+func (p *fakeRun) wait(t *testing.T) int {
 	t.Helper()
 	select {
 	case s := <-p.status:
@@ -111,7 +111,7 @@ no JSON
 func TestMessages(t *testing.T) {
 	p := start(t, "turn\ntake\ntake\nresult\nprint {\"type\":\"system\",\"subtype\":\"init\"}\nresult", nil)
 	require.NoError(t, p.send("m1", "the first message"))
-	p.out.until(t, "the first message")
+	p.out.waitForLine(t, "the first message")
 	require.NoError(t, p.send("m2", "the second message"))
 	require.Zero(t, p.wait(t))
 	require.Contains(t, p.out.all.String(), "the second message")
@@ -147,7 +147,7 @@ result`, nil)
 func TestStop(t *testing.T) {
 	t.Run("a turn", func(t *testing.T) {
 		p := start(t, "turn\ninterrupted\nexit 1", nil)
-		p.out.until(t, "init")
+		p.out.waitForLine(t, "init")
 		p.stop()
 		require.Equal(t, 1, p.wait(t))
 		require.Contains(t, p.out.all.String(), `"total_cost_usd":0.5`, "the interrupted turn reports its cost")
@@ -156,9 +156,9 @@ func TestStop(t *testing.T) {
 		defer func(before time.Duration) { interruptTime = before }(interruptTime)
 		interruptTime = 100 * time.Millisecond
 		p := start(t, "turn\nignore", nil)
-		p.out.until(t, "init")
+		p.out.waitForLine(t, "init")
 		p.stop()
-		require.Equal(t, killed, p.wait(t))
+		require.Equal(t, statusKilled, p.wait(t))
 	})
 }
 
@@ -166,7 +166,7 @@ func TestWorkInTheBackground(t *testing.T) {
 	const background = `print {"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"b1"}]}`
 	t.Run("that ends", func(t *testing.T) {
 		p := start(t, "turn\n"+background+"\nresult\ntake\n"+`print {"type":"system","subtype":"background_tasks_changed","tasks":[]}`+"\nresult", nil)
-		p.out.until(t, "result")
+		p.out.waitForLine(t, "result")
 		require.NoError(t, p.send("m1", "the run is not over"))
 		require.Zero(t, p.wait(t))
 	})
@@ -241,19 +241,19 @@ result`, ask)
 	}
 }
 
-// locked is a buffer for several goroutines.
-type locked struct {
+// lockedBuffer is a buffer for several goroutines.
+type lockedBuffer struct {
 	mu  sync.Mutex
 	all bytes.Buffer
 }
 
-func (l *locked) Write(p []byte) (int, error) {
+func (l *lockedBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.Write(p)
 }
 
-func (l *locked) bytes() []byte {
+func (l *lockedBuffer) bytes() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return bytes.Clone(l.all.Bytes())
@@ -267,10 +267,10 @@ func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"type":"result","user_message_uuids":["a"]}`))
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		written := &locked{}
+		written := &lockedBuffer{}
 		c := newConversation(&Job{ID: "run", Ask: dir}, &output{lines: make(chan string, 100)}, written, mailbox.Open(0))
 		asking, cancel := context.WithCancel(t.Context())
-		c.line(asking, data)
+		c.handleLine(asking, data)
 		for len(c.questions) > 0 {
 			delete(c.questions, <-c.answered)
 		}

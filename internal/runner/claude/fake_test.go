@@ -14,13 +14,13 @@ import (
 // TestMain lets the test binary also act as Claude Code.
 func TestMain(m *testing.M) {
 	if os.Getenv("FAKE_CLAUDE") != "" {
-		fake()
+		actAsClaude()
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
-// fake acts as Claude Code. The lines of the first message are its script:
+// actAsClaude acts as Claude Code. The lines of the first message are its script:
 //
 //	print LINE       prints the line
 //	read             waits for a line, and prints it as {"type":"heard","line":LINE}
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 //	interrupted      waits for an interrupt, answers it, and prints the end of a turn
 //	ignore           ignores SIGINT and SIGTERM, and the end of the input
 //	exit CODE        exits
-func fake() {
+func actAsClaude() {
 	in := bufio.NewReader(os.Stdin)
 	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 	next := func() (l struct {

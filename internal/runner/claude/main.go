@@ -10,14 +10,14 @@ import (
 	"fleet/internal/runner/program"
 )
 
-// killed is the status of a program that was ended by SIGKILL.
-const killed = 128 + int(syscall.SIGKILL)
+// statusKilled is the status of a program that was ended by SIGKILL.
+const statusKilled = 128 + int(syscall.SIGKILL)
 
 // replaceProcess replaces this process with Claude Code, for a person on a terminal. It returns only on failure.
 func (j *Job) replaceProcess() error {
 	path, err := exec.LookPath(j.Argv[0])
 	if err == nil {
-		err = welcome()
+		err = answerFirstQuestions()
 	}
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func Main(args []string) int {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		if status == killed {
+		if status == statusKilled {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // so that the supervisor sees how Claude Code ended
 		}
 		return status

@@ -27,9 +27,9 @@ func setTrust(dir string, trusted bool) error {
 	})
 }
 
-// welcome answers, in Claude Code's own file, the questions that Claude Code asks a new user on a terminal before anything else.
+// answerFirstQuestions answers, in Claude Code's own file, the questions that Claude Code asks a new user on a terminal before anything else.
 // They are about the configuration of Fleet: the colours, the login, and whether to use the key in the environment.
-func welcome() error {
+func answerFirstQuestions() error {
 	return changeState(func(state fields) error {
 		state["hasCompletedOnboarding"] = json.RawMessage("true")
 		key := os.Getenv("ANTHROPIC_API_KEY")

@@ -45,7 +45,7 @@ func (a agentClient) Command(j Job) (Command, error) {
 	job := acp.Job{
 		Argv: a.o.Command, Tested: a.o.Tested, Session: known.id, First: firstPrompt(j, fullInstructions(j)), Prompt: j.Prompt, Model: j.Role.Model,
 		Mode: j.Role.PermissionMode, Messages: shim.MessagesFD, Policy: acp.Policy{
-			Allow: allowed(j), Deny: denials(j.Role), Edits: j.Role.PermissionMode == acp.AcceptEdits,
+			Allow: allowedTools(j), Deny: denyRules(j.Role), Edits: j.Role.PermissionMode == acp.AcceptEdits,
 		},
 	}
 	if a.o.Minutes && known.id != "" {

@@ -15,26 +15,26 @@ import (
 
 // acpParser parses the output of the client in package acp.
 type acpParser struct {
-	format  Format
-	resumed conversation
-	before  float64 // cost of the session before this run, in US dollars
-	calls   *acp.Calls
-	waits   bool // a request for a permission waits for its answer
-	claude  *claudeParser
+	format            Format
+	resumed           conversation
+	costBefore        float64 // cost of the session before this run, in US dollars
+	calls             *acp.Calls
+	permissionPending bool // a request for a permission waits for its answer
+	claude            *claudeParser
 
 	session       string
-	heard         bool             // the model has answered, so it has received this run's instructions
-	aside         acp.Line         // a thought or a text of a subagent that was not reported so far
-	asideText     []byte           // of aside
-	begun         map[string]int64 // when tool calls began, in Unix milliseconds; 0 if unknown
+	answered      bool             // the model has answered, so it has received this run's instructions
+	pendingLine   acp.Line         // a thought or a text of a subagent that was not reported so far
+	pendingText   []byte           // of aside
+	callStarts    map[string]int64 // when tool calls began, in Unix milliseconds; 0 if unknown
 	lastText      []byte           // text of the agent's current or last message
 	message       string           // id of that message
-	broken        bool             // the next text starts a new message
-	midline       bool             // the output does not end with a newline
+	startsMessage bool             // the next text starts a new message
+	lineOpen      bool             // the output does not end with a newline
 	failed        string
 	code          fleet.ReasonCode // of failed
 	apiCode       fleet.ReasonCode // of the newest error of the model's API after which Codex continued
-	errored       bool             // Codex reported that an error ended the turn; the error is the agent's last text
+	turnFailed    bool             // Codex reported that an error ended the turn; the error is the agent's last text
 	turns         int
 	model         string // of the session, or the one that answered last
 	used          tokens
@@ -46,17 +46,17 @@ type acpParser struct {
 }
 
 func newACPParser(f Format) *acpParser {
-	p := &acpParser{format: f, resumed: parseConversation(f.Resumed), calls: acp.NewCalls(), claude: newClaudeParser(Format{}), begun: map[string]int64{}, model: f.Model}
+	p := &acpParser{format: f, resumed: parseConversation(f.Resumed), calls: acp.NewCalls(), claude: newClaudeParser(Format{}), callStarts: map[string]int64{}, model: f.Model}
 	told, cost, _ := strings.Cut(p.resumed.told, " ")
 	p.resumed.told = told
-	p.before, _ = strconv.ParseFloat(cost, 64)
-	p.cost = p.before
+	p.costBefore, _ = strconv.ParseFloat(cost, 64)
+	p.cost = p.costBefore
 	return p
 }
 
 // Open implements Opener.
 func (p *acpParser) Open() int {
-	if p.waits {
+	if p.permissionPending {
 		return p.calls.Open() + 1
 	}
 	return p.calls.Open()
@@ -66,66 +66,66 @@ func (p *acpParser) Line(line []byte) []Piece {
 	var l acp.Line
 	if err := json.Unmarshal(line, &l); err != nil || l.Type == "" {
 		text := Clean(line)
-		p.unknownOutput = plain(text)
+		p.unknownOutput = displayedText(text)
 		return []Piece{{Text: text + "\n"}}
 	}
 	if l.Type != acp.LineThought && (l.Type != acp.LineText || l.Parent == "") {
-		return append(p.endAside(), p.line(l)...)
+		return append(p.flushPending(), p.handleLine(l)...)
 	}
 	pieces := []Piece{{}} // a sign of progress
-	if l.Type != p.aside.Type || l.Parent != p.aside.Parent || l.Parent != "" && l.ID != p.aside.ID {
-		pieces = append(pieces, p.endAside()...)
+	if l.Type != p.pendingLine.Type || l.Parent != p.pendingLine.Parent || l.Parent != "" && l.ID != p.pendingLine.ID {
+		pieces = append(pieces, p.flushPending()...)
 	}
-	p.aside, p.asideText = l, join(p.asideText, l.Text)
+	p.pendingLine, p.pendingText = l, appendPiece(p.pendingText, l.Text)
 	return pieces
 }
 
-// endAside reports the thought, or the text of a subagent, before the current line.
-func (p *acpParser) endAside() []Piece {
-	text := strings.TrimSpace(string(p.asideText))
-	if p.asideText = p.asideText[:0]; text == "" {
+// flushPending reports the thought, or the text of a subagent, before the current line.
+func (p *acpParser) flushPending() []Piece {
+	text := strings.TrimSpace(string(p.pendingText))
+	if p.pendingText = p.pendingText[:0]; text == "" {
 		return nil
 	}
-	said := thought(text)
-	if p.aside.Type == acp.LineText {
-		said = subagentText("", text)
+	said := thoughtStep(text)
+	if p.pendingLine.Type == acp.LineText {
+		said = subagentTextStep("", text)
 	}
-	said.Data.Parent = p.aside.Parent
+	said.Data.Parent = p.pendingLine.Parent
 	return append(p.endLine(), said)
 }
 
-func (p *acpParser) line(l acp.Line) []Piece {
+func (p *acpParser) handleLine(l acp.Line) []Piece {
 	switch l.Type {
 	case acp.LineText:
-		return p.text(l)
+		return p.handleText(l)
 	case acp.LineUpdate:
-		return p.update(l)
+		return p.handleUpdate(l)
 	case acp.LineClaude:
 		return p.claudeEvent(l)
 	case acp.LineAsked:
-		pieces := p.update(l)
+		pieces := p.handleUpdate(l)
 		var call struct {
 			ID string `json:"toolCallId"`
 		}
 		if json.Unmarshal(l.Update, &call) == nil {
-			pieces = append(pieces, p.begin(call.ID, l.At)...)
+			pieces = append(pieces, p.reportCall(call.ID, l.At)...)
 		}
 		return pieces
 	case acp.LineSession:
-		p.session, p.model = l.Session, cmp.Or(p.model, oneLine(valid(l.Model)))
+		p.session, p.model = l.Session, cmp.Or(p.model, oneLine(toValidUTF8(l.Model)))
 		if !l.Resumed {
-			p.before, p.cost = 0, 0
+			p.costBefore, p.cost = 0, 0
 		}
 		if l.Text != "" {
 			return []Piece{lostConversation(l.Text)}
 		}
 	case acp.LineState:
-		p.waits = l.State == acp.StateRequiresAction
-		p.errored = p.errored && l.State != acp.StateRunning
+		p.permissionPending = l.State == acp.StateRequiresAction
+		p.turnFailed = p.turnFailed && l.State != acp.StateRunning
 		return []Piece{{}}
 	case acp.LinePermission:
-		pieces := p.begin(l.ID, l.At)
-		p.begun[l.ID] = l.At // the time in which nobody answered does not count
+		pieces := p.reportCall(l.ID, l.At)
+		p.callStarts[l.ID] = l.At // the time in which nobody answered does not count
 		if l.Allowed {
 			return pieces
 		}
@@ -133,26 +133,26 @@ func (p *acpParser) line(l acp.Line) []Piece {
 		if t := p.calls.Denied(l.ID); t != nil {
 			name, text = t.Name, t.Text
 		}
-		for _, d := range p.claude.deny(l.ID, name, l.Text) {
-			d.Text = oneLine(valid("denied: " + text + ": " + l.Text))
-			pieces = append(pieces, p.step(d)...)
+		for _, d := range p.claude.denialSteps(l.ID, name, l.Text) {
+			d.Text = oneLine(toValidUTF8("denied: " + text + ": " + l.Text))
+			pieces = append(pieces, p.addSteps(d)...)
 		}
 		return pieces
 	case acp.LineTurn:
 		p.turns++
-		p.heard, p.broken = true, true
+		p.answered, p.startsMessage = true, true
 		p.calls.End()
-		return append(p.endLine(), p.usage(l)...)
+		return append(p.endLine(), p.usageSteps(l)...)
 	case acp.LineError:
 		p.failed, p.code = l.Text, l.Code
 	}
 	return nil
 }
 
-// begin reports a call that needs a permission, unless it was reported before.
-func (p *acpParser) begin(id string, at int64) []Piece {
+// reportCall reports a call that needs a permission, unless it was reported before.
+func (p *acpParser) reportCall(id string, at int64) []Piece {
 	if t := p.calls.Begin(id); t != nil {
-		return p.call(t, at)
+		return p.callSteps(t, at)
 	}
 	return nil
 }
@@ -160,27 +160,27 @@ func (p *acpParser) begin(id string, at int64) []Piece {
 // claudeEvent handles an event of Claude Code that its adapter passes on.
 func (p *acpParser) claudeEvent(l acp.Line) []Piece {
 	var e claudeEvent
-	if err := json.Unmarshal(l.Update, &e); err != nil && !wrongType(err) {
+	if err := json.Unmarshal(l.Update, &e); err != nil && !isTypeError(err) {
 		return nil
 	}
 	if e.Type == "result" {
-		return p.claude.ended(&e)
+		return p.claude.handleResult(&e)
 	}
-	pieces := p.claude.notice(l.Update)
+	pieces := p.claude.handleNotice(l.Update)
 	if len(pieces) > 0 {
-		return p.step(pieces...)
+		return p.addSteps(pieces...)
 	}
 	return nil
 }
 
-// usage returns steps for the usage of a turn.
-func (p *acpParser) usage(l acp.Line) (pieces []Piece) {
+// usageSteps returns steps for the usage of a turn.
+func (p *acpParser) usageSteps(l acp.Line) (pieces []Piece) {
 	used := l.Models
 	if len(used) == 0 && l.Usage != nil {
 		used = []acp.Usage{*l.Usage}
 	}
 	for _, u := range used {
-		p.model = cmp.Or(oneLine(valid(u.Model)), p.model)
+		p.model = cmp.Or(oneLine(toValidUTF8(u.Model)), p.model)
 		p.used.add(tokens{in: u.Input, out: u.Output})
 		pieces = append(pieces, usageStep(fleet.StepUsed{
 			Model: p.model, Input: u.Input - u.CacheRead - u.CacheWrite, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output,
@@ -190,53 +190,53 @@ func (p *acpParser) usage(l acp.Line) (pieces []Piece) {
 	return pieces
 }
 
-// text handles a piece of the agent's text.
-func (p *acpParser) text(l acp.Line) []Piece {
+// handleText handles a piece of the agent's text.
+func (p *acpParser) handleText(l acp.Line) []Piece {
 	var pieces []Piece
-	if p.broken || l.ID != p.message {
+	if p.startsMessage || l.ID != p.message {
 		pieces = p.endLine()
 		p.lastText = p.lastText[:0]
 	}
-	p.heard, p.broken, p.message = true, false, l.ID
-	p.lastText = join(p.lastText, l.Text)
-	p.midline = !strings.HasSuffix(l.Text, "\n")
-	return append(pieces, Piece{Text: valid(l.Text)})
+	p.answered, p.startsMessage, p.message = true, false, l.ID
+	p.lastText = appendPiece(p.lastText, l.Text)
+	p.lineOpen = !strings.HasSuffix(l.Text, "\n")
+	return append(pieces, Piece{Text: toValidUTF8(l.Text)})
 }
 
 // endLine ends an incomplete line.
 func (p *acpParser) endLine() []Piece {
-	if !p.midline {
+	if !p.lineOpen {
 		return nil
 	}
-	p.midline = false
+	p.lineOpen = false
 	return []Piece{{Text: "\n"}}
 }
 
-// step adds steps, which end an incomplete line of text.
-func (p *acpParser) step(steps ...Piece) []Piece {
-	p.broken = true
+// addSteps adds steps, which end an incomplete line of text.
+func (p *acpParser) addSteps(steps ...Piece) []Piece {
+	p.startsMessage = true
 	return append(p.endLine(), steps...)
 }
 
-func (p *acpParser) call(t *acp.Tool, at int64) []Piece {
+func (p *acpParser) callSteps(t *acp.Tool, at int64) []Piece {
 	p.tools++
-	p.begun[t.ID] = at
-	pieces := p.step(by(t, toolCall(t.Text, t.ID, toolName(t.Name), t.Input)))
-	if items := todos(t.Input); len(items) > 0 {
-		pieces = append(pieces, by(t, todoList(items)))
+	p.callStarts[t.ID] = at
+	pieces := p.addSteps(withSubagent(t, toolCallStep(t.Text, t.ID, toolName(t.Name), t.Input)))
+	if items := todoItems(t.Input); len(items) > 0 {
+		pieces = append(pieces, withSubagent(t, todoListStep(items)))
 	}
 	return pieces
 }
 
-// by adds to the piece which subagent made the call.
-func by(t *acp.Tool, p Piece) Piece {
+// withSubagent adds to the piece which subagent made the call.
+func withSubagent(t *acp.Tool, p Piece) Piece {
 	p.Data.Parent = t.Parent
 	return p
 }
 
-// todos returns the list of things to do in the arguments of a call, or nil if there is none. OpenCode does not report its list in
+// todoItems returns the list of things to do in the arguments of a call, or nil if there is none. OpenCode does not report its list in
 // another way.
-func todos(arguments json.RawMessage) []fleet.TodoItem {
+func todoItems(arguments json.RawMessage) []fleet.TodoItem {
 	var list struct {
 		Todos todoEntries `json:"todos"`
 	}
@@ -255,12 +255,12 @@ type todoEntries []struct {
 func (l todoEntries) items() []fleet.TodoItem {
 	items := make([]fleet.TodoItem, len(l))
 	for i, e := range l {
-		items[i] = fleet.TodoItem{Text: e.Content, Status: oneLine(valid(e.Status))}
+		items[i] = fleet.TodoItem{Text: e.Content, Status: oneLine(toValidUTF8(e.Status))}
 	}
 	return items
 }
 
-func (p *acpParser) update(l acp.Line) []Piece {
+func (p *acpParser) handleUpdate(l acp.Line) []Piece {
 	var u struct {
 		Kind    string      `json:"sessionUpdate"`
 		Entries todoEntries `json:"entries"`
@@ -286,32 +286,32 @@ func (p *acpParser) update(l acp.Line) []Piece {
 		}
 	}
 	if u.Meta.Codex.Thread.Type == "systemError" { // Codex reports a normal end of the turn even after an error
-		p.errored, p.broken = true, true // the error is the next text
+		p.turnFailed, p.startsMessage = true, true // the error is the next text
 	}
 	if e := u.Meta.Codex.Error; e != nil {
 		p.apiCode, _ = acp.CodexError(e.Info)
-		return p.step(e.retry())
+		return p.addSteps(e.retryStep())
 	}
 	if u.Kind == "plan" {
-		return p.step(todoList(u.Entries.items()))
+		return p.addSteps(todoListStep(u.Entries.items()))
 	}
 	begun, ended, result, failed := p.calls.Update(l.Update)
 	pieces := []Piece{{}}
 	if begun != nil {
-		pieces = p.call(begun, l.At)
+		pieces = p.callSteps(begun, l.At)
 	}
 	if ended == nil {
 		return pieces
 	}
 	took := time.Duration(0)
-	if at := p.begun[ended.ID]; at > 0 && l.At > at {
+	if at := p.callStarts[ended.ID]; at > 0 && l.At > at {
 		took = time.Duration(l.At-at) * time.Millisecond
 	}
-	delete(p.begun, ended.ID)
-	pieces = append(pieces, p.step(by(ended, toolResult(ended.ID, toolName(ended.Name), result, failed, took)))...)
+	delete(p.callStarts, ended.ID)
+	pieces = append(pieces, p.addSteps(withSubagent(ended, toolResultStep(ended.ID, toolName(ended.Name), result, failed, took)))...)
 	for _, e := range ended.Edits {
 		if !failed {
-			pieces = append(pieces, by(ended, fileEdit(ended.ID, e.Path, unified(e.Old, e.New))))
+			pieces = append(pieces, withSubagent(ended, fileEditStep(ended.ID, e.Path, unifiedDiff(e.Old, e.New))))
 		}
 	}
 	return pieces
@@ -325,27 +325,27 @@ func (p *acpParser) Result(e Exit) Result {
 	if why == "" {
 		why = p.unknownOutput
 	}
-	o := outcome(e, shorten(valid(why), maxReason))
+	o := exitOutcome(e, shorten(toValidUTF8(why), maxReason))
 	switch {
 	case p.failed != "":
-		fail(&o, shorten(valid(p.failed), maxReason))
+		setFailed(&o, shorten(toValidUTF8(p.failed), maxReason))
 		o.ReasonCode = p.code
 		if res := p.claude.result; res != nil && res.failed() {
 			o.ReasonCode = cmp.Or(p.claude.failureCode(res), p.code)
 			p.claude.explain(&o)
 		}
 		if last := lastLine(e.Stderr); p.session == "" && last != "" {
-			o.Reason = shorten(valid(p.failed+" (its last error: "+last+")"), maxReason)
+			o.Reason = shorten(toValidUTF8(p.failed+" (its last error: "+last+")"), maxReason)
 		}
-	case e.Code == 0 && p.errored:
+	case e.Code == 0 && p.turnFailed:
 		message := string(p.lastText)
-		fail(&o, shorten(valid(codexFailure(message)), maxReason))
+		setFailed(&o, shorten(toValidUTF8(codexFailure(message)), maxReason))
 		o.ReasonCode = cmp.Or(codexCode(message), p.apiCode)
 	case e.Code == 0 && p.turns == 0:
-		fail(&o, p.format.Program+" ended without a result")
+		setFailed(&o, p.format.Program+" ended without a result")
 	}
-	report(&o, string(p.lastText))
-	o.Turns, o.CostUSD = p.turns, max(0, p.cost-p.before)
+	addFinalText(&o, string(p.lastText))
+	o.Turns, o.CostUSD = p.turns, max(0, p.cost-p.costBefore)
 	o.Usage = fleet.Usage{Model: p.model, InputTokens: p.used.in, OutputTokens: p.used.out, ToolCalls: p.tools}
 	return Result{Outcome: o, Session: p.conversation()}
 }
@@ -356,7 +356,7 @@ func (p *acpParser) conversation() string {
 		return p.format.Resumed
 	}
 	told := p.format.Told
-	if !p.heard && p.session == p.resumed.id {
+	if !p.answered && p.session == p.resumed.id {
 		told = p.resumed.told
 	}
 	if p.cost > 0 {
@@ -368,8 +368,8 @@ func (p *acpParser) conversation() string {
 // maxDiffed limits the texts between which a patch is computed, in bytes.
 const maxDiffed = 256 << 10
 
-// unified returns the change between two texts in the unified format, without file names.
-func unified(before, after string) string {
+// unifiedDiff returns the change between two texts in the unified format, without file names.
+func unifiedDiff(before, after string) string {
 	if len(before)+len(after) > maxDiffed {
 		return ""
 	}

@@ -10,7 +10,7 @@ import (
 
 // TestACPErrorOfCodex parses the output of codex-acp 2.6.0 after its model's API refused a request.
 func TestACPErrorOfCodex(t *testing.T) {
-	_, r := feed(t, Format{Kind: "acp"}, []byte(`{"type":"agent","name":"Codex","version":"2.6.0"}
+	_, r := parseInParts(t, Format{Kind: "acp"}, []byte(`{"type":"agent","name":"Codex","version":"2.6.0"}
 {"type":"session","session":"01a20204-0c73-7a81-bad9-32538d4984c1","resumed":true}
 {"type":"state","state":"running"}
 {"type":"update","update":{"sessionUpdate":"session_info_update","_meta":{"codex":{"threadStatus":{"type":"active","activeFlags":[]}}}}}
@@ -26,7 +26,7 @@ func TestACPErrorOfCodex(t *testing.T) {
 
 // TestACPEventsOfClaude parses events of Claude Code that claude-agent-acp passes on. Their forms are those of Claude Code 2.1.332.
 func TestACPEventsOfClaude(t *testing.T) {
-	pieces, r := feed(t, Format{Kind: "acp"}, []byte(`{"type":"session","session":"s1"}
+	pieces, r := parseInParts(t, Format{Kind: "acp"}, []byte(`{"type":"session","session":"s1"}
 {"type":"claude","update":{"type":"system","subtype":"compact_boundary","compact_metadata":{"trigger":"auto","pre_tokens":170000,"post_tokens":9000}}}
 {"type":"claude","update":{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1795822800,"rateLimitType":"five_hour","utilization":1}}}
 {"type":"claude","update":{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":502,"error_status":429,"error":"rate_limit"}}

@@ -22,8 +22,8 @@ func WithAttachments(d Driver, j Job) Job {
 // maxImage is the largest image that the model's API accepts from Claude Code, in bytes.
 const maxImage = 3750 << 10
 
-// images returns the attachments that a message to Claude Code can contain.
-func images(j Job) (all []claude.Image) {
+// imageAttachments returns the attachments that a message to Claude Code can contain.
+func imageAttachments(j Job) (all []claude.Image) {
 	for _, a := range j.Attachments {
 		switch a.MediaType {
 		case "image/png", "image/jpeg", "image/gif", "image/webp":

@@ -51,7 +51,7 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		SplitStderr: true, Messages: true, Mailbox: true, Starts: c.Program(), Env: maps.Clone(claudeVariables),
 		Format: Format{Kind: "claude", Resumed: j.Session, Told: told, Tested: claudeTested},
 	}
-	job := claude.Job{Trust: j.Role.Trust, ID: j.RunDir, System: system, Alone: j.Role.Alone, Prompt: prompt, Images: images(j), Messages: shim.MessagesFD}
+	job := claude.Job{Trust: j.Role.Trust, ID: j.RunDir, System: system, Alone: j.Role.Alone, Prompt: prompt, Images: imageAttachments(j), Messages: shim.MessagesFD}
 	argv := append(slices.Clone(c.argv), "-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json",
 		"--replay-user-messages", "--include-partial-messages", "--include-hook-events", "--forward-subagent-text")
 	servers := map[string]any{}
@@ -77,12 +77,12 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		job.Requests, out.Requests = true, true
 	}
 	job.Argv = argv
-	err = out.start(j, job)
+	err = out.setClientJob(j, job)
 	return out, err
 }
 
-// start makes the client for Claude Code execute the job.
-func (c *Command) start(j Job, job claude.Job) error {
+// setClientJob makes the client for Claude Code execute the job.
+func (c *Command) setClientJob(j Job, job claude.Job) error {
 	const file = "claude.json"
 	b, err := json.Marshal(job)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *Command) start(j Job, job claude.Job) error {
 // claudeOptions returns the options of Claude Code that the role sets. The MCP servers are those of the job, and the given ones.
 func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error) {
 	const mcpFile = "mcp.json"
-	argv := []string{"--setting-sources", sources(j.Role)}
+	argv := []string{"--setting-sources", settingSources(j.Role)}
 	flag := func(name, value string) {
 		if value != "" {
 			argv = append(argv, name, value)
@@ -117,8 +117,8 @@ func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error
 	if j.Role.Tools != nil {
 		argv = append(argv, "--tools", strings.Join(j.Role.Tools, ","))
 	}
-	flag("--allowedTools", strings.Join(allowed(j), ","))
-	flag("--disallowedTools", strings.Join(denials(j.Role), ","))
+	flag("--allowedTools", strings.Join(allowedTools(j), ","))
+	flag("--disallowedTools", strings.Join(denyRules(j.Role), ","))
 	if p := j.Role.Permissions; p != nil {
 		flag("--settings", askSettings(p.Ask))
 	}
@@ -138,9 +138,9 @@ func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error
 	return argv, nil
 }
 
-// denials returns the rules for calls that the program must deny by itself. It does not ask about calls that the settings of its directory
+// denyRules returns the rules for calls that the program must deny by itself. It does not ask about calls that the settings of its directory
 // allow, and the agent can write these.
-func denials(r Role) []string {
+func denyRules(r Role) []string {
 	if r.Permissions == nil {
 		return r.DisallowedTools
 	}
@@ -165,9 +165,9 @@ var claudeVariables = map[string]string{
 // ReportServer is the name of the MCP server with which an agent reports to Fleet.
 const ReportServer = "fleet"
 
-// sources returns which settings files Claude Code reads. The project's settings are in the agent's directory, where
+// settingSources returns which settings files Claude Code reads. The project's settings are in the agent's directory, where
 // the agent can change them. An agent with a sealed role gets none, because they could lift the role's restrictions.
-func sources(r Role) string {
+func settingSources(r Role) string {
 	if r.Sealed {
 		return ""
 	}
@@ -186,8 +186,8 @@ func serversOf(j Job) map[string]MCPServer {
 	return servers
 }
 
-// allowed returns the tools that need no permission.
-func allowed(j Job) []string {
+// allowedTools returns the tools that need no permission.
+func allowedTools(j Job) []string {
 	tools := slices.Clone(j.Role.AllowedTools)
 	if j.Report != nil {
 		tools = append(tools, "mcp__"+ReportServer)

@@ -45,5 +45,5 @@ func (p *claudeParser) explain(o *fleet.Outcome) {
 	if p.result == nil || p.result.APIStatus != http.StatusTooManyRequests {
 		o.Reason = limitText(p.limit.usage())
 	}
-	o.ReasonCode, o.RetryAt = fleet.CodeUsageWindow, p.limit.resets()
+	o.ReasonCode, o.RetryAt = fleet.CodeUsageWindow, p.limit.resetTime()
 }

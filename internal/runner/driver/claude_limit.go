@@ -25,18 +25,18 @@ type claudeLimit struct {
 	} `json:"unifiedWindows"`
 }
 
-// resets returns when the window ends, or a zero time.
-func (l *claudeLimit) resets() time.Time { return unix(l.ResetsAt) }
+// resetTime returns when the window ends, or a zero time.
+func (l *claudeLimit) resetTime() time.Time { return unixTime(l.ResetsAt) }
 
 // reached reports whether requests are refused until the window ends.
 func (l *claudeLimit) reached() bool { return l != nil && l.Status == "rejected" && !l.Overage }
 
 // usage returns the state of the window that limits the subscription most.
 func (l *claudeLimit) usage() fleet.UsageLimit {
-	return fleet.UsageLimit{Window: oneLine(valid(l.Window)), Utilization: l.Utilization, Reached: l.reached(), ResetsAt: l.resets()}
+	return fleet.UsageLimit{Window: oneLine(toValidUTF8(l.Window)), Utilization: l.Utilization, Reached: l.reached(), ResetsAt: l.resetTime()}
 }
 
-func unix(seconds int64) time.Time {
+func unixTime(seconds int64) time.Time {
 	if seconds <= 0 {
 		return time.Time{}
 	}
@@ -50,10 +50,10 @@ func (p *claudeParser) limitSteps(l *claudeLimit) (steps []Piece) {
 	}
 	limits := map[string]fleet.UsageLimit{}
 	for name, w := range l.Windows {
-		name = oneLine(valid(name))
-		limits[name] = fleet.UsageLimit{Window: name, Utilization: w.Utilization, ResetsAt: unix(w.ResetsAt)}
+		name = oneLine(toValidUTF8(name))
+		limits[name] = fleet.UsageLimit{Window: name, Utilization: w.Utilization, ResetsAt: unixTime(w.ResetsAt)}
 	}
-	main := oneLine(valid(l.Window))
+	main := oneLine(toValidUTF8(l.Window))
 	if l.Status != "allowed" || l.Window != "" && limits[main].Window == "" {
 		limits[main] = l.usage()
 	}
@@ -65,7 +65,7 @@ func (p *claudeParser) limitSteps(l *claudeLimit) (steps []Piece) {
 			continue
 		}
 		p.windows[name] = *s.Limit
-		steps = append(steps, step(limitText(*s.Limit), s))
+		steps = append(steps, stepPiece(limitText(*s.Limit), s))
 	}
 	return steps
 }

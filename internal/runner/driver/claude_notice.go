@@ -53,10 +53,10 @@ type claudeNotice struct {
 	Seconds int `json:"seconds"`
 }
 
-// notice remembers what the event says about failures, and returns a step if people want to see the event.
-func (p *claudeParser) notice(line []byte) []Piece {
+// handleNotice remembers what the event says about failures, and returns a step if people want to see the event.
+func (p *claudeParser) handleNotice(line []byte) []Piece {
 	var n claudeNotice
-	if err := json.Unmarshal(line, &n); err != nil && !wrongType(err) {
+	if err := json.Unmarshal(line, &n); err != nil && !isTypeError(err) {
 		return nil
 	}
 	switch {
@@ -65,36 +65,36 @@ func (p *claudeParser) notice(line []byte) []Piece {
 		return p.limitSteps(n.Limit)
 	case n.Subtype == "api_retry":
 		p.apiError, p.unreachable = n.Error, n.HTTPStatus == 0
-		return []Piece{n.retry()}
+		return []Piece{n.retryStep()}
 	case n.Subtype == "permission_denied":
-		return p.deny(n.ToolUse, n.Tool, cmp.Or(n.Message, n.Why, "no rule allows it"))
+		return p.denialSteps(n.ToolUse, n.Tool, cmp.Or(n.Message, n.Why, "no rule allows it"))
 	case n.Subtype == "compact_boundary" && n.Compacted != nil:
-		c := &fleet.Compaction{Trigger: oneLine(valid(n.Compacted.Trigger)), Before: n.Compacted.Before, After: n.Compacted.After}
-		return []Piece{step(fmt.Sprintf("the conversation was summarised (%s): %d tokens became %d", c.Trigger, c.Before, c.After),
+		c := &fleet.Compaction{Trigger: oneLine(toValidUTF8(n.Compacted.Trigger)), Before: n.Compacted.Before, After: n.Compacted.After}
+		return []Piece{stepPiece(fmt.Sprintf("the conversation was summarised (%s): %d tokens became %d", c.Trigger, c.Before, c.After),
 			&fleet.Step{Type: fleet.StepCompaction, Compaction: c})}
 	case n.Subtype == "hook_response":
-		return []Piece{n.hook()}
+		return []Piece{n.hookStep()}
 	case n.Subtype == "task_started" && n.Background != nil && !*n.Background: // a command for which the turn waits
-		p.awaited[n.TaskID] = true
+		p.foreground[n.TaskID] = true
 	case n.Subtype == "background_tasks_changed":
-		p.sentToBackground(line)
-	case n.Subtype == "task_notification" && p.awaited[n.TaskID]:
-		delete(p.awaited, n.TaskID)
+		p.trackForeground(line)
+	case n.Subtype == "task_notification" && p.foreground[n.TaskID]:
+		delete(p.foreground, n.TaskID)
 	case n.Subtype == "task_started", n.Subtype == "task_notification":
-		return []Piece{n.background()}
+		return []Piece{n.backgroundStep()}
 	case n.Subtype == "gave_up":
-		return []Piece{warning(fmt.Sprintf("the model's API refuses the key (%d), so Fleet ends the run", n.HTTPStatus))}
+		return []Piece{warningStep(fmt.Sprintf("the model's API refuses the key (%d), so Fleet ends the run", n.HTTPStatus))}
 	case n.Subtype == "model_fallback":
-		return []Piece{warning(fmt.Sprintf("the model %s is overloaded: %s continues", n.From, n.To))}
+		return []Piece{warningStep(fmt.Sprintf("the model %s is overloaded: %s continues", n.From, n.To))}
 	case n.Subtype == "background_stopped":
-		return []Piece{warning(fmt.Sprintf("work in the background did not end within %s after the last answer, and was stopped", time.Duration(n.Seconds)*time.Second))}
+		return []Piece{warningStep(fmt.Sprintf("work in the background did not end within %s after the last answer, and was stopped", time.Duration(n.Seconds)*time.Second))}
 	}
 	return nil
 }
 
-// retry returns a step for a request to the model that failed and is repeated.
-func (n *claudeNotice) retry() Piece {
-	r := &fleet.Retry{Attempt: n.Attempt, Limit: n.MaxRetries + 1, Delay: time.Duration(n.DelayMS) * time.Millisecond, Status: n.HTTPStatus, Error: oneLine(valid(n.Error))}
+// retryStep returns a step for a request to the model that failed and is repeated.
+func (n *claudeNotice) retryStep() Piece {
+	r := &fleet.Retry{Attempt: n.Attempt, Limit: n.MaxRetries + 1, Delay: time.Duration(n.DelayMS) * time.Millisecond, Status: n.HTTPStatus, Error: oneLine(toValidUTF8(n.Error))}
 	why := "unknown error"
 	switch {
 	case r.Status != 0:
@@ -102,14 +102,14 @@ func (n *claudeNotice) retry() Piece {
 	case r.Error != "":
 		why = r.Error
 	}
-	return step(fmt.Sprintf("the model's API refused a request (%s): attempt %d of %d follows in %s", why, r.Attempt+1, r.Limit, r.Delay.Round(100*time.Millisecond)),
+	return stepPiece(fmt.Sprintf("the model's API refused a request (%s): attempt %d of %d follows in %s", why, r.Attempt+1, r.Limit, r.Delay.Round(100*time.Millisecond)),
 		&fleet.Step{Type: fleet.StepRetry, Retry: r})
 }
 
-// hook returns a step for a hook that has ended.
-func (n *claudeNotice) hook() Piece {
-	s := &fleet.Step{Type: fleet.StepHook, Name: oneLine(valid(n.Hook)), IsError: n.ExitCode != 0}
-	s.Message = cut(s, strings.TrimSpace(cmp.Or(n.Output, n.Stdout+n.Stderr)))
+// hookStep returns a step for a hook that has ended.
+func (n *claudeNotice) hookStep() Piece {
+	s := &fleet.Step{Type: fleet.StepHook, Name: oneLine(toValidUTF8(n.Hook)), IsError: n.ExitCode != 0}
+	s.Message = truncate(s, strings.TrimSpace(cmp.Or(n.Output, n.Stdout+n.Stderr)))
 	text := "hook " + s.Name
 	if s.IsError {
 		text += fmt.Sprintf(" failed with exit code %d", n.ExitCode)
@@ -117,11 +117,11 @@ func (n *claudeNotice) hook() Piece {
 	if s.Message != "" {
 		text += ": " + s.Message
 	}
-	return step(text, s)
+	return stepPiece(text, s)
 }
 
-// sentToBackground handles the list of what runs in the background: a command that takes long can get there.
-func (p *claudeParser) sentToBackground(line []byte) {
+// trackForeground handles the list of what runs in the background: a command that takes long can get there.
+func (p *claudeParser) trackForeground(line []byte) {
 	var list struct {
 		Tasks []struct {
 			ID string `json:"task_id"`
@@ -129,17 +129,17 @@ func (p *claudeParser) sentToBackground(line []byte) {
 	}
 	_ = json.Unmarshal(line, &list) // without a list, nothing has changed
 	for _, t := range list.Tasks {
-		delete(p.awaited, t.ID)
+		delete(p.foreground, t.ID)
 	}
 }
 
-// background returns a step for work in the background that has begun or ended.
-func (n *claudeNotice) background() Piece {
-	s := &fleet.Step{Type: fleet.StepBackground, ID: n.TaskID, Parent: n.ToolUse, Name: oneLine(valid(n.TaskType)), Status: "started"}
+// backgroundStep returns a step for work in the background that has begun or ended.
+func (n *claudeNotice) backgroundStep() Piece {
+	s := &fleet.Step{Type: fleet.StepBackground, ID: n.TaskID, Parent: n.ToolUse, Name: oneLine(toValidUTF8(n.TaskType)), Status: "started"}
 	text := n.Description
 	if n.Subtype == "task_notification" {
-		text, s.Status = n.Summary, oneLine(valid(n.Status))
+		text, s.Status = n.Summary, oneLine(toValidUTF8(n.Status))
 	}
-	s.Message = cut(s, text)
-	return step(s.Status+" in the background: "+s.Message, s)
+	s.Message = truncate(s, text)
+	return stepPiece(s.Status+" in the background: "+s.Message, s)
 }

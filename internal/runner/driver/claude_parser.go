@@ -17,24 +17,24 @@ import (
 type claudeParser struct {
 	unknownLines
 
-	resumed  conversation
-	told     string // fingerprint of the instructions that this run gives the model
-	heard    bool   // the model has answered, so it has received this run's instructions
-	session  string
-	lastText string // the model's last text
-	version  string // version of the program
-	tested   string // version with which Fleet was tested
-	result   *claudeEvent
-	output   json.RawMessage // of the newest result that has one: background work can end in further results
-	cost     float64
-	turns    int
-	open     map[string]bool          // tool calls without a result so far
-	took     map[string]time.Duration // how long tool calls took whose result follows
-	awaited  map[string]bool          // ids of commands that run in the foreground
-	denied   map[string]bool          // tool calls whose denial was reported
-	began    bool                     // the first turn has begun
-	gaveUp   string                   // why Fleet ended the run, because it could not succeed
-	usage    claudeUsage
+	resumed         conversation
+	told            string // fingerprint of the instructions that this run gives the model
+	answered        bool   // the model has answered, so it has received this run's instructions
+	session         string
+	lastText        string // the model's last text
+	version         string // version of the program
+	tested          string // version with which Fleet was tested
+	result          *claudeEvent
+	output          json.RawMessage // of the newest result that has one: background work can end in further results
+	cost            float64
+	turns           int
+	open            map[string]bool          // tool calls without a result so far
+	durations       map[string]time.Duration // how long tool calls took whose result follows
+	foreground      map[string]bool          // ids of commands that run in the foreground
+	reportedDenials map[string]bool          // tool calls whose denial was reported
+	began           bool                     // the first turn has begun
+	endReason       string                   // why Fleet ended the run, because it could not succeed
+	usage           claudeUsage
 
 	limit       *claudeLimit                // the newest state of the limits of the subscription
 	windows     map[string]fleet.UsageLimit // what steps have said of its windows, by name
@@ -43,7 +43,7 @@ type claudeParser struct {
 }
 
 func newClaudeParser(f Format) *claudeParser {
-	return &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told, tested: f.Tested, open: map[string]bool{}, took: map[string]time.Duration{}, awaited: map[string]bool{}, denied: map[string]bool{}, windows: map[string]fleet.UsageLimit{}, usage: claudeUsage{names: map[string]string{}, messages: map[string]tokens{}, exact: map[string]bool{}}}
+	return &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told, tested: f.Tested, open: map[string]bool{}, durations: map[string]time.Duration{}, foreground: map[string]bool{}, reportedDenials: map[string]bool{}, windows: map[string]fleet.UsageLimit{}, usage: claudeUsage{names: map[string]string{}, messages: map[string]tokens{}, exact: map[string]bool{}}}
 }
 
 type claudeEvent struct {
@@ -101,7 +101,7 @@ type claudeMessage struct {
 // used returns the message's usage, which must be known.
 func (m *claudeMessage) used() fleet.StepUsed {
 	u := m.Usage
-	return fleet.StepUsed{Model: oneLine(valid(m.Model)), Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
+	return fleet.StepUsed{Model: oneLine(toValidUTF8(m.Model)), Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
 }
 
 // claudeServer is an MCP server, with its status at the start: connected, pending, failed or needs-auth.
@@ -115,9 +115,9 @@ func serverWarnings(servers []claudeServer) (pieces []Piece) {
 	for _, s := range servers {
 		switch s.Status {
 		case "failed":
-			pieces = append(pieces, warning(fmt.Sprintf("the MCP server %q did not start, so its tools are missing", s.Name)))
+			pieces = append(pieces, warningStep(fmt.Sprintf("the MCP server %q did not start, so its tools are missing", s.Name)))
 		case "needs-auth":
-			pieces = append(pieces, warning(fmt.Sprintf("the MCP server %q requires a login, so its tools are missing", s.Name)))
+			pieces = append(pieces, warningStep(fmt.Sprintf("the MCP server %q requires a login, so its tools are missing", s.Name)))
 		}
 	}
 	return pieces
@@ -137,9 +137,9 @@ type claudeBlock struct {
 	IsError   bool            `json:"is_error"`
 }
 
-// wrongType reports whether the error means that a field has another type than in known events. The other fields were
+// isTypeError reports whether the error means that a field has another type than in known events. The other fields were
 // read.
-func wrongType(err error) bool {
+func isTypeError(err error) bool {
 	_, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	return ok
 }
@@ -149,7 +149,7 @@ func (p *claudeParser) Open() int { return len(p.open) }
 
 func (p *claudeParser) Line(line []byte) []Piece {
 	var e claudeEvent
-	if err := json.Unmarshal(line, &e); err != nil && !wrongType(err) || e.Type == "" {
+	if err := json.Unmarshal(line, &e); err != nil && !isTypeError(err) || e.Type == "" {
 		return p.notEvent(line)
 	}
 	if e.SessionID != "" {
@@ -157,56 +157,56 @@ func (p *claudeParser) Line(line []byte) []Piece {
 	}
 	switch e.Type {
 	case "system":
-		p.known = true
+		p.understood = true
 		if e.Version != "" {
 			p.version = e.Version
 		}
-		p.usage.begin(e.Model)
+		p.usage.setModel(e.Model)
 		first := e.Subtype == "init" && !p.began // every turn begins with the same event
 		p.began = p.began || first
 		if first {
 			return serverWarnings(e.Servers)
 		}
-		return p.notice(line)
+		return p.handleNotice(line)
 	case "rate_limit_event":
-		p.known = true
-		return p.notice(line)
+		p.understood = true
+		return p.handleNotice(line)
 	case "fleet": // an event of Fleet's own process, which talks to Claude Code
-		p.known = true
+		p.understood = true
 		switch e.Subtype {
 		case "gave_up":
-			p.gaveUp = "the model's API refuses the key: check the key of the project"
+			p.endReason = "the model's API refuses the key: check the key of the project"
 		case "usage":
-			return p.usage.measured(&e)
+			return p.usage.setMeasured(&e)
 		case "tool_time":
-			p.took[e.ToolUse] = time.Duration(e.Milliseconds) * time.Millisecond
+			p.durations[e.ToolUse] = time.Duration(e.Milliseconds) * time.Millisecond
 			return nil
 		}
-		return p.notice(line)
+		return p.handleNotice(line)
 	case "result":
-		p.known = true
-		return p.ended(&e)
+		p.understood = true
+		return p.handleResult(&e)
 	case "assistant":
-		p.known, p.heard = true, true
+		p.understood, p.answered = true, true
 		p.apiError, p.unreachable = e.APIError, false
-		return append(p.assistant(e), p.usage.message(&e)...)
+		return append(p.handleAssistant(e), p.usage.addMessage(&e)...)
 	case "user":
-		return p.user(e)
+		return p.handleUser(e)
 	default:
-		p.skip(line)
+		p.noteUnknown(line)
 	}
 	return nil
 }
 
-// ended handles a result. It reports the denials that no other event has reported, such as those of people.
-func (p *claudeParser) ended(e *claudeEvent) (pieces []Piece) {
+// handleResult handles a result. It reports the denials that no other event has reported, such as those of people.
+func (p *claudeParser) handleResult(e *claudeEvent) (pieces []Piece) {
 	p.result = e
 	if len(e.Output) > 0 && string(e.Output) != "null" {
 		p.output = e.Output
 	}
 	clear(p.open)
 	p.turns += e.Turns
-	p.usage.result(e)
+	p.usage.addResult(e)
 	if e.Since == nil {
 		p.cost = e.Cost
 	}
@@ -214,21 +214,21 @@ func (p *claudeParser) ended(e *claudeEvent) (pieces []Piece) {
 		p.cost += m.Cost
 	}
 	for _, d := range e.Denials {
-		pieces = append(pieces, p.deny(d.ID, d.Name, "it was not allowed")...)
+		pieces = append(pieces, p.denialSteps(d.ID, d.Name, "it was not allowed")...)
 	}
 	return pieces
 }
 
-// deny returns a step for a tool call that was denied, unless the denial was reported before.
-func (p *claudeParser) deny(id, name, why string) []Piece {
-	if p.denied[id] {
+// denialSteps returns a step for a tool call that was denied, unless the denial was reported before.
+func (p *claudeParser) denialSteps(id, name, why string) []Piece {
+	if p.reportedDenials[id] {
 		return nil
 	}
-	p.denied[id] = id != ""
-	return []Piece{denied(id, toolName(name), why)}
+	p.reportedDenials[id] = id != ""
+	return []Piece{deniedStep(id, toolName(name), why)}
 }
 
-func (p *claudeParser) assistant(e claudeEvent) []Piece {
+func (p *claudeParser) handleAssistant(e claudeEvent) []Piece {
 	var blocks []claudeBlock
 	if err := json.Unmarshal(e.Message.Content, &blocks); err != nil {
 		return nil
@@ -237,26 +237,26 @@ func (p *claudeParser) assistant(e claudeEvent) []Piece {
 	for _, b := range blocks {
 		switch {
 		case b.Type == "tool_use" && b.Name != "":
-			p.usage.call(b)
+			p.usage.addCall(b)
 			p.open[b.ID] = true
-			pieces = append(pieces, e.by(toolCall(toolStep(b.Name, b.Input), b.ID, toolName(b.Name), b.Input)))
+			pieces = append(pieces, e.withSubagent(toolCallStep(toolStep(b.Name, b.Input), b.ID, toolName(b.Name), b.Input)))
 		case b.Type == "thinking" && strings.TrimSpace(b.Thinking) != "":
-			pieces = append(pieces, e.by(thought(b.Thinking)))
+			pieces = append(pieces, e.withSubagent(thoughtStep(b.Thinking)))
 		case b.Type == "text" && strings.TrimSpace(b.Text) == "":
 		case b.Type == "text" && e.Parent == nil:
 			p.lastText = b.Text
-			pieces = append(pieces, Piece{Text: valid(strings.TrimRight(b.Text, "\n")) + "\n"})
+			pieces = append(pieces, Piece{Text: toValidUTF8(strings.TrimRight(b.Text, "\n")) + "\n"})
 		case b.Type == "text":
-			pieces = append(pieces, e.by(subagentText(e.Subagent, b.Text)))
+			pieces = append(pieces, e.withSubagent(subagentTextStep(e.Subagent, b.Text)))
 		}
 	}
 	return pieces
 }
 
-// by adds to the piece which subagent took its step.
-func (e *claudeEvent) by(p Piece) Piece {
+// withSubagent adds to the piece which subagent took its step.
+func (e *claudeEvent) withSubagent(p Piece) Piece {
 	if e.Parent != nil {
-		p.Data.Parent, p.Data.Agent = *e.Parent, oneLine(valid(e.Subagent))
+		p.Data.Parent, p.Data.Agent = *e.Parent, oneLine(toValidUTF8(e.Subagent))
 	}
 	return p
 }
@@ -270,10 +270,10 @@ func toolStep(name string, arguments json.RawMessage) string {
 		"command", "file_path", "notebook_path", "pattern", "url", "query", "description", "path", "prompt", "skill",
 	} {
 		if s, ok := input[key].(string); ok && strings.TrimSpace(s) != "" {
-			return oneLine(valid(name + ": " + s))
+			return oneLine(toValidUTF8(name + ": " + s))
 		}
 	}
-	return oneLine(valid(name))
+	return oneLine(toValidUTF8(name))
 }
 
 // toolName returns a short name of the tool.
@@ -284,36 +284,36 @@ func toolName(name string) string {
 func (p *claudeParser) Result(e Exit) Result {
 	why := lastLine(e.Stderr)
 	if why == "" {
-		why = p.garbage
+		why = p.lastNonEvent
 	}
-	o := outcome(e, shorten(valid(why), maxReason))
+	o := exitOutcome(e, shorten(toValidUTF8(why), maxReason))
 	r := Result{Session: p.conversation().String()}
 	switch res := p.result; {
 	case res == nil:
-		report(&o, p.lastText)
+		addFinalText(&o, p.lastText)
 		switch {
-		case e.Code == 0 && !p.known:
-			fail(&o, unknownOutput("", p.first, "claude", p.version, p.tested))
+		case e.Code == 0 && !p.understood:
+			setFailed(&o, unknownOutput("", p.first, "claude", p.version, p.tested))
 			o.ReasonCode = fleet.CodeProgramChanged
 		case e.Code == 0:
-			fail(&o, unknownOutput("claude ended without a result", "", "claude", p.version, p.tested))
-		case !p.known && e.Signal == "" && p.resumed.id == "":
+			setFailed(&o, unknownOutput("claude ended without a result", "", "claude", p.version, p.tested))
+		case !p.understood && e.Signal == "" && p.resumed.id == "":
 			o.Reason = unknownOutput(o.Reason, p.first, "claude", p.version, p.tested)
 			o.ReasonCode = fleet.CodeProgramChanged
 		}
-	case p.gaveUp != "":
-		fail(&o, p.gaveUp)
+	case p.endReason != "":
+		setFailed(&o, p.endReason)
 		o.ReasonCode = fleet.CodeAuth
 	case res.failed():
-		fail(&o, claudeFailure(res))
+		setFailed(&o, claudeFailure(res))
 		o.ReasonCode = p.failureCode(res)
-		report(&o, p.lastText)
+		addFinalText(&o, p.lastText)
 	default:
-		report(&o, res.Result)
+		addFinalText(&o, res.Result)
 		o.Output = p.output
 	}
 	o.CostUSD, o.CostPartial, o.Turns, o.Usage = p.cost, len(p.usage.messages) > 0, p.turns, p.usage.total()
-	if p.resumed.id != "" && strings.Contains(o.Reason+e.Stderr+p.garbage, "No conversation found") {
+	if p.resumed.id != "" && strings.Contains(o.Reason+e.Stderr+p.lastNonEvent, "No conversation found") {
 		r.Session, r.Forget = "", true
 		o.Reason += "; the agent's next task begins a new conversation"
 	}
@@ -325,7 +325,7 @@ func (p *claudeParser) Result(e Exit) Result {
 // conversation returns the conversation that the agent's next run continues.
 func (p *claudeParser) conversation() conversation {
 	c := conversation{p.session, p.told}
-	if !p.heard && p.session == p.resumed.id {
+	if !p.answered && p.session == p.resumed.id {
 		c.told = p.resumed.told
 	}
 	return c
@@ -350,5 +350,5 @@ func claudeFailure(e *claudeEvent) string {
 	default:
 		words = "claude reported a failure without a reason (" + e.Subtype + ")"
 	}
-	return shorten(valid(words), maxReason)
+	return shorten(toValidUTF8(words), maxReason)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// user handles the tool results in an event.
-func (p *claudeParser) user(e claudeEvent) []Piece {
+// handleUser handles the tool results in an event.
+func (p *claudeParser) handleUser(e claudeEvent) []Piece {
 	var blocks []claudeBlock
 	if err := json.Unmarshal(e.Message.Content, &blocks); err != nil {
 		return nil
@@ -22,13 +22,13 @@ func (p *claudeParser) user(e claudeEvent) []Piece {
 		delete(p.open, id)
 		for _, m := range e.ToolMeta {
 			if m.ID == id && m.Kind != "" {
-				pieces = append(pieces, p.deny(id, name, result)...)
+				pieces = append(pieces, p.denialSteps(id, name, result)...)
 			}
 		}
-		pieces = append(pieces, e.by(toolResult(id, toolName(name), result, b.IsError, p.took[id])))
-		delete(p.took, id)
+		pieces = append(pieces, e.withSubagent(toolResultStep(id, toolName(name), result, b.IsError, p.durations[id])))
+		delete(p.durations, id)
 		if path, patch := patchIn(e.ToolResult); path != "" && !b.IsError {
-			pieces = append(pieces, e.by(fileEdit(id, path, patch)))
+			pieces = append(pieces, e.withSubagent(fileEditStep(id, path, patch)))
 		}
 	}
 	return pieces

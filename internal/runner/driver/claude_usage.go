@@ -47,17 +47,17 @@ func (c claudeTokens) sum() tokens {
 	return tokens{in: c.Input + c.CacheRead + c.CacheWrite, out: c.Output}
 }
 
-// begin sets the configured model of the run, unless a message has already named the model.
-func (u *claudeUsage) begin(model string) {
+// setModel sets the configured model of the run, unless a message has already named the model.
+func (u *claudeUsage) setModel(model string) {
 	if u.model == "" {
 		u.model = model
 	}
 }
 
-// message handles an event of a message. All events of one message report the usage of the same request, so only the
+// addMessage handles an event of a message. All events of one message report the usage of the same request, so only the
 // last event counts. Claude Code's own events do not have the final usage, but there are no others for subagents. It
 // returns a step for a new message of a subagent.
-func (u *claudeUsage) message(e *claudeEvent) []Piece {
+func (u *claudeUsage) addMessage(e *claudeEvent) []Piece {
 	m := e.Message
 	if m.Model == "<synthetic>" { // Claude Code itself has written it
 		return nil
@@ -73,11 +73,11 @@ func (u *claudeUsage) message(e *claudeEvent) []Piece {
 	if e.Parent == nil || known {
 		return nil
 	}
-	return []Piece{e.by(usageStep(m.used()))}
+	return []Piece{e.withSubagent(usageStep(m.used()))}
 }
 
-// measured handles the usage of a message that Fleet's client reports. It returns a step if the message is complete.
-func (u *claudeUsage) measured(e *claudeEvent) []Piece {
+// setMeasured handles the usage of a message that Fleet's client reports. It returns a step if the message is complete.
+func (u *claudeUsage) setMeasured(e *claudeEvent) []Piece {
 	m := e.Message
 	if m.Usage == nil {
 		return nil
@@ -87,17 +87,17 @@ func (u *claudeUsage) measured(e *claudeEvent) []Piece {
 	if !e.Final {
 		return nil
 	}
-	return []Piece{e.by(usageStep(m.used()))}
+	return []Piece{e.withSubagent(usageStep(m.used()))}
 }
 
-// call handles a tool call.
-func (u *claudeUsage) call(b claudeBlock) {
+// addCall handles a tool call.
+func (u *claudeUsage) addCall(b claudeBlock) {
 	u.calls++
 	u.names[b.ID] = b.Name
 }
 
-// result handles a result. Its usage includes all messages since the previous result.
-func (u *claudeUsage) result(e *claudeEvent) {
+// addResult handles a result. Its usage includes all messages since the previous result.
+func (u *claudeUsage) addResult(e *claudeEvent) {
 	var sum tokens
 	switch {
 	case e.Since != nil:

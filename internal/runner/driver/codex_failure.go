@@ -19,28 +19,28 @@ type codexError struct {
 	Details string          `json:"additionalDetails"`
 }
 
-// retry returns a step for the request that is repeated.
-func (e *codexError) retry() Piece {
+// retryStep returns a step for the request that is repeated.
+func (e *codexError) retryStep() Piece {
 	_, status := acp.CodexError(e.Info)
-	attempt, limit, why := repeated(e.Message)
+	attempt, limit, why := parseReconnecting(e.Message)
 	return codexRetry(attempt, limit, status, cmp.Or(codexFailure(e.Details), why))
 }
 
 // codexRetry returns a step for a request to the model that failed and is repeated.
 func codexRetry(attempt, limit, status int, why string) Piece {
-	r := &fleet.Retry{Attempt: attempt, Limit: limit, Status: cmp.Or(status, codexStatus(why)), Error: oneLine(valid(why))}
+	r := &fleet.Retry{Attempt: attempt, Limit: limit, Status: cmp.Or(status, codexStatus(why)), Error: oneLine(toValidUTF8(why))}
 	text := "a request to the model failed (" + cmp.Or(r.Error, "unknown error") + ") and is repeated"
 	if limit > 0 {
 		text += fmt.Sprintf(": attempt %d of %d follows", attempt+1, limit)
 	}
-	return step(text, &fleet.Step{Type: fleet.StepRetry, Retry: r})
+	return stepPiece(text, &fleet.Step{Type: fleet.StepRetry, Retry: r})
 }
 
 var reconnecting = regexp.MustCompile(`^Reconnecting\.\.\. (\d{1,4})/(\d{1,4})(?: \((.*)\))?$`)
 
-// repeated splits the message with which Codex says that it repeats a request: the attempt that failed, how many attempts there
+// parseReconnecting splits the message with which Codex says that it repeats a request: the attempt that failed, how many attempts there
 // are, and why. attempt is 0 if the message says something else.
-func repeated(message string) (attempt, limit int, why string) {
+func parseReconnecting(message string) (attempt, limit int, why string) {
 	m := reconnecting.FindStringSubmatch(message)
 	if m == nil {
 		return 0, 0, message

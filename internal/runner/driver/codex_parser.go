@@ -15,21 +15,21 @@ import (
 type codexParser struct {
 	unknownLines
 
-	format    Format
-	resumed   conversation
-	before    tokens // usage of the conversation before this run
-	used      tokens // usage of the conversation so far
-	cached    int64  // tokens of used that were read from the cache
-	written   int64  // tokens of used that were written to the cache
-	session   string
-	heard     bool   // the model has answered, so it has received this run's instructions
-	lastText  string // the model's last message
-	lastError string // the last error after which Codex continued
-	failed    string
-	code      fleet.ReasonCode // of failed
-	turns     int
-	tools     int
-	open      map[string]bool // items that have started and have not ended
+	format        Format
+	resumed       conversation
+	usageBefore   tokens // usage of the conversation before this run
+	used          tokens // usage of the conversation so far
+	cachedTokens  int64  // tokens of used that were read from the cache
+	cacheWritten  int64  // tokens of used that were written to the cache
+	session       string
+	modelAnswered bool   // the model has answered, so it has received this run's instructions
+	lastText      string // the model's last message
+	lastError     string // the last error after which Codex continued
+	failed        string
+	code          fleet.ReasonCode // of failed
+	turns         int
+	tools         int
+	open          map[string]bool // items that have started and have not ended
 }
 
 func newCodexParser(f Format) *codexParser {
@@ -37,9 +37,9 @@ func newCodexParser(f Format) *codexParser {
 	told, used, _ := strings.Cut(p.resumed.told, " ")
 	p.resumed.told = told
 	in, out, _ := strings.Cut(used, " ")
-	p.before.in, _ = strconv.ParseInt(in, 10, 64)
-	p.before.out, _ = strconv.ParseInt(out, 10, 64)
-	p.used = p.before
+	p.usageBefore.in, _ = strconv.ParseInt(in, 10, 64)
+	p.usageBefore.out, _ = strconv.ParseInt(out, 10, 64)
+	p.used = p.usageBefore
 	return p
 }
 
@@ -99,37 +99,37 @@ func (p *codexParser) Line(line []byte) []Piece {
 	}
 	switch e.Type {
 	case "thread.started":
-		p.known, p.session = true, e.Thread
+		p.understood, p.session = true, e.Thread
 	case "turn.started":
-		p.known = true
+		p.understood = true
 		return []Piece{{}} // a sign of progress
 	case "turn.completed":
-		p.known, p.heard = true, true
+		p.understood, p.modelAnswered = true, true
 		p.turns++
 		clear(p.open)
 		if e.Usage != nil {
-			return []Piece{p.answered(e.Usage)}
+			return []Piece{p.turnUsage(e.Usage)}
 		}
 	case "turn.failed":
-		p.known, p.failed, p.code = true, codexFailure(e.Error.Message), codexCode(e.Error.Message)
+		p.understood, p.failed, p.code = true, codexFailure(e.Error.Message), codexCode(e.Error.Message)
 		p.turns++
 		clear(p.open)
 	case "error":
-		return p.notice(e.Message)
+		return p.handleError(e.Message)
 	case "item.started", "item.updated", "item.completed":
 		if e.Item != nil {
-			p.known = true
-			return p.item(e.Type, e.Item)
+			p.understood = true
+			return p.handleItem(e.Type, e.Item)
 		}
 	default:
-		p.skip(line)
+		p.noteUnknown(line)
 	}
 	return nil
 }
 
-// answered returns a step for the usage of a turn, which is the difference to the usage before it. Codex does not say how much of
+// turnUsage returns a step for the usage of a turn, which is the difference to the usage before it. Codex does not say how much of
 // an earlier conversation was cached, so the first turn of a resumed one counts no cached tokens.
-func (p *codexParser) answered(u *codexUsage) Piece {
+func (p *codexParser) turnUsage(u *codexUsage) Piece {
 	before := p.used
 	p.used = tokens{in: u.Input, out: u.Output}
 	step := fleet.StepUsed{Turn: true, Model: p.format.Model, Input: u.Input - before.in, Output: u.Output - before.out}
@@ -137,20 +137,20 @@ func (p *codexParser) answered(u *codexUsage) Piece {
 		step.Input, step.Output = u.Input, u.Output
 	}
 	if p.turns > 1 || before == (tokens{}) {
-		step.CacheRead = min(max(0, u.Cached-p.cached), step.Input)
-		step.CacheWrite = min(max(0, u.Writes-p.written), step.Input-step.CacheRead)
+		step.CacheRead = min(max(0, u.Cached-p.cachedTokens), step.Input)
+		step.CacheWrite = min(max(0, u.Writes-p.cacheWritten), step.Input-step.CacheRead)
 		step.Input -= step.CacheRead + step.CacheWrite
 	}
-	p.cached, p.written = u.Cached, u.Writes
+	p.cachedTokens, p.cacheWritten = u.Cached, u.Writes
 	return usageStep(step)
 }
 
 var digits = regexp.MustCompile(`\d+`)
 
-// notice handles an error after which Codex continues, or with which it ends. Repeated errors are reported once, because they are
+// handleError handles an error after which Codex continues, or with which it ends. Repeated errors are reported once, because they are
 // not progress, except for requests to the model that Codex repeats.
-func (p *codexParser) notice(message string) []Piece {
-	if attempt, limit, why := repeated(message); attempt > 0 {
+func (p *codexParser) handleError(message string) []Piece {
+	if attempt, limit, why := parseReconnecting(message); attempt > 0 {
 		p.lastError = why
 		return []Piece{codexRetry(attempt, limit, 0, why)}
 	}
@@ -160,37 +160,37 @@ func (p *codexParser) notice(message string) []Piece {
 	if message == "" || same {
 		return nil
 	}
-	return []Piece{step(message, &fleet.Step{Type: fleet.StepWarning, Message: shorten(valid(message), maxReason)})}
+	return []Piece{stepPiece(message, &fleet.Step{Type: fleet.StepWarning, Message: shorten(toValidUTF8(message), maxReason)})}
 }
 
-func (p *codexParser) item(event string, i *codexItem) []Piece {
+func (p *codexParser) handleItem(event string, i *codexItem) []Piece {
 	switch i.Type {
 	case "agent_message":
-		p.heard = true
+		p.modelAnswered = true
 		if event != "item.completed" || strings.TrimSpace(i.Text) == "" {
 			return []Piece{{}}
 		}
 		p.lastText = i.Text
-		return []Piece{{Text: valid(strings.TrimRight(i.Text, "\n")) + "\n"}}
+		return []Piece{{Text: toValidUTF8(strings.TrimRight(i.Text, "\n")) + "\n"}}
 	case "error":
-		return p.notice(i.Message)
+		return p.handleError(i.Message)
 	case "reasoning":
-		p.heard = true
+		p.modelAnswered = true
 		if event != "item.completed" || strings.TrimSpace(i.Text) == "" {
 			return []Piece{{}}
 		}
-		return []Piece{thought(i.Text)}
+		return []Piece{thoughtStep(i.Text)}
 	case "todo_list":
-		p.heard = true
-		return []Piece{todoList(i.todo())}
+		p.modelAnswered = true
+		return []Piece{todoListStep(i.todoItems())}
 	}
-	p.heard = true
+	p.modelAnswered = true
 	pieces := []Piece{{}}
 	name, text, input := i.tool()
 	_, begun := p.open[i.ID]
 	if !begun && (event == "item.started" || event == "item.completed") {
 		p.tools++
-		pieces = []Piece{toolCall(text, i.ID, name, input)}
+		pieces = []Piece{toolCallStep(text, i.ID, name, input)}
 	}
 	if event != "item.completed" {
 		p.open[i.ID] = true
@@ -198,17 +198,17 @@ func (p *codexParser) item(event string, i *codexItem) []Piece {
 	}
 	delete(p.open, i.ID)
 	failed := i.Status == "failed" || i.Status == "declined"
-	pieces = append(pieces, toolResult(i.ID, name, i.result(), failed, 0))
+	pieces = append(pieces, toolResultStep(i.ID, name, i.result(), failed, 0))
 	for _, c := range i.Changes {
 		if !failed {
-			pieces = append(pieces, fileEdit(i.ID, c.Path, ""))
+			pieces = append(pieces, fileEditStep(i.ID, c.Path, ""))
 		}
 	}
 	return pieces
 }
 
-// todo returns the items of the agent's list of things to do.
-func (i *codexItem) todo() []fleet.TodoItem {
+// todoItems returns the items of the agent's list of things to do.
+func (i *codexItem) todoItems() []fleet.TodoItem {
 	items := make([]fleet.TodoItem, len(i.Items))
 	for n, t := range i.Items {
 		items[n] = fleet.TodoItem{Text: t.Text, Status: "pending"}
@@ -219,8 +219,8 @@ func (i *codexItem) todo() []fleet.TodoItem {
 	return items
 }
 
-// object encodes v as JSON. v must be encodable.
-func object(v any) json.RawMessage {
+// mustJSON encodes v as JSON. v must be encodable.
+func mustJSON(v any) json.RawMessage {
 	b, _ := json.Marshal(v)
 	return b
 }
@@ -229,19 +229,19 @@ func object(v any) json.RawMessage {
 func (i *codexItem) tool() (name, step string, input json.RawMessage) {
 	switch i.Type {
 	case "command_execution":
-		command := script(i.Command)
-		return "shell", "shell: " + command, object(map[string]string{"command": command})
+		command := shellScript(i.Command)
+		return "shell", "shell: " + command, mustJSON(map[string]string{"command": command})
 	case "file_change":
 		var paths, names []string
 		for _, c := range i.Changes {
 			paths, names = append(paths, c.Path), append(names, filepath.Base(c.Path))
 		}
-		return "edit", "edit: " + strings.Join(names, ", "), object(map[string][]string{"paths": paths})
+		return "edit", "edit: " + strings.Join(names, ", "), mustJSON(map[string][]string{"paths": paths})
 	case "mcp_tool_call":
 		name = i.Server + "." + i.Tool
 		return name, toolStep(name, i.Arguments), i.Arguments
 	case "web_search":
-		return "web_search", "web_search: " + i.Query, object(map[string]string{"query": i.Query})
+		return "web_search", "web_search: " + i.Query, mustJSON(map[string]string{"query": i.Query})
 	}
 	if name = i.Tool; name == "" {
 		name = i.Type
@@ -249,11 +249,11 @@ func (i *codexItem) tool() (name, step string, input json.RawMessage) {
 	return name, name, i.Arguments
 }
 
-var wrapped = regexp.MustCompile(`(?s)^\S*sh -l?c (.+)$`)
+var shellCommandPattern = regexp.MustCompile(`(?s)^\S*sh -l?c (.+)$`)
 
-// script returns the script in a command such as bash -lc 'ls'. It returns any other command unchanged.
-func script(command string) string {
-	m := wrapped.FindStringSubmatch(command)
+// shellScript returns the script in a command such as bash -lc 'ls'. It returns any other command unchanged.
+func shellScript(command string) string {
+	m := shellCommandPattern.FindStringSubmatch(command)
 	if m == nil {
 		return command
 	}
@@ -283,23 +283,23 @@ func (i *codexItem) result() string {
 func (p *codexParser) Result(e Exit) Result {
 	why := lastLine(e.Stderr)
 	if why == "" {
-		why = p.garbage
+		why = p.lastNonEvent
 	}
-	o := outcome(e, shorten(valid(why), maxReason))
+	o := exitOutcome(e, shorten(toValidUTF8(why), maxReason))
 	switch {
 	case p.failed != "":
-		fail(&o, shorten(valid(p.failed), maxReason))
+		setFailed(&o, shorten(toValidUTF8(p.failed), maxReason))
 		o.ReasonCode = p.code
-	case !p.known && e.Signal == "":
+	case !p.understood && e.Signal == "":
 		o.Status = fleet.TaskFailed
 		o.Reason = unknownOutput(o.Reason, p.first, "codex", "", p.format.Tested)
 		o.ReasonCode = fleet.CodeProgramChanged
 	case e.Code == 0 && p.turns == 0:
-		fail(&o, unknownOutput("codex ended before it completed a turn", "", "codex", "", p.format.Tested))
+		setFailed(&o, unknownOutput("codex ended before it completed a turn", "", "codex", "", p.format.Tested))
 	}
-	report(&o, p.lastText)
+	addFinalText(&o, p.lastText)
 	o.Turns = p.turns
-	used := tokens{in: p.used.in - p.before.in, out: p.used.out - p.before.out}
+	used := tokens{in: p.used.in - p.usageBefore.in, out: p.used.out - p.usageBefore.out}
 	if used.in < 0 || used.out < 0 { // the count was reset
 		used = p.used
 	}
@@ -318,7 +318,7 @@ func (p *codexParser) conversation() string {
 		return p.format.Resumed
 	}
 	told := p.format.Told
-	if !p.heard && p.session == p.resumed.id {
+	if !p.modelAnswered && p.session == p.resumed.id {
 		told = p.resumed.told
 	}
 	if p.used != (tokens{}) {

@@ -12,27 +12,27 @@ import (
 
 // codexRun parses output of Codex. lines is the output, or the name of a recording of Codex 0.171.0 in testdata. The
 // recording "stopped" ends where the run was stopped.
-func codexRun(t *testing.T, f Format, e Exit, lines string) ([]Piece, Result) {
+func codexRun(t *testing.T, f Format, e Exit, output string) ([]Piece, Result) {
 	t.Helper()
-	if !strings.Contains(lines, "\n") {
-		data, err := os.ReadFile("testdata/codex-" + lines + ".jsonl")
+	if !strings.Contains(output, "\n") {
+		data, err := os.ReadFile("testdata/codex-" + output + ".jsonl")
 		require.NoError(t, err)
-		lines = string(data)
+		output = string(data)
 	}
 	f.Kind, f.Tested = "codex", codexTested
 	p, err := NewParser(f)
 	require.NoError(t, err)
 	var pieces []Piece
-	for data := []byte(lines); len(data) > 0; {
+	for data := []byte(output); len(data) > 0; {
 		n, s := p.Parse(data, true)
 		pieces, data = append(pieces, s...), data[n:]
 	}
 	return pieces, p.Result(e)
 }
 
-const metadata = "<Model metadata for `gpt-5.2-codex` not found. Defaulting to fallback metadata; this can degrade performance and cause issues.>"
+const metadataWarning = "<Model metadata for `gpt-5.2-codex` not found. Defaulting to fallback metadata; this can degrade performance and cause issues.>"
 
-func shown(pieces []Piece) string {
+func piecesText(pieces []Piece) string {
 	var b strings.Builder
 	for _, s := range pieces {
 		switch {
@@ -49,8 +49,8 @@ func shown(pieces []Piece) string {
 
 func TestCodex(t *testing.T) {
 	pieces, r := codexRun(t, Format{Told: "t1", Model: "gpt-5.2-codex"}, Exit{}, "tools")
-	require.Equal(t, metadata+"Now exec_command\n<shell: echo one; exit 3>{shell failed: one}Now exec_command\n<edit: made.txt>{edit answered}{changed /tmp/papi/made.txt}"+
-		"Now mcp__birds__list_birds\n<birds.list_birds>{birds.list_birds answered: ducks for water undefined}<shell: sleep 0.2; echo a>{shell answered: a}One.\nTwo.\n{gpt-5.2-codex: 5000 tokens in, 2500 out}", shown(pieces))
+	require.Equal(t, metadataWarning+"Now exec_command\n<shell: echo one; exit 3>{shell failed: one}Now exec_command\n<edit: made.txt>{edit answered}{changed /tmp/papi/made.txt}"+
+		"Now mcp__birds__list_birds\n<birds.list_birds>{birds.list_birds answered: ducks for water undefined}<shell: sleep 0.2; echo a>{shell answered: a}One.\nTwo.\n{gpt-5.2-codex: 5000 tokens in, 2500 out}", piecesText(pieces))
 	require.Equal(t, "01a201d1-e3a9-72c2-8e8e-7eb2444f4026 t1 5000 2500", r.Session)
 	require.Equal(t, fleet.Outcome{
 		Status: fleet.TaskCompleted, Summary: "One.\nTwo.", Payload: []byte("One.\nTwo."), ExitCode: new(int), Turns: 1,
@@ -105,8 +105,8 @@ func TestCodexFailures(t *testing.T) {
 	}
 	pieces, _ := codexRun(t, Format{}, Exit{Code: 1}, "key")
 	require.Equal(t, &fleet.Retry{Attempt: 1, Limit: 6, Status: 401, Error: "unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:9911/v1/responses"}, pieces[2].Data.Retry)
-	require.Equal(t, 5, strings.Count(shown(pieces), "is repeated"))
-	require.Equal(t, 0, strings.Count(shown(pieces), "<unexpected status"), "an error must not be reported again")
+	require.Equal(t, 5, strings.Count(piecesText(pieces), "is repeated"))
+	require.Equal(t, 0, strings.Count(piecesText(pieces), "<unexpected status"), "an error must not be reported again")
 
 	_, r := codexRun(t, Format{Resumed: "x t1"}, Exit{Code: 1, Stderr: "Error: thread/resume: thread/resume failed: no rollout found for thread id x (code -32600)\n"}, "\n")
 	require.Equal(t, Result{

@@ -37,14 +37,14 @@ func newCommand(o Options) (*command, error) {
 		return nil, errors.New("the driver \"command\" needs the option command: the program and its arguments")
 	}
 	for i, a := range o.Command {
-		t, err := parse(fmt.Sprintf("command[%d]", i), a)
+		t, err := parseTemplate(fmt.Sprintf("command[%d]", i), a)
 		if err != nil {
 			return nil, err
 		}
 		c.argv = append(c.argv, t)
 	}
 	if o.Stdin != "" {
-		t, err := parse("stdin", o.Stdin)
+		t, err := parseTemplate("stdin", o.Stdin)
 		if err != nil {
 			return nil, err
 		}
@@ -65,9 +65,9 @@ func newCommand(o Options) (*command, error) {
 	return c, nil
 }
 
-// parse parses the template. It also executes the template once, so that an unknown name is reported when the server
+// parseTemplate parses the template. It also executes the template once, so that an unknown name is reported when the server
 // starts, and not when a task starts.
-func parse(name, text string) (*template.Template, error) {
+func parseTemplate(name, text string) (*template.Template, error) {
 	t, err := template.New(name).Option("missingkey=error").Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a valid template: %w", name, err)

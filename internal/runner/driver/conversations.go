@@ -60,8 +60,8 @@ func (c claudeCode) Record(environ []string, dir string) string {
 // Record implements ConversationFiles. The last three directories are the year, month and day when the conversation
 // started.
 func (c codex) Record(environ []string, _ string) string {
-	root := variable(environ, "CODEX_HOME")
-	if home := variable(environ, "HOME"); root == "" && home != "" {
+	root := lookUpVariable(environ, "CODEX_HOME")
+	if home := lookUpVariable(environ, "HOME"); root == "" && home != "" {
 		root = filepath.Join(home, ".codex")
 	}
 	if !filepath.IsAbs(root) {
@@ -70,12 +70,12 @@ func (c codex) Record(environ []string, _ string) string {
 	return Pattern(root) + "/sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]/[0-9][0-9]/rollout-*-" + RecordID + ".jsonl*"
 }
 
-var special = regexp.MustCompile(`[*?\[\\]`)
+var globSpecial = regexp.MustCompile(`[*?\[\\]`)
 
 // Pattern returns a pattern that matches only the path.
-func Pattern(path string) string { return special.ReplaceAllString(path, `\$0`) }
+func Pattern(path string) string { return globSpecial.ReplaceAllString(path, `\$0`) }
 
-func variable(environ []string, name string) (value string) {
+func lookUpVariable(environ []string, name string) (value string) {
 	for _, v := range environ { // the last of several values counts
 		if key, val, ok := strings.Cut(v, "="); ok && key == name {
 			value = val
@@ -96,21 +96,21 @@ func RecordOf(record, session string) string {
 	return strings.ReplaceAll(record, RecordID, id)
 }
 
-// longestProject is the maximum length of a project directory's name. Claude Code replaces the end of a longer name by
+// maxProjectName is the maximum length of a project directory's name. Claude Code replaces the end of a longer name by
 // a hash.
-const longestProject = 200
+const maxProjectName = 200
 
 var notInProject = regexp.MustCompile(`[^A-Za-z0-9]`)
 
 // Conversations implements ConversationStore. Claude Code stores conversations in projects/NAME in its configuration
 // directory, where NAME is derived from the working directory.
 func (c claudeCode) Conversations(environ []string, dir string) (root, path string) {
-	root = variable(environ, "CLAUDE_CONFIG_DIR")
-	if home := variable(environ, "HOME"); root == "" && home != "" {
+	root = lookUpVariable(environ, "CLAUDE_CONFIG_DIR")
+	if home := lookUpVariable(environ, "HOME"); root == "" && home != "" {
 		root = filepath.Join(home, ".claude")
 	}
 	project := notInProject.ReplaceAllString(dir, "-")
-	if !filepath.IsAbs(root) || len(project) > longestProject {
+	if !filepath.IsAbs(root) || len(project) > maxProjectName {
 		return "", ""
 	}
 	return root, filepath.Join("projects", project)

@@ -30,7 +30,7 @@ func FuzzLines(f *testing.F) {
 // requireParsed fails unless the output gives valid text and a result, however it is split.
 func requireParsed(t *testing.T, format Format, data []byte) {
 	t.Helper()
-	pieces, r := feed(t, format, data, func() int { return 7 })
-	require.True(t, utf8.ValidString(whole(pieces)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
+	pieces, r := parseInParts(t, format, data, func() int { return 7 })
+	require.True(t, utf8.ValidString(joinText(pieces)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
 	require.NotEmpty(t, r.Outcome.Status)
 }

@@ -23,13 +23,13 @@ type Fields struct {
 type jsonParser struct {
 	text, step, detail, summary, failure, cost path
 
-	delta    bool
-	reported string
-	lastText []byte // the last text; with delta, the joined pieces of that text
-	broken   bool   // the next piece starts a new text
-	failed   string
-	dollars  float64
-	garbage  string // the last line that is not JSON
+	delta       bool
+	reported    string
+	lastText    []byte // the last text; with delta, the joined pieces of that text
+	startsText  bool   // the next piece starts a new text
+	failed      string
+	dollars     float64
+	lastNonJSON string // the last line that is not JSON
 }
 
 func newJSONParser(f Fields) (*jsonParser, error) {
@@ -60,17 +60,17 @@ func newJSONParser(f Fields) (*jsonParser, error) {
 // maxLastText limits a text that is joined from pieces, in bytes.
 const maxLastText = 1 << 20
 
-// join appends the piece to the text, as many of its characters as maxLastText allows.
-func join(text []byte, piece string) []byte {
+// appendPiece appends the piece to the text, as many of its characters as maxLastText allows.
+func appendPiece(text []byte, piece string) []byte {
 	text = append(text, piece[:min(len(piece), maxLastText-len(text))]...)
-	return text[:wholeRunes(text)]
+	return text[:completeRunes(text)]
 }
 
 func (p *jsonParser) Line(line []byte) []Piece {
 	var v map[string]any
 	if err := json.Unmarshal(line, &v); err != nil {
 		text := Clean(line)
-		p.garbage = plain(text)
+		p.lastNonJSON = displayedText(text)
 		return []Piece{{Text: text + "\n"}}
 	}
 	var pieces []Piece
@@ -78,23 +78,23 @@ func (p *jsonParser) Line(line []byte) []Piece {
 		switch {
 		case !p.delta:
 			p.lastText = []byte(s)
-		case p.broken:
-			p.lastText = join(nil, s)
+		case p.startsText:
+			p.lastText = appendPiece(nil, s)
 		default:
-			p.lastText = join(p.lastText, s)
+			p.lastText = appendPiece(p.lastText, s)
 		}
-		p.broken = false
+		p.startsText = false
 		if !p.delta {
 			s += "\n"
 		}
-		pieces = append(pieces, Piece{Text: valid(s)})
+		pieces = append(pieces, Piece{Text: toValidUTF8(s)})
 	}
 	if s := p.step.text(v); s != "" {
 		if d := p.detail.text(v); d != "" {
 			s += ": " + d
 		}
-		p.broken = true
-		pieces = append(pieces, Piece{Step: true, Text: oneLine(valid(s))})
+		p.startsText = true
+		pieces = append(pieces, Piece{Step: true, Text: oneLine(toValidUTF8(s))})
 	}
 	if s := p.summary.text(v); s != "" {
 		p.reported = s
@@ -114,17 +114,17 @@ func (p *jsonParser) Result(e Exit) Result {
 		why = lastLine(e.Stderr)
 	}
 	if why == "" {
-		why = p.garbage
+		why = p.lastNonJSON
 	}
-	o := outcome(e, shorten(valid(why), maxReason))
+	o := exitOutcome(e, shorten(toValidUTF8(why), maxReason))
 	o.CostUSD = p.dollars
 	full := p.reported
 	if full == "" {
 		full = string(p.lastText)
 	}
 	if e.Code == 0 && p.failed != "" && full == "" {
-		o.Status, o.Reason = fleet.TaskFailed, shorten(valid(p.failed), maxReason)
+		o.Status, o.Reason = fleet.TaskFailed, shorten(toValidUTF8(p.failed), maxReason)
 	}
-	report(&o, full)
+	addFinalText(&o, full)
 	return Result{Outcome: o}
 }

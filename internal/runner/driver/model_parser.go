@@ -42,7 +42,7 @@ func (p *modelParser) Line(line []byte) []Piece {
 		return nil
 	}
 	p.open = max(0, s.Open)
-	piece := Piece{Step: s.Step, Text: valid(s.Text)}
+	piece := Piece{Step: s.Step, Text: toValidUTF8(s.Text)}
 	if len(s.Data) > 0 {
 		piece.Data = fleet.ParseStep([]byte(strings.ReplaceAll(string(s.Data), `\u0000`, `\ufffd`)))
 	}
@@ -51,9 +51,9 @@ func (p *modelParser) Line(line []byte) []Piece {
 
 // Result implements lineParser. If the run has ended before it wrote its outcome, Result uses the usage that the run reported last.
 func (p *modelParser) Result(e Exit) Result {
-	o := outcome(e, "")
+	o := exitOutcome(e, "")
 	if p.outcome == nil && e.Code == 0 {
-		fail(&o, "the run ended without a result")
+		setFailed(&o, "the run ended without a result")
 	}
 	spent := &p.spent
 	var last fleet.Outcome
@@ -65,15 +65,15 @@ func (p *modelParser) Result(e Exit) Result {
 		switch {
 		case e.Code != 0 && reported.Status == fleet.TaskCompleted: // the run crashed after it wrote the outcome
 		case reported.Status == fleet.TaskCompleted, reported.Status == fleet.TaskStopped:
-			o.Status, o.Reason = reported.Status, shorten(valid(reported.Reason), maxReason)
+			o.Status, o.Reason = reported.Status, shorten(toValidUTF8(reported.Reason), maxReason)
 		default:
-			fail(&o, shorten(valid(reported.Reason), maxReason))
+			setFailed(&o, shorten(toValidUTF8(reported.Reason), maxReason))
 		}
-		o.Output, o.ReasonCode = reported.Output, fleet.ReasonCode(oneLine(valid(string(reported.ReasonCode))))
-		o.Summary, o.Reported = shorten(valid(reported.Summary), maxSummary), reported.Reported
+		o.Output, o.ReasonCode = reported.Output, fleet.ReasonCode(oneLine(toValidUTF8(string(reported.ReasonCode))))
+		o.Summary, o.Reported = shorten(toValidUTF8(reported.Summary), maxSummary), reported.Reported
 	}
 	o.ExitCode = nil // the exit code says nothing about the agent's work
 	o.Usage, o.CostUSD, o.Turns = spent.Usage, spent.CostUSD, spent.Turns
-	o.Usage.Model = oneLine(valid(o.Usage.Model))
+	o.Usage.Model = oneLine(toValidUTF8(o.Usage.Model))
 	return Result{Outcome: o}
 }

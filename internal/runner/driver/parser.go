@@ -95,13 +95,13 @@ func NewParser(f Format) (Parser, error) {
 	case "text":
 		return &textParser{}, nil
 	case "claude":
-		return &lines{each: newClaudeParser(f), lost: f.Lost}, nil
+		return &lineSplitter{parser: newClaudeParser(f), lost: f.Lost}, nil
 	case "codex":
-		return &lines{each: newCodexParser(f), lost: f.Lost, output: f.Output}, nil
+		return &lineSplitter{parser: newCodexParser(f), lost: f.Lost, output: f.Output}, nil
 	case "acp":
-		return &lines{each: newACPParser(f), lost: f.Lost, output: f.Output}, nil
+		return &lineSplitter{parser: newACPParser(f), lost: f.Lost, output: f.Output}, nil
 	case "model":
-		return &lines{each: &modelParser{}}, nil
+		return &lineSplitter{parser: &modelParser{}}, nil
 	case KindTerminal:
 		return terminalParser{f}, nil
 	case "jsonl":
@@ -109,7 +109,7 @@ func NewParser(f Format) (Parser, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &lines{each: p}, nil
+		return &lineSplitter{parser: p}, nil
 	}
 	return nil, fmt.Errorf("output of an unknown kind %q: the run was started by another version of Fleet", f.Kind)
 }
@@ -123,19 +123,19 @@ type lineParser interface {
 	Result(e Exit) Result
 }
 
-// lines splits an output into lines.
-type lines struct {
-	each   lineParser
-	lost   string // why a new conversation starts; reported before the first line
-	output bool   // the last message has the run's output, see Format.Output
-	skip   bool   // the next data is the rest of an incomplete or too long line, which is dropped
+// lineSplitter splits an output into lines.
+type lineSplitter struct {
+	parser   lineParser
+	lost     string // why a new conversation starts; reported before the first line
+	output   bool   // the last message has the run's output, see Format.Output
+	skipping bool   // the next data is the rest of an incomplete or too long line, which is dropped
 }
 
-func (l *lines) Parse(data []byte, final bool) (int, []Piece) {
+func (l *lineSplitter) Parse(data []byte, final bool) (int, []Piece) {
 	i := bytes.IndexByte(data, '\n')
 	switch {
 	case i < 0 && len(data) > MaxLine:
-		l.skip = true
+		l.skipping = true
 		return len(data), nil
 	case i < 0 && !final:
 		return 0, nil
@@ -143,15 +143,15 @@ func (l *lines) Parse(data []byte, final bool) (int, []Piece) {
 		i = len(data)
 	}
 	n := min(i+1, len(data))
-	if l.skip || i > MaxLine {
-		l.skip = false
+	if l.skipping || i > MaxLine {
+		l.skipping = false
 		return n, nil
 	}
 	line := bytes.TrimSpace(data[:i])
 	if len(line) == 0 {
 		return n, nil
 	}
-	pieces := l.each.Line(line)
+	pieces := l.parser.Line(line)
 	if l.lost != "" {
 		pieces = append([]Piece{lostConversation(l.lost)}, pieces...)
 		l.lost = ""
@@ -160,34 +160,34 @@ func (l *lines) Parse(data []byte, final bool) (int, []Piece) {
 }
 
 func lostConversation(why string) Piece {
-	why = shorten(valid(why), maxReason)
+	why = shorten(toValidUTF8(why), maxReason)
 	return Piece{Step: true, Text: oneLine("a new conversation starts: " + why), Lost: why}
 }
 
 // Skip implements Skipper. It drops the incomplete lines on both sides of the gap.
-func (l *lines) Skip([]byte) []Piece {
-	l.skip = true
+func (l *lineSplitter) Skip([]byte) []Piece {
+	l.skipping = true
 	return nil
 }
 
 // Open implements Opener.
-func (l *lines) Open() int {
-	if o, ok := l.each.(Opener); ok {
+func (l *lineSplitter) Open() int {
+	if o, ok := l.parser.(Opener); ok {
 		return o.Open()
 	}
 	return 0
 }
 
-func (l *lines) Result(e Exit) Result {
-	r := l.each.Result(e)
+func (l *lineSplitter) Result(e Exit) Result {
+	r := l.parser.Result(e)
 	if l.output && r.Outcome.Status == fleet.TaskCompleted {
 		r.Outcome.Output = ObjectIn(string(r.Outcome.Payload))
 	}
 	return r
 }
 
-// ending describes an abnormal end of the program. detail is the program's last text.
-func ending(e Exit, detail string) string {
+// describeEnd describes an abnormal end of the program. detail is the program's last text.
+func describeEnd(e Exit, detail string) string {
 	words := fmt.Sprintf("exit code %d", e.Code)
 	if e.Signal != "" {
 		words = "ended by signal " + e.Signal
@@ -198,14 +198,14 @@ func ending(e Exit, detail string) string {
 	return words
 }
 
-// outcome returns the status completed for a program that ended with exit code 0, and failed for any other.
-func outcome(e Exit, detail string) fleet.Outcome {
+// exitOutcome returns the status completed for a program that ended with exit code 0, and failed for any other.
+func exitOutcome(e Exit, detail string) fleet.Outcome {
 	o := fleet.Outcome{Status: fleet.TaskCompleted}
 	if e.Code >= 0 {
 		o.ExitCode = &e.Code
 	}
 	if e.Code != 0 {
-		o.Status, o.Reason = fleet.TaskFailed, ending(e, detail)
+		o.Status, o.Reason = fleet.TaskFailed, describeEnd(e, detail)
 	}
 	return o
 }

@@ -9,33 +9,33 @@ import (
 	"pgregory.net/rapid"
 )
 
-// feed parses data in parts, as a follower does, and returns the parsed pieces and the result. sizes returns the length
+// parseInParts parses data in parts, as a follower does, and returns the parsed pieces and the result. nextSize returns the length
 // of the next part.
-func feed(t require.TestingT, f Format, data []byte, sizes func() int) ([]Piece, Result) {
+func parseInParts(t require.TestingT, f Format, data []byte, nextSize func() int) ([]Piece, Result) {
 	p, err := NewParser(f)
 	require.NoError(t, err)
 	var pieces []Piece
-	var held []byte
+	var unparsed []byte
 	parse := func(final bool) {
 		for {
-			n, s := p.Parse(held, final)
-			pieces, held = append(pieces, s...), held[n:]
-			if n == 0 || len(held) == 0 {
+			n, s := p.Parse(unparsed, final)
+			pieces, unparsed = append(pieces, s...), unparsed[n:]
+			if n == 0 || len(unparsed) == 0 {
 				return
 			}
 		}
 	}
 	for len(data) > 0 {
-		n := min(sizes(), len(data))
-		held, data = append(held, data[:n]...), data[n:]
+		n := min(nextSize(), len(data))
+		unparsed, data = append(unparsed, data[:n]...), data[n:]
 		parse(false)
 	}
 	parse(true)
-	require.Empty(t, held)
+	require.Empty(t, unparsed)
 	return pieces, p.Result(Exit{})
 }
 
-func whole(pieces []Piece) string {
+func joinText(pieces []Piece) string {
 	var b strings.Builder
 	for _, s := range pieces {
 		if s.Step {
@@ -73,15 +73,15 @@ func TestPieces(t *testing.T) {
 		data = append(data, line.Draw(t, "rest")...)
 		size := rapid.IntRange(1, 30)
 		for _, f := range formats {
-			all, one := feed(t, f, data, func() int { return len(data) })
-			cut, two := feed(t, f, data, func() int { return size.Draw(t, "size") })
-			require.Equal(t, whole(all), whole(cut))
+			all, one := parseInParts(t, f, data, func() int { return len(data) })
+			cut, two := parseInParts(t, f, data, func() int { return size.Draw(t, "size") })
+			require.Equal(t, joinText(all), joinText(cut))
 			require.Equal(t, one, two)
-			require.True(t, utf8.ValidString(whole(all)))
-			require.NotContains(t, whole(all), "\x00")
+			require.True(t, utf8.ValidString(joinText(all)))
+			require.NotContains(t, joinText(all), "\x00")
 		}
-		text, _ := feed(t, formats[0], data, func() int { return len(data) })
-		require.Equal(t, Clean(data), whole(text))
+		text, _ := parseInParts(t, formats[0], data, func() int { return len(data) })
+		require.Equal(t, Clean(data), joinText(text))
 	})
 }
 
@@ -132,14 +132,14 @@ func TestLongLines(t *testing.T) {
 	t.Parallel()
 	data := []byte(`{"a":"` + strings.Repeat("x", MaxLine) + "\"}\n" + `{"a":"short"}` + "\n")
 	for _, size := range []int{len(data), 1 << 20} {
-		pieces, _ := feed(t, Format{Kind: "jsonl", Fields: Fields{Text: "a"}}, data, func() int { return size })
+		pieces, _ := parseInParts(t, Format{Kind: "jsonl", Fields: Fields{Text: "a"}}, data, func() int { return size })
 		require.Equal(t, []Piece{{Text: "short\n"}}, pieces)
 	}
-	pieces, _ := feed(t, Format{Kind: "text"}, data, func() int { return 1 << 20 })
+	pieces, _ := parseInParts(t, Format{Kind: "text"}, data, func() int { return 1 << 20 })
 	for _, s := range pieces {
 		require.LessOrEqual(t, len(s.Text), maxChunk)
 	}
-	require.Equal(t, string(data), whole(pieces))
+	require.Equal(t, string(data), joinText(pieces))
 }
 
 // TestLongTexts checks that a text of many pieces keeps its beginning, up to a limit.
@@ -147,7 +147,7 @@ func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	piece := strings.Repeat("é", 50_000)
 	for kind, line := range map[string]string{"jsonl": `{"a":"` + piece + `"}`, "acp": `{"type":"text","text":"` + piece + `"}`} {
-		_, r := feed(t, Format{Kind: kind, Fields: Fields{Text: "a", Delta: true}}, []byte(strings.Repeat(line+"\n", 12)), func() int { return 1 << 20 })
+		_, r := parseInParts(t, Format{Kind: kind, Fields: Fields{Text: "a", Delta: true}}, []byte(strings.Repeat(line+"\n", 12)), func() int { return 1 << 20 })
 		require.Equal(t, strings.Repeat("é", maxLastText/2), string(r.Outcome.Payload), kind)
 	}
 }
@@ -180,8 +180,8 @@ func FuzzACP(f *testing.F) {
 	f.Add([]byte(`{"type":"permission","id":"t"}`))
 	f.Add([]byte(`{"type":"session","session":"s","text":"\u0000"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		pieces, r := feed(t, Format{Kind: "acp", Resumed: "x y z"}, data, func() int { return 7 })
-		require.True(t, utf8.ValidString(whole(pieces)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
+		pieces, r := parseInParts(t, Format{Kind: "acp", Resumed: "x y z"}, data, func() int { return 7 })
+		require.True(t, utf8.ValidString(joinText(pieces)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
 		require.NotEmpty(t, r.Outcome.Status)
 	})
 }
@@ -192,8 +192,8 @@ func FuzzClaude(f *testing.F) {
 	f.Add([]byte(`{"type":"assistant","message":{"content":"text"}}`))
 	f.Add([]byte(`{"type":"result","result":{"a":1}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		pieces, r := feed(t, Format{Kind: "claude", Resumed: "x"}, data, func() int { return 7 })
-		require.True(t, utf8.ValidString(whole(pieces)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
+		pieces, r := parseInParts(t, Format{Kind: "claude", Resumed: "x"}, data, func() int { return 7 })
+		require.True(t, utf8.ValidString(joinText(pieces)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
 		require.NotEmpty(t, r.Outcome.Status)
 	})
 }

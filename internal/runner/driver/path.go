@@ -13,8 +13,8 @@ import (
 type path []segment
 
 type segment struct {
-	name   string // empty for the object itself
-	wanted []condition
+	name       string // empty for the object itself
+	conditions []condition
 }
 
 type condition struct{ name, value string }
@@ -41,11 +41,11 @@ func parsePath(s string) (path, error) {
 				if !ok || name == "" {
 					return nil, fmt.Errorf("in the path %q, %q is not a condition: write [name=value]", s, c)
 				}
-				seg.wanted = append(seg.wanted, condition{strings.TrimSpace(name), strings.TrimSpace(value)})
+				seg.conditions = append(seg.conditions, condition{strings.TrimSpace(name), strings.TrimSpace(value)})
 			}
 			rest = after
 		}
-		if seg.name == "" && seg.wanted == nil {
+		if seg.name == "" && seg.conditions == nil {
 			return nil, fmt.Errorf("the path %q has an empty name in it", s)
 		}
 		p = append(p, seg)
@@ -82,9 +82,9 @@ func (p path) find(v any) (any, bool) {
 				return nil, false
 			}
 		}
-		for _, c := range seg.wanted {
+		for _, c := range seg.conditions {
 			m, ok := v.(map[string]any)
-			if !ok || words(m[c.name]) != c.value {
+			if !ok || valueText(m[c.name]) != c.value {
 				return nil, false
 			}
 		}
@@ -95,11 +95,11 @@ func (p path) find(v any) (any, bool) {
 // text returns the value at the path as text. It returns an empty text if the path has no value.
 func (p path) text(v any) string {
 	found, _ := p.find(v)
-	return words(found)
+	return valueText(found)
 }
 
-// words returns a JSON value as text: a string unchanged, null as an empty text, and any other value as JSON.
-func words(v any) string {
+// valueText returns a JSON value as text: a string unchanged, null as an empty text, and any other value as JSON.
+func valueText(v any) string {
 	switch t := v.(type) {
 	case nil:
 		return ""

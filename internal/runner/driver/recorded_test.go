@@ -30,7 +30,7 @@ func TestRecorded(t *testing.T) {
 			}
 			output, err := os.ReadFile(path)
 			require.NoError(t, err)
-			pieces, result := feed(t, f, output, func() int { return len(output) })
+			pieces, result := parseInParts(t, f, output, func() int { return len(output) })
 			var found bytes.Buffer
 			lines := json.NewEncoder(&found)
 			for _, p := range pieces {

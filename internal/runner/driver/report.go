@@ -9,16 +9,16 @@ import (
 // maxStep limits a step's text, in characters.
 const maxStep = 160
 
-// report adds the agent's final text to the outcome: shortened as the summary, and in full as the payload.
-func report(o *fleet.Outcome, full string) {
-	o.Summary = shorten(valid(full), maxSummary)
+// addFinalText adds the agent's final text to the outcome: shortened as the summary, and in full as the payload.
+func addFinalText(o *fleet.Outcome, full string) {
+	o.Summary = shorten(toValidUTF8(full), maxSummary)
 	if full != "" {
 		o.Payload = []byte(full)
 	}
 }
 
-// valid returns s as valid UTF-8 without NUL, which every database accepts.
-func valid(s string) string { return Clean([]byte(s)) }
+// toValidUTF8 returns s as valid UTF-8 without NUL, which every database accepts.
+func toValidUTF8(s string) string { return Clean([]byte(s)) }
 
 // oneLine returns s on one line, shortened to maxStep characters.
 func oneLine(s string) string { return shorten(strings.Join(strings.Fields(s), " "), maxStep) }
@@ -27,14 +27,14 @@ func oneLine(s string) string { return shorten(strings.Join(strings.Fields(s), "
 func lastLine(s string) string {
 	last := ""
 	for line := range strings.Lines(s) {
-		if l := plain(line); l != "" {
+		if l := displayedText(line); l != "" {
 			last = l
 		}
 	}
 	return last
 }
 
-// fail turns the outcome into a failure with the reason.
-func fail(o *fleet.Outcome, reason string) {
+// setFailed turns the outcome into a failure with the reason.
+func setFailed(o *fleet.Outcome, reason string) {
 	o.Status, o.Reason = fleet.TaskFailed, reason
 }

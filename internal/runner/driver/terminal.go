@@ -83,7 +83,7 @@ func (c claudeCode) Terminal(j Job) (Command, error) {
 			out.Files, argv = append(out.Files, file), append(argv, option, j.path(file.Name))
 		}
 	}
-	err = out.start(j, claude.Job{Argv: argv, Trust: j.Role.Trust, Terminal: true})
+	err = out.setClientJob(j, claude.Job{Argv: argv, Trust: j.Role.Trust, Terminal: true})
 	return out, err
 }
 
@@ -137,7 +137,7 @@ func (p terminalParser) Parse(data []byte, _ bool) (int, []Piece) { return len(d
 
 // Result implements Parser.
 func (p terminalParser) Result(e Exit) Result {
-	o := outcome(e, "")
+	o := exitOutcome(e, "")
 	if e.Signal == "" { // shells end with the code of the last command, which is not about the task
 		o.Status, o.Reason = fleet.TaskCompleted, ""
 	}

@@ -23,52 +23,52 @@ type textParser struct {
 // Parse waits for complete lines, unless a line is very long.
 func (p *textParser) Parse(data []byte, final bool) (int, []Piece) {
 	if i := bytes.LastIndexByte(data[:min(len(data), maxChunk)], '\n'); i >= 0 {
-		return p.take(data, i+1)
+		return p.parsePart(data, i+1)
 	}
 	switch {
 	case len(data) >= maxChunk:
-		return p.take(data, wholeRunes(data[:maxChunk]))
+		return p.parsePart(data, completeRunes(data[:maxChunk]))
 	case final:
-		return p.take(data, len(data))
+		return p.parsePart(data, len(data))
 	}
 	return 0, nil
 }
 
 // Flush implements Flusher.
 func (p *textParser) Flush(data []byte) (int, []Piece) {
-	return p.take(data, wholeRunes(data[:min(len(data), maxChunk)]))
+	return p.parsePart(data, completeRunes(data[:min(len(data), maxChunk)]))
 }
 
 // Skip implements Skipper.
 func (p *textParser) Skip(data []byte) []Piece {
-	_, pieces := p.take(data, len(data))
-	p.end() // the output after the gap does not belong to this line
+	_, pieces := p.parsePart(data, len(data))
+	p.endLine() // the output after the gap does not belong to this line
 	return pieces
 }
 
-func (p *textParser) take(data []byte, n int) (int, []Piece) {
+func (p *textParser) parsePart(data []byte, n int) (int, []Piece) {
 	if n == 0 {
 		return 0, nil
 	}
-	p.note(data[:n])
+	p.recordLastLine(data[:n])
 	return n, []Piece{{Text: Clean(data[:n])}}
 }
 
-// note records the last line of data that has any text. It searches from the end, because data can have many lines.
-func (p *textParser) note(data []byte) {
+// recordLastLine records the last line of data that has any text. It searches from the end, because data can have many lines.
+func (p *textParser) recordLastLine(data []byte) {
 	first := bytes.IndexByte(data, '\n')
 	if first < 0 {
 		p.line = append(p.line, data[:min(len(data), maxLast-len(p.line))]...)
 		return
 	}
 	p.line = append(p.line, data[:min(first, maxLast-len(p.line))]...)
-	p.end()
+	p.endLine()
 	whole, rest := data[first+1:], data[first+1:]
 	if last := bytes.LastIndexByte(whole, '\n'); last >= 0 {
 		whole, rest = whole[:last], whole[last+1:]
 		for {
 			begin := bytes.LastIndexByte(whole, '\n')
-			if p.say(whole[begin+1:]) || begin < 0 {
+			if p.recordLine(whole[begin+1:]) || begin < 0 {
 				break
 			}
 			whole = whole[:begin]
@@ -77,19 +77,19 @@ func (p *textParser) note(data []byte) {
 	p.line = append(p.line, rest[:min(len(rest), maxLast)]...)
 }
 
-// end records the line as the last one, because it is complete.
-func (p *textParser) end() {
-	p.say(p.line)
+// endLine records the line as the last one, because it is complete.
+func (p *textParser) endLine() {
+	p.recordLine(p.line)
 	p.line = p.line[:0]
 }
 
-// say records the line as the last line if it has any text. It reports whether it has.
-func (p *textParser) say(line []byte) bool {
+// recordLine records the line as the last line if it has any text. It reports whether it has.
+func (p *textParser) recordLine(line []byte) bool {
 	line = line[:min(len(line), maxLast)]
 	if len(bytes.TrimSpace(line)) == 0 {
 		return false
 	}
-	s := plain(Clean(line))
+	s := displayedText(Clean(line))
 	if s != "" {
 		p.last = s
 	}
@@ -97,14 +97,14 @@ func (p *textParser) say(line []byte) bool {
 }
 
 func (p *textParser) Result(e Exit) Result {
-	p.end()
-	o := outcome(e, shorten(p.last, maxReason))
+	p.endLine()
+	o := exitOutcome(e, shorten(p.last, maxReason))
 	o.Summary = shorten(p.last, maxSummary)
 	return Result{Outcome: o}
 }
 
-// wholeRunes returns the length of data up to the last complete character.
-func wholeRunes(data []byte) int {
+// completeRunes returns the length of data up to the last complete character.
+func completeRunes(data []byte) int {
 	for i := len(data) - 1; i >= 0 && i >= len(data)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(data[i]) {
 			if utf8.FullRune(data[i:]) {
@@ -134,13 +134,13 @@ func Clean(data []byte) string {
 	return b.String()
 }
 
-// escapes matches the control sequences of terminals: colors, cursor movements, titles.
-var escapes = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-Z\\\\^_])")
+// escapePattern matches the control sequences of terminals: colors, cursor movements, titles.
+var escapePattern = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-Z\\\\^_])")
 
-// plain returns the line as a terminal finally shows it: without colors, and only with the text after the last carriage
+// displayedText returns the line as a terminal finally shows it: without colors, and only with the text after the last carriage
 // return.
-func plain(line string) string {
-	line = strings.TrimRight(escapes.ReplaceAllString(line, ""), "\r\n\t ")
+func displayedText(line string) string {
+	line = strings.TrimRight(escapePattern.ReplaceAllString(line, ""), "\r\n\t ")
 	if i := strings.LastIndexByte(line, '\r'); i >= 0 {
 		line = line[i+1:]
 	}

@@ -16,12 +16,12 @@ func TestLastLine(t *testing.T) {
 		all := rapid.SliceOfN(line, 0, 12).Draw(t, "lines")
 		want := ""
 		for _, l := range all {
-			if s := plain(l[:min(len(l), maxLast)]); s != "" {
+			if s := displayedText(l[:min(len(l), maxLast)]); s != "" {
 				want = s
 			}
 		}
 		size := rapid.SampledFrom([]int{1, 2, 3, 50, 5000})
-		_, r := feed(t, Format{Kind: "text"}, []byte(strings.Join(all, "\n")), func() int { return size.Draw(t, "size") })
+		_, r := parseInParts(t, Format{Kind: "text"}, []byte(strings.Join(all, "\n")), func() int { return size.Draw(t, "size") })
 		require.Equal(t, shorten(want, maxSummary), r.Outcome.Summary)
 	})
 }

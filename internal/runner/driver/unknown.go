@@ -8,25 +8,25 @@ import (
 // unknownLines remembers lines of a program's output that the parser does not understand. They explain why a run has no
 // result.
 type unknownLines struct {
-	known   bool   // an event was understood
-	first   string // the first unknown line, if no known event preceded it
-	garbage string // the last line that is not an event
+	understood   bool   // an event was understood
+	first        string // the first unknown line, if no known event preceded it
+	lastNonEvent string // the last line that is not an event
 }
 
 // notEvent handles a line that is not an event of a known format. It returns a line that is not JSON as text.
 func (u *unknownLines) notEvent(line []byte) []Piece {
-	u.skip(line)
+	u.noteUnknown(line)
 	if line[0] == '{' && json.Valid(line) {
 		return nil // an event in an unknown format
 	}
 	text := Clean(line)
-	u.garbage = plain(text)
+	u.lastNonEvent = displayedText(text)
 	return []Piece{{Text: text + "\n"}}
 }
 
-// skip handles an event of an unknown type.
-func (u *unknownLines) skip(line []byte) {
-	if !u.known && u.first == "" {
+// noteUnknown handles an event of an unknown type.
+func (u *unknownLines) noteUnknown(line []byte) {
+	if !u.understood && u.first == "" {
 		u.first = Clean(line[:min(len(line), maxReason)])
 	}
 }
@@ -37,7 +37,7 @@ func (u *unknownLines) skip(line []byte) {
 func unknownOutput(why, first, program, version, tested string) string {
 	if why == "" {
 		why = "this version of " + strings.TrimSpace(program+" "+version) + " writes no output that Fleet understands"
-		if first = oneLine(valid(first)); first != "" {
+		if first = oneLine(toValidUTF8(first)); first != "" {
 			why += "; its first line is " + shorten(first, maxUnknownShown)
 		}
 	}

@@ -41,25 +41,28 @@ func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 	return c, nil
 }
 
-// may reports whether the caller may run the subagent. The subagent's definition must allow the caller. If the caller
-// is an agent, its own definition must list the subagent, and not too many agents may stand above the subagent.
-func (s *Service) may(c caller, d *Definition) bool {
-	return d.allows(c) && (c.uid == "" || slices.Contains(c.calls, d.Name)) && c.depth < s.cfg.MaxDepth
+// mayRun reports whether the caller may run the subagent.
+func (s *Service) mayRun(c caller, d *Definition) bool { return s.refusal(c, d) == "" }
+
+// refusal returns why the caller may not run the subagent, or "" if it may. The subagent's definition must allow the caller. If
+// the caller is an agent, its own definition must list the subagent, and not too many agents may stand above the subagent.
+func (s *Service) refusal(c caller, d *Definition) string {
+	switch {
+	case !d.allows(c):
+		return "its definition does not allow this caller"
+	case c.depth >= s.cfg.MaxDepth:
+		return "too many subagents stand above it already"
+	case c.uid != "" && !slices.Contains(c.calls, d.Name):
+		return "a subagent may run only the subagents that its own definition names under calls"
+	}
+	return ""
 }
 
-// refused returns the error for a caller that may not run the subagent.
-func (s *Service) refused(c caller, d *Definition) error {
+// refusalError returns the error for a caller that may not run the subagent.
+func (s *Service) refusalError(c caller, d *Definition) error {
 	who := "you"
 	if c.agent {
 		who = "the agent " + c.name
 	}
-	why := "its definition does not allow this caller"
-	switch {
-	case !d.allows(c):
-	case c.depth >= s.cfg.MaxDepth:
-		why = "too many subagents stand above it already"
-	default:
-		why = "a subagent may run only the subagents that its own definition names under calls"
-	}
-	return fleet.Errorf(fleet.ReasonPermissionDenied, "%s may not run the subagent %q: %s", who, d.Name, why).With("agent_name", d.Name)
+	return fleet.Errorf(fleet.ReasonPermissionDenied, "%s may not run the subagent %q: %s", who, d.Name, s.refusal(c, d)).With("agent_name", d.Name)
 }

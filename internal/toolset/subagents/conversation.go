@@ -42,7 +42,7 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 		case fleet.ReasonOf(err) == fleet.ReasonSessionExists, fleet.ReasonOf(err) == fleet.ReasonSessionNotFound:
 			continue // another server has opened or closed the conversation meanwhile
 		case fleet.ReasonOf(err) == fleet.ReasonAgentBusy:
-			if err := r.othersTurn(ctx, err); err != nil {
+			if err := r.waitOtherTurn(ctx, err); err != nil {
 				return err
 			}
 		default:
@@ -69,9 +69,9 @@ func (r *run) repeatedIn(ctx context.Context, taskID, prompt string) error {
 	return r.answer(ctx, task, prompt)
 }
 
-// othersTurn waits for the end of the task that keeps the agent busy. Another server, or an earlier process of this
+// waitOtherTurn waits for the end of the task that keeps the agent busy. Another server, or an earlier process of this
 // server, has started that task. busy is the error that names the task.
-func (r *run) othersTurn(ctx context.Context, busy error) error {
+func (r *run) waitOtherTurn(ctx context.Context, busy error) error {
 	e, ok := errors.AsType[*fleet.Error](busy)
 	if !ok || e.Metadata["task_id"] == "" {
 		return busy
@@ -96,7 +96,7 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 		return r.open(ctx, prompt)
 	}
 	want := r.launch()
-	if reason := r.stale(session.Agent, want); reason != "" {
+	if reason := r.staleReason(session.Agent, want); reason != "" {
 		if err := r.end(ctx, session.Session, reason); err != nil {
 			return nil, err
 		}
@@ -117,14 +117,14 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 	})
 }
 
-// stale returns why the conversation's agent cannot continue, or "" if it can. An agent's configuration never changes,
+// staleReason returns why the conversation's agent cannot continue, or "" if it can. An agent's configuration never changes,
 // so the agent cannot continue if the definition now gives other rights or another place. A changed system prompt does
 // not matter, because nextTurn sends the new one to the agent.
-func (r *run) stale(a *fleet.Agent, want service.LaunchRequest) string {
+func (r *run) staleReason(a *fleet.Agent, want service.LaunchRequest) string {
 	switch {
 	case a == nil || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted:
 		return "its agent was deleted"
-	case a.Place != want.Place || a.Project != want.Project && want.Config == nil || !same(a.Config, want.Config):
+	case a.Place != want.Place || a.Project != want.Project && want.Config == nil || !sameConfig(a.Config, want.Config):
 		return "its definition has changed"
 	case a.State == fleet.StateFailed || a.State == fleet.StateCanceled:
 		return "its agent could not be created"
@@ -134,8 +134,8 @@ func (r *run) stale(a *fleet.Agent, want service.LaunchRequest) string {
 	return ""
 }
 
-// same reports whether both configurations make the same agent, apart from its prompt.
-func same(a, b *fleet.AgentConfig) bool {
+// sameConfig reports whether both configurations make the same agent, apart from its prompt.
+func sameConfig(a, b *fleet.AgentConfig) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
@@ -171,7 +171,7 @@ func (r *run) open(ctx context.Context, prompt string) (*fleet.Task, error) {
 		return nil, err
 	}
 	r.result.SessionID = x.ID
-	return task, r.ready(ctx, task)
+	return task, r.waitReady(ctx, task)
 }
 
 // end closes a conversation and deletes its agent.

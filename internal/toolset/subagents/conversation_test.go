@@ -15,10 +15,10 @@ import (
 
 func TestConversation(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newTestService(t, nil)
 	w.define("github", "session: true", "You know GitHub.")
-	one := w.does("github", "say one")
-	two := w.does("github", "say two")
+	one := w.mustRun("github", "say one")
+	two := w.mustRun("github", "say two")
 	require.NotEmpty(t, one.SessionID)
 	require.Equal(t, one.SessionID, two.SessionID)
 	calls := w.calls()
@@ -27,7 +27,7 @@ func TestConversation(t *testing.T) {
 	require.Equal(t, calls[1].flag("--resume"), "s-"+pid(calls[0]))
 
 	// Another caller has its own conversation.
-	other, err := w.Run(as(t.Context(), "bob"), subagents.Request{Agent: "github", Prompt: "say hi"})
+	other, err := w.Run(asPrincipal(t.Context(), "bob"), subagents.Request{Agent: "github", Prompt: "say hi"})
 	require.NoError(t, err)
 	require.NotEqual(t, one.SessionID, other.SessionID)
 	require.Equal(t, "-", w.calls()[2].flag("--resume"))
@@ -35,15 +35,15 @@ func TestConversation(t *testing.T) {
 	// The system prompt changes: the conversation continues, and the agent gets the new prompt once.
 	w.define("github", "session: true", "You know GitLab.")
 	w.write("github/memory.md", "The user likes birds.\n")
-	require.Equal(t, one.SessionID, w.does("github", "say three").SessionID)
-	require.Equal(t, one.SessionID, w.does("github", "say four").SessionID)
+	require.Equal(t, one.SessionID, w.mustRun("github", "say three").SessionID)
+	require.Equal(t, one.SessionID, w.mustRun("github", "say four").SessionID)
 	calls = w.calls()
 	require.Contains(t, calls[3].Prompt, "has changed. From now on this holds instead:\n\nYou know GitLab.\n\n# Memory\n\nThe user likes birds.\n\nYour task now:\n\nsay three")
 	require.Equal(t, "say four", calls[4].Prompt)
 
 	// The permissions change: a new conversation begins with the new definition.
 	w.define("github", "session: true\npermissions: {allow: [Read]}", "You know GitLab.")
-	fresh := w.does("github", "say five")
+	fresh := w.mustRun("github", "say five")
 	require.NotEqual(t, one.SessionID, fresh.SessionID)
 	c := w.calls()[5]
 	require.Equal(t, "-", c.flag("--resume"))
@@ -56,21 +56,23 @@ func TestConversation(t *testing.T) {
 		require.Equal(t, 4, old.Messages)
 		return nil
 	}))
-	w.until(func() bool { return len(w.agents()) == 2 })
+	w.waitUntil(func() bool { return len(w.agents()) == 2 })
 
 	// The agent is deleted: a new conversation begins.
 	for _, v := range w.agents() {
 		require.NoError(t, w.core.Remove(asRoot(t.Context()), v.UID))
 	}
-	require.NotEqual(t, fresh.SessionID, w.does("github", "say six").SessionID)
+	require.NotEqual(t, fresh.SessionID, w.mustRun("github", "say six").SessionID)
 
 	// A task that fails does not end the conversation.
 	_, err = w.run("github", "fail once")
-	fails(t, err, fleet.ReasonTaskFailed)
+	requireReason(t, err, fleet.ReasonTaskFailed)
 	require.NotEqual(t, "-", last(w.calls()).flag("--resume"))
 }
 
-func pid(c called) string { return strings.TrimSpace(strings.Join(strings.Fields(itoa(c.PID)), "")) }
+func pid(c recordedCall) string {
+	return strings.TrimSpace(strings.Join(strings.Fields(itoa(c.PID)), ""))
+}
 
 func last[T any](list []T) T { return list[len(list)-1] }
 
@@ -78,14 +80,14 @@ func last[T any](list []T) T { return list[len(list)-1] }
 // beyond MaxWaiting are refused.
 func TestConversationTakesTurns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *subagents.Config) { c.MaxWaiting = 3 })
+	w := newTestService(t, func(c *subagents.Config) { c.MaxWaiting = 3 })
 	w.define("s", "session: true", "Do it.")
 	first := make(chan *subagents.Result, 1)
 	go func() {
 		r, _ := w.run("s", "wait\nsay first")
 		first <- r
 	}()
-	w.begun(1)
+	w.waitCalls(1)
 	var mu sync.Mutex
 	var sessions []string
 	var refused int
@@ -100,14 +102,14 @@ func TestConversationTakesTurns(t *testing.T) {
 				sessions = append(sessions, r.SessionID)
 			case fleet.ReasonLimitReached:
 				if refused++; refused == 5 {
-					w.open()
+					w.releaseWaiting()
 				}
 			default:
 				t.Errorf("%v", err)
 			}
 		})
 	}
-	together(calls...)
+	runConcurrently(calls...)
 	f := <-first
 	require.Equal(t, "first", f.Text)
 	require.Equal(t, []string{f.SessionID, f.SessionID, f.SessionID}, sessions)
@@ -118,24 +120,24 @@ func TestConversationTakesTurns(t *testing.T) {
 
 func TestConversationWaits(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *subagents.Config) { c.QueueWait = 50 * time.Millisecond })
+	w := newTestService(t, func(c *subagents.Config) { c.QueueWait = 50 * time.Millisecond })
 	w.define("s", "session: true", "Do it.")
 	done := make(chan error, 1)
 	go func() {
 		_, err := w.run("s", "wait\nsay first")
 		done <- err
 	}()
-	w.begun(1)
+	w.waitCalls(1)
 	_, err := w.run("s", "say next")
-	fails(t, err, fleet.ReasonAgentBusy, "try again later")
+	requireReason(t, err, fleet.ReasonAgentBusy, "try again later")
 
 	// Another server's turn counts too.
 	same := subagents.Settings{Dir: w.dir + "/agents"}
 	other := subagents.New(w.core, subagents.Config{Settings: same, QueueWait: 50 * time.Millisecond})
 	_, err = other.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
-	fails(t, err, fleet.ReasonAgentBusy)
+	requireReason(t, err, fleet.ReasonAgentBusy)
 	patient := subagents.New(w.core, subagents.Config{Settings: same})
-	go w.open()
+	go w.releaseWaiting()
 	r, err := patient.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
 	require.NoError(t, err)
 	require.Equal(t, "next", r.Text)
@@ -146,18 +148,18 @@ func TestConversationWaits(t *testing.T) {
 // TestConversationWaitsForItsCaller checks that a call stops waiting for its turn when its context ends.
 func TestConversationWaitsForItsCaller(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newTestService(t, nil)
 	w.define("s", "session: true", "Do it.")
 	done := make(chan error, 1)
 	go func() {
 		_, err := w.run("s", "wait\nsay first")
 		done <- err
 	}()
-	w.begun(1)
+	w.waitCalls(1)
 	ctx, cancel := context.WithTimeout(w.ctx(), 10*time.Millisecond)
 	defer cancel()
 	_, err := w.Run(ctx, subagents.Request{Agent: "s", Prompt: "say next"})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	w.open()
+	w.releaseWaiting()
 	require.NoError(t, <-done)
 }

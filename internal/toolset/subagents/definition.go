@@ -89,9 +89,9 @@ func (d *Definition) instructions() string {
 	return d.System + "\n\n" + text
 }
 
-// missing returns an error that names a variable that the definition needs and lookup does not find; nil if none is
+// checkVariables returns an error that names a variable that the definition needs and lookup does not find; nil if none is
 // missing.
-func (d *Definition) missing(lookup func(string) (string, bool)) error {
+func (d *Definition) checkVariables(lookup func(string) (string, bool)) error {
 	for _, s := range d.MCPServers {
 		for _, texts := range []map[string]string{s.Env, s.Headers} {
 			for _, key := range sortedKeys(texts) {

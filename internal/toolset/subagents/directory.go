@@ -38,14 +38,14 @@ type stamp struct {
 	modified time.Time
 }
 
-// settling is how long after a change a second change may leave the same modification time, because file systems have
+// minSettleTime is how long after a change a second change may leave the same modification time, because file systems have
 // coarse clocks.
-const settling = 100 * time.Millisecond
+const minSettleTime = 100 * time.Millisecond
 
-// trusted reports whether the files are certainly unchanged since they were read.
-func (e entry) trusted(agent, memory stamp) bool {
+// isCurrent reports whether the files are certainly unchanged since they were read.
+func (e entry) isCurrent(agent, memory stamp) bool {
 	return e.agent == agent && e.memory == memory &&
-		e.read.Sub(agent.modified) > settling && e.read.Sub(memory.modified) > settling
+		e.read.Sub(agent.modified) > minSettleTime && e.read.Sub(memory.modified) > minSettleTime
 }
 
 // errNoDefinition means that there is no definition with the name.
@@ -83,7 +83,7 @@ func (d *directory) get(name string) (*Definition, error) {
 // load returns the definition in the file. It returns errNoDefinition if the file does not exist or has no frontmatter,
 // and another error if the file cannot be used.
 func (d *directory) load(root *os.Root, src source) (*Definition, error) {
-	agent, err := look(root, src.file)
+	agent, err := fileStamp(root, src.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errNoDefinition
 	}
@@ -92,14 +92,14 @@ func (d *directory) load(root *os.Root, src source) (*Definition, error) {
 	}
 	memory := stamp{}
 	if src.memory != "" {
-		if memory, err = look(root, src.memory); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if memory, err = fileStamp(root, src.memory); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
 	d.mu.Lock()
 	e, ok := d.known[src.file]
 	d.mu.Unlock()
-	if ok && e.trusted(agent, memory) {
+	if ok && e.isCurrent(agent, memory) {
 		return e.definition, e.broken
 	}
 	e = entry{agent: agent, memory: memory, read: d.now()}
@@ -213,9 +213,9 @@ func (d *directory) unreadable(err error) error {
 	return fmt.Errorf("the directory of the subagents cannot be read: %w", cause(err))
 }
 
-// look returns the stamp of a file. It follows links that stay within the directory of definitions. It returns
+// fileStamp returns the stamp of a file. It follows links that stay within the directory of definitions. It returns
 // fs.ErrNotExist if there is no such file.
-func look(root *os.Root, file string) (stamp, error) {
+func fileStamp(root *os.Root, file string) (stamp, error) {
 	info, err := root.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):

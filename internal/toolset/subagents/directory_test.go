@@ -119,8 +119,8 @@ func TestDirectoryChanges(t *testing.T) {
 	require.Empty(t, d.known)
 }
 
-// thousand returns a directory with 1,000 definitions that were changed an hour ago.
-func thousand(t testing.TB) *directory {
+// newLargeDirectory returns a directory with 1,000 definitions that were changed an hour ago.
+func newLargeDirectory(t testing.TB) *directory {
 	d, write := newDirectory(t)
 	old := time.Now().Add(-time.Hour)
 	for i := range 1000 {
@@ -134,7 +134,7 @@ func thousand(t testing.TB) *directory {
 
 func TestThousandDefinitions(t *testing.T) {
 	t.Parallel()
-	d := thousand(t)
+	d := newLargeDirectory(t)
 	begun := time.Now()
 	list, broken, err := d.all()
 	require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestThousandDefinitions(t *testing.T) {
 }
 
 func BenchmarkThousandDefinitions(b *testing.B) {
-	d := thousand(b)
+	d := newLargeDirectory(b)
 	_, _, _ = d.all()
 	b.Run("all", func(b *testing.B) {
 		for b.Loop() {

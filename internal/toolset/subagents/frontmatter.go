@@ -46,13 +46,13 @@ type header struct {
 	Color           string    `yaml:"color"` // for screens; not used here
 }
 
-// restricting are the keys that remove rights. An unknown key that resembles one of them is an error: it is probably
+// restrictingKeys are the keys that remove rights. An unknown key that resembles one of them is an error: it is probably
 // misspelled, and without the right key the agent could do more than its author wants. Any other unknown key is a
 // warning.
-var restricting = []string{"allowed_callers", "permissions", "tools", "disallowedTools"}
+var restrictingKeys = []string{"allowed_callers", "permissions", "tools", "disallowedTools"}
 
-// harmless are the known keys that may be repeated. Claude Code uses the last value.
-var harmless = []string{"name", "description", "model", "color"}
+// repeatableKeys are the known keys that may be repeated. Claude Code uses the last value.
+var repeatableKeys = []string{"name", "description", "model", "color"}
 
 type permissions struct {
 	Allow []string `yaml:"allow"`
@@ -111,7 +111,7 @@ func decode(text []byte, h *header, lines int) (warnings []string, err error) {
 	if err == nil {
 		return warnings, nil
 	}
-	if loose := quoted(text); !bytes.Equal(loose, text) {
+	if loose := quoteValues(text); !bytes.Equal(loose, text) {
 		var again header
 		if warnings, looseErr := decodeStrict(loose, &again, lines); looseErr == nil {
 			*h = again
@@ -128,9 +128,9 @@ var (
 	blockHeader = regexp.MustCompile(`^[|>][-+0-9]*([ \t]+#.*)?$`)
 )
 
-// complete reports whether the value of a key can stay as it is: a text in quotes, a list or mapping in brackets, or an
+// isComplete reports whether the value of a key can stay as it is: a text in quotes, a list or mapping in brackets, or an
 // anchor, which is refused.
-func complete(value string) bool {
+func isComplete(value string) bool {
 	switch first := value[0]; first {
 	case '&':
 		return true
@@ -143,8 +143,8 @@ func complete(value string) bool {
 	return false
 }
 
-// quoted puts quotes around the values of top-level keys that lack them, including values that continue on indented lines.
-func quoted(text []byte) []byte {
+// quoteValues puts quotes around the values of top-level keys that lack them, including values that continue on indented lines.
+func quoteValues(text []byte) []byte {
 	var out []string
 	lines := strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
 	for i := 0; i < len(lines); i++ {
@@ -158,7 +158,7 @@ func quoted(text []byte) []byte {
 			i++
 			value += " " + strings.TrimSpace(lines[i])
 		}
-		if value = strings.TrimSpace(value); complete(value) {
+		if value = strings.TrimSpace(value); isComplete(value) {
 			out = append(out, lines[first:i+1]...)
 			continue
 		}
@@ -235,7 +235,7 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 				}
 				kept = append(kept, v)
 				continue
-			case isKnown && !slices.Contains(harmless, name):
+			case isKnown && !slices.Contains(repeatableKeys, name):
 				return nil, fmt.Errorf("%s: the key %q is repeated: keep one of them", at(key), name)
 			case isKnown:
 				warnings = append(warnings, fmt.Sprintf("%s: the key %q is repeated: its last value is used", at(key), name))
@@ -243,10 +243,10 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 			case i != last[name]:
 				continue // one warning is enough
 			}
-			if near := nearest(name, restricting, max(1, len(name)/4)); near != "" {
+			if near := nearest(name, restrictingKeys, max(1, len(name)/4)); near != "" {
 				return nil, fmt.Errorf("%s: there is no key %q: did you mean %q?", at(key), fleet.Shorten(name, 40), near)
 			}
-			warnings = append(warnings, fmt.Sprintf("%s: the key %q is unknown and is ignored%s", at(key), fleet.Shorten(name, 40), hint(name, known)))
+			warnings = append(warnings, fmt.Sprintf("%s: the key %q is unknown and is ignored%s", at(key), fleet.Shorten(name, 40), suggestKey(name, known)))
 		}
 		m.Values = kept
 	}
@@ -303,14 +303,14 @@ func kindWords(t reflect.Type) string {
 // didYouMean suggests a known key that is similar to key. If there is none, it lists all known keys.
 func didYouMean(key string) string {
 	known := keysOf(reflect.TypeFor[header](), reflect.TypeFor[permissions](), reflect.TypeFor[server]())
-	if text := hint(key, known); text != "" {
+	if text := suggestKey(key, known); text != "" {
 		return text
 	}
 	return ": the keys are " + strings.Join(known, ", ")
 }
 
-// hint suggests a known key that is similar to key. It returns "" if there is none.
-func hint(key string, known []string) string {
+// suggestKey suggests a known key that is similar to key. It returns "" if there is none.
+func suggestKey(key string, known []string) string {
 	if near := nearest(key, known, max(1, len(key)/3)); near != "" {
 		return fmt.Sprintf(": did you mean %q?", near)
 	}

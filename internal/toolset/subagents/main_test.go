@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// called records how claude was called.
-type called struct {
+// recordedCall records how claude was called.
+type recordedCall struct {
 	Argv    []string
 	Env     []string
 	Prompt  string
@@ -55,16 +55,16 @@ type called struct {
 	PID     int
 }
 
-func (c called) flag(name string) string {
+func (c recordedCall) flag(name string) string {
 	if i := slices.Index(c.Argv, name); i >= 0 {
 		return c.Argv[i+1]
 	}
 	return "-"
 }
 
-// hear reads the first request and the first message from the standard input, and returns the instructions for the system
+// readRequest reads the first request and the first message from the standard input, and returns the instructions for the system
 // prompt and the prompt. A later interrupt ends the process.
-func hear() (system, prompt string) {
+func readRequest() (system, prompt string) {
 	in := bufio.NewReader(os.Stdin)
 	var first struct {
 		Request struct{ SystemPrompt, AppendSystemPrompt string }
@@ -97,8 +97,8 @@ func hear() (system, prompt string) {
 // "wait" waits for the file $HOME/open. If the prompt says that the previous answer cannot be used, claude answers with
 // the next line of $HOME/better.
 func claude(argv []string) {
-	c := called{Argv: argv, Env: os.Environ(), PID: os.Getpid()}
-	c.System, c.Prompt = hear()
+	c := recordedCall{Argv: argv, Env: os.Environ(), PID: os.Getpid()}
+	c.System, c.Prompt = readRequest()
 	if path := c.flag("--mcp-config"); path != "-" {
 		c.MCP, _ = os.ReadFile(path)
 		info, _ := os.Stat(path)
@@ -161,8 +161,8 @@ func claude(argv []string) {
 	os.Exit(code)
 }
 
-// world is a subagents service over a real core, a real store and real processes.
-type world struct {
+// testService is a subagents service over a real core, a real store and real processes.
+type testService struct {
 	*subagents.Service
 	t      *testing.T
 	core   *service.Service
@@ -171,13 +171,13 @@ type world struct {
 	dir    string      // directory of all files of the world
 }
 
-// newWorld starts a world. change modifies the tests' default configuration.
-func newWorld(t *testing.T, change func(*subagents.Config)) *world {
-	return newWorldWith(t, sandbox.Auto, change)
+// newTestService starts a world. change modifies the tests' default configuration.
+func newTestService(t *testing.T, change func(*subagents.Config)) *testService {
+	return newTestServiceWith(t, sandbox.Auto, change)
 }
 
-// newWorldWith is like newWorld, but runs the agents on this machine in the sandbox mode.
-func newWorldWith(t *testing.T, mode sandbox.Mode, change func(*subagents.Config)) *world {
+// newTestServiceWith is like newTestService, but runs the agents on this machine in the sandbox mode.
+func newTestServiceWith(t *testing.T, mode sandbox.Mode, change func(*subagents.Config)) *testService {
 	t.Helper()
 	dir := t.TempDir()
 	for _, d := range []string{"bin", "home/calls", "agents"} {
@@ -194,7 +194,7 @@ func newWorldWith(t *testing.T, mode sandbox.Mode, change func(*subagents.Config
 	environ := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "GORACE=atexit_sleep_ms=0", "KEY=s3cret", "FLEET_TOKEN=never"}
 	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), Program: supervisor, StopGrace: 200 * time.Millisecond, Sandbox: mode, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{filepath.Join(dir, "home")}})
 	require.NoError(t, err)
-	w := &world{t: t, store: store, remote: fake.New(fake.Config{Traits: fleet.Traits{Name: "coder"}}), dir: dir}
+	w := &testService{t: t, store: store, remote: fake.New(fake.Config{Traits: fleet.Traits{Name: "coder"}}), dir: dir}
 	log := slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	st := state.New(store, []fleet.Place{host}, state.Config{
 		Others: []fleet.Place{w.remote}, MCPURL: func() string { return "http://127.0.0.1:1/mcp" },
@@ -237,19 +237,19 @@ func (w logWriter) Write(b []byte) (int, error) {
 }
 
 // empty deletes all agents and waits until they no longer exist. It fails the test if a process is left then.
-func (w *world) empty() {
+func (w *testService) empty() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(asRoot(context.Background()), waittest.Limit)
 	defer cancel()
 	for _, v := range w.agents() {
 		require.NoError(w.t, w.core.Remove(ctx, v.UID))
 	}
-	w.until(func() bool { return len(w.agents()) == 0 })
+	w.waitUntil(func() bool { return len(w.agents()) == 0 })
 	require.Empty(w.t, w.processes(), "no process of a deleted agent may be left")
 }
 
-// until waits for a condition, checking it after each notification of the store.
-func (w *world) until(ok func() bool) {
+// waitUntil waits for a condition, checking it after each notification of the store.
+func (w *testService) waitUntil(ok func() bool) {
 	w.t.Helper()
 	signal, cancel := w.store.Subscribe()
 	defer cancel()
@@ -264,7 +264,7 @@ func (w *world) until(ok func() bool) {
 }
 
 // agents returns the existing agents.
-func (w *world) agents() (agents []*fleet.AgentView) {
+func (w *testService) agents() (agents []*fleet.AgentView) {
 	w.t.Helper()
 	require.NoError(w.t, w.store.View(context.Background(), func(tx fleet.ReadTx) (err error) {
 		agents, err = tx.AgentViews(fleet.AgentViewFilter{Live: true})
@@ -274,7 +274,7 @@ func (w *world) agents() (agents []*fleet.AgentView) {
 }
 
 // processes returns the command lines of the running claude processes.
-func (w *world) processes() (found []string) {
+func (w *testService) processes() (found []string) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
@@ -287,12 +287,12 @@ func (w *world) processes() (found []string) {
 }
 
 // define writes the definition of a subagent: its frontmatter and its body.
-func (w *world) define(name, frontmatter, body string) {
+func (w *testService) define(name, frontmatter, body string) {
 	w.t.Helper()
 	w.write(name+"/agent.md", "---\n"+frontmatter+"\n---\n"+body)
 }
 
-func (w *world) write(path, text string) {
+func (w *testService) write(path, text string) {
 	w.t.Helper()
 	path = filepath.Join(w.dir, "agents", path)
 	require.NoError(w.t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -300,7 +300,7 @@ func (w *world) write(path, text string) {
 }
 
 // calls returns the calls of claude so far, in order.
-func (w *world) calls() (calls []called) {
+func (w *testService) calls() (calls []recordedCall) {
 	w.t.Helper()
 	paths, err := filepath.Glob(filepath.Join(w.dir, "home", "calls", "*[0-9]"))
 	require.NoError(w.t, err)
@@ -308,15 +308,15 @@ func (w *world) calls() (calls []called) {
 	for _, p := range paths {
 		b, err := os.ReadFile(p)
 		require.NoError(w.t, err)
-		var c called
+		var c recordedCall
 		require.NoError(w.t, json.Unmarshal(b, &c))
 		calls = append(calls, c)
 	}
 	return calls
 }
 
-// begun waits until claude was called at least n times.
-func (w *world) begun(n int) {
+// waitCalls waits until claude was called at least n times.
+func (w *testService) waitCalls(n int) {
 	w.t.Helper()
 	late := time.After(waittest.Limit)
 	for len(w.calls()) < n {
@@ -328,28 +328,28 @@ func (w *world) begun(n int) {
 	}
 }
 
-// open releases claude processes that wait.
-func (w *world) open() {
+// releaseWaiting releases claude processes that wait.
+func (w *testService) releaseWaiting() {
 	w.t.Helper()
 	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "home", "open"), nil, 0o600))
 }
 
 // run runs a subagent for alice.
-func (w *world) run(name, prompt string) (*subagents.Result, error) {
+func (w *testService) run(name, prompt string) (*subagents.Result, error) {
 	return w.Run(w.ctx(), subagents.Request{Agent: name, Prompt: prompt})
 }
 
-// does runs a subagent for alice and requires that it succeeds.
-func (w *world) does(name, prompt string) *subagents.Result {
+// mustRun runs a subagent for alice and requires that it succeeds.
+func (w *testService) mustRun(name, prompt string) *subagents.Result {
 	w.t.Helper()
 	r, err := w.run(name, prompt)
 	require.NoError(w.t, err)
 	return r
 }
 
-func (w *world) ctx() context.Context { return as(w.t.Context(), "alice") }
+func (w *testService) ctx() context.Context { return asPrincipal(w.t.Context(), "alice") }
 
-func as(ctx context.Context, name string) context.Context {
+func asPrincipal(ctx context.Context, name string) context.Context {
 	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.Controller})
 }
 
@@ -363,8 +363,8 @@ func asAgent(ctx context.Context, a *fleet.Agent) context.Context {
 	return fleet.WithPrincipal(ctx, p)
 }
 
-// fails requires that err has the reason and that its text contains all words. It returns the error.
-func fails(t *testing.T, err error, reason fleet.Reason, words ...string) *fleet.Error {
+// requireReason requires that err has the reason and that its text contains all words. It returns the error.
+func requireReason(t *testing.T, err error, reason fleet.Reason, words ...string) *fleet.Error {
 	t.Helper()
 	require.Error(t, err)
 	require.Equal(t, reason, fleet.ReasonOf(err), "%v", err)
@@ -377,8 +377,8 @@ func fails(t *testing.T, err error, reason fleet.Reason, words ...string) *fleet
 	return e
 }
 
-// together runs the functions concurrently and waits for them.
-func together(functions ...func()) {
+// runConcurrently runs the functions concurrently and waits for them.
+func runConcurrently(functions ...func()) {
 	var wg sync.WaitGroup
 	for _, f := range functions {
 		wg.Go(f)

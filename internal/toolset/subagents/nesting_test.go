@@ -15,8 +15,8 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// working runs a subagent that hangs. It returns the agent and a function that ends the run.
-func (w *world) working(ctx context.Context, name string) (*fleet.Agent, func()) {
+// startHanging runs a subagent that hangs. It returns the agent and a function that ends the run.
+func (w *testService) startHanging(ctx context.Context, name string) (*fleet.Agent, func()) {
 	w.t.Helper()
 	known := map[string]bool{}
 	for _, v := range w.agents() {
@@ -29,7 +29,7 @@ func (w *world) working(ctx context.Context, name string) (*fleet.Agent, func())
 		defer close(done)
 		_, _ = w.Run(ctx, subagents.Request{Agent: name, Prompt: "hang"})
 	}()
-	w.begun(n + 1)
+	w.waitCalls(n + 1)
 	for _, v := range w.agents() {
 		if !known[v.UID] {
 			return &v.Agent, func() { cancel(); <-done }
@@ -42,7 +42,7 @@ func (w *world) working(ctx context.Context, name string) (*fleet.Agent, func())
 
 func TestNesting(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newTestService(t, nil)
 	w.define("lead", "calls: [worker, closed, chain]", "You lead.")
 	w.define("worker", "allowed_callers: [main, lead]", "You work.")
 	w.define("closed", "allowed_callers: [main]", "You are for main alone.")
@@ -51,7 +51,7 @@ func TestNesting(t *testing.T) {
 	w.define("deeper", "allowed_callers: [main, chain]\ncalls: [deepest]", "You go on.")
 	w.define("deepest", "allowed_callers: [main, deeper]", "You go on.")
 
-	lead, end := w.working(w.ctx(), "lead")
+	lead, end := w.startHanging(w.ctx(), "lead")
 	defer end()
 	asLead := asAgent(t.Context(), lead)
 	c := last(w.calls())
@@ -68,11 +68,11 @@ func TestNesting(t *testing.T) {
 	require.NotContains(t, string(last(w.calls()).MCP), "fleet", "a subagent without calls must not have the tool to run subagents")
 
 	_, err = w.Run(asLead, subagents.Request{Agent: "closed", Prompt: "say x"})
-	fails(t, err, fleet.ReasonPermissionDenied, "the agent lead may not", "its definition does not allow this caller")
+	requireReason(t, err, fleet.ReasonPermissionDenied, "the agent lead may not", "its definition does not allow this caller")
 	_, err = w.Run(asLead, subagents.Request{Agent: "loner", Prompt: "say x"})
-	fails(t, err, fleet.ReasonPermissionDenied)
+	requireReason(t, err, fleet.ReasonPermissionDenied)
 	_, err = w.Run(asLead, subagents.Request{Agent: "gone", Prompt: "say x"})
-	fails(t, err, fleet.ReasonSubagentNotFound, "there are chain, worker")
+	requireReason(t, err, fleet.ReasonSubagentNotFound, "there are chain, worker")
 
 	listed, broken, err := w.List(asLead)
 	require.NoError(t, err)
@@ -80,23 +80,23 @@ func TestNesting(t *testing.T) {
 	require.Equal(t, []string{"chain", "worker"}, names(listed))
 
 	// An agent whose definition lists no calls may not run any subagent.
-	loner, endLoner := w.working(w.ctx(), "loner")
+	loner, endLoner := w.startHanging(w.ctx(), "loner")
 	defer endLoner()
 	require.NotContains(t, string(last(w.calls()).MCP), "fleet")
 	_, err = w.Run(asAgent(t.Context(), loner), subagents.Request{Agent: "worker", Prompt: "say x"})
-	fails(t, err, fleet.ReasonPermissionDenied)
+	requireReason(t, err, fleet.ReasonPermissionDenied)
 
 	// There can be at most three levels.
-	chain, endChain := w.working(asLead, "chain")
+	chain, endChain := w.startHanging(asLead, "chain")
 	defer endChain()
 	require.Equal(t, 1, chain.Config.Depth)
-	deeper, endDeeper := w.working(asAgent(t.Context(), chain), "deeper")
+	deeper, endDeeper := w.startHanging(asAgent(t.Context(), chain), "deeper")
 	defer endDeeper()
 	require.Equal(t, 2, deeper.Config.Depth)
 	require.Empty(t, deeper.Config.Calls, "an agent on the last level must not see subagents that it may not run")
 	require.NotContains(t, string(last(w.calls()).MCP), "fleet")
 	_, err = w.Run(asAgent(t.Context(), deeper), subagents.Request{Agent: "deepest", Prompt: "say x"})
-	fails(t, err, fleet.ReasonPermissionDenied, "too many subagents stand above it")
+	requireReason(t, err, fleet.ReasonPermissionDenied, "too many subagents stand above it")
 
 	// All agents belong to the first caller.
 	for _, v := range w.agents() {
@@ -107,11 +107,11 @@ func TestNesting(t *testing.T) {
 // TestNestedConversations checks that an agent's conversation is separate from its owner's.
 func TestNestedConversations(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newTestService(t, nil)
 	w.define("lead", "calls: [memo]", "You lead.")
 	w.define("memo", "session: true\nallowed_callers: [main, lead]", "You remember.")
-	own := w.does("memo", "say mine")
-	lead, end := w.working(w.ctx(), "lead")
+	own := w.mustRun("memo", "say mine")
+	lead, end := w.startHanging(w.ctx(), "lead")
 	defer end()
 	for range 2 {
 		theirs, err := w.Run(asAgent(t.Context(), lead), subagents.Request{Agent: "memo", Prompt: "say theirs"})
@@ -124,12 +124,12 @@ func TestNestedConversations(t *testing.T) {
 // run other subagents.
 func TestNestingUnconfined(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, sandbox.None, nil)
+	w := newTestServiceWith(t, sandbox.None, nil)
 	w.define("lead", "calls: [worker]", "You lead.")
 	w.define("worker", "allowed_callers: [main, lead]", "You work.")
 	_, err := w.run("worker", "say no")
-	fails(t, err, fleet.ReasonPermissionDenied, "only admins may use agents")
-	lead, end := w.working(asRoot(t.Context()), "lead")
+	requireReason(t, err, fleet.ReasonPermissionDenied, "only admins may use agents")
+	lead, end := w.startHanging(asRoot(t.Context()), "lead")
 	defer end()
 	r, err := w.Run(asAgent(t.Context(), lead), subagents.Request{Agent: "worker", Prompt: "say done"})
 	require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestNestingUnconfined(t *testing.T) {
 
 func TestCycles(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newTestService(t, nil)
 	w.define("a", "calls: [gone, b]", "A.")
 	w.define("b", "calls: [c]\nallowed_callers: [main, a]", "B.")
 	w.define("c", "calls: [a]\nallowed_callers: [main, b]", "C.")
@@ -146,9 +146,9 @@ func TestCycles(t *testing.T) {
 	w.define("e", "calls: [f, f]", "E.")
 	w.define("f", "", "F.")
 	_, err := w.run("a", "say x")
-	fails(t, err, fleet.ReasonDefinitionInvalid, "a → b → c → a")
+	requireReason(t, err, fleet.ReasonDefinitionInvalid, "a → b → c → a")
 	_, err = w.run("d", "say x")
-	fails(t, err, fleet.ReasonDefinitionInvalid, "d → d")
+	requireReason(t, err, fleet.ReasonDefinitionInvalid, "d → d")
 	listed, broken, err := w.List(w.ctx())
 	require.NoError(t, err)
 	require.Equal(t, []string{"e", "f"}, names(listed))

@@ -19,8 +19,8 @@ output_schema:
     results: { type: array, items: { type: string } }
   required: [results]`
 
-// better sets the answers that claude gives when it is asked again.
-func (w *world) better(lines ...string) {
+// setRetryAnswers sets the answers that claude gives when it is asked again.
+func (w *testService) setRetryAnswers(lines ...string) {
 	w.t.Helper()
 	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "home", "better"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 }
@@ -30,29 +30,29 @@ func TestOutput(t *testing.T) {
 	for _, session := range []bool{false, true} {
 		t.Run(map[bool]string{false: "alone", true: "in a conversation"}[session], func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, nil)
+			w := newTestService(t, nil)
 			front := results
 			if session {
 				front += "\nsession: true"
 			}
 			w.define("j", front, "You search.")
-			r := w.does("j", `say {"results": ["a"]}`)
+			r := w.mustRun("j", `say {"results": ["a"]}`)
 			require.JSONEq(t, `{"results":["a"]}`, r.Text)
 			c := w.calls()[0]
 			require.Contains(t, c.System, "You search.\n\nYour answer is read by a program")
 			require.Contains(t, c.System, `"required":["results"]`)
 
 			// The subagent is asked again in the same conversation until the answer is valid, at most three times in all.
-			w.better("still wrong", `{"results": [1]}`)
+			w.setRetryAnswers("still wrong", `{"results": [1]}`)
 			_, err := w.run("j", "say Sorry")
-			e := fails(t, err, fleet.ReasonOutputInvalid, "asked 3 times", "at /results/0", "got number, want string")
+			e := requireReason(t, err, fleet.ReasonOutputInvalid, "asked 3 times", "at /results/0", "got number, want string")
 			require.Equal(t, "3", e.Metadata["attempts"])
 			require.Equal(t, `{"results": [1]}`, e.Metadata["answer"])
 			n := len(w.calls())
 			require.Equal(t, 4, n)
 
-			w.better(`{"results": []}`)
-			r = w.does("j", `say {"result": []}`)
+			w.setRetryAnswers(`{"results": []}`)
+			r = w.mustRun("j", `say {"result": []}`)
 			require.JSONEq(t, `{"results":[]}`, r.Text)
 			require.InDelta(t, 0.5, r.CostUSD, 1e-9, "the cost must include both tasks")
 			require.EqualValues(t, 200, r.Usage.InputTokens)
@@ -60,11 +60,11 @@ func TestOutput(t *testing.T) {
 			require.Equal(t, "Your answer cannot be used: at /: missing property 'results'\n\nAnswer again, with the one JSON value that was asked for and nothing else.", c.Prompt)
 			require.NotEqual(t, "-", c.flag("--resume"))
 			if !session {
-				w.until(func() bool { return len(w.agents()) == 0 })
+				w.waitUntil(func() bool { return len(w.agents()) == 0 })
 			}
 
 			// A repeated request does not run the subagent again.
-			w.better()
+			w.setRetryAnswers()
 			id := subagents.Request{Agent: "j", Prompt: `say {"results": []}`, RequestID: "r"}
 			for range 2 {
 				_, err = w.Run(w.ctx(), id)
@@ -73,7 +73,7 @@ func TestOutput(t *testing.T) {
 			require.Len(t, w.calls(), n+3)
 
 			// This also holds if the first answer was not valid.
-			w.better(`{"results": ["b"]}`)
+			w.setRetryAnswers(`{"results": ["b"]}`)
 			id = subagents.Request{Agent: "j", Prompt: "say Sorry", RequestID: "s"}
 			for range 2 {
 				r, err = w.Run(w.ctx(), id)
@@ -88,12 +88,12 @@ func TestOutput(t *testing.T) {
 
 func TestOutputOfCommand(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *subagents.Config) { c.Retries = 1 })
+	w := newTestService(t, func(c *subagents.Config) { c.Retries = 1 })
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "bin", "tool"), []byte(`#!/bin/sh
 in=$(cat); case "$in" in *"You were asked:"*) echo "$in" >"`+w.dir+`/home/again"; echo '{"ok": true}';; *) echo no;; esac
 `), 0o700))
 	w.define("t", "driver: command\ncommand: [tool]\noutput_format: json", "You are a tool.")
-	require.JSONEq(t, `{"ok":true}`, w.does("t", "Do it.").Text)
+	require.JSONEq(t, `{"ok":true}`, w.mustRun("t", "Do it.").Text)
 	again, err := os.ReadFile(filepath.Join(w.dir, "home", "again"))
 	require.NoError(t, err)
 	require.Contains(t, string(again), "You are a tool.")

@@ -207,8 +207,8 @@ func FuzzParse(f *testing.F) {
 			require.NotNil(t, d.agentConfig(0, 3))
 			require.NotEqual(t, "shell", d.Driver)
 		}
-		_ = d.missing(func(string) (string, bool) { return "", false })
-		d.check(string(memory))
+		_ = d.checkVariables(func(string) (string, bool) { return "", false })
+		d.checkAnswer(string(memory))
 	})
 }
 
@@ -224,7 +224,7 @@ func TestCheck(t *testing.T) {
 		`"text"`:                          `"text"`,
 		`12345678901234567890.1234567890`: `12345678901234567890.1234567890`,
 	} {
-		value, problems := any.check(answer)
+		value, problems := any.checkAnswer(answer)
 		require.Empty(t, problems, answer)
 		require.Equal(t, want, value)
 	}
@@ -235,13 +235,13 @@ func TestCheck(t *testing.T) {
 		"{\"a\": 1} I hope.": "more than one",
 		"{'a': 1}":           "it is not JSON",
 	} {
-		_, problems := any.check(answer)
+		_, problems := any.checkAnswer(answer)
 		require.Len(t, problems, 1, answer)
 		require.Contains(t, problems[0], want)
 	}
 	d, err := parse(directorySource("a"), []byte("---\noutput_schema: {type: array, items: {type: integer}}\n---\n"), nil, someDrivers)
 	require.NoError(t, err)
-	_, problems := d.check(`["a","b","c","d","e","f","g","h","i","j","k","l"]`)
+	_, problems := d.checkAnswer(`["a","b","c","d","e","f","g","h","i","j","k","l"]`)
 	require.Equal(t, "and 2 more", problems[len(problems)-1])
 }
 

@@ -151,9 +151,9 @@ func (r *run) runAlone(ctx context.Context, prompt string) error {
 		return r.awaitEarlierTask(ctx, v.Task.ID, prompt)
 	}
 	if !l.OneTask {
-		defer r.remove(ctx, v.UID)
+		defer r.deleteAgent(ctx, v.UID)
 	}
-	if err := r.ready(ctx, v.Task); err != nil {
+	if err := r.waitReady(ctx, v.Task); err != nil {
 		return err
 	}
 	return r.answer(ctx, v.Task, prompt)
@@ -168,9 +168,9 @@ func (r *run) awaitEarlierTask(ctx context.Context, taskID, prompt string) error
 	return r.answer(ctx, task, prompt)
 }
 
-// ready waits until the task's agent has a workspace. It does nothing for an agent on this machine, which needs none.
+// waitReady waits until the task's agent has a workspace. It does nothing for an agent on this machine, which needs none.
 // The time limit of the definition begins when the workspace is ready, so the timeout of the task is longer.
-func (r *run) ready(ctx context.Context, task *fleet.Task) error {
+func (r *run) waitReady(ctx context.Context, task *fleet.Task) error {
 	if r.d.RunsIn == inLocal {
 		return nil
 	}
@@ -189,7 +189,7 @@ func (r *run) ready(ctx context.Context, task *fleet.Task) error {
 // subagent again.
 func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error {
 	for attempt := 1; ; attempt++ {
-		text, err := r.take(ctx, task)
+		text, err := r.awaitAnswer(ctx, task)
 		if err != nil {
 			return err
 		}
@@ -197,7 +197,7 @@ func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error
 			r.result.Text = text
 			return nil
 		}
-		value, problems := r.d.check(text)
+		value, problems := r.d.checkAnswer(text)
 		if len(problems) == 0 {
 			r.result.Text = value
 			return nil
@@ -256,8 +256,8 @@ func (r *run) earlierRetry(ctx context.Context, task *fleet.Task) (*fleet.Task, 
 	return nil, nil
 }
 
-// take waits for the task and returns its complete answer. It adds the task's cost and usage to the result.
-func (r *run) take(ctx context.Context, task *fleet.Task) (string, error) {
+// awaitAnswer waits for the task and returns its complete answer. It adds the task's cost and usage to the result.
+func (r *run) awaitAnswer(ctx context.Context, task *fleet.Task) (string, error) {
 	t, err := r.follow(ctx, task.ID)
 	if err != nil {
 		return "", err
@@ -331,8 +331,8 @@ func (r *run) stopAndWait(ctx context.Context, taskID string) {
 	}
 }
 
-// remove deletes the agent of a call. If the server is shutting down, the agent continues, and sweep deletes it later.
-func (r *run) remove(ctx context.Context, uid string) {
+// deleteAgent deletes the agent of a call. If the server is shutting down, the agent continues, and sweep deletes it later.
+func (r *run) deleteAgent(ctx context.Context, uid string) {
 	if fleet.ShuttingDown(ctx) {
 		return
 	}

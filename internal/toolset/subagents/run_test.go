@@ -36,7 +36,7 @@ mcp_servers:
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newTestService(t, nil)
 	w.define("web-search", contractExample, "\nYou are a web search agent. Given a query, search the web\nand return a concise summary of the findings.\n")
 	r, err := w.Run(w.ctx(), subagents.Request{Agent: "web-search", Prompt: "--say no\nsay Ducks", Context: "About birds."})
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestRun(t *testing.T) {
 	require.NotContains(t, strings.Join(append(c.Argv, c.Env...), "\n"), "s3cret")
 
 	// The agent is deleted, and no file has the secret.
-	w.until(func() bool { return len(w.agents()) == 0 })
+	w.waitUntil(func() bool { return len(w.agents()) == 0 })
 	require.NoError(t, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && filepath.Dir(path) != filepath.Join(w.dir, "home", "calls") {
 			b, _ := os.ReadFile(path)
@@ -73,22 +73,22 @@ func TestRun(t *testing.T) {
 	}))
 
 	// Each call has a fresh agent.
-	require.Equal(t, "Geese", w.does("web-search", "say Geese").Text)
+	require.Equal(t, "Geese", w.mustRun("web-search", "say Geese").Text)
 	require.NotContains(t, w.calls()[1].Argv, "--resume")
 }
 
 func TestRunIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newTestService(t, nil)
 	w.define("good", "description: x", "Do it.")
 	w.define("private", "allowed_callers: [bob]", "Do it.")
 	w.define("thief", "mcp_servers: [{name: a, url: 'https://example.com', headers: {K: '${FLEET_TOKEN}'}}]", "Do it.")
 	_, err := w.run("thief", "x")
-	fails(t, err, fleet.ReasonDefinitionInvalid, "FLEET_TOKEN is not set")
+	requireReason(t, err, fleet.ReasonDefinitionInvalid, "FLEET_TOKEN is not set")
 	_, err = w.Run(w.ctx(), subagents.Request{Agent: "good", Prompt: strings.Repeat("x", 1<<20), Context: "y"})
-	fails(t, err, fleet.ReasonInvalidArgument, "and its context")
+	requireReason(t, err, fleet.ReasonInvalidArgument, "and its context")
 	_, err = w.Run(asRoot(t.Context()), subagents.Request{Agent: "private", Prompt: "x"})
-	fails(t, err, fleet.ReasonPermissionDenied)
+	requireReason(t, err, fleet.ReasonPermissionDenied)
 	require.Empty(t, w.calls(), "a refused request must not start anything")
 }
 
@@ -97,7 +97,7 @@ func TestRunIsCancelled(t *testing.T) {
 	for _, session := range []string{"false", "true"} {
 		t.Run("session "+session, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, nil)
+			w := newTestService(t, nil)
 			w.define("a", "session: "+session, "Do it.")
 			ctx, cancel := context.WithCancel(w.ctx())
 			done := make(chan error, 1)
@@ -105,12 +105,12 @@ func TestRunIsCancelled(t *testing.T) {
 				_, err := w.Run(ctx, subagents.Request{Agent: "a", Prompt: "hang"})
 				done <- err
 			}()
-			w.begun(1)
+			w.waitCalls(1)
 			cancel()
 			require.ErrorIs(t, <-done, context.Canceled)
 			require.Empty(t, w.processes(), "the run must have ended when the call returns")
 			if session == "true" {
-				require.Equal(t, "again", w.does("a", "say again").Text)
+				require.Equal(t, "again", w.mustRun("a", "say again").Text)
 				require.Contains(t, w.calls()[1].Argv, "--resume", "the conversation must continue")
 			}
 		})
@@ -124,7 +124,7 @@ func TestRunDuringShutdown(t *testing.T) {
 	for name, frontMatter := range map[string]string{"plain": "", "session": "session: true", "json": "output_format: json"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, nil)
+			w := newTestService(t, nil)
 			w.define("a", frontMatter, "Do it.")
 			r := subagents.Request{Agent: "a", Prompt: "wait\nsay 1", RequestID: "one"}
 			ctx, cancel := context.WithCancelCause(w.ctx())
@@ -133,11 +133,11 @@ func TestRunDuringShutdown(t *testing.T) {
 				_, err := w.Run(ctx, r)
 				done <- err
 			}()
-			w.begun(1)
+			w.waitCalls(1)
 			cancel(fleet.ErrShutdown) // the server cancels its calls in this way at shutdown
 			require.ErrorIs(t, <-done, context.Canceled)
 			require.NotEmpty(t, w.processes())
-			w.open()
+			w.releaseWaiting()
 			again, err := w.Run(w.ctx(), r)
 			require.NoError(t, err)
 			require.Equal(t, "1", again.Text)
@@ -148,17 +148,17 @@ func TestRunDuringShutdown(t *testing.T) {
 
 func TestRunLongTexts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newTestService(t, nil)
 	w.define("a", "", "Do it.")
 	long := "say read\n" + strings.Repeat("x", 1<<20-9)
-	require.Equal(t, "read", w.does("a", long).Text)
+	require.Equal(t, "read", w.mustRun("a", long).Text)
 	require.Equal(t, long, w.calls()[0].Prompt)
-	require.Len(t, w.does("a", "big 300000").Text, 300000, "a long answer must be complete")
+	require.Len(t, w.mustRun("a", "big 300000").Text, 300000, "a long answer must be complete")
 }
 
 func TestRequestID(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newTestService(t, nil)
 	w.define("a", "", "Do it.")
 	w.define("s", "session: true", "Do it.")
 	for _, name := range []string{"a", "s"} {
@@ -172,11 +172,11 @@ func TestRequestID(t *testing.T) {
 			}
 		}
 		if name == "s" {
-			w.open()
+			w.releaseWaiting()
 		} else {
-			go func() { w.begun(before + 1); w.open() }()
+			go func() { w.waitCalls(before + 1); w.releaseWaiting() }()
 		}
-		together(call, call, call)
+		runConcurrently(call, call, call)
 		require.EqualValues(t, 3, same.Load())
 		require.Len(t, w.calls(), before+1, "concurrent calls of one request must run once")
 		require.NoError(t, os.Remove(filepath.Join(w.dir, "home", "open")))
@@ -190,10 +190,10 @@ func TestRequestID(t *testing.T) {
 		other := r
 		other.Prompt = "say another"
 		_, err := w.Run(w.ctx(), other)
-		fails(t, err, fleet.ReasonInvalidArgument, "was used before")
+		requireReason(t, err, fleet.ReasonInvalidArgument, "was used before")
 		// Another principal's request ids are separate.
 		other.Prompt = "say bob's"
-		got, err := w.Run(as(t.Context(), "bob"), other)
+		got, err := w.Run(asPrincipal(t.Context(), "bob"), other)
 		require.NoError(t, err)
 		require.Equal(t, "bob's", got.Text)
 	}
@@ -201,28 +201,28 @@ func TestRequestID(t *testing.T) {
 
 func TestRunInWorkspace(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *subagents.Config) { c.StartWait = waittest.Limit })
+	w := newTestService(t, func(c *subagents.Config) { c.StartWait = waittest.Limit })
 	w.define("code_review", "{container: coder, project: setup, timeout_ms: 600000}", "You review.")
 	w.define("lost", "{container: coder, project: nowhere}", "You review.")
 	w.define("talk", "{container: coder, project: Setup, session: true}", "You talk.")
-	r := w.does("code_review", "echo looking\nusage gpt 5 6\ncost 0.5 2\ndone fine")
+	r := w.mustRun("code_review", "echo looking\nusage gpt 5 6\ncost 0.5 2\ndone fine")
 	require.Equal(t, "fine", r.Text)
 	require.Equal(t, fleet.Usage{Model: "gpt", InputTokens: 5, OutputTokens: 6}, r.Usage)
 	require.InDelta(t, 0.5, r.CostUSD, 1e-9)
-	w.until(func() bool { return len(w.agents()) == 0 })
+	w.waitUntil(func() bool { return len(w.agents()) == 0 })
 
 	// The time limit begins when the workspace is ready.
 	w.define("slow", "{container: coder, project: setup, timeout_ms: 100}", "You review.")
 	_, err := w.run("slow", "listen")
-	fails(t, err, fleet.ReasonTaskTimedOut, "was too slow", "100ms")
-	w.until(func() bool { return len(w.agents()) == 0 })
+	requireReason(t, err, fleet.ReasonTaskTimedOut, "was too slow", "100ms")
+	w.waitUntil(func() bool { return len(w.agents()) == 0 })
 
 	_, err = w.run("lost", "done x")
-	fails(t, err, fleet.ReasonProjectNotFound, "nowhere")
+	requireReason(t, err, fleet.ReasonProjectNotFound, "nowhere")
 
-	one := w.does("talk", "done one")
+	one := w.mustRun("talk", "done one")
 	require.Equal(t, "one", one.Text)
-	two := w.does("talk", "done two")
+	two := w.mustRun("talk", "done two")
 	require.Equal(t, one.SessionID, two.SessionID)
 	agents := w.agents()
 	require.Len(t, agents, 1)
@@ -234,18 +234,18 @@ func TestRunInWorkspace(t *testing.T) {
 // TestSweep checks that the sweep deletes an abandoned agent, and keeps the agent of a conversation.
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *subagents.Config) { c.SweepEvery = 50 * time.Millisecond })
+	w := newTestService(t, func(c *subagents.Config) { c.SweepEvery = 50 * time.Millisecond })
 	w.define("s", "session: true", "Do it.")
-	kept := w.does("s", "say hello")
+	kept := w.mustRun("s", "say hello")
 	_, err := w.core.Launch(w.ctx(), service.LaunchRequest{Toolset: fleet.ToolsetSubagents, Place: "local", Name: "left", Config: &fleet.AgentConfig{Driver: "claude"}})
 	require.NoError(t, err)
-	w.until(func() bool { return len(w.agents()) == 1 })
-	require.Equal(t, kept.SessionID, w.does("s", "say hello").SessionID)
+	w.waitUntil(func() bool { return len(w.agents()) == 1 })
+	require.Equal(t, kept.SessionID, w.mustRun("s", "say hello").SessionID)
 }
 
 func TestStoreIsDown(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newTestService(t, nil)
 	w.define("a", "", "Do it.")
 	ctx, cancel := context.WithCancel(w.ctx())
 	cancel()

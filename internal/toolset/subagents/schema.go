@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// check returns the JSON value in a subagent's answer, and how the value violates the definition's schema. problems is
+// checkAnswer returns the JSON value in a subagent's answer, and how the value violates the definition's schema. problems is
 // empty if the answer is valid.
-func (d *Definition) check(answer string) (value string, problems []string) {
+func (d *Definition) checkAnswer(answer string) (value string, problems []string) {
 	value = unfence(answer)
 	decoder := json.NewDecoder(strings.NewReader(value))
 	var raw json.RawMessage

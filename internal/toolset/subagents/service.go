@@ -51,12 +51,12 @@ func (s *Service) List(ctx context.Context) ([]Listed, []Broken, error) {
 	}
 	list := []Listed{}
 	for _, d := range definitions {
-		if err := s.usable(d); err != nil {
+		if err := s.checkUsable(d); err != nil {
 			broken[d.Name] = errors.New(fleet.PublicMessage(err))
 			continue
 		}
-		if l := (Listed{Definition: d, Allowed: s.may(c, d)}); l.Allowed || !c.agent {
-			l.Definition = s.timed(d)
+		if l := (Listed{Definition: d, Allowed: s.mayRun(c, d)}); l.Allowed || !c.agent {
+			l.Definition = s.withTimeout(d)
 			list = append(list, l)
 		}
 	}
@@ -70,8 +70,8 @@ func (s *Service) List(ctx context.Context) ([]Listed, []Broken, error) {
 	return list, unusable, nil
 }
 
-// timed returns the definition with its effective timeout.
-func (s *Service) timed(d *Definition) *Definition {
+// withTimeout returns the definition with its effective timeout.
+func (s *Service) withTimeout(d *Definition) *Definition {
 	if d.Timeout > 0 {
 		return d
 	}
@@ -92,13 +92,13 @@ func (s *Service) definition(c caller, name string) (*Definition, error) {
 		return nil, s.notFound(c, name)
 	case err != nil:
 		return nil, s.invalid(name, err.Error())
-	case !s.may(c, d):
-		return nil, s.refused(c, d)
+	case !s.mayRun(c, d):
+		return nil, s.refusalError(c, d)
 	}
-	if err := s.usable(d); err != nil {
+	if err := s.checkUsable(d); err != nil {
 		return nil, s.invalid(name, fleet.PublicMessage(err))
 	}
-	return s.timed(d), nil
+	return s.withTimeout(d), nil
 }
 
 func (s *Service) invalid(name, reason string) error {
@@ -110,7 +110,7 @@ func (s *Service) notFound(c caller, name string) error {
 	var names []string
 	if definitions, _, err := s.dir.all(); err == nil {
 		for _, d := range definitions {
-			if s.may(c, d) && s.usable(d) == nil {
+			if s.mayRun(c, d) && s.checkUsable(d) == nil {
 				names = append(names, d.Name)
 			}
 		}
@@ -125,15 +125,15 @@ func (s *Service) notFound(c caller, name string) error {
 		With("agent_name", name).With("available", fleet.Shorten(available, 2000))
 }
 
-// usable returns an error if this server cannot run a subagent whose definition is valid. The error says why.
-func (s *Service) usable(d *Definition) error {
+// checkUsable returns an error if this server cannot run a subagent whose definition is valid. The error says why.
+func (s *Service) checkUsable(d *Definition) error {
 	if _, ok := s.fleet.TraitsOf(s.placeOf(d)); !ok {
 		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "this server has no place %q to run it", d.RunsIn)
 	}
-	if err := d.missing(s.cfg.Lookup); err != nil {
+	if err := d.checkVariables(s.cfg.Lookup); err != nil {
 		return err
 	}
-	if cycle := s.cycle(d); cycle != "" {
+	if cycle := s.findCycle(d); cycle != "" {
 		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "its calls form a cycle: %s", cycle)
 	}
 	return nil
@@ -147,8 +147,8 @@ func (s *Service) placeOf(d *Definition) string {
 	return d.RunsIn
 }
 
-// cycle returns the path on which the definition's calls lead back to the definition. It returns "" if there is none.
-func (s *Service) cycle(d *Definition) string {
+// findCycle returns the path on which the definition's calls lead back to the definition. It returns "" if there is none.
+func (s *Service) findCycle(d *Definition) string {
 	seen := map[string]bool{}
 	var way []string
 	var walk func(at *Definition) bool

@@ -54,7 +54,7 @@ func walkSources(root *os.Root, dir string, levels int) (directories, single []s
 		switch {
 		case e.IsDir() || e.Type()&fs.ModeSymlink != 0 && !isMarkdown:
 			src := directorySource(at)
-			if _, err := look(root, src.file); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := fileStamp(root, src.file); !errors.Is(err, fs.ErrNotExist) {
 				directories = append(directories, src)
 				continue
 			}
