@@ -47,7 +47,7 @@ func TestBenchmarks(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	require.NotContains(t, string(out), "NaN")
 	benchmarks := []string{
-		"List/clients=1/MCP", "List/clients=2/REST-304", "Fleet/watchers", "Fleet/agent_start", "Fairness/calls_per_cpu=16/beside-heavy", "Store/SQLite/search_fleet/agent", "Caches/second-agent", "Queue/list_queue", "Queue/with-budgets/show_queue", "Queue/end-to-next-start",
+		"List/clients=1/MCP", "List/clients=2/REST-304", "Fleet/watchers", "Fleet/agent_start", "Fairness/calls_per_cpu=16/beside-heavy", "Store/SQLite/search_fleet/agent", "Caches/second-agent", "Queue/list_queue", "Queue/with-budgets/show_queue", "Queue/end-to-next-start", "QueueShell/agents=4",
 	}
 	if pgtest.Needed() {
 		benchmarks = append(benchmarks, "Replicas/replicas=2/task-until-its-end", "Replicas/replicas=2/watchers", "Store/Postgres/show_usage")

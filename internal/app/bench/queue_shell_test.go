@@ -1,0 +1,98 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/app"
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+	"fleet/internal/store/sqlite"
+)
+
+// BenchmarkQueueShell measures how soon agents on this machine start the next of many short tasks.
+func BenchmarkQueueShell(b *testing.B) {
+	for _, agents := range []int{4, 40} {
+		b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) { benchmarkQueueShell(b, size(agents, 2), size(10, 2)) })
+	}
+}
+
+func benchmarkQueueShell(b *testing.B, agents, tasks int) {
+	t := &testbed{data: b.TempDir()}
+	s := t.serve(b, func(c *app.Config) { c.Local.Projects, c.StopGrace = []local.Project{{Name: "shell"}}, time.Second })
+	var err error
+	t.store, err = sqlite.Open(b.Context(), filepath.Join(t.data, "fleet.db"), sqlite.Config{})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, t.store.Close()) })
+	for i := range agents {
+		_, err := s.CreateAgent(b.Context(), &fleetv1.CreateAgentRequest{Name: agentName(i), Project: "shell", Spec: "Work"})
+		require.NoError(b, err)
+		b.Cleanup(func() {
+			_, err := s.DeleteAgent(context.WithoutCancel(b.Context()), &fleetv1.DeleteAgentRequest{AgentName: agentName(i)})
+			require.NoError(b, err)
+		})
+	}
+	var next, output []float64
+	for b.Loop() {
+		_, err := s.PauseFleet(b.Context(), &fleetv1.PauseFleetRequest{})
+		require.NoError(b, err)
+		var ids []string
+		for i := range agents * tasks {
+			q, err := s.QueueTask(b.Context(), &fleetv1.QueueTaskRequest{AgentName: agentName(i % agents), TaskDescription: "echo begun; sleep 0.2"})
+			require.NoError(b, err)
+			ids = append(ids, q.GetTask().GetId())
+		}
+		_, err = s.ResumeFleet(b.Context(), &fleetv1.ResumeFleetRequest{})
+		require.NoError(b, err)
+		for _, id := range ids {
+			done, err := s.WaitTasks(b.Context(), &fleetv1.WaitTasksRequest{TaskIds: []string{id}})
+			require.NoError(b, err)
+			require.True(b, done.GetDone())
+		}
+		n, o := t.starts(b, ids)
+		require.Len(b, n, agents*(tasks-1))
+		next, output = append(next, n...), append(output, o...)
+	}
+	report(b, quantile(next, 0.5), "p50-ms", "", 0)
+	report(b, quantile(next, 0.99), "p99-ms", "at most", 250)
+	report(b, quantile(output, 0.5), "output-p50-ms", "", 0)
+	report(b, quantile(output, 0.99), "output-p99-ms", "", 0)
+}
+
+// starts returns how long after the end of the agent's previous task each of the tasks was started, and how long after its start it wrote
+// something, in ms.
+func (t *testbed) starts(b *testing.B, ids []string) (next, output []float64) {
+	ended := map[string]time.Time{} // by agent
+	ms := func(d time.Duration) float64 { return d.Seconds() * 1000 }
+	require.NoError(b, t.store.View(b.Context(), func(tx fleet.ReadTx) error {
+		var tasks []*fleet.Task
+		for _, id := range ids {
+			task, err := tx.Task(id)
+			if err != nil {
+				return err
+			}
+			events, err := tx.Events(fleet.EventFilter{TaskID: id, Types: []fleet.EventType{fleet.EventTaskOutput}}, fleet.EventWindow{Limit: 1})
+			if err != nil {
+				return err
+			}
+			for _, e := range events {
+				output = append(output, ms(e.Time.Sub(task.StartedAt)))
+			}
+			tasks = append(tasks, task)
+		}
+		for _, task := range tasks { // those of an agent start in this order
+			if at := ended[task.AgentUID]; !at.IsZero() {
+				next = append(next, ms(task.StartedAt.Sub(at)))
+			}
+			ended[task.AgentUID] = task.EndedAt
+		}
+		return nil
+	}))
+	return next, output
+}
