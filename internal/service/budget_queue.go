@@ -55,12 +55,13 @@ type crowdBudgets struct {
 	limit    fleet.Micros // of the project and the role
 }
 
-// claimant is all that the claims of a task depend on which no label concerns.
+// claimant is all that the claims of a task depend on.
 type claimant struct {
-	crowd *crowdBudgets
-	used  fleet.Amount
-	max   float64
-	model string
+	labelled [fleet.MaxBudgets/64 + 1]uint64 // those of queueBudgets.labelled that are for the task
+	crowd    *crowdBudgets
+	used     fleet.Amount
+	max      float64
+	model    string
 }
 
 // queueBudgets reads the budgets, and what tasks like the pending ones cost.
@@ -128,19 +129,17 @@ func (s *Service) runs(q *fleet.QueuedTask) *fleet.Agent {
 // claims returns what the pending task must reserve.
 func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.Claim {
 	c := b.crowds[crowdOf(q)]
+	key := claimant{crowd: c, used: q.Used(), model: q.Options.Model}
 	budgets := c.budgets
-	for _, l := range b.labelled {
+	for i, l := range b.labelled {
 		if l.selector.Matches(q.Labels) {
 			budgets = append(slices.Clip(budgets), l.Budget)
+			key.labelled[i/64] |= 1 << (i % 64)
 		}
 	}
 	if q.Waiting > 0 {
 		return []fleet.Claim{asked(budgets, &q.Task)}
 	}
-	if len(budgets) > len(c.budgets) {
-		return b.claim(q, c, budgets)
-	}
-	key := claimant{crowd: c, used: q.Used(), model: q.Options.Model}
 	if usd := q.Options.MaxCostUSD; usd != nil {
 		key.max = *usd
 	}

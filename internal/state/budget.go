@@ -105,14 +105,13 @@ func Obstacles(rooms []BudgetRoom, t *fleet.Task, want fleet.Reservation, e Esti
 	}
 	for _, r := range rooms {
 		o := Obstacle{Budget: r.Budget, Until: r.End, Left: r.Left}
-		limits := r.String()
 		switch {
 		case r.Limit > 0 && e.Unpriced != "" && r.Unpriced == fleet.UnpricedRefuse:
-			o.Never, o.Text = true, fmt.Sprintf("%s limits money, and %s: give the model a price, or let an admin set the budget with unpriced: allow", limits, e.Unpriced)
+			o.Never, o.Text = true, fmt.Sprintf("%s limits money, and %s: give the model a price, or let an admin set the budget with unpriced: allow", r.Budget, e.Unpriced)
 		case r.Limit > 0 && want.Micros > r.Limit:
-			o.Never, o.Text = true, fmt.Sprintf("the task may cost %s, and %s never has that much", want.Micros, limits)
+			o.Never, o.Text = true, fmt.Sprintf("the task may cost %s, and %s never has that much", want.Micros, r.Budget)
 		case !r.Fits(r.Left, want.Amount):
-			o.Text = fmt.Sprintf("%s has %s left, and the task reserves %s", limits, r.Text(positive(r.Left)), r.Text(want.Amount))
+			o.Text = fmt.Sprintf("%s has %s left, and the task reserves %s", r.Budget, r.Text(positive(r.Left)), r.Text(want.Amount))
 		default:
 			continue
 		}
