@@ -46,7 +46,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"cron": "0 3 * * *", "at": nil, "time_zone": "UTC", "missed": "all", "overlap": "queue", "paused": false, "task": map[string]any{"agent_name": strings.TrimSuffix(x.agent, "!"), "task_description": "attack"},
 		"value": "attack", "window": "day", "limit_usd": json.Number("0.000001"), "limit_tokens": json.Number("1"), "on_breach": "stop", "unpriced": "refuse", "all": true,
 		"depends_on": []any{map[string]any{"task_id": x.task}},
-		"selector":   "", "labels": map[string]any{"attacked": "yes"}, "remove": []any{"owner"},
+		"selector":   "", "labels": map[string]any{"attacked": "yes"}, "remove": []any{"owner"}, "remove_labels": []any{"team"},
 		"directory":        "", // a request with project cannot have it
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),
 		"registry_ref": "127.0.0.1:1/an/attack", "keep_unsaved": true,

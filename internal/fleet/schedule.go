@@ -80,6 +80,9 @@ const (
 // ScheduleLabel is the label of the tasks of a schedule, with its name.
 const ScheduleLabel = "schedule"
 
+// Key is the name of the schedule with its owner. No two schedules have the same.
+func (s *Schedule) Key() string { return s.Name + "@" + s.Owner }
+
 // Seen reports whether the schedule exists for p. Credentials that are restricted to projects only reach schedules of credentials with
 // the same restriction.
 func (s *Schedule) Seen(p Principal) bool {

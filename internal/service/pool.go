@@ -81,7 +81,7 @@ func (s *Service) UpdatePool(ctx context.Context, r UpdatePoolRequest) (*PoolVie
 	c.Refused = err
 	return s.changePool(ctx, c, key, func(_ fleet.Tx, pool *fleet.Pool) (*fleet.Pool, string, error) {
 		if pool == nil {
-			return nil, "", poolNotFound(r.Name)
+			return nil, "", s.pools().notFound(r.Name)
 		}
 		r.change(pool)
 		pool.Failures, pool.Failure, pool.RetryAt = 0, "", time.Time{}
@@ -111,7 +111,7 @@ func (s *Service) DeletePool(ctx context.Context, name, requestID string) (*Pool
 	return s.changePool(ctx, c, key, func(_ fleet.Tx, pool *fleet.Pool) (*fleet.Pool, string, error) {
 		switch {
 		case pool == nil:
-			return nil, "", poolNotFound(name)
+			return nil, "", s.pools().notFound(name)
 		case pool.Draining:
 			return pool, "", nil
 		}
@@ -135,64 +135,19 @@ func (s *Service) ownPool(ctx context.Context, p fleet.Principal, ref string) (k
 	return pool.Key(), nil
 }
 
-// seenPool returns the pool that p names and may use: "web" for a pool of its own or, if it has none of this name, for one that it may
-// use; "web@alice" for alice's pool.
+// seenPool returns the pool that p names and may use.
 func (s *Service) seenPool(ctx context.Context, p fleet.Principal, ref string) (*fleet.Pool, error) {
-	if ref == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a pool").Next("{list_pools} lists them")
-	}
-	if err := s.queue.Refresh(ctx); err != nil {
-		return nil, err
-	}
-	name, owner := fleet.ParseAgentRef(ref)
-	var others []*fleet.Pool
-	for _, pool := range s.queue.Pools() {
-		switch {
-		case pool.Name != name || !pool.Admits(p) || owner != "" && pool.Owner != owner:
-		case pool.Owner == p.Name:
-			return pool, nil
-		default:
-			others = append(others, pool)
-		}
-	}
-	switch len(others) {
-	case 0:
-		return nil, poolNotFound(ref)
-	case 1:
-		return others[0], nil
-	}
-	owners := make([]string, len(others))
-	for i, pool := range others {
-		owners[i] = pool.Key()
-	}
-	return nil, fleet.Invalid(fleet.ReasonPoolNotFound, "pool", "several pools have the name %q: name one of %s", name, fleet.JoinNames(owners)).With("pool", name)
+	return s.pools().find(ctx, s, p, ref)
 }
 
-func poolNotFound(name string) *fleet.Error {
-	return fleet.Errorf(fleet.ReasonPoolNotFound, "there is no pool %q", fleet.Shorten(name, 60)).With("pool", fleet.Shorten(name, 60)).Next("{list_pools} lists the pools")
-}
-
-// changePool changes the pool with the key and returns it. change gets nil if it does not exist, and returns the text of the event, or ""
-// if nothing changes.
+// changePool changes the pool with the key and returns it, see ownedKind.
 func (s *Service) changePool(ctx context.Context, c Call, key string, change func(fleet.Tx, *fleet.Pool) (*fleet.Pool, string, error)) (*PoolView, error) {
-	var pool *fleet.Pool
-	made, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		made := CallResult{TaskID: key}
-		old, err := readPool(tx, key)
-		if err != nil {
-			return made, err
-		}
-		var text string
-		if pool, text, err = change(tx, old); err != nil || text == "" {
-			return made, err
-		}
-		return made, s.putPool(tx, pool, text)
-	})
-	if err != nil {
+	pool, before, err := s.pools().change(ctx, s, c, key, change)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if repeated {
-		return s.ShowPool(ctx, made.TaskID)
+	case pool == nil:
+		return s.ShowPool(ctx, before)
 	}
 	return s.poolView(ctx, pool)
 }

@@ -14,9 +14,19 @@ type PoolView struct {
 	Waiting                       int                // tasks
 }
 
+// ListOwnedRequest selects pools or schedules.
+type ListOwnedRequest struct {
+	Selector string // of their labels
+	fleet.PageRequest
+}
+
 // ListPools returns the pools that the caller may see, sorted by name.
-func (s *Service) ListPools(ctx context.Context, r fleet.PageRequest) (pools []*PoolView, total int, next string, err error) {
+func (s *Service) ListPools(ctx context.Context, r ListOwnedRequest) (pools []*PoolView, total int, next string, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, 0, "", err
+	}
+	selector, err := fleet.ParseSelector("selector", r.Selector)
 	if err != nil {
 		return nil, 0, "", err
 	}
@@ -24,7 +34,7 @@ func (s *Service) ListPools(ctx context.Context, r fleet.PageRequest) (pools []*
 		return nil, 0, "", err
 	}
 	for _, pool := range s.queue.Pools() {
-		if !pool.Admits(p) {
+		if !pool.Admits(p) || !selector.Matches(pool.Labels) {
 			continue
 		}
 		v, err := s.poolView(ctx, pool)
@@ -34,7 +44,7 @@ func (s *Service) ListPools(ctx context.Context, r fleet.PageRequest) (pools []*
 		pools = append(pools, v)
 	}
 	total = len(pools)
-	pools, next, err = fleet.Cut(pools, r, fleet.MaxPools)
+	pools, next, err = fleet.Cut(pools, r.PageRequest, fleet.MaxPools)
 	return pools, total, next, err
 }
 

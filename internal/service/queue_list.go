@@ -14,6 +14,7 @@ type QueueItem struct {
 	*fleet.QueuedTask
 	Position int // in the whole queue, from 1
 	Waits    []fleet.Wait
+	Access   fleet.Access // what the caller may do with it
 }
 
 // QueueRequest selects pending tasks.
@@ -69,13 +70,18 @@ func (s *Service) queueItems(ctx context.Context, p fleet.Principal, detail queu
 	}
 	items := []QueueItem{}
 	for i, q := range d.Order {
+		access := fleet.AccessNone
 		switch a := s.snap.Get(q.AgentUID); {
-		case a != nil && p.Sees(&a.Agent) || a == nil && p.OwnsAll(q.Owner):
-		case q.AgentUID == "" && accessToPending(p, q) != fleet.AccessNone:
-		default:
-			continue
+		case a != nil:
+			access = p.Access(&a.Agent)
+		case p.OwnsAll(q.Owner):
+			access = fleet.AccessOwn
+		case q.AgentUID == "":
+			access = accessToPending(p, q)
 		}
-		items = append(items, QueueItem{QueuedTask: q, Position: i + 1, Waits: d.Waits[q.ID]})
+		if access != fleet.AccessNone {
+			items = append(items, QueueItem{QueuedTask: q, Position: i + 1, Waits: d.Waits[q.ID], Access: p.Limit(access)})
+		}
 	}
 	return items, nil
 }

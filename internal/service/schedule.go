@@ -50,12 +50,12 @@ func (s *Service) CreateSchedule(ctx context.Context, r CreateScheduleRequest) (
 	} else {
 		c.Refused = s.setTask(ctx, p, &sched, r.Task)
 	}
-	return s.changeSchedule(ctx, c, sched.Name, func(tx fleet.Tx, _ *fleet.Schedule) (*fleet.Schedule, string, error) {
+	return s.changeSchedule(ctx, c, sched.Key(), func(tx fleet.Tx, old *fleet.Schedule) (*fleet.Schedule, string, error) {
 		all, err := tx.Resources(fleet.ResourceFilter{Kind: fleet.ScheduleKind})
 		switch {
 		case err != nil:
 			return nil, "", err
-		case slices.ContainsFunc(all, func(other *fleet.Resource) bool { return other.Name == sched.Name }):
+		case old != nil:
 			return nil, "", fleet.Errorf(fleet.ReasonScheduleExists, "a schedule %q already exists", sched.Name).With("schedule", sched.Name).With("field", "name").Next("choose another name")
 		case len(all) >= fleet.MaxSchedules:
 			return nil, "", fleet.LimitReached("schedules", "the fleet has", int64(len(all)), fleet.MaxSchedules, "schedules", "{delete_schedule} deletes one")
@@ -111,6 +111,8 @@ type UpdateScheduleRequest struct {
 	Missed         *fleet.Missed
 	Overlap        *fleet.Overlap
 	Paused         *bool
+	Labels         fleet.Labels   // to add or to change
+	RemoveLabels   []string       // keys
 	Task           *ScheduledTask `json:"-"`
 	RequestID      string         `json:"-"`
 }
@@ -131,20 +133,28 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 	set(&given.TimeZone, r.TimeZone)
 	set(&given.Missed, r.Missed)
 	set(&given.Overlap, r.Overlap)
+	given.Labels = r.Labels
 	if _, err := given.Validate(s.cfg.Cron); err != nil {
 		return nil, err
 	}
+	if len(r.RemoveLabels) > fleet.MaxLabels {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "remove_labels", "remove_labels has %d keys: give at most %d", len(r.RemoveLabels), fleet.MaxLabels)
+	}
 	c := Call{Method: "UpdateSchedule", RequestID: r.RequestID, Body: r}
-	task := fleet.Schedule{Name: r.Name}
+	old, err := s.schedules().find(ctx, s, p, r.Name)
+	if err != nil {
+		c.Refused, old = err, &fleet.Schedule{}
+	}
+	task := fleet.Schedule{Name: old.Name}
 	var refused error
 	if r.Task != nil {
 		c.Body = []any{r, r.Task.QueueTaskRequest}
 		refused = s.setTask(ctx, p, &task, *r.Task)
 	}
-	return s.changeSchedule(ctx, c, r.Name, func(_ fleet.Tx, sched *fleet.Schedule) (*fleet.Schedule, string, error) {
+	return s.changeSchedule(ctx, c, old.Key(), func(_ fleet.Tx, sched *fleet.Schedule) (*fleet.Schedule, string, error) {
 		switch {
 		case sched == nil || !sched.Seen(p):
-			return nil, "", scheduleNotFound(r.Name)
+			return nil, "", s.schedules().notFound(r.Name)
 		case r.Task != nil && p.Name != sched.Owner:
 			return nil, "", fleet.Errorf(fleet.ReasonPermissionDenied, "the schedule %q queues tasks of %s, who alone can change its task", sched.Name, sched.Owner).With("schedule", sched.Name).
 				Next("pause it with {update_schedule}, and create one of your own with {create_schedule}")
@@ -164,6 +174,7 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 		if r.Task != nil {
 			sched.Task, sched.Kind, sched.Scope, sched.Projects, sched.LastError = task.Task, task.Kind, task.Scope, task.Projects, ""
 		}
+		sched.Labels = sched.Labels.With(r.Labels, r.RemoveLabels...)
 		sched.Until = now
 		if _, err := sched.Validate(s.cfg.Cron); err != nil {
 			return nil, "", err
@@ -181,39 +192,41 @@ func (s *Service) DeleteSchedule(ctx context.Context, name, requestID string) er
 	if err != nil {
 		return err
 	}
-	_, _, err = s.Once(ctx, Call{Method: "DeleteSchedule", RequestID: requestID, Body: name}, func(tx fleet.Tx) (CallResult, error) {
-		sched, err := readSchedule(tx, name)
+	c := Call{Method: "DeleteSchedule", RequestID: requestID, Body: name}
+	old, err := s.schedules().find(ctx, s, p, name)
+	c.Refused = err
+	_, _, err = s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+		sched, err := readSchedule(tx, old.Key())
 		if err == nil && (sched == nil || !sched.Seen(p)) {
-			err = scheduleNotFound(name)
+			err = s.schedules().notFound(name)
 		}
 		if err != nil {
 			return CallResult{}, err
 		}
-		if err := tx.Delete(&fleet.Resource{Kind: fleet.ScheduleKind, Name: name}); err != nil {
+		if err := tx.Delete(&fleet.Resource{Kind: fleet.ScheduleKind, Name: sched.Key()}); err != nil {
 			return CallResult{}, err
 		}
-		return CallResult{TaskID: name}, tx.Append(s.scheduleEvent(sched, "was deleted by "+p.Name))
+		return CallResult{TaskID: sched.Key()}, tx.Append(s.scheduleEvent(sched, "was deleted by "+p.Name))
 	})
 	return err
 }
 
 // ListSchedules returns the schedules that the caller may see, sorted by name.
-func (s *Service) ListSchedules(ctx context.Context, r fleet.PageRequest) (out []*ScheduleView, total int, next string, err error) {
+func (s *Service) ListSchedules(ctx context.Context, r ListOwnedRequest) (out []*ScheduleView, total int, next string, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, 0, "", err
 	}
-	var all []*fleet.Schedule
-	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		all, err = fleet.ReadResources[fleet.Schedule](tx, fleet.ResourceFilter{Kind: fleet.ScheduleKind})
-		return err
-	})
+	selector, err := fleet.ParseSelector("selector", r.Selector)
 	if err != nil {
 		return nil, 0, "", err
 	}
-	all = slices.DeleteFunc(all, func(sched *fleet.Schedule) bool { return !sched.Seen(p) })
+	if err := s.queue.Refresh(ctx); err != nil {
+		return nil, 0, "", err
+	}
+	all := slices.DeleteFunc(slices.Clone(s.queue.Schedules()), func(sched *fleet.Schedule) bool { return !sched.Seen(p) || !selector.Matches(sched.Labels) })
 	total = len(all)
-	if all, next, err = fleet.Cut(all, r, defaultSchedules); err != nil {
+	if all, next, err = fleet.Cut(all, r.PageRequest, defaultSchedules); err != nil {
 		return nil, 0, "", err
 	}
 	for _, sched := range all {
@@ -225,24 +238,17 @@ func (s *Service) ListSchedules(ctx context.Context, r fleet.PageRequest) (out [
 // defaultSchedules is how many schedules ListSchedules returns by default.
 const defaultSchedules = 100
 
-// ShowSchedule returns the schedule.
-func (s *Service) ShowSchedule(ctx context.Context, name string) (v *ScheduleView, err error) {
+// ShowSchedule returns the schedule that the caller names.
+func (s *Service) ShowSchedule(ctx context.Context, ref string) (*ScheduleView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		sched, err := readSchedule(tx, name)
-		switch {
-		case err != nil:
-			return err
-		case sched == nil || !sched.Seen(p):
-			return scheduleNotFound(name)
-		}
-		v = s.scheduleView(sched)
-		return nil
-	})
-	return v, err
+	sched, err := s.schedules().find(ctx, s, p, ref)
+	if err != nil {
+		return nil, err
+	}
+	return s.scheduleView(sched), nil
 }
 
 func (s *Service) scheduleView(sched *fleet.Schedule) *ScheduleView {
@@ -259,44 +265,29 @@ func (s *Service) nextTick(sched *fleet.Schedule) time.Time {
 	return next(sched.Until)
 }
 
-// changeSchedule changes the schedule with the name and returns it. change gets nil if it does not exist, and returns the text of the
-// event.
+// changeSchedule changes the schedule with the key and returns it, see ownedKind.
 func (s *Service) changeSchedule(
-	ctx context.Context, c Call, name string, change func(fleet.Tx, *fleet.Schedule) (*fleet.Schedule, string, error),
+	ctx context.Context, c Call, key string, change func(fleet.Tx, *fleet.Schedule) (*fleet.Schedule, string, error),
 ) (*ScheduleView, error) {
-	var sched *fleet.Schedule
-	_, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		old, err := readSchedule(tx, name)
-		if err != nil {
-			return CallResult{}, err
-		}
-		var text string
-		if sched, text, err = change(tx, old); err != nil {
-			return CallResult{}, err
-		}
-		return CallResult{TaskID: name}, s.putSchedule(tx, sched, text)
-	})
-	if err != nil {
+	sched, before, err := s.schedules().change(ctx, s, c, key, change)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if repeated {
-		return s.ShowSchedule(ctx, name)
+	case sched == nil:
+		return s.ShowSchedule(ctx, before)
 	}
 	return s.scheduleView(sched), nil
 }
 
 // readSchedule returns nil if the schedule does not exist.
-func readSchedule(tx fleet.ReadTx, name string) (*fleet.Schedule, error) {
-	if name == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a schedule").Next("{list_schedules} lists them")
-	}
-	return fleet.ReadResource[fleet.Schedule](tx, fleet.ScheduleKind, name)
+func readSchedule(tx fleet.ReadTx, key string) (*fleet.Schedule, error) {
+	return fleet.ReadResource[fleet.Schedule](tx, fleet.ScheduleKind, key)
 }
 
 // putSchedule writes the schedule and an event with the text.
 func (s *Service) putSchedule(tx fleet.Tx, sched *fleet.Schedule, text string) error {
 	sched.UpdatedAt = s.now()
-	if err := fleet.PutResource(tx, fleet.ScheduleKind, sched.Name, sched); err != nil {
+	if err := fleet.PutResource(tx, fleet.ScheduleKind, sched.Key(), sched); err != nil {
 		return err
 	}
 	return tx.Append(s.scheduleEvent(sched, text))
@@ -304,8 +295,4 @@ func (s *Service) putSchedule(tx fleet.Tx, sched *fleet.Schedule, text string) e
 
 func (s *Service) scheduleEvent(sched *fleet.Schedule, text string) *fleet.Event {
 	return &fleet.Event{Time: s.now(), Type: fleet.EventSchedule, Owner: sched.Owner, Text: "the schedule " + sched.Name + " " + text}
-}
-
-func scheduleNotFound(name string) *fleet.Error {
-	return fleet.Errorf(fleet.ReasonScheduleNotFound, "there is no schedule %q", fleet.Shorten(name, 80)).With("schedule", fleet.Shorten(name, 80)).Next("{list_schedules} lists them")
 }

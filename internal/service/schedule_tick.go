@@ -25,11 +25,11 @@ func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 	known := s.agenda
 	s.agenda = map[string]appointment{}
 	for _, sched := range s.queue.Schedules() {
-		a, ok := known[sched.Name]
+		a, ok := known[sched.Key()]
 		if !ok || !a.schedule.SameTicks(sched) {
 			a = appointment{sched, s.nextTick(sched)}
 		}
-		s.agenda[sched.Name] = a
+		s.agenda[sched.Key()] = a
 		if a.next.IsZero() {
 			continue
 		}
@@ -90,7 +90,7 @@ func (s *Service) dealWith(ctx context.Context, sched *fleet.Schedule) error {
 // advance deals with the first due tick of the schedule, which may have changed since it was read. Refused is why its task cannot
 // be queued; nil if that is not known. It returns how many ticks were missed, and what became of the due tick; "" if there is none.
 func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add func() (*fleet.Task, error)) (late int, outcome string, err error) {
-	sched, err := readSchedule(tx, read.Name)
+	sched, err := readSchedule(tx, read.Key())
 	if err != nil || sched == nil || !reflect.DeepEqual(sched, read) {
 		return 0, "", err // the event of the change makes the queue read it again
 	}

@@ -5368,7 +5368,9 @@ type ListPoolsRequest struct {
 	// Optional. The next_cursor of the previous page.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Maximum number of pools to return, by default 100.
-	Limit         *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// Optional. Only pools whose labels match, such as env=prod,!old.
+	Selector      string `protobuf:"bytes,3,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5415,6 +5417,13 @@ func (x *ListPoolsRequest) GetLimit() int32 {
 		return *x.Limit
 	}
 	return 0
+}
+
+func (x *ListPoolsRequest) GetSelector() string {
+	if x != nil {
+		return x.Selector
+	}
+	return ""
 }
 
 // ListPoolsResponse has a page of pools.
@@ -5969,7 +5978,7 @@ func (x *CreateScheduleResponse) GetMessage() string {
 // UpdateScheduleRequest names a schedule and what changes about it.
 type UpdateScheduleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Name of the schedule.
+	// Required. Name of the schedule; NAME@OWNER for a schedule of somebody else, if you have one of this name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Optional. The task that is queued at each tick; it replaces the earlier one as a whole.
 	Task *QueueTaskRequest `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
@@ -5988,7 +5997,11 @@ type UpdateScheduleRequest struct {
 	// Optional. Whether it queues no tasks. Ticks while it is paused are not made up for.
 	Paused *bool `protobuf:"varint,8,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
 	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
-	RequestId     string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Optional. Labels of its tasks to add or to change, such as {"env": "prod"}.
+	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Optional. Keys of labels to remove.
+	RemoveLabels  []string `protobuf:"bytes,11,rep,name=remove_labels,json=removeLabels,proto3" json:"remove_labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6086,6 +6099,20 @@ func (x *UpdateScheduleRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *UpdateScheduleRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *UpdateScheduleRequest) GetRemoveLabels() []string {
+	if x != nil {
+		return x.RemoveLabels
+	}
+	return nil
+}
+
 // UpdateScheduleResponse has the schedule.
 type UpdateScheduleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6144,7 +6171,7 @@ func (x *UpdateScheduleResponse) GetMessage() string {
 // DeleteScheduleRequest names a schedule.
 type DeleteScheduleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Name of the schedule.
+	// Required. Name of the schedule; NAME@OWNER for a schedule of somebody else, if you have one of this name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Optional. An id of your choice: a repeated call with it returns the first result and changes nothing.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -6248,7 +6275,9 @@ type ListSchedulesRequest struct {
 	// Optional. The next_cursor of the previous page.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Maximum number of schedules to return, by default 100.
-	Limit         *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// Optional. Only schedules whose labels match, such as env=prod,!old.
+	Selector      string `protobuf:"bytes,3,opt,name=selector,proto3" json:"selector,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6295,6 +6324,13 @@ func (x *ListSchedulesRequest) GetLimit() int32 {
 		return *x.Limit
 	}
 	return 0
+}
+
+func (x *ListSchedulesRequest) GetSelector() string {
+	if x != nil {
+		return x.Selector
+	}
+	return ""
 }
 
 // ListSchedulesResponse has a page of schedules.
@@ -6364,7 +6400,7 @@ func (x *ListSchedulesResponse) GetNextCursor() string {
 // ShowScheduleRequest names a schedule.
 type ShowScheduleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Name of the schedule.
+	// Required. Name of the schedule; NAME@OWNER for a schedule of somebody else, if you have one of this name.
 	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -9171,11 +9207,12 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"R\n" +
 	"\x12DeletePoolResponse\x12\"\n" +
 	"\x04pool\x18\x01 \x01(\v2\x0e.fleet.v1.PoolR\x04pool\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"`\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x81\x01\n" +
 	"\x10ListPoolsRequest\x12\x1b\n" +
 	"\x06cursor\x18\x01 \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
-	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01\x12\x1f\n" +
+	"\bselector\x18\x03 \x01(\tB\x03\xe0A\x01R\bselectorB\b\n" +
 	"\x06_limit\"\x90\x01\n" +
 	"\x11ListPoolsResponse\x12$\n" +
 	"\x05pools\x18\x01 \x03(\v2\x0e.fleet.v1.PoolR\x05pools\x12\x1f\n" +
@@ -9242,7 +9279,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\b_overlap\"b\n" +
 	"\x16CreateScheduleResponse\x12.\n" +
 	"\bschedule\x18\x01 \x01(\v2\x12.fleet.v1.ScheduleR\bschedule\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xef\x03\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xae\x05\n" +
 	"\x15UpdateScheduleRequest\x12\"\n" +
 	"\x04name\x18\x01 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xb8\xf6\x18\x01R\x04name\x123\n" +
 	"\x04task\x18\x02 \x01(\v2\x1a.fleet.v1.QueueTaskRequestB\x03\xe0A\x01R\x04task\x12\x1c\n" +
@@ -9253,7 +9290,13 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\aoverlap\x18\a \x01(\tB\x15\xe0A\x01\xbaH\x0fr\rR\x04skipR\x05queueH\x04R\aoverlap\x88\x01\x01\x12 \n" +
 	"\x06paused\x18\b \x01(\bB\x03\xe0A\x01H\x05R\x06paused\x88\x01\x01\x120\n" +
 	"\n" +
-	"request_id\x18\t \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestIdB\a\n" +
+	"request_id\x18\t \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12P\n" +
+	"\x06labels\x18\n" +
+	" \x03(\v2+.fleet.v1.UpdateScheduleRequest.LabelsEntryB\v\xe0A\x01\xbaH\x05\x9a\x01\x02\x10\x1fR\x06labels\x120\n" +
+	"\rremove_labels\x18\v \x03(\tB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10 R\fremoveLabels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
 	"\x05_cronB\x05\n" +
 	"\x03_atB\f\n" +
 	"\n" +
@@ -9270,11 +9313,12 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"2\n" +
 	"\x16DeleteScheduleResponse\x12\x18\n" +
-	"\amessage\x18\x01 \x01(\tR\amessage\"d\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\"\x85\x01\n" +
 	"\x14ListSchedulesRequest\x12\x1b\n" +
 	"\x06cursor\x18\x01 \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
-	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01\x12\x1f\n" +
+	"\bselector\x18\x03 \x01(\tB\x03\xe0A\x01R\bselectorB\b\n" +
 	"\x06_limit\"\xa0\x01\n" +
 	"\x15ListSchedulesResponse\x120\n" +
 	"\tschedules\x18\x01 \x03(\v2\x12.fleet.v1.ScheduleR\tschedules\x12\x1f\n" +
@@ -9596,7 +9640,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 127)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 128)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -9725,307 +9769,309 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	nil,                                  // 124: fleet.v1.CreatePoolRequest.ParametersEntry
 	nil,                                  // 125: fleet.v1.CreatePoolRequest.LabelsEntry
 	nil,                                  // 126: fleet.v1.CreateScheduleRequest.LabelsEntry
-	nil,                                  // 127: fleet.v1.SetLabelsRequest.LabelsEntry
-	nil,                                  // 128: fleet.v1.SetLabelsResponse.LabelsEntry
-	(*Agent)(nil),                        // 129: fleet.v1.Agent
-	(Agent_Status)(0),                    // 130: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 131: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 132: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 133: fleet.v1.PlaceStatus
-	(*AllowedRule)(nil),                  // 134: fleet.v1.AllowedRule
-	(*Task)(nil),                         // 135: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 136: fleet.v1.DeletedAgent
-	(*KeptWork)(nil),                     // 137: fleet.v1.KeptWork
-	(*structpb.Struct)(nil),              // 138: google.protobuf.Struct
-	(*Role)(nil),                         // 139: fleet.v1.Role
-	(*Project)(nil),                      // 140: fleet.v1.Project
-	(*Event)(nil),                        // 141: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 142: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 143: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 144: fleet.v1.FileChange
-	(StepKind)(0),                        // 145: fleet.v1.StepKind
-	(*Step)(nil),                         // 146: fleet.v1.Step
-	(Task_Status)(0),                     // 147: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 148: fleet.v1.Task.Source
-	(*Question)(nil),                     // 149: fleet.v1.Question
-	(Question_Remember)(0),               // 150: fleet.v1.Question.Remember
-	(*Dependency)(nil),                   // 151: fleet.v1.Dependency
-	(Pool_Reuse)(0),                      // 152: fleet.v1.Pool.Reuse
-	(*Pool)(nil),                         // 153: fleet.v1.Pool
-	(*QueuedTask)(nil),                   // 154: fleet.v1.QueuedTask
-	(*WaitCount)(nil),                    // 155: fleet.v1.WaitCount
-	(*Pause)(nil),                        // 156: fleet.v1.Pause
-	(*Budget)(nil),                       // 157: fleet.v1.Budget
-	(*BudgetEntry)(nil),                  // 158: fleet.v1.BudgetEntry
-	(*Credential)(nil),                   // 159: fleet.v1.Credential
-	(Share_Access)(0),                    // 160: fleet.v1.Share.Access
-	(*Share)(nil),                        // 161: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 162: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 163: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 164: fleet.v1.SearchFleetRequest
-	(*PauseFleetRequest)(nil),            // 165: fleet.v1.PauseFleetRequest
-	(*ResumeFleetRequest)(nil),           // 166: fleet.v1.ResumeFleetRequest
-	(*ListAuditRequest)(nil),             // 167: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 168: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 169: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 170: fleet.v1.ForgetReplicaRequest
-	(*ReloadConfigRequest)(nil),          // 171: fleet.v1.ReloadConfigRequest
-	(*httpbody.HttpBody)(nil),            // 172: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 173: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 174: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 175: fleet.v1.SearchFleetResponse
-	(*PauseFleetResponse)(nil),           // 176: fleet.v1.PauseFleetResponse
-	(*ResumeFleetResponse)(nil),          // 177: fleet.v1.ResumeFleetResponse
-	(*ListAuditResponse)(nil),            // 178: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 179: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 180: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 181: fleet.v1.ForgetReplicaResponse
-	(*ReloadConfigResponse)(nil),         // 182: fleet.v1.ReloadConfigResponse
+	nil,                                  // 127: fleet.v1.UpdateScheduleRequest.LabelsEntry
+	nil,                                  // 128: fleet.v1.SetLabelsRequest.LabelsEntry
+	nil,                                  // 129: fleet.v1.SetLabelsResponse.LabelsEntry
+	(*Agent)(nil),                        // 130: fleet.v1.Agent
+	(Agent_Status)(0),                    // 131: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 132: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 133: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 134: fleet.v1.PlaceStatus
+	(*AllowedRule)(nil),                  // 135: fleet.v1.AllowedRule
+	(*Task)(nil),                         // 136: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 137: fleet.v1.DeletedAgent
+	(*KeptWork)(nil),                     // 138: fleet.v1.KeptWork
+	(*structpb.Struct)(nil),              // 139: google.protobuf.Struct
+	(*Role)(nil),                         // 140: fleet.v1.Role
+	(*Project)(nil),                      // 141: fleet.v1.Project
+	(*Event)(nil),                        // 142: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 143: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 144: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 145: fleet.v1.FileChange
+	(StepKind)(0),                        // 146: fleet.v1.StepKind
+	(*Step)(nil),                         // 147: fleet.v1.Step
+	(Task_Status)(0),                     // 148: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 149: fleet.v1.Task.Source
+	(*Question)(nil),                     // 150: fleet.v1.Question
+	(Question_Remember)(0),               // 151: fleet.v1.Question.Remember
+	(*Dependency)(nil),                   // 152: fleet.v1.Dependency
+	(Pool_Reuse)(0),                      // 153: fleet.v1.Pool.Reuse
+	(*Pool)(nil),                         // 154: fleet.v1.Pool
+	(*QueuedTask)(nil),                   // 155: fleet.v1.QueuedTask
+	(*WaitCount)(nil),                    // 156: fleet.v1.WaitCount
+	(*Pause)(nil),                        // 157: fleet.v1.Pause
+	(*Budget)(nil),                       // 158: fleet.v1.Budget
+	(*BudgetEntry)(nil),                  // 159: fleet.v1.BudgetEntry
+	(*Credential)(nil),                   // 160: fleet.v1.Credential
+	(Share_Access)(0),                    // 161: fleet.v1.Share.Access
+	(*Share)(nil),                        // 162: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 163: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 164: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 165: fleet.v1.SearchFleetRequest
+	(*PauseFleetRequest)(nil),            // 166: fleet.v1.PauseFleetRequest
+	(*ResumeFleetRequest)(nil),           // 167: fleet.v1.ResumeFleetRequest
+	(*ListAuditRequest)(nil),             // 168: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 169: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 170: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 171: fleet.v1.ForgetReplicaRequest
+	(*ReloadConfigRequest)(nil),          // 172: fleet.v1.ReloadConfigRequest
+	(*httpbody.HttpBody)(nil),            // 173: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 174: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 175: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 176: fleet.v1.SearchFleetResponse
+	(*PauseFleetResponse)(nil),           // 177: fleet.v1.PauseFleetResponse
+	(*ResumeFleetResponse)(nil),          // 178: fleet.v1.ResumeFleetResponse
+	(*ListAuditResponse)(nil),            // 179: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 180: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 181: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 182: fleet.v1.ForgetReplicaResponse
+	(*ReloadConfigResponse)(nil),         // 183: fleet.v1.ReloadConfigResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	119, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
 	120, // 1: fleet.v1.CreateAgentRequest.labels:type_name -> fleet.v1.CreateAgentRequest.LabelsEntry
-	129, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	130, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	131, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	132, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	133, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	129, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	132, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	134, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
-	135, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	136, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	137, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
-	129, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
-	138, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	130, // 2: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	131, // 3: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	132, // 4: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	133, // 5: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	134, // 6: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	130, // 7: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	133, // 8: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	135, // 9: fleet.v1.ShowAgentResponse.rules:type_name -> fleet.v1.AllowedRule
+	136, // 10: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	137, // 11: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	138, // 12: fleet.v1.ListKeptWorkResponse.kept:type_name -> fleet.v1.KeptWork
+	130, // 13: fleet.v1.RestoreAgentResponse.agent:type_name -> fleet.v1.Agent
+	139, // 14: fleet.v1.StartAgentTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	17,  // 15: fleet.v1.StartAgentTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
 	121, // 16: fleet.v1.StartAgentTaskRequest.labels:type_name -> fleet.v1.StartAgentTaskRequest.LabelsEntry
-	135, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	130, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	135, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
-	130, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	135, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	130, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	139, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	140, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	133, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	141, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	136, // 17: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	131, // 18: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	136, // 19: fleet.v1.RetryTaskResponse.task:type_name -> fleet.v1.Task
+	131, // 20: fleet.v1.RetryTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	136, // 21: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	131, // 22: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	140, // 23: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	141, // 24: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	134, // 25: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	142, // 26: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,   // 27: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	135, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	142, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	143, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	144, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	145, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
-	146, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
-	147, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	148, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	132, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	136, // 28: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	143, // 29: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	144, // 30: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	145, // 31: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	146, // 32: fleet.v1.ListTaskStepsRequest.kinds:type_name -> fleet.v1.StepKind
+	147, // 33: fleet.v1.ListTaskStepsResponse.steps:type_name -> fleet.v1.Step
+	148, // 34: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	149, // 35: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	133, // 36: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	1,   // 37: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	135, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	135, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	149, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	150, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
-	149, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	134, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
-	129, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	129, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	136, // 38: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	136, // 39: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	150, // 40: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	151, // 41: fleet.v1.AnswerQuestionRequest.remember:type_name -> fleet.v1.Question.Remember
+	150, // 42: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	135, // 43: fleet.v1.RemoveAgentRuleResponse.rules:type_name -> fleet.v1.AllowedRule
+	130, // 44: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	130, // 45: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
 	122, // 46: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
-	129, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	138, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
+	130, // 47: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	139, // 48: fleet.v1.QueueTaskRequest.output_schema:type_name -> google.protobuf.Struct
 	17,  // 49: fleet.v1.QueueTaskRequest.attachments:type_name -> fleet.v1.NewAttachment
 	123, // 50: fleet.v1.QueueTaskRequest.labels:type_name -> fleet.v1.QueueTaskRequest.LabelsEntry
-	132, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	132, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	151, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	135, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
-	152, // 55: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	133, // 51: fleet.v1.QueueTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	133, // 52: fleet.v1.QueueTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	152, // 53: fleet.v1.QueueTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	136, // 54: fleet.v1.QueueTaskResponse.task:type_name -> fleet.v1.Task
+	153, // 55: fleet.v1.CreatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
 	124, // 56: fleet.v1.CreatePoolRequest.parameters:type_name -> fleet.v1.CreatePoolRequest.ParametersEntry
 	125, // 57: fleet.v1.CreatePoolRequest.labels:type_name -> fleet.v1.CreatePoolRequest.LabelsEntry
-	153, // 58: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
-	152, // 59: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
-	153, // 60: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
-	153, // 61: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
-	153, // 62: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
-	153, // 63: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
-	132, // 64: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
-	138, // 65: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
-	138, // 66: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
-	132, // 67: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
-	132, // 68: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
-	132, // 69: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
+	154, // 58: fleet.v1.CreatePoolResponse.pool:type_name -> fleet.v1.Pool
+	153, // 59: fleet.v1.UpdatePoolRequest.reuse:type_name -> fleet.v1.Pool.Reuse
+	154, // 60: fleet.v1.UpdatePoolResponse.pool:type_name -> fleet.v1.Pool
+	154, // 61: fleet.v1.DeletePoolResponse.pool:type_name -> fleet.v1.Pool
+	154, // 62: fleet.v1.ListPoolsResponse.pools:type_name -> fleet.v1.Pool
+	154, // 63: fleet.v1.ShowPoolResponse.pool:type_name -> fleet.v1.Pool
+	133, // 64: fleet.v1.Schedule.at:type_name -> google.protobuf.Timestamp
+	139, // 65: fleet.v1.Schedule.labels:type_name -> google.protobuf.Struct
+	139, // 66: fleet.v1.Schedule.task:type_name -> google.protobuf.Struct
+	133, // 67: fleet.v1.Schedule.next_tick:type_name -> google.protobuf.Timestamp
+	133, // 68: fleet.v1.Schedule.last_tick:type_name -> google.protobuf.Timestamp
+	133, // 69: fleet.v1.Schedule.created_at:type_name -> google.protobuf.Timestamp
 	62,  // 70: fleet.v1.CreateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	132, // 71: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	133, // 71: fleet.v1.CreateScheduleRequest.at:type_name -> google.protobuf.Timestamp
 	126, // 72: fleet.v1.CreateScheduleRequest.labels:type_name -> fleet.v1.CreateScheduleRequest.LabelsEntry
 	74,  // 73: fleet.v1.CreateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
 	62,  // 74: fleet.v1.UpdateScheduleRequest.task:type_name -> fleet.v1.QueueTaskRequest
-	132, // 75: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
-	74,  // 76: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	74,  // 77: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
-	74,  // 78: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
-	132, // 79: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	132, // 80: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
-	151, // 81: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
-	135, // 82: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
-	135, // 83: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
-	135, // 84: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
-	135, // 85: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
-	154, // 86: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
-	155, // 87: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
-	132, // 88: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
-	156, // 89: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
-	157, // 90: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
-	157, // 91: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
-	157, // 92: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
-	158, // 93: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
-	135, // 94: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
-	159, // 95: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
-	127, // 96: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
-	128, // 97: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
-	160, // 98: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	161, // 99: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	161, // 100: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	161, // 101: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,   // 102: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,   // 103: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,   // 104: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,   // 105: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10,  // 106: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12,  // 107: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
-	14,  // 108: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
-	16,  // 109: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	19,  // 110: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
-	21,  // 111: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	23,  // 112: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	25,  // 113: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	27,  // 114: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	29,  // 115: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	31,  // 116: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	33,  // 117: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	34,  // 118: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	36,  // 119: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	38,  // 120: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	40,  // 121: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
-	42,  // 122: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	162, // 123: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	163, // 124: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	164, // 125: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	44,  // 126: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	46,  // 127: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	48,  // 128: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	50,  // 129: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	52,  // 130: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
-	54,  // 131: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	56,  // 132: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	58,  // 133: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	62,  // 134: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
-	85,  // 135: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
-	87,  // 136: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
-	89,  // 137: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
-	91,  // 138: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
-	93,  // 139: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
-	64,  // 140: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
-	66,  // 141: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
-	68,  // 142: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
-	70,  // 143: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
-	72,  // 144: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
-	95,  // 145: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
-	75,  // 146: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
-	77,  // 147: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
-	79,  // 148: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
-	81,  // 149: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
-	83,  // 150: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
-	165, // 151: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
-	166, // 152: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
-	97,  // 153: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
-	99,  // 154: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
-	101, // 155: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
-	103, // 156: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
-	105, // 157: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
-	107, // 158: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
-	109, // 159: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
-	111, // 160: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
-	113, // 161: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	115, // 162: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	117, // 163: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	167, // 164: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	168, // 165: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	169, // 166: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	170, // 167: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	171, // 168: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
-	60,  // 169: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,   // 170: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,   // 171: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,   // 172: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,   // 173: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11,  // 174: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13,  // 175: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
-	15,  // 176: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
-	18,  // 177: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	20,  // 178: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
-	22,  // 179: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	24,  // 180: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	26,  // 181: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	28,  // 182: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	30,  // 183: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	32,  // 184: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	172, // 185: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	172, // 186: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	37,  // 187: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	39,  // 188: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	41,  // 189: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
-	43,  // 190: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	173, // 191: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	174, // 192: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	175, // 193: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	45,  // 194: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	47,  // 195: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	49,  // 196: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	51,  // 197: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	53,  // 198: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
-	55,  // 199: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	57,  // 200: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	59,  // 201: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	63,  // 202: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
-	86,  // 203: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
-	88,  // 204: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
-	90,  // 205: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
-	92,  // 206: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
-	94,  // 207: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
-	65,  // 208: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
-	67,  // 209: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
-	69,  // 210: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
-	71,  // 211: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
-	73,  // 212: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
-	96,  // 213: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
-	76,  // 214: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
-	78,  // 215: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
-	80,  // 216: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
-	82,  // 217: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
-	84,  // 218: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
-	176, // 219: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
-	177, // 220: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
-	98,  // 221: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
-	100, // 222: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
-	102, // 223: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
-	104, // 224: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
-	106, // 225: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
-	108, // 226: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
-	110, // 227: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
-	112, // 228: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
-	114, // 229: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	116, // 230: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	118, // 231: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	178, // 232: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	179, // 233: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	180, // 234: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	181, // 235: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	182, // 236: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
-	61,  // 237: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	170, // [170:238] is the sub-list for method output_type
-	102, // [102:170] is the sub-list for method input_type
-	102, // [102:102] is the sub-list for extension type_name
-	102, // [102:102] is the sub-list for extension extendee
-	0,   // [0:102] is the sub-list for field type_name
+	133, // 75: fleet.v1.UpdateScheduleRequest.at:type_name -> google.protobuf.Timestamp
+	127, // 76: fleet.v1.UpdateScheduleRequest.labels:type_name -> fleet.v1.UpdateScheduleRequest.LabelsEntry
+	74,  // 77: fleet.v1.UpdateScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	74,  // 78: fleet.v1.ListSchedulesResponse.schedules:type_name -> fleet.v1.Schedule
+	74,  // 79: fleet.v1.ShowScheduleResponse.schedule:type_name -> fleet.v1.Schedule
+	133, // 80: fleet.v1.UpdateQueuedTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	133, // 81: fleet.v1.UpdateQueuedTaskRequest.expires:type_name -> google.protobuf.Timestamp
+	152, // 82: fleet.v1.UpdateQueuedTaskRequest.depends_on:type_name -> fleet.v1.Dependency
+	136, // 83: fleet.v1.UpdateQueuedTaskResponse.task:type_name -> fleet.v1.Task
+	136, // 84: fleet.v1.HoldTaskResponse.task:type_name -> fleet.v1.Task
+	136, // 85: fleet.v1.ReleaseTaskResponse.task:type_name -> fleet.v1.Task
+	136, // 86: fleet.v1.StopTaskResponse.task:type_name -> fleet.v1.Task
+	155, // 87: fleet.v1.ListQueueResponse.tasks:type_name -> fleet.v1.QueuedTask
+	156, // 88: fleet.v1.ShowQueueResponse.reasons:type_name -> fleet.v1.WaitCount
+	133, // 89: fleet.v1.ShowQueueResponse.oldest:type_name -> google.protobuf.Timestamp
+	157, // 90: fleet.v1.ShowQueueResponse.paused:type_name -> fleet.v1.Pause
+	158, // 91: fleet.v1.SetBudgetResponse.budget:type_name -> fleet.v1.Budget
+	158, // 92: fleet.v1.ListBudgetsResponse.budgets:type_name -> fleet.v1.Budget
+	158, // 93: fleet.v1.ShowBudgetResponse.budget:type_name -> fleet.v1.Budget
+	159, // 94: fleet.v1.ShowBudgetResponse.entries:type_name -> fleet.v1.BudgetEntry
+	136, // 95: fleet.v1.RaiseTaskBudgetResponse.task:type_name -> fleet.v1.Task
+	160, // 96: fleet.v1.ListCredentialsResponse.credentials:type_name -> fleet.v1.Credential
+	128, // 97: fleet.v1.SetLabelsRequest.labels:type_name -> fleet.v1.SetLabelsRequest.LabelsEntry
+	129, // 98: fleet.v1.SetLabelsResponse.labels:type_name -> fleet.v1.SetLabelsResponse.LabelsEntry
+	161, // 99: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	162, // 100: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	162, // 101: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	162, // 102: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,   // 103: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,   // 104: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,   // 105: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,   // 106: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10,  // 107: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12,  // 108: fleet.v1.FleetService.ListKeptWork:input_type -> fleet.v1.ListKeptWorkRequest
+	14,  // 109: fleet.v1.FleetService.RestoreAgent:input_type -> fleet.v1.RestoreAgentRequest
+	16,  // 110: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	19,  // 111: fleet.v1.FleetService.RetryTask:input_type -> fleet.v1.RetryTaskRequest
+	21,  // 112: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	23,  // 113: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	25,  // 114: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	27,  // 115: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	29,  // 116: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	31,  // 117: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	33,  // 118: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	34,  // 119: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	36,  // 120: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	38,  // 121: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	40,  // 122: fleet.v1.FleetService.ListTaskSteps:input_type -> fleet.v1.ListTaskStepsRequest
+	42,  // 123: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	163, // 124: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	164, // 125: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	165, // 126: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	44,  // 127: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	46,  // 128: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	48,  // 129: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	50,  // 130: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	52,  // 131: fleet.v1.FleetService.RemoveAgentRule:input_type -> fleet.v1.RemoveAgentRuleRequest
+	54,  // 132: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	56,  // 133: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	58,  // 134: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	62,  // 135: fleet.v1.FleetService.QueueTask:input_type -> fleet.v1.QueueTaskRequest
+	85,  // 136: fleet.v1.FleetService.UpdateQueuedTask:input_type -> fleet.v1.UpdateQueuedTaskRequest
+	87,  // 137: fleet.v1.FleetService.HoldTask:input_type -> fleet.v1.HoldTaskRequest
+	89,  // 138: fleet.v1.FleetService.ReleaseTask:input_type -> fleet.v1.ReleaseTaskRequest
+	91,  // 139: fleet.v1.FleetService.StopTask:input_type -> fleet.v1.StopTaskRequest
+	93,  // 140: fleet.v1.FleetService.ListQueue:input_type -> fleet.v1.ListQueueRequest
+	64,  // 141: fleet.v1.FleetService.CreatePool:input_type -> fleet.v1.CreatePoolRequest
+	66,  // 142: fleet.v1.FleetService.UpdatePool:input_type -> fleet.v1.UpdatePoolRequest
+	68,  // 143: fleet.v1.FleetService.DeletePool:input_type -> fleet.v1.DeletePoolRequest
+	70,  // 144: fleet.v1.FleetService.ListPools:input_type -> fleet.v1.ListPoolsRequest
+	72,  // 145: fleet.v1.FleetService.ShowPool:input_type -> fleet.v1.ShowPoolRequest
+	95,  // 146: fleet.v1.FleetService.ShowQueue:input_type -> fleet.v1.ShowQueueRequest
+	75,  // 147: fleet.v1.FleetService.CreateSchedule:input_type -> fleet.v1.CreateScheduleRequest
+	77,  // 148: fleet.v1.FleetService.UpdateSchedule:input_type -> fleet.v1.UpdateScheduleRequest
+	79,  // 149: fleet.v1.FleetService.DeleteSchedule:input_type -> fleet.v1.DeleteScheduleRequest
+	81,  // 150: fleet.v1.FleetService.ListSchedules:input_type -> fleet.v1.ListSchedulesRequest
+	83,  // 151: fleet.v1.FleetService.ShowSchedule:input_type -> fleet.v1.ShowScheduleRequest
+	166, // 152: fleet.v1.FleetService.PauseFleet:input_type -> fleet.v1.PauseFleetRequest
+	167, // 153: fleet.v1.FleetService.ResumeFleet:input_type -> fleet.v1.ResumeFleetRequest
+	97,  // 154: fleet.v1.FleetService.SetBudget:input_type -> fleet.v1.SetBudgetRequest
+	99,  // 155: fleet.v1.FleetService.DeleteBudget:input_type -> fleet.v1.DeleteBudgetRequest
+	101, // 156: fleet.v1.FleetService.ListBudgets:input_type -> fleet.v1.ListBudgetsRequest
+	103, // 157: fleet.v1.FleetService.ShowBudget:input_type -> fleet.v1.ShowBudgetRequest
+	105, // 158: fleet.v1.FleetService.RaiseTaskBudget:input_type -> fleet.v1.RaiseTaskBudgetRequest
+	107, // 159: fleet.v1.FleetService.ListCredentials:input_type -> fleet.v1.ListCredentialsRequest
+	109, // 160: fleet.v1.FleetService.ReleaseCredential:input_type -> fleet.v1.ReleaseCredentialRequest
+	111, // 161: fleet.v1.FleetService.SetLabels:input_type -> fleet.v1.SetLabelsRequest
+	113, // 162: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	115, // 163: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	117, // 164: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	168, // 165: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	169, // 166: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	170, // 167: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	171, // 168: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	172, // 169: fleet.v1.FleetService.ReloadConfig:input_type -> fleet.v1.ReloadConfigRequest
+	60,  // 170: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,   // 171: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,   // 172: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,   // 173: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,   // 174: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11,  // 175: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13,  // 176: fleet.v1.FleetService.ListKeptWork:output_type -> fleet.v1.ListKeptWorkResponse
+	15,  // 177: fleet.v1.FleetService.RestoreAgent:output_type -> fleet.v1.RestoreAgentResponse
+	18,  // 178: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	20,  // 179: fleet.v1.FleetService.RetryTask:output_type -> fleet.v1.RetryTaskResponse
+	22,  // 180: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	24,  // 181: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	26,  // 182: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	28,  // 183: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	30,  // 184: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	32,  // 185: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	173, // 186: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	173, // 187: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	37,  // 188: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	39,  // 189: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	41,  // 190: fleet.v1.FleetService.ListTaskSteps:output_type -> fleet.v1.ListTaskStepsResponse
+	43,  // 191: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	174, // 192: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	175, // 193: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	176, // 194: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	45,  // 195: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	47,  // 196: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	49,  // 197: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	51,  // 198: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	53,  // 199: fleet.v1.FleetService.RemoveAgentRule:output_type -> fleet.v1.RemoveAgentRuleResponse
+	55,  // 200: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	57,  // 201: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	59,  // 202: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	63,  // 203: fleet.v1.FleetService.QueueTask:output_type -> fleet.v1.QueueTaskResponse
+	86,  // 204: fleet.v1.FleetService.UpdateQueuedTask:output_type -> fleet.v1.UpdateQueuedTaskResponse
+	88,  // 205: fleet.v1.FleetService.HoldTask:output_type -> fleet.v1.HoldTaskResponse
+	90,  // 206: fleet.v1.FleetService.ReleaseTask:output_type -> fleet.v1.ReleaseTaskResponse
+	92,  // 207: fleet.v1.FleetService.StopTask:output_type -> fleet.v1.StopTaskResponse
+	94,  // 208: fleet.v1.FleetService.ListQueue:output_type -> fleet.v1.ListQueueResponse
+	65,  // 209: fleet.v1.FleetService.CreatePool:output_type -> fleet.v1.CreatePoolResponse
+	67,  // 210: fleet.v1.FleetService.UpdatePool:output_type -> fleet.v1.UpdatePoolResponse
+	69,  // 211: fleet.v1.FleetService.DeletePool:output_type -> fleet.v1.DeletePoolResponse
+	71,  // 212: fleet.v1.FleetService.ListPools:output_type -> fleet.v1.ListPoolsResponse
+	73,  // 213: fleet.v1.FleetService.ShowPool:output_type -> fleet.v1.ShowPoolResponse
+	96,  // 214: fleet.v1.FleetService.ShowQueue:output_type -> fleet.v1.ShowQueueResponse
+	76,  // 215: fleet.v1.FleetService.CreateSchedule:output_type -> fleet.v1.CreateScheduleResponse
+	78,  // 216: fleet.v1.FleetService.UpdateSchedule:output_type -> fleet.v1.UpdateScheduleResponse
+	80,  // 217: fleet.v1.FleetService.DeleteSchedule:output_type -> fleet.v1.DeleteScheduleResponse
+	82,  // 218: fleet.v1.FleetService.ListSchedules:output_type -> fleet.v1.ListSchedulesResponse
+	84,  // 219: fleet.v1.FleetService.ShowSchedule:output_type -> fleet.v1.ShowScheduleResponse
+	177, // 220: fleet.v1.FleetService.PauseFleet:output_type -> fleet.v1.PauseFleetResponse
+	178, // 221: fleet.v1.FleetService.ResumeFleet:output_type -> fleet.v1.ResumeFleetResponse
+	98,  // 222: fleet.v1.FleetService.SetBudget:output_type -> fleet.v1.SetBudgetResponse
+	100, // 223: fleet.v1.FleetService.DeleteBudget:output_type -> fleet.v1.DeleteBudgetResponse
+	102, // 224: fleet.v1.FleetService.ListBudgets:output_type -> fleet.v1.ListBudgetsResponse
+	104, // 225: fleet.v1.FleetService.ShowBudget:output_type -> fleet.v1.ShowBudgetResponse
+	106, // 226: fleet.v1.FleetService.RaiseTaskBudget:output_type -> fleet.v1.RaiseTaskBudgetResponse
+	108, // 227: fleet.v1.FleetService.ListCredentials:output_type -> fleet.v1.ListCredentialsResponse
+	110, // 228: fleet.v1.FleetService.ReleaseCredential:output_type -> fleet.v1.ReleaseCredentialResponse
+	112, // 229: fleet.v1.FleetService.SetLabels:output_type -> fleet.v1.SetLabelsResponse
+	114, // 230: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	116, // 231: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	118, // 232: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	179, // 233: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	180, // 234: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	181, // 235: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	182, // 236: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	183, // 237: fleet.v1.FleetService.ReloadConfig:output_type -> fleet.v1.ReloadConfigResponse
+	61,  // 238: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	171, // [171:239] is the sub-list for method output_type
+	103, // [103:171] is the sub-list for method input_type
+	103, // [103:103] is the sub-list for extension type_name
+	103, // [103:103] is the sub-list for extension extendee
+	0,   // [0:103] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -10114,7 +10160,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   127,
+			NumMessages:   128,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -9,6 +9,7 @@ package fleetv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -504,7 +505,9 @@ type QueuedTask struct {
 	// When the task was queued.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When and how it starts.
-	Queue         *Queued `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
+	Queue *Queued `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
+	// What the caller may do with it; absent if it may do everything. A caller who may only view it cannot change or stop it.
+	Access        *Share_Access `protobuf:"varint,7,opt,name=access,proto3,enum=fleet.v1.Share_Access,oneof" json:"access,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -581,6 +584,13 @@ func (x *QueuedTask) GetQueue() *Queued {
 	return nil
 }
 
+func (x *QueuedTask) GetAccess() Share_Access {
+	if x != nil && x.Access != nil {
+		return *x.Access
+	}
+	return Share_access_unspecified
+}
+
 // Pool is a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle.
 type Pool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -629,7 +639,9 @@ type Pool struct {
 	// When it creates agents again after a failure; absent when it may now.
 	RetryAt *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=retry_at,json=retryAt,proto3,oneof" json:"retry_at,omitempty"`
 	// When it was created.
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Labels of its agents, besides the label pool; absent when there are none.
+	Labels        *structpb.Struct `protobuf:"bytes,24,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -825,11 +837,18 @@ func (x *Pool) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Pool) GetLabels() *structpb.Struct {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 var File_fleet_v1_queue_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/queue.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8d\x01\n" +
+	"\x14fleet/v1/queue.proto\x12\bfleet.v1\x1a\x14fleet/v1/share.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8d\x01\n" +
 	"\x04Wait\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x12\n" +
@@ -877,7 +896,7 @@ const file_fleet_v1_queue_proto_rawDesc = "" +
 	"\x05_poolB\n" +
 	"\n" +
 	"\b_projectB\a\n" +
-	"\x05_role\"\xce\x01\n" +
+	"\x05_role\"\x8e\x02\n" +
 	"\n" +
 	"QueuedTask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -887,7 +906,9 @@ const file_fleet_v1_queue_proto_rawDesc = "" +
 	"\asummary\x18\x04 \x01(\tR\asummary\x129\n" +
 	"\n" +
 	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12&\n" +
-	"\x05queue\x18\x06 \x01(\v2\x10.fleet.v1.QueuedR\x05queue\"\x94\x06\n" +
+	"\x05queue\x18\x06 \x01(\v2\x10.fleet.v1.QueuedR\x05queue\x123\n" +
+	"\x06access\x18\a \x01(\x0e2\x16.fleet.v1.Share.AccessH\x00R\x06access\x88\x01\x01B\t\n" +
+	"\a_access\"\xd5\x06\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
@@ -916,7 +937,8 @@ const file_fleet_v1_queue_proto_rawDesc = "" +
 	"\afailure\x18\x15 \x01(\tH\x00R\afailure\x88\x01\x01\x12:\n" +
 	"\bretry_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampH\x01R\aretryAt\x88\x01\x01\x129\n" +
 	"\n" +
-	"created_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"<\n" +
+	"created_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x124\n" +
+	"\x06labels\x18\x18 \x01(\v2\x17.google.protobuf.StructH\x02R\x06labels\x88\x01\x01\"<\n" +
 	"\x05Reuse\x12\x15\n" +
 	"\x11reuse_unspecified\x10\x00\x12\a\n" +
 	"\x03any\x10\x01\x12\b\n" +
@@ -924,7 +946,8 @@ const file_fleet_v1_queue_proto_rawDesc = "" +
 	"\x05fresh\x10\x03B\n" +
 	"\n" +
 	"\b_failureB\v\n" +
-	"\t_retry_atB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\t_retry_atB\t\n" +
+	"\a_labelsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_queue_proto_rawDescOnce sync.Once
@@ -950,6 +973,8 @@ var file_fleet_v1_queue_proto_goTypes = []any{
 	(*QueuedTask)(nil),            // 6: fleet.v1.QueuedTask
 	(*Pool)(nil),                  // 7: fleet.v1.Pool
 	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(Share_Access)(0),             // 9: fleet.v1.Share.Access
+	(*structpb.Struct)(nil),       // 10: google.protobuf.Struct
 }
 var file_fleet_v1_queue_proto_depIdxs = []int32{
 	8,  // 0: fleet.v1.Wait.until:type_name -> google.protobuf.Timestamp
@@ -961,14 +986,16 @@ var file_fleet_v1_queue_proto_depIdxs = []int32{
 	4,  // 6: fleet.v1.Queued.attempts:type_name -> fleet.v1.Attempt
 	8,  // 7: fleet.v1.QueuedTask.created_at:type_name -> google.protobuf.Timestamp
 	5,  // 8: fleet.v1.QueuedTask.queue:type_name -> fleet.v1.Queued
-	0,  // 9: fleet.v1.Pool.reuse:type_name -> fleet.v1.Pool.Reuse
-	8,  // 10: fleet.v1.Pool.retry_at:type_name -> google.protobuf.Timestamp
-	8,  // 11: fleet.v1.Pool.created_at:type_name -> google.protobuf.Timestamp
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	9,  // 9: fleet.v1.QueuedTask.access:type_name -> fleet.v1.Share.Access
+	0,  // 10: fleet.v1.Pool.reuse:type_name -> fleet.v1.Pool.Reuse
+	8,  // 11: fleet.v1.Pool.retry_at:type_name -> google.protobuf.Timestamp
+	8,  // 12: fleet.v1.Pool.created_at:type_name -> google.protobuf.Timestamp
+	10, // 13: fleet.v1.Pool.labels:type_name -> google.protobuf.Struct
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_queue_proto_init() }
@@ -976,8 +1003,10 @@ func file_fleet_v1_queue_proto_init() {
 	if File_fleet_v1_queue_proto != nil {
 		return
 	}
+	file_fleet_v1_share_proto_init()
 	file_fleet_v1_queue_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_queue_proto_msgTypes[4].OneofWrappers = []any{}
+	file_fleet_v1_queue_proto_msgTypes[5].OneofWrappers = []any{}
 	file_fleet_v1_queue_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -38,7 +38,7 @@ func TestQueue(t *testing.T) {
 	b := open(t, s.home)
 	b.goTo("/")
 	b.press("Queue")
-	for _, text := range []string{"No task waits", "fleet task queue AGENT", "No pools", "fleet pool create NAME", "No schedules", "fleet schedule create NAME"} {
+	for _, text := range []string{"No task waits", "fleet task queue AGENT", "No pools", "fleet pool create NAME", "No schedules", "fleet schedule create NAME", "No budgets", "fleet budget set NAME"} {
 		b.sees(text)
 	}
 
@@ -139,4 +139,34 @@ func TestPoolsAndSchedules(t *testing.T) {
 	_, err = s.api.UpdateSchedule(t.Context(), &fleetv1.UpdateScheduleRequest{Name: "nightly", Paused: new(true)})
 	require.NoError(t, err)
 	b.seesRows("Schedules", "nightly 0 3 * * *, Europe/Berlin paused # update")
+}
+
+// TestBudgets shows budgets as bars, and follows their changes.
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	b := open(t, s.home)
+	b.goTo("/queue")
+	b.sees("No budgets")
+	set := func(limit float64) {
+		_, err := s.api.SetBudget(t.Context(), &fleetv1.SetBudgetRequest{
+			Name: "day", Scope: "project", Value: "shell", Window: "day", LimitUsd: &limit, LimitTokens: new(5000.0), Unpriced: "allow",
+		})
+		require.NoError(t, err)
+	}
+	set(2)
+	b.seesRows("Budgets", "day project shell $0.00 spent, $0.00 reserved, $2.00 left of $2.00 a day 0 tokens spent, 0 tokens reserved, 5,000 tokens left of 5,000 tokens a day in ")
+	s.agent(t, "papi")
+	id := s.task(t, "papi", "until [ -e go ]; do sleep 0.1; done") // it reserves a quarter of the budget
+	b.seesRows("Budgets", "day project shell $0.00 spent, $0.50 reserved, $1.50 left of $2.00 a day")
+	reserved := `() => { const meter = document.querySelector('[role=meter][aria-label="day, money"]')
+		return meter.getAttribute('aria-valuenow') + ' of ' + meter.getAttribute('aria-valuemax') + ', ' +
+			Math.round(100 * meter.querySelector('.reserved').offsetWidth / meter.clientWidth) + '%' }`
+	require.Equal(t, "0.5 of 2, 25%", eval[string](b, "("+reserved+")()"))
+	set(0.6)
+	b.seesRows("Budgets", "day project shell $0.00 spent, $0.50 reserved, $0.10 left of $0.60 a day")
+	require.Equal(t, "0.5 of 0.6, 83%", eval[string](b, "("+reserved+")()"))
+	s.touch(t, "papi", "go")
+	s.ended(t, id)
+	b.seesRows("Budgets", "day project shell $0.00 spent, $0.00 reserved, $0.60 left of $0.60 a day")
 }

@@ -111,13 +111,15 @@ func (p *program) newPoolList() *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List pools",
 		Long:    `List the pools that you may use, what their agents do, and how many tasks wait.`,
-		Example: `  fleet pool list`,
+		Example: `  fleet pool list
+  fleet pool list -l env=prod`,
 	}, fleetv1.FleetServiceClient.ListPools, req, func(s *session, resp *fleetv1.ListPoolsResponse) {
 		printList(s, resp.GetPools(), `No pool. Create one: fleet pool create NAME --project PROJECT`,
 			column{"NAME", "name"}, column{"PROJECT", "project"}, column{"ROLE", "role"}, column{"BUSY", "busy"}, column{"IDLE", "idle"},
 			column{"STARTING", "starting"}, column{"MAX", "max_agents"}, column{"WAITING", "waiting"}, column{"STATE", poolState})
 	})
 	addOptional(cmd.Flags(), &req.Limit, "limit", "show at most `N` pools (default 100)")
+	addSelector(cmd, &req.Selector, "pools")
 	return cmd
 }
 

@@ -71,6 +71,13 @@ func (o *scheduledTaskFlags) request(s *session, target, description string) (*f
 	return req, nil
 }
 
+// scheduleLabels returns the labels of the flag --label, which become those of the schedule instead of those of the task.
+func (o *scheduledTaskFlags) scheduleLabels(t *fleetv1.QueueTaskRequest) map[string]string {
+	labels := t.GetLabels()
+	t.Labels = nil
+	return labels
+}
+
 func (p *program) newScheduleCreate() *cobra.Command {
 	var when scheduleFlags
 	var task scheduledTaskFlags
@@ -92,7 +99,7 @@ label schedule=NAME.
 				return err
 			}
 			resp, err := s.fleet.CreateSchedule(ctx, &fleetv1.CreateScheduleRequest{
-				Name: args[0], Task: t, Cron: textOrEmpty(when.cron), At: when.at, TimeZone: textOrEmpty(when.zone), Missed: when.missed, Overlap: when.overlap, RequestId: task.task.req.GetRequestId(),
+				Name: args[0], Task: t, Labels: task.scheduleLabels(t), Cron: textOrEmpty(when.cron), At: when.at, TimeZone: textOrEmpty(when.zone), Missed: when.missed, Overlap: when.overlap, RequestId: task.task.req.GetRequestId(),
 			})
 			return s.print(resp, err, func() {
 				s.printResult(resp.GetMessage(), args[0])
@@ -126,21 +133,45 @@ func (s *session) hintNextTick(sched *fleetv1.Schedule) {
 
 func (p *program) newScheduleUpdate() *cobra.Command {
 	var when scheduleFlags
+	var task scheduledTaskFlags
 	var paused bool
+	var ofTask []string // flags that are only for another task
 	req := &fleetv1.UpdateScheduleRequest{}
-	cmd := &cobra.Command{
-		Use:   "update NAME",
+	var cmd *cobra.Command
+	cmd = &cobra.Command{
+		Use:   "update NAME [TARGET] [DESCRIPTION|-|@FILE]",
 		Short: "Change or pause a schedule",
 		Long: `Change when a schedule queues its task, or pause it. Ticks while it is paused are not made up
-for. To change its task, delete it and create it again.`,
+for. With TARGET and DESCRIPTION, another task takes the place of its task, with the flags
+of "fleet schedule create". --label and --remove-label change its labels.`,
 		Example: `  fleet schedule update nightly --cron "0 4 * * *"
   fleet schedule update nightly --paused
-  fleet schedule update nightly --paused=false`,
+  fleet schedule update nightly --paused=false
+  fleet schedule update nightly papi "Update the dependencies, and run the tests"
+  fleet schedule update nightly --label env=prod --remove-label old`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.Name, req.Cron, req.At, req.TimeZone, req.Missed, req.Overlap = args[0], when.cron, when.at, when.zone, when.missed, when.overlap
 			if s.cmd.Flags().Changed("paused") {
 				req.Paused = &paused
 			}
+			var err error
+			switch len(args) {
+			case 1:
+				if name := changedFlag(cmd, ofTask); name != "" {
+					return usagef("--%s is for another task: give its TARGET and DESCRIPTION too", name)
+				}
+			case 2:
+				return usagef("DESCRIPTION is missing: %s", s.cmd.UseLine())
+			case 3:
+				if req.Task, err = task.request(s, args[1], args[2]); err != nil {
+					return err
+				}
+				task.scheduleLabels(req.GetTask())
+			}
+			if req.Labels, err = task.task.labels.parse("--label"); err != nil {
+				return err
+			}
+			req.RequestId = task.task.req.GetRequestId()
 			resp, err := s.fleet.UpdateSchedule(ctx, req)
 			return s.print(resp, err, func() {
 				s.printResult(resp.GetMessage(), args[0])
@@ -148,16 +179,33 @@ for. To change its task, delete it and create it again.`,
 			})
 		}),
 	}
+	task.addTo(cmd.Flags(), cmd)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "label" && f.Name != "request-id" {
+			ofTask = append(ofTask, f.Name)
+		}
+	})
 	when.addTo(p, cmd)
+	cmd.Flags().StringArrayVar(&req.RemoveLabels, "remove-label", nil, "remove the label with `KEY`; can be repeated")
 	cmd.Flags().BoolVar(&paused, "paused", false, "queue no tasks; --paused=false resumes")
-	addRequestID(cmd, req)
 	return callsTool(cmd, "update_schedule", "schedule")
+}
+
+// changedFlag returns the first of the flags that was given; "" if none was.
+func changedFlag(cmd *cobra.Command, names []string) string {
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			return name
+		}
+	}
+	return ""
 }
 
 func (p *program) newScheduleList() *cobra.Command {
 	req := &fleetv1.ListSchedulesRequest{}
 	cmd := methodCommand(p, &cobra.Command{
-		Use: "list", Short: "List your schedules, with the next tick of each", Example: `  fleet schedule list`,
+		Use: "list", Short: "List your schedules, with the next tick of each", Example: `  fleet schedule list
+  fleet schedule list -l env=prod`,
 		Long: `List your schedules, with the next tick of each. Admins see those of all owners.`,
 	}, fleetv1.FleetServiceClient.ListSchedules, req, func(s *session, resp *fleetv1.ListSchedulesResponse) {
 		printList(s, resp.GetSchedules(), `No schedules. Create one: fleet schedule create NAME AGENT "..." --cron "0 3 * * *"`,
@@ -172,6 +220,7 @@ func (p *program) newScheduleList() *cobra.Command {
 			column{"TASK", func(sched *fleetv1.Schedule) string { return truncate(oneLine(scheduleText(sched)), descriptionWidth) }})
 	})
 	addOptional(cmd.Flags(), &req.Limit, "limit", "show at most `N` schedules (default 100)")
+	addSelector(cmd, &req.Selector, "schedules")
 	return cmd
 }
 
@@ -201,7 +250,7 @@ func (p *program) newScheduleShow() *cobra.Command {
 			note = "paused"
 		}
 		s.screen.output(s.card(
-			cardLine{"Name", v.GetName(), note}, cardLine{"Owner", v.GetOwner(), ""}, cardLine{"When", scheduleWhen(v), v.GetTimeZone()}, cardLine{"At", v.GetAt(), ""},
+			cardLine{"Name", v.GetName(), note}, cardLine{"Owner", v.GetOwner(), ""}, cardLine{"Labels", labelsText(v.GetLabels()), ""}, cardLine{"When", scheduleWhen(v), v.GetTimeZone()}, cardLine{"At", v.GetAt(), ""},
 			cardLine{"Missed", v.GetMissed(), "ticks at which no server ran"}, cardLine{"Overlap", v.GetOverlap(), "while the last task has not ended"},
 			cardLine{"Next", v.GetNextTick(), ""}, cardLine{"Last", v.GetLastTick(), v.GetLastTaskId()}, cardLine{"Error", v.GetLastError(), ""},
 			cardLine{"Ticks", fmt.Sprintf("%d queued, %d skipped, %d late, %d failed", v.GetQueued(), v.GetSkipped(), v.GetLate(), v.GetFailed()), ""},

@@ -56,7 +56,7 @@ func (f *Fleet) DeletePool(ctx context.Context, r *fleetv1.DeletePoolRequest) (*
 
 // ListPools lists pools.
 func (f *Fleet) ListPools(ctx context.Context, r *fleetv1.ListPoolsRequest) (*fleetv1.ListPoolsResponse, error) {
-	pools, total, next, err := f.svc.ListPools(ctx, fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)})
+	pools, total, next, err := f.svc.ListPools(ctx, service.ListOwnedRequest{Selector: r.GetSelector(), PageRequest: fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)}})
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +105,6 @@ func poolOf(v *service.PoolView) *fleetv1.Pool {
 		MaxCreating: int32Of(v.MaxCreating), MaxIdleSeconds: int32Of(int(v.MaxIdle.Seconds())), Reuse: fleetv1.Pool_Reuse(fleetv1.Pool_Reuse_value[string(v.Reuse)]), Groups: v.Groups,
 		Idle: int32Of(v.Idle), Busy: int32Of(v.Busy), Starting: int32Of(v.Starting), Offline: int32Of(v.Offline), Waiting: int32Of(v.Waiting),
 		Draining: v.Draining, Configured: v.Configured, Paused: v.Paused(), Failures: int32Of(v.Failures), Failure: optional(textOf(v.Failure)),
-		RetryAt: timeOf(v.RetryAt), CreatedAt: timeOf(v.CreatedAt),
+		RetryAt: timeOf(v.RetryAt), CreatedAt: timeOf(v.CreatedAt), Labels: labelsOf(v.Labels),
 	}
 }

@@ -123,9 +123,13 @@ func (f *Fleet) ListQueue(ctx context.Context, r *fleetv1.ListQueueRequest) (*fl
 	}
 	out := &fleetv1.ListQueueResponse{Tasks: []*fleetv1.QueuedTask{}, TotalCount: int32Of(l.Total), NextCursor: optional(l.Next)}
 	for _, i := range l.Items {
-		out.Tasks = append(out.Tasks, &fleetv1.QueuedTask{
+		row := &fleetv1.QueuedTask{
 			Id: i.ID, AgentName: i.AgentName, Owner: i.Owner, Summary: textOf(i.Title()), CreatedAt: timeOf(i.CreatedAt), Queue: queuedOf(&i),
-		})
+		}
+		if i.Access != fleet.AccessOwn {
+			row.Access = accessOf(i.Access).Enum()
+		}
+		out.Tasks = append(out.Tasks, row)
 	}
 	return out, nil
 }

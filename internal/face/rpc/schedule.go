@@ -66,7 +66,7 @@ func (f *Fleet) CreateSchedule(ctx context.Context, r *fleetv1.CreateScheduleReq
 
 // UpdateSchedule changes a schedule.
 func (f *Fleet) UpdateSchedule(ctx context.Context, r *fleetv1.UpdateScheduleRequest) (*fleetv1.UpdateScheduleResponse, error) {
-	q := service.UpdateScheduleRequest{Name: r.GetName(), Cron: r.Cron, TimeZone: r.TimeZone, Paused: r.Paused, RequestID: r.GetRequestId()}
+	q := service.UpdateScheduleRequest{Name: r.GetName(), Cron: r.Cron, TimeZone: r.TimeZone, Paused: r.Paused, Labels: labelsIn(r.GetLabels()), RemoveLabels: r.GetRemoveLabels(), RequestID: r.GetRequestId()}
 	if r.Missed != nil {
 		q.Missed = new(fleet.Missed(r.GetMissed()))
 	}
@@ -98,7 +98,7 @@ func (f *Fleet) DeleteSchedule(ctx context.Context, r *fleetv1.DeleteScheduleReq
 
 // ListSchedules lists schedules.
 func (f *Fleet) ListSchedules(ctx context.Context, r *fleetv1.ListSchedulesRequest) (*fleetv1.ListSchedulesResponse, error) {
-	all, total, next, err := f.svc.ListSchedules(ctx, fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)})
+	all, total, next, err := f.svc.ListSchedules(ctx, service.ListOwnedRequest{Selector: r.GetSelector(), PageRequest: fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)}})
 	if err != nil {
 		return nil, err
 	}

@@ -1301,7 +1301,8 @@ const fleetServiceDeletePoolOutput = `{"type":"object","properties":{
 
 const fleetServiceListPoolsInput = `{"type":"object","properties":{
 "cursor":{"type":"string","description":"The next_cursor of the previous page."},
-"limit":{"type":"integer","minimum":1,"description":"Maximum number of pools to return, by default 100."}
+"limit":{"type":"integer","minimum":1,"description":"Maximum number of pools to return, by default 100."},
+"selector":{"type":"string","description":"Only pools whose labels match, such as env=prod,!old."}
 },"additionalProperties":false}`
 
 const fleetServiceListPoolsOutput = `{"type":"object","properties":{
@@ -1347,7 +1348,7 @@ const fleetServiceCreateScheduleOutput = `{"type":"object","properties":{
 },"required":["schedule","message"]}`
 
 const fleetServiceUpdateScheduleInput = `{"type":"object","properties":{
-"name":{"type":"string","minLength":1,"description":"Name of the schedule."},
+"name":{"type":"string","minLength":1,"description":"Name of the schedule; NAME@OWNER for a schedule of somebody else, if you have one of this name."},
 "task":{"$ref":"#/$defs/QueueTaskRequest","description":"The task that is queued at each tick; it replaces the earlier one as a whole."},
 "cron":{"type":"string","description":"When its tasks are queued: a cron expression with the fields minute, hour, day of the month, month and day of the week, such as \"0 3 * * *\" for each day at 3:00; or @hourly, @daily, @weekly, @monthly or @yearly. It replaces at."},
 "at":{"type":"string","format":"date-time","description":"The time of its only task, which replaces cron."},
@@ -1355,7 +1356,9 @@ const fleetServiceUpdateScheduleInput = `{"type":"object","properties":{
 "missed":{"type":"string","description":"What happens to the ticks at which no server ran: skip, nothing; latest, the last of them queues a task; all, each of them does, at most 1000."},
 "overlap":{"type":"string","description":"What happens at a tick while the task of the last tick has not ended: skip, nothing; queue, a task is queued too."},
 "paused":{"type":"boolean","description":"Whether it queues no tasks. Ticks while it is paused are not made up for."},
-"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
+"request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."},
+"labels":{"type":"object","additionalProperties":{"type":"string"},"maxProperties":31,"description":"Labels of its tasks to add or to change, such as {\"env\": \"prod\"}."},
+"remove_labels":{"type":"array","items":{"type":"string"},"maxItems":32,"description":"Keys of labels to remove."}
 },"required":["name"],"additionalProperties":false}`
 
 const fleetServiceUpdateScheduleOutput = `{"type":"object","properties":{
@@ -1364,7 +1367,7 @@ const fleetServiceUpdateScheduleOutput = `{"type":"object","properties":{
 },"required":["schedule","message"]}`
 
 const fleetServiceDeleteScheduleInput = `{"type":"object","properties":{
-"name":{"type":"string","minLength":1,"description":"Name of the schedule."},
+"name":{"type":"string","minLength":1,"description":"Name of the schedule; NAME@OWNER for a schedule of somebody else, if you have one of this name."},
 "request_id":{"type":"string","maxLength":128,"description":"An id of your choice: a repeated call with it returns the first result and changes nothing."}
 },"required":["name"],"additionalProperties":false}`
 
@@ -1374,7 +1377,8 @@ const fleetServiceDeleteScheduleOutput = `{"type":"object","properties":{
 
 const fleetServiceListSchedulesInput = `{"type":"object","properties":{
 "cursor":{"type":"string","description":"The next_cursor of the previous page."},
-"limit":{"type":"integer","minimum":1,"description":"Maximum number of schedules to return, by default 100."}
+"limit":{"type":"integer","minimum":1,"description":"Maximum number of schedules to return, by default 100."},
+"selector":{"type":"string","description":"Only schedules whose labels match, such as env=prod,!old."}
 },"additionalProperties":false}`
 
 const fleetServiceListSchedulesOutput = `{"type":"object","properties":{
@@ -1384,7 +1388,7 @@ const fleetServiceListSchedulesOutput = `{"type":"object","properties":{
 },"required":["schedules","total_count"]}`
 
 const fleetServiceShowScheduleInput = `{"type":"object","properties":{
-"name":{"type":"string","minLength":1,"description":"Name of the schedule."}
+"name":{"type":"string","minLength":1,"description":"Name of the schedule; NAME@OWNER for a schedule of somebody else, if you have one of this name."}
 },"required":["name"],"additionalProperties":false}`
 
 const fleetServiceShowScheduleOutput = `{"type":"object","properties":{
@@ -2150,7 +2154,8 @@ var fleetServiceOutputs = tool.Defs{
 "owner":{"type":"string","description":"Name of the principal that owns the agent, or the agents that may work on it."},
 "summary":{"type":"string","description":"The first line of the task's description."},
 "created_at":{"type":["string","null"],"format":"date-time","description":"When the task was queued."},
-"queue":{"anyOf":[{"$ref":"#/$defs/Queued","description":"When and how it starts."},{"type":"null"}]}
+"queue":{"anyOf":[{"$ref":"#/$defs/Queued","description":"When and how it starts."},{"type":"null"}]},
+"access":{"type":"string","enum":["view","run"],"description":"What the caller may do with it; absent if it may do everything. A caller who may only view it cannot change or stop it.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."}
 },"required":["id","agent_name","owner","summary","created_at","queue"],"description":"QueuedTask is a task in the queue."}`,
 	"Pool": `{"type":"object","properties":{
 "name":{"type":"string","description":"Name of the pool."},
@@ -2175,7 +2180,8 @@ var fleetServiceOutputs = tool.Defs{
 "failures":{"type":"integer","description":"Number of failed creations since the last agent that became ready."},
 "failure":{"type":"string","description":"Why the last creation failed; absent when it did not."},
 "retry_at":{"type":["string","null"],"format":"date-time","description":"When it creates agents again after a failure; absent when it may now."},
-"created_at":{"type":["string","null"],"format":"date-time","description":"When it was created."}
+"created_at":{"type":["string","null"],"format":"date-time","description":"When it was created."},
+"labels":{"type":["object","null"],"description":"Labels of its agents, besides the label pool; absent when there are none."}
 },"required":["name","owner","place","project","role","max_agents","min_idle","max_creating","max_idle_seconds","reuse","groups","idle","busy","starting","offline","waiting","draining","configured","paused","failures","created_at"],"description":"Pool is a number of agents of one role that Fleet creates for queued tasks and deletes when they are idle."}`,
 	"Schedule": `{"type":"object","properties":{
 "name":{"type":"string","description":"Name of the schedule."},

@@ -23,6 +23,7 @@ export type Queued = Schemas['Queued']
 export type QueuedTask = Schemas['QueuedTask']
 export type QueueSummary = Schemas['ShowQueueResponse']
 export type Pool = Schemas['Pool']
+export type Budget = Schemas['Budget']
 
 export const api = createClient<paths>({ baseUrl: '', fetch: fetchRenewed })
 
