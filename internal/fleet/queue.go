@@ -177,6 +177,7 @@ type Wait struct {
 	Subject string    // what it waits for: the id of a task, the name of an agent, a key, or who holds it
 	Text    string    // for people
 	Until   time.Time // when the reason ends; zero if that is not known
+	Next    string    // what people can do about it, with tools in backticks; empty if they can only wait
 }
 
 // Claim is what a task must reserve of a budget before it can start.

@@ -165,7 +165,7 @@ func (d *decider) poolWait(p *fleet.Pool, c *crew, ready bool) fleet.Wait {
 	case p.RetryAt.After(d.Now):
 		w.Text, w.Until = d.text("an agent of the pool %q could not be created: %s; Fleet tries again", p.Name, p.Failure), p.RetryAt
 	case c.all+max(0, n-c.creating) > p.MaxAgents:
-		w.Reason, w.Text = fleet.WaitPoolFull, d.text("the pool %q has %d agents, which is its limit, and none of them is free", p.Name, c.all)
+		w.Reason, w.Next, w.Text = fleet.WaitPoolFull, "`update_pool` changes the limit", d.text("none of the agents of the pool %q is free, and it has as many as it may have (%d)", p.Name, c.all)
 	case n-c.creating <= d.allowed(p, c):
 		w.Text = d.text("an agent of the pool %q is being created", p.Name)
 	default:

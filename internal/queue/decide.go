@@ -195,10 +195,10 @@ func (d *decider) pool(name, owner string) *fleet.Pool { return d.pools[fleet.Po
 func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 	e := &q.Entry
 	if d.Pause != nil {
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitHeld, Subject: d.Pause.By, Text: d.Pause.String()})
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitHeld, Subject: d.Pause.By, Text: d.Pause.String(), Next: "`resume_fleet` ends the pause, if you are an admin"})
 	}
 	if e.HeldBy != "" {
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitHeld, Subject: e.HeldBy, Text: d.text("held by %s", e.HeldBy)})
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitHeld, Subject: e.HeldBy, Text: d.text("held by %s", e.HeldBy), Next: "`release_task` lets it start"})
 	}
 	if e.NotBefore.After(d.Now) {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitNotBefore, Text: d.text("it does not start before %s", e.NotBefore.UTC().Format("2006-01-02 15:04:05 MST")), Until: e.NotBefore})
@@ -216,11 +216,11 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 		other := d.Dependee(dep.TaskID)
 		switch status, name := other.Status, other.Name; {
 		case status == "":
-			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependencyFailed, Subject: dep.TaskID, Text: "the task that it depends on was deleted"})
+			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependencyFailed, Subject: dep.TaskID, Text: "the task that it depends on was deleted", Next: nextDependency})
 		case !status.Ended():
 			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependency, Subject: dep.TaskID, Text: d.text("it starts after %s, which is %s", name, status)})
 		case status != fleet.TaskCompleted && !dep.Ended:
-			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependencyFailed, Subject: dep.TaskID, Text: d.text("it starts only if %s completes, which %s", name, was(status))})
+			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependencyFailed, Subject: dep.TaskID, Text: d.text("it starts only if %s completes, which %s", name, was(status)), Next: nextDependency})
 		}
 	}
 	if other := d.keys[e.Exclusive]; e.Exclusive != "" && other != nil {
@@ -249,7 +249,7 @@ func (d *decider) budgetWaits(claims []fleet.Claim) (waits []fleet.Wait) {
 			text = d.text("tasks that start now take what the budget %q has left", c.Budget)
 		}
 		d.sooner(c.Until)
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitBudget, Subject: c.Budget, Text: text, Until: c.Until})
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitBudget, Subject: c.Budget, Text: text, Until: c.Until, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"})
 		d.sooner(c.Until)
 	}
 	return waits
@@ -277,9 +277,9 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 	case fleet.StatusBusy:
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitAgentBusy, Subject: a.Task.ID, Text: d.text("agent %q works on %s (%s)", a.Name, a.Task.ID, a.Task.Title())})
 	case fleet.StatusOffline:
-		w := fleet.Wait{Reason: fleet.WaitAgentOffline, Subject: a.Name, Text: d.text("agent %q is offline, its workspace is %s", a.Name, a.State)}
+		w := fleet.Wait{Reason: fleet.WaitAgentOffline, Subject: a.Name, Text: d.text("agent %q is offline, its workspace is %s", a.Name, a.State), Next: "`start_agent` starts it"}
 		if starting(a) {
-			w.Reason, w.Text = fleet.WaitProvisioning, d.text("agent %q starts, its workspace is %s", a.Name, a.State)
+			w.Reason, w.Next, w.Text = fleet.WaitProvisioning, "", d.text("agent %q starts, its workspace is %s", a.Name, a.State)
 		}
 		if a.StateReason != "" {
 			w.Text += d.text(" (%s)", a.StateReason)
@@ -311,6 +311,9 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 func starting(a *fleet.AgentView) bool {
 	return a.Desired == fleet.DesiredRunning && (a.State.Moving() || a.Restart != a.Restarted)
 }
+
+// nextDependency says what helps a task whose dependency has failed.
+const nextDependency = "`update_queued_task` lets it depend on other tasks or on none, and `stop_task` stops it"
 
 // placeAgain is after what time the decision looks again whether a place can be used. No event says so.
 const placeAgain = 2 * time.Second

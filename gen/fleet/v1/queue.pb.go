@@ -91,7 +91,9 @@ type Wait struct {
 	// The reason, as a sentence.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
 	// When the reason ends; absent when that is not known.
-	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3,oneof" json:"until,omitempty"`
+	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3,oneof" json:"until,omitempty"`
+	// What people can do about it, as a sentence with tools in backticks; absent when they can only wait.
+	Next          *string `protobuf:"bytes,5,opt,name=next,proto3,oneof" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,6 +154,13 @@ func (x *Wait) GetUntil() *timestamppb.Timestamp {
 		return x.Until
 	}
 	return nil
+}
+
+func (x *Wait) GetNext() string {
+	if x != nil && x.Next != nil {
+		return *x.Next
+	}
+	return ""
 }
 
 // WaitCount is how many tasks wait for a reason.
@@ -848,13 +857,15 @@ var File_fleet_v1_queue_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/queue.proto\x12\bfleet.v1\x1a\x14fleet/v1/share.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8d\x01\n" +
+	"\x14fleet/v1/queue.proto\x12\bfleet.v1\x1a\x14fleet/v1/share.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaf\x01\n" +
 	"\x04Wait\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x125\n" +
-	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\x05until\x88\x01\x01B\b\n" +
-	"\x06_until\"9\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\x05until\x88\x01\x01\x12\x17\n" +
+	"\x04next\x18\x05 \x01(\tH\x01R\x04next\x88\x01\x01B\b\n" +
+	"\x06_untilB\a\n" +
+	"\x05_next\"9\n" +
 	"\tWaitCount\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\x05R\x05tasks\"\\\n" +

@@ -126,9 +126,14 @@ func (p *program) newQueueWhy() *cobra.Command {
 			return
 		}
 		for _, w := range t.GetQueue().GetWaits() {
-			s.screen.print(strings.ReplaceAll(w.GetReason(), "_", " ") + ": " + printable(w.GetText()) + "\n")
-			if w.GetReason() == "budget" && w.GetSubject() != "" {
-				s.hint("See what was spent: fleet budget show %s. An admin raises the budget with fleet budget set; a task queued with --max-cost reserves less.", w.GetSubject())
+			text := strings.ReplaceAll(w.GetReason(), "_", " ") + ": " + w.GetText()
+			if left := w.GetUntil().AsTime().Sub(s.deps.Now()); w.GetUntil() != nil && left > 0 {
+				text += " (for " + span(left) + ")"
+			}
+			s.screen.print(printable(text) + "\n")
+			if w.GetNext() != "" {
+				details := map[string]any{"agent_name": w.GetSubject(), "name": w.GetSubject(), "task_id": t.GetId()[:min(len(t.GetId()), shortID)]}
+				s.screen.print(printable("  " + replaceMarked(w.GetNext(), "`", "`", func(tool string) string { return s.commandsFor(nil).of(tool, details) }) + "\n"))
 			}
 		}
 		if len(t.GetQueue().GetWaits()) == 0 {

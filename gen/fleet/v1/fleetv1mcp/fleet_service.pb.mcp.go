@@ -1984,7 +1984,8 @@ var fleetServiceOutputs = tool.Defs{
 "reason":{"type":"string","description":"The reason: held, not_before, dependency, dependency_failed, exclusive, agent_busy, agent_offline, no_agent, pool_full, provisioning, place_down, principal_limit, budget, unconfined, retry, usage_window or behind."},
 "subject":{"type":"string","description":"What the task waits for, such as the id of a task or the name of an agent; empty when nothing has a name."},
 "text":{"type":"string","description":"The reason, as a sentence."},
-"until":{"type":["string","null"],"format":"date-time","description":"When the reason ends; absent when that is not known."}
+"until":{"type":["string","null"],"format":"date-time","description":"When the reason ends; absent when that is not known."},
+"next":{"type":"string","description":"What people can do about it, as a sentence with tools in backticks; absent when they can only wait."}
 },"required":["reason","subject","text"],"description":"Wait is one reason why a task is pending."}`,
 	"Dependency": `{"type":"object","properties":{
 "task_id":{"type":"string","description":"Id of the task, or a unique prefix of the id."},
