@@ -128,12 +128,12 @@ func (p *program) newQueueWhy() *cobra.Command {
 		for _, w := range t.GetQueue().GetWaits() {
 			text := strings.ReplaceAll(w.GetReason(), "_", " ") + ": " + w.GetText()
 			if left := w.GetUntil().AsTime().Sub(s.deps.Now()); w.GetUntil() != nil && left > 0 {
-				text += " (for " + span(left) + ")"
+				text += " (for " + shortDuration(left) + ")"
 			}
 			s.screen.print(printable(text) + "\n")
 			if w.GetNext() != "" {
 				details := map[string]any{"agent_name": w.GetSubject(), "name": w.GetSubject(), "task_id": t.GetId()[:min(len(t.GetId()), shortID)]}
-				s.screen.print(printable("  " + replaceMarked(w.GetNext(), "`", "`", func(tool string) string { return s.commandsFor(nil).of(tool, details) }) + "\n"))
+				s.screen.print(printable("  " + replaceMarked(w.GetNext(), "`", "`", func(tool string) string { return s.commandsFor(nil).quote(tool, details) }) + "\n"))
 			}
 		}
 		if len(t.GetQueue().GetWaits()) == 0 {
