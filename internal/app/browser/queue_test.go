@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/app"
+	"fleet/internal/fleet"
 )
 
 // queued queues a task, and returns its id.
@@ -169,4 +171,19 @@ func TestBudgets(t *testing.T) {
 	s.touch(t, "papi", "go")
 	s.ended(t, id)
 	b.seesRows("Budgets", "day project shell $0.00 spent, $0.00 reserved, $0.60 left of $0.60 a day")
+}
+
+// TestCredentials shows the credentials of the configuration. Without any, the room does not mention them.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(cfg *app.Config) {
+		cfg.Credentials = []fleet.CredentialSetting{{Name: "team-max", KeepFree: 20}}
+		cfg.Local.Projects[0].Credential = "team-max"
+	})
+	b := open(t, s.home)
+	b.goTo("/queue")
+	b.seesRows("Credentials", "team-max ok the queue leaves 20% to people 0 agents, 0 busy")
+	b.goTo("/attention")
+	b.sees("No agent waits for an answer")
+	b.misses("Credentials that are held")
 }

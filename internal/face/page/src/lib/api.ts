@@ -24,6 +24,7 @@ export type QueuedTask = Schemas['QueuedTask']
 export type QueueSummary = Schemas['ShowQueueResponse']
 export type Pool = Schemas['Pool']
 export type Budget = Schemas['Budget']
+export type Credential = Schemas['Credential']
 
 export const api = createClient<paths>({ baseUrl: '', fetch: fetchRenewed })
 
