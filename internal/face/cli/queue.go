@@ -133,7 +133,7 @@ func (p *program) newQueueWhy() *cobra.Command {
 			s.screen.print(printable(text) + "\n")
 			if w.GetNext() != "" {
 				details := map[string]any{"agent_name": w.GetSubject(), "name": w.GetSubject(), "task_id": t.GetId()[:min(len(t.GetId()), shortID)]}
-				s.screen.print(printable("  " + replaceMarked(w.GetNext(), "`", "`", func(tool string) string { return s.commandsFor(nil).quote(tool, details) }) + "\n"))
+				s.screen.print(printable("  "+replaceMarked(w.GetNext(), "`", "`", func(tool string) string { return s.commandsFor(nil).quote(tool, details) })) + "\n")
 			}
 		}
 		if len(t.GetQueue().GetWaits()) == 0 {
