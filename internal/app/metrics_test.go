@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fleet/internal/place/fake"
 	"fleet/internal/telemetry"
 )
 
@@ -121,9 +122,13 @@ func TestMetricsAddress(t *testing.T) {
 // no texts.
 func TestMetricsOfServer(t *testing.T) {
 	t.Parallel()
-	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}})
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}, World: fake.Config{Credentials: map[string]string{"Setup": "max"}}})
 	s := &story{testFleet: f, names: map[string]string{}}
 	require.NoError(t, s.do(t.Context(), step{Agent: "papi", By: "alice"}))
+	window := `data {"type":"window","limit":{"window":"five_hour","utilization":0.42,"resets_at":"2099-01-01T00:00:00Z"}}`
+	require.NoError(t, s.do(t.Context(), step{Call: "start_agent_task", With: map[string]any{"agent_name": "papi", "task_description": window}, By: "alice"}))
+	require.NoError(t, s.do(t.Context(), step{Call: "list_credentials", Until: map[string]any{"credentials": []any{map[string]any{"name": "max"}}}, By: "root"}))
+	require.NoError(t, s.do(t.Context(), step{Call: "list_tasks", Until: map[string]any{"tasks": []any{map[string]any{"status": "completed"}}}, By: "alice"}))
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		_, err := faces[face](f, t.Context(), call{method: methods["list_agents"], by: "alice", args: map[string]any{}})
 		require.NoError(t, err)

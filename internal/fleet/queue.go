@@ -68,6 +68,14 @@ type Dependency struct {
 	Result bool   `json:"result,omitempty"` // its summary and branch are added to the prompt
 }
 
+// Ends says what the other task must have done, as in: when it has completed.
+func (d Dependency) Ends() string {
+	if d.Ended {
+		return "ended"
+	}
+	return "completed"
+}
+
 // Attempt is a failed attempt of a queued task, which waits for the next one.
 type Attempt struct {
 	Try    int        `json:"try"` // Task.Try of the attempt

@@ -167,6 +167,14 @@ func (t *Task) Headline() string {
 	return t.Title()
 }
 
+// shownID is how much of a task's id people see in texts.
+const shownID = 8
+
+// Ref names the task in texts for people.
+func (t *Task) Ref() string {
+	return fmt.Sprintf("%s (%q)", t.ID[:min(len(t.ID), shownID)], t.Title())
+}
+
 // Failure says that the task failed or was stopped, and why, as the end of a sentence.
 func (t *Task) Failure() string {
 	words := "failed"

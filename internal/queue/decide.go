@@ -198,7 +198,7 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitHeld, Subject: d.Pause.By, Text: d.Pause.String(), Next: "`resume_fleet` ends the pause, if you are an admin"})
 	}
 	if e.HeldBy != "" {
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitHeld, Subject: e.HeldBy, Text: d.text("held by %s", e.HeldBy), Next: "`release_task` lets it start"})
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitHeld, Subject: e.HeldBy, Text: d.text("%s has put it on hold", e.HeldBy), Next: "`release_task` lets it start"})
 	}
 	if e.NotBefore.After(d.Now) {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitNotBefore, Text: d.text("it does not start before %s", e.NotBefore.UTC().Format("2006-01-02 15:04:05 MST")), Until: e.NotBefore})
@@ -218,9 +218,9 @@ func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 		case status == "":
 			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependencyFailed, Subject: dep.TaskID, Text: "the task that it depends on was deleted", Next: nextDependency})
 		case !status.Ended():
-			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependency, Subject: dep.TaskID, Text: d.text("it starts after %s, which is %s", name, status)})
+			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependency, Subject: dep.TaskID, Text: d.text("it starts when %s has %s; that is %s", name, dep.Ends(), status)})
 		case status != fleet.TaskCompleted && !dep.Ended:
-			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependencyFailed, Subject: dep.TaskID, Text: d.text("it starts only if %s completes, which %s", name, was(status)), Next: nextDependency})
+			waits = append(waits, fleet.Wait{Reason: fleet.WaitDependencyFailed, Subject: dep.TaskID, Text: d.text("it starts only if %s completes, but that %s", name, was(status)), Next: nextDependency})
 		}
 	}
 	if other := d.keys[e.Exclusive]; e.Exclusive != "" && other != nil {
@@ -258,9 +258,9 @@ func (d *decider) budgetWaits(claims []fleet.Claim) (waits []fleet.Wait) {
 // exclusiveText says which task runs with the key of another one. It names only tasks of the same owner.
 func (d *decider) exclusiveText(q, other *fleet.QueuedTask) string {
 	if other.Owner != q.Owner {
-		return d.text("another task runs with the key %q", q.Entry.Exclusive)
+		return d.text("only one task with the key %q runs at a time, and somebody else's does", q.Entry.Exclusive)
 	}
-	return d.text("the task %s of agent %q runs with the key %q", other.ID, other.AgentName, q.Entry.Exclusive)
+	return d.text("only one task with the key %q runs at a time, and %s of agent %q does", q.Entry.Exclusive, other.Ref(), other.AgentName)
 }
 
 // ownerWaits returns the reasons that depend on the owner of the task.
@@ -275,9 +275,9 @@ func (d *decider) ownerWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []fleet.Wait) {
 	switch a.Status() {
 	case fleet.StatusBusy:
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitAgentBusy, Subject: a.Task.ID, Text: d.text("agent %q works on %s (%s)", a.Name, a.Task.ID, a.Task.Title())})
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitAgentBusy, Subject: a.Task.ID, Text: d.text("agent %q works on %s", a.Name, a.Task.Ref())})
 	case fleet.StatusOffline:
-		w := fleet.Wait{Reason: fleet.WaitAgentOffline, Subject: a.Name, Text: d.text("agent %q is offline, its workspace is %s", a.Name, a.State), Next: "`start_agent` starts it"}
+		w := fleet.Wait{Reason: fleet.WaitAgentOffline, Subject: a.Name, Text: d.text("agent %q is offline, because its workspace is %s", a.Name, a.State), Next: "`start_agent` starts it"}
 		if starting(a) {
 			w.Reason, w.Next, w.Text = fleet.WaitProvisioning, "", d.text("agent %q starts, its workspace is %s", a.Name, a.State)
 		}
@@ -287,7 +287,7 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 		waits = append(waits, w)
 	case fleet.StatusIdle:
 		if next := d.taken[a.UID]; next != nil {
-			waits = append(waits, fleet.Wait{Reason: fleet.WaitAgentBusy, Subject: next.ID, Text: d.text("agent %q starts %s (%s)", a.Name, next.ID, next.Title())})
+			waits = append(waits, fleet.Wait{Reason: fleet.WaitAgentBusy, Subject: next.ID, Text: d.text("agent %q starts %s", a.Name, next.Ref())})
 		}
 	}
 	if err := d.Down(&a.Agent); err != nil {
@@ -298,9 +298,9 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitUnconfined, Subject: a.Name, Text: err.Error()})
 	}
 	if n := d.ahead[a.UID]; n > 0 && len(waits) > 0 { // a task that something else holds up is overtaken
-		text := "1 task of the agent comes first"
+		text := "1 other queued task of the agent starts before it"
 		if n > 1 {
-			text = d.text("%d tasks of the agent come first", n)
+			text = d.text("%d other queued tasks of the agent start before it", n)
 		}
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitBehind, Subject: a.Name, Text: text})
 	}

@@ -12,6 +12,7 @@ type ownedKind[T any] struct {
 	owner  func(*T) (name, owner string)
 	seen   func(*T, fleet.Principal) bool
 	none   fleet.Reason
+	lists  string                           // what to do to see them
 	put    func(fleet.Tx, *T, string) error // writes it and an event with the text
 	listed func() []*T
 }
@@ -19,20 +20,20 @@ type ownedKind[T any] struct {
 // pools says how pools are found and written.
 func (s *Service) pools() ownedKind[fleet.Pool] {
 	return ownedKind[fleet.Pool]{
-		fleet.PoolKind, func(p *fleet.Pool) (string, string) { return p.Name, p.Owner }, (*fleet.Pool).Admits, fleet.ReasonPoolNotFound, s.putPool, s.queue.Pools,
+		fleet.PoolKind, func(p *fleet.Pool) (string, string) { return p.Name, p.Owner }, (*fleet.Pool).Admits, fleet.ReasonPoolNotFound, "{list_pools} lists them", s.putPool, s.queue.Pools,
 	}
 }
 
 // schedules says how schedules are found and written.
 func (s *Service) schedules() ownedKind[fleet.Schedule] {
 	return ownedKind[fleet.Schedule]{
-		fleet.ScheduleKind, func(d *fleet.Schedule) (string, string) { return d.Name, d.Owner }, (*fleet.Schedule).Seen, fleet.ReasonScheduleNotFound, s.putSchedule, s.queue.Schedules,
+		fleet.ScheduleKind, func(d *fleet.Schedule) (string, string) { return d.Name, d.Owner }, (*fleet.Schedule).Seen, fleet.ReasonScheduleNotFound, "{list_schedules} lists them", s.putSchedule, s.queue.Schedules,
 	}
 }
 
 func (k ownedKind[T]) notFound(ref string) *fleet.Error {
 	word := string(k.kind)
-	return fleet.Errorf(k.none, "there is no %s %q", word, fleet.Shorten(ref, 80)).With(word, fleet.Shorten(ref, 80)).Next("{list_" + word + "s} lists the " + word + "s")
+	return fleet.Errorf(k.none, "there is no %s %q", word, fleet.Shorten(ref, 80)).With(word, fleet.Shorten(ref, 80)).Next(k.lists)
 }
 
 // find returns the one that p names and sees: "web" for one of its own or, if it has none of this name, for that of somebody else;
@@ -40,7 +41,7 @@ func (k ownedKind[T]) notFound(ref string) *fleet.Error {
 func (k ownedKind[T]) find(ctx context.Context, s *Service, p fleet.Principal, ref string) (*T, error) {
 	word := string(k.kind)
 	if ref == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a %s", word).Next("{list_" + word + "s} lists them")
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a %s", word).Next(k.lists)
 	}
 	if err := s.queue.Refresh(ctx); err != nil {
 		return nil, err

@@ -137,6 +137,9 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 	if _, err := given.Validate(s.cfg.Cron); err != nil {
 		return nil, err
 	}
+	if err := scheduledLabels(&given, nil).Validate("labels"); err != nil {
+		return nil, err
+	}
 	if len(r.RemoveLabels) > fleet.MaxLabels {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "remove_labels", "remove_labels has %d keys: give at most %d", len(r.RemoveLabels), fleet.MaxLabels)
 	}

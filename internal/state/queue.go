@@ -184,7 +184,7 @@ func (q *Queue) readDependees(tx fleet.ReadTx, tasks []*fleet.QueuedTask, change
 	read := func(id string) error {
 		t, err := tx.Task(id)
 		if err == nil && t != nil {
-			deps[id] = fleet.Dependee{Status: t.Status, Name: t.ID + " (" + t.Title() + ")", AgentUID: t.AgentUID}
+			deps[id] = fleet.Dependee{Status: t.Status, Name: t.Ref(), AgentUID: t.AgentUID}
 		} else if err == nil {
 			deps[id] = fleet.Dependee{}
 		}

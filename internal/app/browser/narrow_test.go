@@ -52,7 +52,7 @@ func TestNarrow(t *testing.T) {
 		{"fleet", "/", "waiting 1"},
 		{"timeline", "/?view=timeline", "15 min"},
 		{"attention", "/attention", word + "?"},
-		{"queue", "/queue", "held by local"},
+		{"queue", "/queue", "local has put it on hold"},
 		{"tasks", "/tasks", "3 tasks"},
 		{"agent", "/agents/" + long, "What it is for"},
 		{"asker", "/agents/asker", word + "?"},

@@ -128,7 +128,7 @@ func (p *program) newQueueWhy() *cobra.Command {
 		for _, w := range t.GetQueue().GetWaits() {
 			text := strings.ReplaceAll(w.GetReason(), "_", " ") + ": " + w.GetText()
 			if left := w.GetUntil().AsTime().Sub(s.deps.Now()); w.GetUntil() != nil && left > 0 {
-				text += " (for " + shortDuration(left) + ")"
+				text += " (in " + shortDuration(left) + ")"
 			}
 			s.screen.print(printable(text) + "\n")
 			if w.GetNext() != "" {
