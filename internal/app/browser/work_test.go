@@ -134,7 +134,7 @@ func TestAttachments(t *testing.T) {
 	b.fill("Agent", "papi")
 	b.fill("What is to be done", `cat "$FLEET_ATTACHMENTS/notes.txt"`)
 	b.run(chromedp.SetUploadFiles(chromedp.CSS(`dialog input[type=file]`), []string{file}))
-	b.sees("9 B")
+	b.sees("9 bytes")
 	b.press("Start task")
 	b.sees("notes.txt, text/plain")
 	b.sees("buy milk")

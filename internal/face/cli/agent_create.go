@@ -50,7 +50,11 @@ Next, give it a task with "fleet task run NAME ...".`,
 				return err
 			}
 			t := stateTexts{progress: "creating", reached: "ready", retryCommand: "fleet agent start %s"}
-			resp, err := s.awaitAgent(ctx, wait, t, req.GetName(), func(ctx context.Context) (agentAnswer, error) { return s.fleet.CreateAgent(ctx, req) })
+			var resp agentAnswer
+			err = s.withEvents(ctx, req.GetName(), t.progress+" "+req.GetName(), func() (err error) {
+				resp, err = s.awaitAgent(ctx, wait, t, req.GetName(), func(ctx context.Context) (agentAnswer, error) { return s.fleet.CreateAgent(ctx, req) })
+				return err
+			})
 			return s.print(resp, err, func() {
 				a := resp.GetAgent()
 				s.printResult(resp.GetMessage(), a.GetName())
