@@ -193,6 +193,7 @@ type Claim struct {
 	Budget string
 	Want   Amount
 	Text   string    // why the budget does not have it now, for people; empty if it does
+	Next   string    // see Wait.Next
 	Until  time.Time // when the budget begins anew; zero if it does not
 }
 

@@ -249,7 +249,7 @@ func (d *decider) budgetWaits(claims []fleet.Claim) (waits []fleet.Wait) {
 			text = d.text("tasks that start now take what the budget %q has left", c.Budget)
 		}
 		d.sooner(c.Until)
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitBudget, Subject: c.Budget, Text: text, Until: c.Until, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"})
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitBudget, Subject: c.Budget, Text: text, Until: c.Until, Next: c.Next})
 		d.sooner(c.Until)
 	}
 	return waits

@@ -159,11 +159,11 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, c *crowdBudgets, budgets []*fl
 	}
 	want := state.Wanted(budgets, &q.Task, e)
 	for _, o := range state.Obstacles(nil, &q.Task, want, e) { // its own limit
-		return []fleet.Claim{{Text: o.Text, Until: o.Until}}
+		return []fleet.Claim{{Text: o.Text, Until: o.Until, Next: "`raise_task_budget` raises it"}}
 	}
 	for _, budget := range budgets {
 		room := b.rooms[budget.Name]
-		c := fleet.Claim{Budget: budget.Name, Want: want.Amount, Until: room.End}
+		c := fleet.Claim{Budget: budget.Name, Want: want.Amount, Until: room.End, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"}
 		for _, o := range state.Obstacles([]state.BudgetRoom{room}, &q.Task, want, e) {
 			c.Text, c.Until = o.Text, o.Until
 		}
@@ -174,7 +174,7 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, c *crowdBudgets, budgets []*fl
 
 // asked returns what keeps a task from going on about which Fleet has asked, although its budgets may have room.
 func asked(budgets []*fleet.Budget, t *fleet.Task) fleet.Claim {
-	c := fleet.Claim{Text: "it has used up a budget, and goes on if somebody says so: answer the question " + t.BudgetQuestionID()}
+	c := fleet.Claim{Text: "it has used up a budget, and goes on if somebody says so: answer the question " + t.BudgetQuestionID(), Next: "`answer_question` answers it"}
 	for _, b := range budgets {
 		if c.Budget == "" || b.OnBreach == fleet.BreachAsk {
 			c.Budget = b.Name

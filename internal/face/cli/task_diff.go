@@ -29,14 +29,12 @@ ends, also after the agent is deleted.`,
 			if stat && path != "" {
 				return Fail(ExitUsage, "", "--path selects a part of the patch: leave --stat out")
 			}
-			id, err := s.taskOf(ctx, args[0])
-			switch {
-			case err != nil:
-				return err
-			case stat:
-				return s.printTaskFiles(ctx, id)
-			}
-			return s.printTaskPatch(ctx, id, path)
+			return s.withTask(ctx, args[0], func(id string) error {
+				if stat {
+					return s.printTaskFiles(ctx, id)
+				}
+				return s.printTaskPatch(ctx, id, path)
+			})
 		}),
 	}
 	cmd.Flags().BoolVar(&stat, "stat", false, "list the changed files")

@@ -30,11 +30,7 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 			case lines < 0:
 				return Fail(ExitUsage, "", "--tail is %d: give 0 or more lines", lines)
 			}
-			id, err := s.taskOf(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return s.printTaskLogs(ctx, id, lines, follow)
+			return s.withTask(ctx, args[0], func(id string) error { return s.printTaskLogs(ctx, id, lines, follow) })
 		}),
 	}
 	cmd.Flags().IntVar(&lines, "tail", 0, "print only the last `N` lines of the output so far (default all)")

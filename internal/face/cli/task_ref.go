@@ -2,28 +2,23 @@ package cli
 
 import (
 	"context"
-	"regexp"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// taskID matches ids of tasks and the beginnings that tables show.
-var taskID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f-]*)?$`)
-
-// taskOf returns the id of the task that the argument names: by its id or the beginning of it, or by an agent, of which it is the newest
-// task.
-func (s *session) taskOf(ctx context.Context, ref string) (string, error) {
-	if taskID.MatchString(ref) {
-		return ref, nil
+// withTask calls do with the id of the task that the argument names: by its id or the beginning of it, or else by an agent, of which it
+// is the newest task. do shows nothing if there is no such task.
+func (s *session) withTask(ctx context.Context, ref string, do func(id string) error) error {
+	err := do(ref)
+	if reasonOf(err) != fleetv1.ErrorReason_TASK_NOT_FOUND.String() {
+		return err
 	}
-	resp, err := s.fleet.ListTasks(ctx, &fleetv1.ListTasksRequest{AgentName: ref, LastAgent: true, PageSize: new(int32(1))})
+	resp, listErr := s.fleet.ListTasks(ctx, &fleetv1.ListTasksRequest{AgentName: ref, LastAgent: true, PageSize: new(int32(1))})
 	switch {
-	case reasonOf(err) == fleetv1.ErrorReason_AGENT_NOT_FOUND.String(): // it may be a shorter beginning of an id
-		return ref, nil
-	case err != nil:
-		return "", err
+	case listErr != nil: // it is no agent either
+		return err
 	case len(resp.GetTasks()) == 0:
-		return "", Fail(ExitNotFound, "give it one: fleet task run "+ref+` "..." --follow`, "agent %q has no task yet", printable(ref))
+		return Fail(ExitNotFound, "give it one: fleet task run "+ref+` "..." --follow`, "agent %q has no task yet", printable(ref))
 	}
-	return resp.GetTasks()[0].GetId(), nil
+	return do(resp.GetTasks()[0].GetId())
 }

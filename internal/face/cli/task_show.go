@@ -32,13 +32,12 @@ error says how much is missing, and so do payload_gap_offset and payload_gap_siz
   fleet task show 3f2a... --payload > result.txt
   fleet task show 3f2a... --payload -o json`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			id, err := s.taskOf(ctx, args[0])
-			if err != nil {
-				return err
-			}
 			stream := payload && s.output.forPeople()
-			resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id, IncludePayload: payload && !stream})
-			if err != nil {
+			var resp *fleetv1.ShowTaskResponse
+			if err := s.withTask(ctx, args[0], func(id string) (err error) {
+				resp, err = s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id, IncludePayload: payload && !stream})
+				return err
+			}); err != nil {
 				return err
 			}
 			t := resp.GetTask()

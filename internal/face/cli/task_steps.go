@@ -28,11 +28,7 @@ warning, window and note. With -o json, each step is one line of JSON.`,
   fleet task steps 3f2a... --kind denied,retry,limit
   fleet task steps 3f2a... --kind tool_call -o json | jq -r .tool_call.arguments.command`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			id, err := s.taskOf(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			req := &fleetv1.ListTaskStepsRequest{TaskId: id, Limit: proto.Int32(1000)}
+			req := &fleetv1.ListTaskStepsRequest{Limit: proto.Int32(1000)}
 			for _, name := range kinds {
 				kind := fleetv1.StepKind_value[name]
 				if kind == 0 {
@@ -40,7 +36,10 @@ warning, window and note. With -o json, each step is one line of JSON.`,
 				}
 				req.Kinds = append(req.Kinds, fleetv1.StepKind(kind))
 			}
-			return s.printTaskSteps(ctx, req)
+			return s.withTask(ctx, args[0], func(id string) error {
+				req.TaskId = id
+				return s.printTaskSteps(ctx, req)
+			})
 		}),
 	}
 	cmd.Flags().StringSliceVar(&kinds, "kind", nil, "only steps of these `KINDS`, separated by commas")
