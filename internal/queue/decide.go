@@ -72,7 +72,9 @@ func Decide(s State) Decision {
 	for _, p := range s.Pools {
 		d.pools[p.Key()] = p
 	}
-	d.gather()
+	if len(d.Order) > 0 || len(d.pools) > 0 { // otherwise nobody needs the agents
+		d.gather()
+	}
 	for _, q := range s.Tasks {
 		if q.Status == fleet.TaskRunning && q.Entry.Exclusive != "" {
 			d.keys[q.Entry.Exclusive] = q
