@@ -1,6 +1,6 @@
 package app
 
-// credentialsOf returns the credentials that settings name, by the name of the setting.
+// credentialsOf returns the credentials that settings name, by the name of the setting; empty for a setting that names none.
 func (c Config) credentialsOf() map[string]string {
 	named := map[string]string{}
 	for _, p := range c.Local.Projects {
@@ -10,10 +10,5 @@ func (c Config) credentialsOf() map[string]string {
 		named["coder.projects."+name] = p.Credential
 	}
 	named["coder.credential"] = c.Coder.Credential
-	for setting, name := range named {
-		if name == "" {
-			delete(named, setting)
-		}
-	}
 	return named
 }

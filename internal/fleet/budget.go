@@ -103,8 +103,8 @@ func (b *Budget) Validate() error {
 	if b.Unpriced == "" {
 		b.Unpriced = UnpricedRefuse
 	}
-	if len([]rune(b.Name)) > MaxLabelKey || !labelKey.MatchString(b.Name) {
-		return refuse("name", "name is %q: begin it with a letter or a digit, go on with letters, digits and - _ . /, and use at most %d characters", Shorten(b.Name, 80), MaxLabelKey)
+	if err := checkName(b.Name); err != nil {
+		return refuse("name", "%v", err)
 	}
 	if !slices.Contains(BudgetScopes, b.Scope) {
 		return refuse("scope", "scope is %q: give %s", Shorten(string(b.Scope), 40), oneOf(BudgetScopes))

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,7 +95,7 @@ func (c *Credential) Release() bool { return c.Works(time.Unix(1<<40, 0)) }
 
 // UsedUp returns the window that is used up now and ends last; nil if there is none.
 func (c *Credential) UsedUp(now time.Time) *UsageWindow {
-	return c.fullest(now, func(w UsageWindow) bool { return w.Reached })
+	return c.fullest(now, func(w UsageWindow) bool { return w.UsedUp(now) })
 }
 
 // Kept returns the window that ends last of those in which only the share is left that is kept free; nil if there is none.
@@ -130,20 +131,31 @@ func (c *Credential) Scarce(now time.Time) bool {
 
 func (c *Credential) fullest(now time.Time, is func(UsageWindow) bool) (last *UsageWindow) {
 	for i, w := range c.Windows {
-		if w.ResetsAt.After(now) && is(w) && (last == nil || w.ResetsAt.After(last.ResetsAt)) {
+		if w.open(now) && is(w) && (last == nil || w.ResetsAt.After(last.ResetsAt)) {
 			last = &c.Windows[i]
 		}
 	}
 	return last
 }
 
-// Text returns what the window is called for people.
+// Name returns the name of the window for people.
+func (l UsageLimit) Name() string {
+	return strings.ReplaceAll(cmp.Or(l.Window, "unknown window"), "_", " ")
+}
+
+// Text returns what the window is called in sentences.
 func (l UsageLimit) Text() string {
 	if l.Window == "" {
-		return "unknown window"
+		return l.Name()
 	}
-	return strings.ReplaceAll(l.Window, "_", " ") + " window"
+	return l.Name() + " window"
 }
+
+// open reports whether the window has not ended.
+func (w UsageWindow) open(now time.Time) bool { return w.ResetsAt.After(now) }
+
+// UsedUp reports whether the window is used up now.
+func (w UsageWindow) UsedUp(now time.Time) bool { return w.Reached && w.open(now) }
 
 // UsedAt returns which share of the window is used at the time, as far as it is known: none after the window has ended.
 func (w UsageWindow) UsedAt(now time.Time) float64 {

@@ -11,13 +11,14 @@ type CredentialSetting struct {
 // maxKeepFree is the largest KeepFree, in percent.
 const maxKeepFree = 99
 
-// ValidateCredentials returns an error that names the setting at fault. named has the credentials that projects name, by project.
+// ValidateCredentials returns an error that names the setting at fault. named has the credentials that settings name, by
+// setting; empty for a setting that names none.
 func ValidateCredentials(all []CredentialSetting, named map[string]string) error {
 	known := map[string]bool{}
 	for i, c := range all {
 		switch {
-		case CheckCredential(c.Name) != nil:
-			return fmt.Errorf("credentials[%d]: %w", i, CheckCredential(c.Name))
+		case checkName(c.Name) != nil:
+			return fmt.Errorf("credentials[%d]: %w", i, checkName(c.Name))
 		case known[c.Name]:
 			return fmt.Errorf("credentials[%d]: the credential %s is there twice", i, c.Name)
 		case c.KeepFree < 0 || c.KeepFree > maxKeepFree:
@@ -25,18 +26,10 @@ func ValidateCredentials(all []CredentialSetting, named map[string]string) error
 		}
 		known[c.Name] = true
 	}
-	for project, name := range named {
-		if !known[name] {
-			return fmt.Errorf("%s has the credential %q, which is not in credentials: add it there", project, Shorten(name, 60))
+	for setting, name := range named {
+		if name != "" && !known[name] {
+			return fmt.Errorf("%s has the credential %q, which is not in credentials: add it there", setting, Shorten(name, 60))
 		}
-	}
-	return nil
-}
-
-// CheckCredential returns an error if the name cannot be that of a credential.
-func CheckCredential(name string) error {
-	if len([]rune(name)) > MaxLabelKey || !labelKey.MatchString(name) {
-		return fmt.Errorf("name is %q: begin it with a letter or a digit, go on with letters, digits and - _ . /, and use at most %d characters", Shorten(name, 80), MaxLabelKey)
 	}
 	return nil
 }

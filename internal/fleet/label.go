@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -35,6 +36,14 @@ func (l Labels) Validate(field string) error {
 		if err := validateValue(field, l[key]); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkName returns an error if the name cannot be that of a budget or a credential. It has the form of the key of a label.
+func checkName(name string) error {
+	if len([]rune(name)) > MaxLabelKey || !labelKey.MatchString(name) {
+		return fmt.Errorf("name is %q: begin it with a letter or a digit, go on with letters, digits and - _ . /, and use at most %d characters", Shorten(name, 80), MaxLabelKey)
 	}
 	return nil
 }

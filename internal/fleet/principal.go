@@ -85,6 +85,9 @@ func (p Principal) Source() Source {
 	return SourceHuman
 }
 
+// SeesAll reports whether p sees everything: it is an admin that is not restricted to projects.
+func (p Principal) SeesAll() bool { return p.Admin() && len(p.Projects) == 0 }
+
 // Owns reports whether p may see and change everything that belongs to owner. The owner may, and so may an admin. Only
 // agents can be shared. For anything that does not belong to an agent, Owns is therefore the only rule.
 func (p Principal) Owns(owner string) bool { return p.Admin() || p.Name == owner }

@@ -250,7 +250,6 @@ func (d *decider) budgetWaits(claims []fleet.Claim) (waits []fleet.Wait) {
 			}
 			text = d.text("tasks that start now take what the budget %q has left", c.Budget)
 		}
-		d.sooner(c.Until)
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitBudget, Subject: c.Budget, Text: text, Until: c.Until, Next: c.Next})
 		d.sooner(c.Until)
 	}

@@ -139,7 +139,7 @@ func (s *Service) budgetFigures(ctx context.Context) (all []fleet.BudgetFigures,
 // concerning returns the budgets that the principal may see.
 func (s *Service) concerning(p fleet.Principal, all []*fleet.Budget) (seen []*fleet.Budget) {
 	for _, b := range all {
-		if p.Admin() && len(p.Projects) == 0 || b.Scope == fleet.BudgetFleet || b.Scope == fleet.BudgetOwner && b.Value == p.Name || s.concerns(p, b) {
+		if p.SeesAll() || b.Scope == fleet.BudgetFleet || b.Scope == fleet.BudgetOwner && b.Value == p.Name || s.concerns(p, b) {
 			seen = append(seen, b)
 		}
 	}
@@ -232,9 +232,6 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 
 // hideTasks removes what entries say about tasks that the principal may not see.
 func (s *Service) hideTasks(tx fleet.ReadTx, p fleet.Principal, entries []*fleet.LedgerEntry) error {
-	if p.Admin() && len(p.Projects) == 0 {
-		return nil
-	}
 	visible := map[string]bool{}
 	for _, e := range entries {
 		if _, known := visible[e.TaskID]; !known {

@@ -93,7 +93,7 @@ func (s *Service) ListCredentials(ctx context.Context) ([]Credential, error) {
 	}
 	all := []Credential{}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
-		if known[name].Agents > 0 || p.Admin() && len(p.Projects) == 0 {
+		if known[name].Agents > 0 || p.SeesAll() {
 			all = append(all, *known[name])
 		}
 	}

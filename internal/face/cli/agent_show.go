@@ -34,7 +34,7 @@ func (s *session) showAgent(a *fleetv1.Agent, rules ...*fleetv1.AllowedRule) {
 	}
 	for _, r := range rules {
 		if id := r.GetTaskId(); id != "" {
-			allowed = append(allowed, r.GetRule()+" (in the task "+id[:min(len(id), shortID)]+")")
+			allowed = append(allowed, r.GetRule()+" (in the task "+shortID(id)+")")
 		} else {
 			allowed = append(allowed, r.GetRule())
 		}

@@ -135,7 +135,7 @@ at its end, and which tasks were refused.`,
 		b := resp.GetBudget()
 		s.screen.print("\n")
 		printList(s, resp.GetEntries(), "", column{"AT", "at"}, column{"KIND", "kind"},
-			column{"TASK", func(e *fleetv1.BudgetEntry) string { return e.GetTaskId()[:min(len(e.GetTaskId()), shortID)] }},
+			column{"TASK", func(e *fleetv1.BudgetEntry) string { return shortID(e.GetTaskId()) }},
 			column{"RESERVED", func(e *fleetv1.BudgetEntry) string { return changeText(b, e.GetReservedUsd(), e.GetReservedTokens()) }},
 			column{"SPENT", func(e *fleetv1.BudgetEntry) string { return changeText(b, e.GetSpentUsd(), e.GetSpentTokens()) }},
 			column{"WHY", func(e *fleetv1.BudgetEntry) string { return printable(e.GetText()) }})

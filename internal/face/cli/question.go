@@ -173,7 +173,7 @@ func (s *session) questionID(q *fleetv1.Question, all []*fleetv1.Question) strin
 	if s.quiet || s.output == wideForm {
 		return q.GetId()
 	}
-	short := q.GetId()[:min(len(q.GetId()), shortID)]
+	short := shortID(q.GetId())
 	for _, other := range all {
 		if other != q && strings.HasPrefix(other.GetId(), short) {
 			return q.GetId()

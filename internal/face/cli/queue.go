@@ -57,7 +57,7 @@ func (p *program) newQueueList() *cobra.Command {
 				if s.output == wideForm || s.quiet {
 					return t.GetId()
 				}
-				return t.GetId()[:min(len(t.GetId()), shortID)]
+				return shortID(t.GetId())
 			}},
 			column{"POSITION", "queue.position"}, column{"AGENT", queuedFor}, column{"PRIORITY", "queue.priority"}, column{"AGE", (*fleetv1.QueuedTask).GetCreatedAt},
 			column{"WAITS FOR", func(t *fleetv1.QueuedTask) string { return reasonsText(t.GetQueue().GetWaits()) }},
@@ -132,7 +132,7 @@ func (p *program) newQueueWhy() *cobra.Command {
 			}
 			s.screen.print(printable(text) + "\n")
 			if w.GetNext() != "" {
-				details := map[string]any{"agent_name": w.GetSubject(), "name": w.GetSubject(), "task_id": t.GetId()[:min(len(t.GetId()), shortID)]}
+				details := map[string]any{"agent_name": w.GetSubject(), "name": w.GetSubject(), "task_id": shortID(t.GetId())}
 				s.screen.print(printable("  "+replaceMarked(w.GetNext(), "`", "`", func(tool string) string { return s.commandsFor(nil).quote(tool, details) })) + "\n")
 			}
 		}

@@ -176,7 +176,7 @@ func (m *monitor) reportEnd(ctx context.Context) error {
 			s.hint("%s (%s): fleet task show %s --payload", what, sizeText(t.GetPayloadSize()), t.GetId())
 		}
 		if c := t.GetChanges(); c.GetFiles() > 0 || c.GetCommits() > 0 {
-			s.hint("Changed %s. Review it: fleet task diff %s", changesText(c), t.GetId()[:min(len(t.GetId()), shortID)])
+			s.hint("Changed %s. Review it: fleet task diff %s", changesText(c), shortID(t.GetId()))
 		}
 	}
 	if t.GetFromTerminal() {

@@ -72,8 +72,8 @@ table, is enough.`,
 	return cmd
 }
 
-// shortID is how much of a task's id a table shows, in bytes.
-const shortID = 8
+// shortID returns the beginning of the id of a task or a question, which is enough to name it.
+func shortID(id string) string { return id[:min(len(id), 8)] }
 
 // descriptionWidth is how much of a task's description a table shows, in columns, unless it is a wide table.
 const descriptionWidth = 40
@@ -97,7 +97,7 @@ func (s *session) showTasks(tasks []*fleetv1.Task, withAgents bool, emptyText st
 			if isWide || s.quiet {
 				return t.GetId()
 			}
-			return t.GetId()[:min(len(t.GetId()), shortID)]
+			return shortID(t.GetId())
 		}},
 		column{"AGENT", valueIf(withAgents || isWide, "agent_name")},
 		column{"OWNER", valueIf(isWide || hasSeveralOwners(tasks), "owner")},

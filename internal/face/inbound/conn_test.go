@@ -41,7 +41,7 @@ func connect(t *testing.T, limits Limits) (client net.Conn, server *Conn) {
 	return dial(t, listen(t, limits))
 }
 
-// requireClosed waits until the other end has requireClosed the connection.
+// requireClosed waits until the other end has closed the connection.
 func requireClosed(t *testing.T, client net.Conn) {
 	t.Helper()
 	require.NoError(t, client.SetReadDeadline(time.Now().Add(waittest.Limit)))

@@ -39,7 +39,7 @@ func credentialsOf(all []service.Credential, now time.Time) []*fleetv1.Credentia
 		}
 		for _, w := range c.Windows {
 			credential.Windows = append(credential.Windows, &fleetv1.UsageWindow{
-				Name: textOf(w.Window), Used: w.UsedAt(now), UsedUp: w.Reached && w.UsedAt(now) > 0, ResetsAt: timeOf(w.ResetsAt), ReportedAt: timeOf(w.At),
+				Name: textOf(w.Window), Used: w.UsedAt(now), UsedUp: w.UsedUp(now), ResetsAt: timeOf(w.ResetsAt), ReportedAt: timeOf(w.At),
 			})
 		}
 		if h := c.Hold; h != nil {

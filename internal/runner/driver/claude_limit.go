@@ -1,11 +1,9 @@
 package driver
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"fleet/internal/fleet"
@@ -71,10 +69,9 @@ func (p *claudeParser) limitSteps(l *claudeLimit) (steps []Piece) {
 }
 
 func limitText(l fleet.UsageLimit) string {
-	window := strings.ReplaceAll(cmp.Or(l.Window, "unknown window"), "_", " ")
-	text := fmt.Sprintf("the limit of the subscription (%s) is %.0f%% used", window, 100*l.Utilization)
+	text := fmt.Sprintf("the limit of the subscription (%s) is %.0f%% used", l.Name(), 100*l.Utilization)
 	if l.Reached {
-		text = fmt.Sprintf("the limit of the subscription (%s) is used up", window)
+		text = fmt.Sprintf("the limit of the subscription (%s) is used up", l.Name())
 	}
 	if !l.ResetsAt.IsZero() {
 		text += "; it resets at " + l.ResetsAt.Format(time.RFC3339)
