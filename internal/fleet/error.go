@@ -80,6 +80,11 @@ const (
 	ReasonBudgetNotFound     Reason = "BUDGET_NOT_FOUND"
 	ReasonCredentialUsedUp   Reason = "CREDENTIAL_USED_UP"
 	ReasonCredentialNotFound Reason = "CREDENTIAL_NOT_FOUND"
+	ReasonBranchNotFound     Reason = "BRANCH_NOT_FOUND"
+	ReasonBranchMoved        Reason = "BRANCH_MOVED"
+	ReasonBranchCheckedOut   Reason = "BRANCH_CHECKED_OUT"
+	ReasonRemoteNotFound     Reason = "REMOTE_NOT_FOUND"
+	ReasonWorkSettled        Reason = "WORK_SETTLED"
 	ReasonSessionExists      Reason = "SESSION_EXISTS"
 	ReasonPayloadNotFound    Reason = "PAYLOAD_NOT_FOUND"
 	ReasonChangesNotFound    Reason = "CHANGES_NOT_FOUND"
@@ -138,6 +143,11 @@ var reasonCodes = map[Reason]Code{
 	ReasonBudgetNotFound:     NotFound,
 	ReasonCredentialUsedUp:   ResourceExhausted,
 	ReasonCredentialNotFound: NotFound,
+	ReasonBranchNotFound:     NotFound,
+	ReasonBranchMoved:        Aborted,
+	ReasonBranchCheckedOut:   FailedPrecondition,
+	ReasonRemoteNotFound:     NotFound,
+	ReasonWorkSettled:        FailedPrecondition,
 	ReasonSessionExists:      AlreadyExists,
 	ReasonPayloadNotFound:    NotFound,
 	ReasonChangesNotFound:    NotFound,

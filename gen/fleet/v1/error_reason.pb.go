@@ -153,6 +153,16 @@ const (
 	ErrorReason_CREDENTIAL_USED_UP ErrorReason = 62
 	// Nothing is known of a credential with this name. Metadata: credential.
 	ErrorReason_CREDENTIAL_NOT_FOUND ErrorReason = 63
+	// The repository of the project has no such branch. Metadata: branch, project.
+	ErrorReason_BRANCH_NOT_FOUND ErrorReason = 64
+	// Somebody else has changed the branch meanwhile. Metadata: branch.
+	ErrorReason_BRANCH_MOVED ErrorReason = 65
+	// People have checked the branch out, with changes that would be overwritten. Metadata: branch, path.
+	ErrorReason_BRANCH_CHECKED_OUT ErrorReason = 66
+	// The repository of the project has no such remote. Metadata: remote, project.
+	ErrorReason_REMOTE_NOT_FOUND ErrorReason = 67
+	// The work of the task has landed or was abandoned already. Metadata: task_id, state.
+	ErrorReason_WORK_SETTLED ErrorReason = 68
 )
 
 // Enum value maps for ErrorReason.
@@ -216,6 +226,11 @@ var (
 		61: "BUDGET_NOT_FOUND",
 		62: "CREDENTIAL_USED_UP",
 		63: "CREDENTIAL_NOT_FOUND",
+		64: "BRANCH_NOT_FOUND",
+		65: "BRANCH_MOVED",
+		66: "BRANCH_CHECKED_OUT",
+		67: "REMOTE_NOT_FOUND",
+		68: "WORK_SETTLED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -276,6 +291,11 @@ var (
 		"BUDGET_NOT_FOUND":         61,
 		"CREDENTIAL_USED_UP":       62,
 		"CREDENTIAL_NOT_FOUND":     63,
+		"BRANCH_NOT_FOUND":         64,
+		"BRANCH_MOVED":             65,
+		"BRANCH_CHECKED_OUT":       66,
+		"REMOTE_NOT_FOUND":         67,
+		"WORK_SETTLED":             68,
 	}
 )
 
@@ -310,7 +330,8 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xd9\t\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xc1\n" +
+	"\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -371,7 +392,12 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x0fBUDGET_EXCEEDED\x10<\x12\x14\n" +
 	"\x10BUDGET_NOT_FOUND\x10=\x12\x16\n" +
 	"\x12CREDENTIAL_USED_UP\x10>\x12\x18\n" +
-	"\x14CREDENTIAL_NOT_FOUND\x10?B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x14CREDENTIAL_NOT_FOUND\x10?\x12\x14\n" +
+	"\x10BRANCH_NOT_FOUND\x10@\x12\x10\n" +
+	"\fBRANCH_MOVED\x10A\x12\x16\n" +
+	"\x12BRANCH_CHECKED_OUT\x10B\x12\x14\n" +
+	"\x10REMOTE_NOT_FOUND\x10C\x12\x10\n" +
+	"\fWORK_SETTLED\x10DB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

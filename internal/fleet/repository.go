@@ -1,0 +1,144 @@
+package fleet
+
+import (
+	"context"
+	"time"
+)
+
+// Integrator is implemented by a place that can bring the work of its agents together in the repositories of its projects.
+type Integrator interface {
+	// Repository returns the repository of the project with exactly this Project.Name. It communicates with nobody. The error is
+	// PROJECT_NOT_FOUND if there is no such project, and UNIMPLEMENTED if its agents do not work in a repository.
+	Repository(project string) (Repository, error)
+}
+
+// Repository is where the work on a project comes together. Its methods follow the rules of Place's methods. Only Move and Push change
+// branches. None of them runs a hook, a filter or a merge driver of the repository or of an agent. What they store without a branch
+// stays reachable until Forget.
+type Repository interface {
+	// Collect makes sure that the repository has the commits of what an agent has changed. The error is CHANGES_NOT_FOUND if they are
+	// lost.
+	Collect(ctx context.Context, a Agent, c Changes) error
+
+	// Branch returns the branch with the name and its newest commit. An empty name selects the branch at which the work of the project
+	// begins. If the branch is in another repository, Branch first asks that one. The error is BRANCH_NOT_FOUND if there is no such
+	// branch.
+	Branch(ctx context.Context, name string) (Branch, error)
+
+	// Contains reports whether the history of the commit has the older commit. It is false if the repository lacks one of them.
+	Contains(ctx context.Context, commit, older string) (bool, error)
+
+	// Combine creates the commit that brings the work on top of Combination.Onto, or says why that is not possible.
+	Combine(ctx context.Context, c Combination) (Combined, error)
+
+	// Overlaps compares the contributions with each other: which of them change the same lines, and which of them cannot be combined.
+	Overlaps(ctx context.Context, all []Contribution) ([]WorkOverlap, error)
+
+	// Check executes the check's command in a clean tree of the commit, confined as the agents of the project are, with nothing that
+	// is not in the commit. It waits for the command. Another call with the same commit and Check.ID, also from another process, waits
+	// for the execution that runs, or returns its result. A killed server leaves no tree and no process of a check behind for longer
+	// than the check's timeout. Interrupted by its context, Check ends the command.
+	Check(ctx context.Context, commit string, c Check) (CheckResult, error)
+
+	// Move changes the branch from the commit Branch.Commit to the commit to, which has it in its history. The error is BRANCH_MOVED if
+	// the branch is no longer there, and BRANCH_CHECKED_OUT if people have checked it out with changes that would be overwritten. If
+	// people have checked it out without such changes, their files follow.
+	Move(ctx context.Context, b Branch, to string) error
+
+	// Push writes the commit to a branch of another repository. The error is BRANCH_MOVED if that branch exists with commits that the
+	// pushed one does not have, and REMOTE_NOT_FOUND if the repository has no such remote.
+	Push(ctx context.Context, p Push) (Pushed, error)
+
+	// Keep keeps the commit reachable under the name, which consists of letters, digits and hyphens. Forget ends that; the name need not exist.
+	Keep(ctx context.Context, name, commit string) error
+	Forget(ctx context.Context, name string) error
+}
+
+// Branch is a branch with its newest commit.
+type Branch struct {
+	Name   string `json:"name"`
+	Commit string `json:"commit"`
+}
+
+// Contribution is what a task has changed: the files of Head, compared with an earlier commit.
+type Contribution struct {
+	Name string // for WorkOverlap
+	Head string
+	// Since is the head of earlier work of the same agent that has landed. It is used only if Head has it in its history. Empty: the
+	// work begins where its history and that of the branch meet.
+	Since string
+}
+
+// Combination is how work comes into a branch.
+type Combination struct {
+	Contribution
+	Onto     string // the newest commit of the branch, or of what lands before
+	Strategy Strategy
+	Message  string // of the commit that squash or merge creates
+	Author   Person // of the commit that squash creates
+	Landed   Person // committer of all commits that are created
+	At       time.Time
+}
+
+// Person is the author or the committer of a commit.
+type Person struct{ Name, Email string }
+
+// Strategy is how commits come into a branch.
+type Strategy string
+
+// The strategies.
+const (
+	Squash Strategy = "squash" // one new commit with the whole work
+	Rebase Strategy = "rebase" // each commit of the work again, on top of the branch
+	Merge  Strategy = "merge"  // one commit that joins the branch and the work
+)
+
+// Combined is the result of Repository.Combine.
+type Combined struct {
+	Commit    string     // Onto if the branch already has everything of the work; empty if there are conflicts
+	Base      string     // the commit with which the work was compared
+	Conflicts []Conflict // at most MaxConflicts
+}
+
+// MaxConflicts is the maximum length of Combined.Conflicts.
+const MaxConflicts = 100
+
+// MaxHunks is the maximum size of Conflict.Hunks, in bytes.
+const MaxHunks = 4 << 10
+
+// Conflict is a file that git cannot combine.
+type Conflict struct {
+	Path string `json:"path"`
+	Kind string `json:"kind"` // as git calls it, such as content or modify/delete
+	// Hunks are the lines that differ, with git's conflict markers; empty if the file is not text. They are at most MaxHunks long.
+	Hunks string `json:"hunks,omitempty"`
+}
+
+// WorkOverlap is two contributions that change the same lines.
+type WorkOverlap struct {
+	A, B     string // Contribution.Name
+	Files    []OverlapFile
+	Conflict bool // they cannot be combined
+}
+
+// OverlapFile is a file that two contributions change.
+type OverlapFile struct {
+	Path string
+	// Lines are the lines, in the common base of both, that both change; first and last. None if the file is not text, or if they
+	// change different lines.
+	Lines [][2]int
+}
+
+// Push is a commit for a branch of another repository.
+type Push struct {
+	Commit string
+	Branch string
+	Remote string   // name of a remote of the repository; empty: the only one, or origin
+	Env    []string // variables with the credentials of the person who pushes
+}
+
+// Pushed says where a commit was pushed to.
+type Pushed struct {
+	Remote string
+	URL    string // without a password
+}
