@@ -32,7 +32,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"description_offset": json.Number("0"), "spec_offset": json.Number("0"),
 		"patch": true, "path": "", "patch_offset": json.Number("0"), "patch_limit": json.Number("1000"),
 		"include_payload": true, "lines": json.Number("10000"), "status": "busy", "mode": "any",
-		"cursor": "0", "follow": false, "wait_seconds": json.Number("0"), "max_events": json.Number("10000"),
+		"cursor": "0", "before": "", "follow": false, "wait_seconds": json.Number("0"), "max_events": json.Number("10000"),
 		"agent_id": x.contract, "agent_ids": []any{x.contract}, "contract": "an attack", "summary": "attacked", "payload": "attack", "chunk": "attack",
 		"offset": json.Number("0"), "tail": json.Number("1000"), "checks": alicesChecks, "retries": json.Number("2"), "check_timeout_seconds": json.Number("60"),
 		"model": "m-1", "effort": "high", "max_turns": json.Number("3"), "max_cost_usd": json.Number("0.5"), "append_system_prompt": "attack", "output_schema": map[string]any{"type": "object"}, "attachments": []any{map[string]any{"name": "a.txt", "content": "YXR0YWNr"}},

@@ -170,5 +170,7 @@ type TaskStep struct {
 	Seq  int64 // position of its last event in the log
 	Time time.Time
 	Text string // describes the step in one line; a text is the text itself
+	// Output reports whether the text is a piece of the run's output, which the next piece may continue.
+	Output bool
 	*Step
 }

@@ -23,7 +23,8 @@ type EventFilter struct {
 // EventWindow selects events from those that match: the first ones after a Seq, or the newest ones.
 type EventWindow struct {
 	After  int64
-	Newest bool // the newest ones, whatever After is
+	Newest bool  // the newest ones, whatever After is
+	Before int64 // with Newest: the newest of those with a lower Seq; 0 means of all
 	Limit  int
 }
 

@@ -22,70 +22,162 @@ const maxJoined = 16 << 10
 type StepsRequest struct {
 	TaskID string
 	Cursor string // continue after this step; empty for the first
+	Before string // the last steps before this cursor; stepsEnd for the newest; empty for steps after Cursor
 	Limit  int    // 0 means DefaultSteps
 	Types  []fleet.StepType
 }
 
-// TaskSteps returns steps of the task, oldest first, and whether more follow. It joins the pieces of a text that the agent
-// wrote piece by piece.
-func (s *Service) TaskSteps(ctx context.Context, r StepsRequest) (steps []fleet.TaskStep, more bool, err error) {
+// stepsEnd is the value of StepsRequest.Before for the newest steps.
+const stepsEnd = "end"
+
+// Steps are steps of a task, oldest first.
+type Steps struct {
+	List []fleet.TaskStep
+	More bool // whether steps follow; false if the request has Before
+	// Previous is the value of StepsRequest.Before for the earlier steps; 0 if there are none, or if the request has no Before.
+	Previous int64
+}
+
+// TaskSteps returns steps of the task. It joins the pieces of a text that the agent wrote piece by piece.
+func (s *Service) TaskSteps(ctx context.Context, r StepsRequest) (Steps, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
-		return nil, false, err
+		return Steps{}, err
 	}
 	if r.TaskID == "" {
-		return nil, false, errNoTaskID()
+		return Steps{}, errNoTaskID()
 	}
-	after := int64(0)
-	if r.Cursor != "" {
-		if after, err = strconv.ParseInt(r.Cursor, 10, 64); err != nil || after < 0 {
-			return nil, false, fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "cursor %q is not a cursor: give the cursor of a step or the next_cursor of an answer", fleet.Shorten(r.Cursor, 40))
+	after, err := stepCursor("cursor", r.Cursor)
+	if err != nil {
+		return Steps{}, err
+	}
+	before := int64(0)
+	if r.Before != stepsEnd {
+		if before, err = stepCursor("before", r.Before); err != nil {
+			return Steps{}, err
 		}
 	}
-	limit := min(r.Limit, MaxSteps)
+	read := stepReader{store: s.store, filter: fleet.EventFilter{Types: fleet.StepEvents}, types: r.Types, limit: min(r.Limit, MaxSteps)}
 	if r.Limit == 0 {
-		limit = DefaultSteps
+		read.limit = DefaultSteps
 	}
-	filter := fleet.EventFilter{Types: fleet.StepEvents}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		t, err := s.task(tx, p, r.TaskID, fleet.AccessView)
 		if err != nil {
 			return err
 		}
-		filter.TaskID = t.ID
+		read.filter.TaskID = t.ID
 		return nil
 	})
-	for err == nil {
-		var events []fleet.Event
-		err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			events, err = tx.Events(filter, fleet.EventWindow{After: after, Limit: watchBatch})
-			return err
-		})
-		for i := range events {
-			e := &events[i]
-			step := e.Step()
-			if step == nil || len(r.Types) > 0 && !slices.Contains(r.Types, step.Type) {
-				continue
-			}
-			if n := len(steps) - 1; n >= 0 && continues(steps[n], e, step) {
-				steps[n].Text, steps[n].Seq = steps[n].Text+e.Text, e.Seq
-				continue
-			}
-			if len(steps) == limit {
-				return steps, true, nil
-			}
-			steps = append(steps, fleet.TaskStep{Seq: e.Seq, Time: e.Time, Text: e.Text, Step: step})
-		}
-		if len(events) < watchBatch {
-			return steps, false, err
-		}
-		after = events[len(events)-1].Seq
+	switch {
+	case err != nil:
+		return Steps{}, err
+	case r.Before != "":
+		return read.before(ctx, before)
+	default:
+		return read.after(ctx, after)
 	}
-	return nil, false, err
 }
 
-// continues reports whether the event continues the text of the step, which ends within a line.
-func continues(last fleet.TaskStep, e *fleet.Event, step *fleet.Step) bool {
-	return e.Type == fleet.EventTaskOutput && last.Type == fleet.StepText && last.Parent == "" && last.Agent == step.Agent &&
-		!strings.HasSuffix(last.Text, "\n") && len(last.Text)+len(e.Text) <= maxJoined
+// stepCursor reads a cursor of a step. No cursor is 0.
+func stepCursor(field, cursor string) (int64, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	seq, err := strconv.ParseInt(cursor, 10, 64)
+	if err != nil || seq < 0 {
+		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s %q is not a cursor: give the cursor of a step or of an answer", field, fleet.Shorten(cursor, 40))
+	}
+	return seq, nil
+}
+
+// stepReader reads the steps of a task from the log of events.
+type stepReader struct {
+	store  fleet.Store
+	filter fleet.EventFilter
+	types  []fleet.StepType // empty means all
+	limit  int
+}
+
+// after returns the first steps after the Seq.
+func (r stepReader) after(ctx context.Context, seq int64) (Steps, error) {
+	var out Steps
+	for {
+		events, err := r.events(ctx, fleet.EventWindow{After: seq, Limit: watchBatch})
+		for _, s := range r.steps(events) {
+			if out.join(s) {
+				continue
+			}
+			if len(out.List) == r.limit {
+				out.More = true
+				return out, nil
+			}
+			out.List = append(out.List, s)
+		}
+		if err != nil || len(events) < watchBatch {
+			return out, err
+		}
+		seq = events[len(events)-1].Seq
+	}
+}
+
+// before returns the last steps before the Seq, or the newest ones if it is 0.
+func (r stepReader) before(ctx context.Context, seq int64) (Steps, error) {
+	var steps []fleet.TaskStep
+	for len(steps) <= r.limit {
+		events, err := r.events(ctx, fleet.EventWindow{Newest: true, Before: seq, Limit: watchBatch})
+		if err != nil {
+			return Steps{}, err
+		}
+		steps = append(r.steps(events), steps...)
+		if len(events) < watchBatch {
+			break
+		}
+		seq = events[0].Seq
+	}
+	var out Steps
+	if n := len(steps) - r.limit; n > 0 {
+		steps = steps[n:]
+		out.Previous = steps[0].Seq
+	}
+	for _, s := range steps {
+		if !out.join(s) {
+			out.List = append(out.List, s)
+		}
+	}
+	return out, nil
+}
+
+func (r stepReader) events(ctx context.Context, w fleet.EventWindow) (events []fleet.Event, err error) {
+	err = r.store.View(ctx, func(tx fleet.ReadTx) error {
+		events, err = tx.Events(r.filter, w)
+		return err
+	})
+	return events, err
+}
+
+// steps returns the wanted steps that the events report, one for each event.
+func (r stepReader) steps(events []fleet.Event) []fleet.TaskStep {
+	steps := make([]fleet.TaskStep, 0, len(events))
+	for i := range events {
+		e := &events[i]
+		if step := e.Step(); step != nil && (len(r.types) == 0 || slices.Contains(r.types, step.Type)) {
+			steps = append(steps, fleet.TaskStep{Seq: e.Seq, Time: e.Time, Text: e.Text, Step: step, Output: e.Type == fleet.EventTaskOutput})
+		}
+	}
+	return steps
+}
+
+// join joins the step to the last one, if it continues its text, which ends within a line.
+func (s *Steps) join(next fleet.TaskStep) bool {
+	if len(s.List) == 0 {
+		return false
+	}
+	last := &s.List[len(s.List)-1]
+	if !next.Output || last.Type != fleet.StepText || last.Parent != "" || last.Agent != next.Agent ||
+		strings.HasSuffix(last.Text, "\n") || len(last.Text)+len(next.Text) > maxJoined {
+		return false
+	}
+	last.Text, last.Seq = last.Text+next.Text, next.Seq
+	return true
 }

@@ -3026,7 +3026,9 @@ type ListTaskStepsRequest struct {
 	// Optional. Return at most this many steps, 200 when not given and at most 1000.
 	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// Optional. Only steps of these kinds.
-	Kinds         []StepKind `protobuf:"varint,4,rep,packed,name=kinds,proto3,enum=fleet.v1.StepKind" json:"kinds,omitempty"`
+	Kinds []StepKind `protobuf:"varint,4,rep,packed,name=kinds,proto3,enum=fleet.v1.StepKind" json:"kinds,omitempty"`
+	// Optional. Return the last steps before this one instead: the previous_cursor of an answer, or "end" for the newest steps.
+	Before        string `protobuf:"bytes,5,opt,name=before,proto3" json:"before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3089,15 +3091,24 @@ func (x *ListTaskStepsRequest) GetKinds() []StepKind {
 	return nil
 }
 
+func (x *ListTaskStepsRequest) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
 // ListTaskStepsResponse has steps of a task, oldest first.
 type ListTaskStepsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The steps.
 	Steps []*Step `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
-	// Cursor of the next part; absent when nothing follows so far.
-	NextCursor    *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Cursor of the next part; absent when nothing follows so far, and for a request with before.
+	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	// The value of before for the earlier part; absent when there is none, and for a request without before.
+	PreviousCursor *string `protobuf:"bytes,3,opt,name=previous_cursor,json=previousCursor,proto3,oneof" json:"previous_cursor,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ListTaskStepsResponse) Reset() {
@@ -3140,6 +3151,13 @@ func (x *ListTaskStepsResponse) GetSteps() []*Step {
 func (x *ListTaskStepsResponse) GetNextCursor() string {
 	if x != nil && x.NextCursor != nil {
 		return *x.NextCursor
+	}
+	return ""
+}
+
+func (x *ListTaskStepsResponse) GetPreviousCursor() string {
+	if x != nil && x.PreviousCursor != nil {
+		return *x.PreviousCursor
 	}
 	return ""
 }
@@ -8935,18 +8953,21 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x10_output_encodingB\x0e\n" +
 	"\f_next_offsetB\r\n" +
 	"\v_gap_offsetB\v\n" +
-	"\t_gap_size\"\xb5\x01\n" +
+	"\t_gap_size\"\xd2\x01\n" +
 	"\x14ListTaskStepsRequest\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x12\x1b\n" +
 	"\x06cursor\x18\x02 \x01(\tB\x03\xe0A\x01R\x06cursor\x12)\n" +
 	"\x05limit\x18\x03 \x01(\x05B\x0e\xe0A\x01\xbaH\x04\x1a\x02(\x01\xe0\xf3\x182H\x00R\x05limit\x88\x01\x01\x12-\n" +
-	"\x05kinds\x18\x04 \x03(\x0e2\x12.fleet.v1.StepKindB\x03\xe0A\x01R\x05kindsB\b\n" +
-	"\x06_limit\"s\n" +
+	"\x05kinds\x18\x04 \x03(\x0e2\x12.fleet.v1.StepKindB\x03\xe0A\x01R\x05kinds\x12\x1b\n" +
+	"\x06before\x18\x05 \x01(\tB\x03\xe0A\x01R\x06beforeB\b\n" +
+	"\x06_limit\"\xb5\x01\n" +
 	"\x15ListTaskStepsResponse\x12$\n" +
 	"\x05steps\x18\x01 \x03(\v2\x0e.fleet.v1.StepR\x05steps\x12$\n" +
 	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
-	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\xcf\x05\n" +
+	"nextCursor\x88\x01\x01\x12,\n" +
+	"\x0fprevious_cursor\x18\x03 \x01(\tH\x01R\x0epreviousCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursorB\x12\n" +
+	"\x10_previous_cursor\"\xcf\x05\n" +
 	"\x10ListTasksRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x12\"\n" +

@@ -15,20 +15,23 @@ func (f *Fleet) ListTaskSteps(ctx context.Context, r *fleetv1.ListTaskStepsReque
 	if err := portionOf(nil, r.Limit, nil).Validate(""); err != nil {
 		return nil, err
 	}
-	q := service.StepsRequest{TaskID: r.GetTaskId(), Cursor: r.GetCursor(), Limit: int(r.GetLimit())}
+	q := service.StepsRequest{TaskID: r.GetTaskId(), Cursor: r.GetCursor(), Before: r.GetBefore(), Limit: int(r.GetLimit())}
 	for _, k := range r.GetKinds() {
 		if k == fleetv1.StepKind_step_kind_unspecified || fleetv1.StepKind_name[int32(k)] == "" {
 			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "kinds", "kinds has %d: give names of step kinds, such as tool_call", k)
 		}
 		q.Types = append(q.Types, fleet.StepType(k.String()))
 	}
-	steps, more, err := f.svc.TaskSteps(ctx, q)
+	steps, err := f.svc.TaskSteps(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListTaskStepsResponse{Steps: listOf(steps, stepOf)}
-	if more {
-		resp.NextCursor = proto.String(resp.Steps[len(steps)-1].GetCursor())
+	resp := &fleetv1.ListTaskStepsResponse{Steps: listOf(steps.List, stepOf)}
+	if steps.More {
+		resp.NextCursor = proto.String(resp.Steps[len(resp.Steps)-1].GetCursor())
+	}
+	if steps.Previous > 0 {
+		resp.PreviousCursor = proto.String(cursorOf(steps.Previous))
 	}
 	return resp, nil
 }

@@ -1,9 +1,11 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -79,7 +81,7 @@ func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event
 	if !w.Newest {
 		return queryAll(t, scanEvent, selectEvents+c.where+`seq > `+c.arg(w.After)+` ORDER BY seq LIMIT `+c.arg(w.Limit), c.args...)
 	}
-	events, err := queryAll(t, scanEvent, selectEvents+c.where+`seq > 0 ORDER BY seq DESC LIMIT `+c.arg(w.Limit), c.args...)
+	events, err := queryAll(t, scanEvent, selectEvents+c.where+`seq < `+c.arg(cmp.Or(w.Before, math.MaxInt64))+` ORDER BY seq DESC LIMIT `+c.arg(w.Limit), c.args...)
 	slices.Reverse(events)
 	return events, err
 }

@@ -1,10 +1,12 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -67,7 +69,7 @@ func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event
 	if !w.Newest {
 		return queryAll(t, scanEvent, selectEvents+where+`seq > ? ORDER BY seq LIMIT ?`, append(args, w.After, w.Limit)...)
 	}
-	events, err := queryAll(t, scanEvent, selectEvents+where+`seq > 0 ORDER BY seq DESC LIMIT ?`, append(args, w.Limit)...)
+	events, err := queryAll(t, scanEvent, selectEvents+where+`seq < ? ORDER BY seq DESC LIMIT ?`, append(args, cmp.Or(w.Before, math.MaxInt64), w.Limit)...)
 	slices.Reverse(events)
 	return events, err
 }

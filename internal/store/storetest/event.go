@@ -114,6 +114,7 @@ var eventCases = []testCase{
 			}
 			require.Equal(t, want[1:3], listEvents(t, s, c.f, want[0].Seq, 2), c.name)
 			require.Equal(t, want[len(want)-2:], lastEvents(t, s, c.f, 2), c.name)
+			require.Equal(t, want[len(want)-3:len(want)-1], eventsBefore(t, s, c.f, want[len(want)-1].Seq, 2), c.name)
 			require.Empty(t, listEvents(t, s, c.f, log[len(log)-1].Seq, 10), c.name)
 		}
 	}},
@@ -268,8 +269,13 @@ func listEvents(t tb, s fleet.Store, f fleet.EventFilter, after int64, limit int
 
 func lastEvents(t tb, s fleet.Store, f fleet.EventFilter, limit int) []fleet.Event {
 	t.Helper()
+	return eventsBefore(t, s, f, 0, limit)
+}
+
+func eventsBefore(t tb, s fleet.Store, f fleet.EventFilter, before int64, limit int) []fleet.Event {
+	t.Helper()
 	return read(t, s, func(tx fleet.ReadTx) ([]fleet.Event, error) {
-		return tx.Events(f, fleet.EventWindow{Newest: true, Limit: limit})
+		return tx.Events(f, fleet.EventWindow{Newest: true, Before: before, Limit: limit})
 	})
 }
 

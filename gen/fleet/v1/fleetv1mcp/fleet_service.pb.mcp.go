@@ -983,12 +983,14 @@ const fleetServiceListTaskStepsInput = `{"type":"object","properties":{
 "task_id":{"type":"string","description":"Id of the task, or a prefix of at least 6 characters that only this task has."},
 "cursor":{"type":"string","description":"Return the steps after this one: the cursor of a step, or the next_cursor of the previous answer."},
 "limit":{"type":"integer","minimum":1,"default":50,"description":"Return at most this many steps, 200 when not given and at most 1000.\nDefault in a call of this tool: 50."},
-"kinds":{"type":"array","items":{"type":"string","enum":["text","thinking","tool_call","tool_result","file_edit","denied","question","message","retry","limit","compaction","todo_list","hook","background","usage","warning","note","window"]},"description":"Only steps of these kinds."}
+"kinds":{"type":"array","items":{"type":"string","enum":["text","thinking","tool_call","tool_result","file_edit","denied","question","message","retry","limit","compaction","todo_list","hook","background","usage","warning","note","window"]},"description":"Only steps of these kinds."},
+"before":{"type":"string","description":"Return the last steps before this one instead: the previous_cursor of an answer, or \"end\" for the newest steps."}
 },"required":["task_id"],"additionalProperties":false}`
 
 const fleetServiceListTaskStepsOutput = `{"type":"object","properties":{
 "steps":{"type":"array","items":{"$ref":"#/$defs/Step"},"description":"The steps."},
-"next_cursor":{"type":"string","description":"Cursor of the next part; absent when nothing follows so far."}
+"next_cursor":{"type":"string","description":"Cursor of the next part; absent when nothing follows so far, and for a request with before."},
+"previous_cursor":{"type":"string","description":"The value of before for the earlier part; absent when there is none, and for a request without before."}
 },"required":["steps"]}`
 
 const fleetServiceListTasksInput = `{"type":"object","properties":{
