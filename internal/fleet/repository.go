@@ -28,11 +28,14 @@ type Repository interface {
 	// Contains reports whether the history of the commit has the older commit. It is false if the repository lacks one of them.
 	Contains(ctx context.Context, commit, older string) (bool, error)
 
-	// Combine creates the commit that brings the work on top of Combination.Onto, or says why that is not possible.
+	// Combine creates the commit that brings the work on top of Combination.Onto, or says why that is not possible. The same Combination
+	// gives the same commit. Keep or Move makes the commit reachable. The error is CHANGES_NOT_FOUND if the repository lacks a commit,
+	// and INVALID_ARGUMENT on the field strategy if the commits cannot be rebased because there is a merge among them.
 	Combine(ctx context.Context, c Combination) (Combined, error)
 
-	// Overlaps compares the contributions with each other: which of them change the same lines, and which of them cannot be combined.
-	Overlaps(ctx context.Context, all []Contribution) ([]WorkOverlap, error)
+	// Overlaps compares the contributions with each other, as if each of them alone came on top of the commit onto: which of them change
+	// the same lines, and which of them cannot be combined.
+	Overlaps(ctx context.Context, onto string, all []Contribution) ([]WorkOverlap, error)
 
 	// Check executes the check's command in a clean tree of the commit, confined as the agents of the project are, with nothing that
 	// is not in the commit. It waits for the command. Another call with the same commit and Check.ID, also from another process, waits
@@ -114,18 +117,18 @@ type Conflict struct {
 	Hunks string `json:"hunks,omitempty"`
 }
 
-// WorkOverlap is two contributions that change the same lines.
+// WorkOverlap is two contributions that change the same lines, or that cannot be combined.
 type WorkOverlap struct {
 	A, B     string // Contribution.Name
-	Files    []OverlapFile
+	Files    []OverlapFile // which both change
 	Conflict bool // they cannot be combined
 }
 
 // OverlapFile is a file that two contributions change.
 type OverlapFile struct {
 	Path string
-	// Lines are the lines, in the common base of both, that both change; first and last. None if the file is not text, or if they
-	// change different lines.
+	// Lines are the lines that both change, as the commit onto has them; first and last. Both insert lines after line n: n, n. None if
+	// the file is not text, or if they change different lines.
 	Lines [][2]int
 }
 
