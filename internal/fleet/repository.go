@@ -119,9 +119,9 @@ type Conflict struct {
 
 // WorkOverlap is two contributions that change the same lines, or that cannot be combined.
 type WorkOverlap struct {
-	A, B     string // Contribution.Name
+	A, B     string        // Contribution.Name
 	Files    []OverlapFile // which both change
-	Conflict bool // they cannot be combined
+	Conflict bool          // they cannot be combined
 }
 
 // OverlapFile is a file that two contributions change.
